@@ -40,12 +40,27 @@ pub struct LoopFacts {
     /// Frames that arrived while the loop started: they waited for it, which is no delay of the
     /// path.
     pub dropped_at_start: u64,
-    /// Frames that are too long for every other side, or were cut on their way to the port.
+    /// Frames that are too long for every other side or for the one by which they should leave, or
+    /// were cut on their way to the port.
     pub too_long: u64,
-    /// Frames that were due while the interface by which they should leave was down.
+    /// Frames that were due while the interface by which they should leave was down, or gone.
     pub dropped_down: u64,
+    /// Sides of which a port failed, and without which the loop went on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gone: Vec<Gone>,
     /// Checksums finished that the sender had left to its adapter.
     pub checksums_completed: u64,
+}
+
+/// A side without which the loop goes on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Gone {
+    /// Its number.
+    pub side: usize,
+    /// When it failed, by the loop's clock.
+    pub at_ns: Nanoseconds,
+    /// Why, with the name of the port.
+    pub why: String,
 }
 
 impl LoopFacts {

@@ -12,6 +12,7 @@
 //! * It measures itself: stalls, the time until a frame is found and until the driver has it.
 //!   Releases begin earlier by a lead that a control loop around the kernel's stamps finds
 //!   ([`LoopFacts`]).
+//! * A port that fails ends the loop, unless enough other sides [remain](Reactor::outlive).
 //! * A [`Tap`] gives copies of what leaves to a capture in another thread.
 //! * Not here: what happens to frames between arrival and departure, clocks and threads. The caller
 //!   gives the clock, and calls [`turn`](Reactor::turn) again and again.
@@ -26,7 +27,7 @@ mod sides;
 mod tap;
 
 pub use calibration::Calibration;
-pub use facts::LoopFacts;
+pub use facts::{Gone, LoopFacts};
 pub use reactor::{Account, Engine, Reactor};
 pub use rest::Wait;
 pub use sides::Sides;

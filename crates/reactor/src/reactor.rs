@@ -12,7 +12,7 @@ use crate::calibration::{Calibration, PROBES, PROBES_COLD, Sends};
 use crate::lead::{LEAD_MAX_NS, Lead};
 use crate::rest::Rest;
 use crate::sides::Side;
-use crate::{LoopFacts, Sides, Wait};
+use crate::{Gone, LoopFacts, Sides, Wait};
 
 /// What a loop drives: it is given bursts and the time, and says which frames leave, by which side
 /// and when.
@@ -40,8 +40,11 @@ pub trait Engine {
     /// A frame left at `sent_ns`. Those of a queue are reported in the order in which they left.
     fn on_sent(&mut self, account: Self::Account, sent_ns: Nanoseconds);
 
-    /// A frame was due at a port that is down: it never leaves.
+    /// A frame was due at a port that is down or gone, or that takes none so long: it never leaves.
     fn on_unsent(&mut self, account: Self::Account, frame: &Frame);
+
+    /// A side is gone for good, and the loop goes on without it.
+    fn on_gone(&mut self, _side: usize) {}
 }
 
 /// The account of a frame that leaves.
@@ -72,6 +75,8 @@ pub struct Reactor<E: Engine> {
     calibration: Option<Calibration>,
     pickup: Times,
     facts: LoopFacts,
+    /// So many sides are enough.
+    sides_min: usize,
 }
 
 impl<E: Engine> Reactor<E> {
@@ -84,6 +89,7 @@ impl<E: Engine> Reactor<E> {
     ) -> Self {
         Self {
             engine,
+            sides_min: sides.len(),
             sides: Sides::new(sides),
             wait,
             rest: Rest::default(),
@@ -96,6 +102,17 @@ impl<E: Engine> Reactor<E> {
             pickup: Times::default(),
             facts: LoopFacts::default(),
         }
+    }
+
+    /// Goes on without a side whose port fails, as long as this many are left; without this, any
+    /// failure ends the loop.
+    pub fn outlive(&mut self, sides_min: usize) {
+        self.sides_min = sides_min;
+    }
+
+    /// The sides that are gone, in the order in which they went.
+    pub fn gone(&self) -> &[Gone] {
+        &self.facts.gone
     }
 
     /// The engine.
@@ -176,9 +193,10 @@ impl<E: Engine> Reactor<E> {
         let mut has_received = false;
         let mut came_ns = None;
         for side in 0..self.sides.count() {
-            let first_ns = self.receive(now, side)?;
+            let (first_ns, failure) = self.receive(now, side);
             has_received |= first_ns.is_some();
             came_ns = came_ns.or(first_ns);
+            failure.map_or(Ok(()), |failure| self.on_failure(now, side, failure))?;
         }
         let now = clock();
         if let Some(came_ns) = came_ns {
@@ -186,12 +204,27 @@ impl<E: Engine> Reactor<E> {
         }
         let until = now.saturating_add(self.lead.ns());
         self.engine.on_timer(now, until, &mut self.sides);
-        let mut has_sent = false;
-        for side in self.sides.iter_mut().rev() {
+        for (account, frame) in self.sides.take_too_long() {
+            self.facts.too_long += 1;
+            self.engine.on_unsent(account, &frame);
+        }
+        let (mut has_sent, mut failed) = (false, None);
+        for (number, side) in self.sides.iter_mut().enumerate().rev() {
             for queue in &mut side.queues {
                 let (engine, lead) = (&mut self.engine, &mut self.lead);
-                has_sent |= queue.send(engine, lead, &mut self.facts, clock)?;
+                if side.is_gone {
+                    queue.discard(engine, &mut self.facts);
+                    continue;
+                }
+                match queue.send(engine, lead, &mut self.facts, clock) {
+                    Ok(sent) => has_sent |= sent,
+                    // Another one that fails in this turn does so again in the next.
+                    Err(failure) => failed = Some((number, failure)),
+                }
             }
+        }
+        if let Some((side, failure)) = failed {
+            self.on_failure(now, side, failure)?;
         }
         if !has_received && !has_sent {
             self.rest(clock());
@@ -199,14 +232,52 @@ impl<E: Engine> Reactor<E> {
         Ok(())
     }
 
-    /// Takes what has arrived at a side; the stamp of the first frame, if there is one.
-    fn receive(&mut self, now: Nanoseconds, side: usize) -> Result<Option<Nanoseconds>, PortError> {
-        let Side { queues, len_max } = self.sides.side_mut(side);
+    /// A port of a side has failed: the loop ends, or goes on without the side.
+    #[cold]
+    fn on_failure(
+        &mut self,
+        now: Nanoseconds,
+        side: usize,
+        failure: PortError,
+    ) -> Result<(), PortError> {
+        let present = self.sides.count() - self.facts.gone.len();
+        if present <= self.sides_min {
+            return Err(failure);
+        }
+        self.sides.side_mut(side).is_gone = true;
+        self.facts.gone.push(Gone {
+            side,
+            at_ns: now,
+            why: failure.to_string(),
+        });
+        self.engine.on_gone(side);
+        Ok(())
+    }
+
+    /// Takes what has arrived at a side; the stamp of the first frame, if there is one, and why no
+    /// more can come.
+    fn receive(
+        &mut self,
+        now: Nanoseconds,
+        side: usize,
+    ) -> (Option<Nanoseconds>, Option<PortError>) {
+        let Side {
+            queues,
+            len_max,
+            is_gone,
+            ..
+        } = self.sides.side_mut(side);
+        if *is_gone {
+            return (None, None);
+        }
         let has_queues = queues.len() > 1;
+        let mut failure = None;
         for (number, queue) in queues.iter_mut().enumerate() {
             let before = self.burst.len();
-            if queue.port.receive(&mut self.burst, BURST_MAX)? == Received::PoolEmpty {
-                self.engine.spill(side);
+            match queue.port.receive(&mut self.burst, BURST_MAX) {
+                Ok(Received::PoolEmpty) => self.engine.spill(side),
+                Ok(_) => {}
+                Err(why) => failure = Some(why),
             }
             if has_queues {
                 for frame in &mut self.burst[before..] {
@@ -225,7 +296,7 @@ impl<E: Engine> Reactor<E> {
         });
         self.facts.too_long += (before - self.burst.len()) as u64;
         let Some(first) = self.burst.first() else {
-            return Ok(None);
+            return (None, failure);
         };
         let came_ns = came_ns(first);
         if self.completes_checksums {
@@ -236,7 +307,7 @@ impl<E: Engine> Reactor<E> {
             }
         }
         self.engine.on_burst(now, side, &mut self.burst);
-        Ok(Some(came_ns))
+        (Some(came_ns), failure)
     }
 
     /// Measures, before the first frame comes, what a frame takes at least: sends frames out of
@@ -257,7 +328,8 @@ impl<E: Engine> Reactor<E> {
         for number in 0..PROBES_COLD + PROBES {
             let began_ns = clock();
             for side in 0..self.sides.count() {
-                self.receive(began_ns, side)?;
+                let (_, failure) = self.receive(began_ns, side);
+                failure.map_or(Ok(()), Err)?;
             }
             let now = clock();
             self.engine.on_timer(now, now, &mut self.sides);
@@ -310,6 +382,18 @@ mod tests {
         is_down: bool,
         /// It has no memory for frames to come.
         is_short: bool,
+        /// It was removed.
+        is_gone: bool,
+    }
+
+    impl State {
+        fn is_there(&self) -> Result<(), PortError> {
+            let (name, frames) = ("memory".to_owned(), 0);
+            match self.is_gone {
+                true => Err(PortError::InterfaceGone { name, frames }),
+                false => Ok(()),
+            }
+        }
     }
 
     impl Memory {
@@ -341,6 +425,7 @@ mod tests {
     impl Receive for Memory {
         fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
             let mut state = self.state();
+            state.is_there()?;
             if state.is_short {
                 return Ok(Received::PoolEmpty);
             }
@@ -359,6 +444,7 @@ mod tests {
 
     impl Transmit for Memory {
         fn transmit(&mut self, burst: &mut Burst) -> Result<usize, PortError> {
+            self.state().is_there()?;
             if self.state().is_down {
                 let name = "memory".to_owned();
                 return Err(PortError::InterfaceDown { name });
@@ -402,6 +488,7 @@ mod tests {
         /// Sides whose ports were short of memory.
         spilled: Vec<usize>,
         unsent: Vec<u8>,
+        gone: Vec<usize>,
     }
 
     impl Account for Nanoseconds {
@@ -446,6 +533,10 @@ mod tests {
 
         fn on_sent(&mut self, _: Nanoseconds, _: Nanoseconds) {
             self.sent += 1;
+        }
+
+        fn on_gone(&mut self, side: usize) {
+            self.gone.push(side);
         }
     }
 
@@ -519,6 +610,33 @@ mod tests {
             (reactor.facts().dropped_down, reactor.engine().sent),
             (4, 4)
         );
+    }
+
+    #[test]
+    fn the_loop_goes_on_without_a_side_if_enough_are_left() {
+        let (queues, mut reactor) = turned(|port| port.give(&[1, 2, 3, 4, 5]), 0);
+        reactor.outlive(2);
+        let mut turn = || reactor.turn(&mut || 7);
+        // Three leave, and the port is removed while two wait for it.
+        turn().expect("ports that work");
+        queues[1][0].state().is_gone = true;
+        queues[0][0].give(&[6]);
+        queues[2][0].give(&[31]);
+        for _ in 0..3 {
+            turn().expect("two sides are left");
+        }
+        assert_eq!(queues[1][0].state().sent, [1, 2, 3]);
+        assert_eq!(queues[0][0].state().sent, [31]);
+        queues[2][0].state().is_gone = true;
+        turn().expect_err("one side is no path");
+        assert_eq!(reactor.engine().unsent, [4, 5, 6]);
+        assert_eq!((reactor.facts().dropped_down, reactor.held()), (3, 0));
+        assert_eq!(reactor.engine().gone, [1]);
+        let [gone] = reactor.gone() else {
+            panic!("{:?}", reactor.gone());
+        };
+        assert_eq!((gone.side, gone.at_ns), (1, 7));
+        assert!(gone.why.contains("'memory' is gone"), "{}", gone.why);
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl Rest {
     /// Sleeps for so long, or until a frame arrives, or a signal: the caller looks after that.
     pub(crate) fn sleep<A>(&mut self, sleep_ns: i64, sides: &Sides<A>) {
         let mut descriptors: Vec<BorrowedFd<'_>> = std::mem::take(&mut self.descriptors);
-        for port in sides.ports() {
+        for port in sides.present() {
             port.wake_on(&mut descriptors);
         }
         let mut polled: Vec<PollFd<'_>> = std::mem::take(&mut self.polled);

@@ -14,12 +14,18 @@ use crate::{Account, Engine};
 /// The ports of a loop, by side and queue, with the frames that wait to be sent.
 pub struct Sides<A> {
     sides: Vec<Side<A>>,
+    /// Frames that are too long for the side by which they should leave, with their accounts.
+    too_long: Vec<(A, Frame)>,
 }
 
 pub(crate) struct Side<A> {
     pub(crate) queues: Vec<Queue<A>>,
     /// Bytes of the longest frame that another side takes.
     pub(crate) len_max: usize,
+    /// Bytes of the longest frame that this one takes.
+    takes_max: usize,
+    /// A port of it has failed for good, and the loop goes on without it.
+    pub(crate) is_gone: bool,
 }
 
 /// A queue of an interface.
@@ -48,9 +54,12 @@ impl<A> Sides<A> {
         let sides = sides.into_iter().enumerate().map(|(side, ports)| Side {
             queues: ports.into_iter().map(queue).collect(),
             len_max: others(side).unwrap_or(usize::MAX),
+            takes_max: lens[side],
+            is_gone: false,
         });
         Self {
             sides: sides.collect(),
+            too_long: Vec::new(),
         }
     }
 
@@ -58,7 +67,14 @@ impl<A> Sides<A> {
     /// which it arrived, so that frames of a flow keep their order.
     #[inline]
     pub fn send(&mut self, side: usize, frame: Frame, account: A) {
-        let queues = &mut self.sides[side].queues;
+        let Side {
+            queues, takes_max, ..
+        } = &mut self.sides[side];
+        // Between two sides it would not have come in.
+        if frame.bytes().len() > *takes_max {
+            self.too_long.push((account, frame));
+            return;
+        }
         let queue = match queues.len() {
             0 => return,
             1 => 0,
@@ -69,7 +85,9 @@ impl<A> Sides<A> {
         queue.sending.push(frame);
     }
 
-    pub(crate) fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = &mut Side<A>> {
+    pub(crate) fn iter_mut(
+        &mut self,
+    ) -> impl DoubleEndedIterator<Item = &mut Side<A>> + ExactSizeIterator {
         self.sides.iter_mut()
     }
 
@@ -93,6 +111,17 @@ impl<A> Sides<A> {
     /// All ports, those of side 0 first.
     pub(crate) fn ports(&self) -> impl Iterator<Item = &dyn LivePort> {
         (0..self.sides.len()).flat_map(|side| self.ports_of(side))
+    }
+
+    /// The ports of sides that are not gone.
+    pub(crate) fn present(&self) -> impl Iterator<Item = &dyn LivePort> {
+        let present = self.sides.iter().filter(|side| !side.is_gone);
+        present.flat_map(|side| side.queues.iter().map(|queue| &*queue.port))
+    }
+
+    /// Frames that were too long for their side, which never leave.
+    pub(crate) fn take_too_long(&mut self) -> impl Iterator<Item = (A, Frame)> {
+        self.too_long.drain(..)
     }
 
     /// Frames that wait for their port.
@@ -121,10 +150,7 @@ impl<A: Account> Queue<A> {
             // Like a cable that was pulled out: what is due is lost, and what is due when the
             // interface is up again passes.
             Err(PortError::InterfaceDown { .. }) => {
-                facts.dropped_down += self.accounts.len() as u64;
-                for (account, frame) in self.accounts.drain(..).zip(self.sending.drain(..)) {
-                    engine.on_unsent(account, &frame);
-                }
+                self.discard(engine, facts);
                 // A frame may lie in the port's ring, and its stamp comes with it.
                 self.owed_ns = is_stamped.then_some(began_ns);
                 return Ok(false);
@@ -149,6 +175,18 @@ impl<A: Account> Queue<A> {
             engine.on_sent(account, first_ns + at as i64 * each_ns);
         }
         Ok(sent > 0)
+    }
+
+    /// What waits never leaves.
+    pub(crate) fn discard<E: Engine<Account = A>>(
+        &mut self,
+        engine: &mut E,
+        facts: &mut LoopFacts,
+    ) {
+        facts.dropped_down += self.accounts.len() as u64;
+        for (account, frame) in self.accounts.drain(..).zip(self.sending.drain(..)) {
+            engine.on_unsent(account, &frame);
+        }
     }
 
     /// When the first frame of a call that sent left: by the kernel's stamp, or else after the time
