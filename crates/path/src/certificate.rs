@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use crate::account::Account;
 use crate::element::LinkReport;
+use crate::star::CoreReport;
 use crate::{ChangeReport, Path, SettingsWords};
 
 /// A warning is given above this share of frames held back: the realised distribution then differs
@@ -36,7 +37,10 @@ pub struct Certificate {
     #[serde(skip)]
     links: Vec<LinkEvidence>,
     /// By [`Path::name`].
-    pub directions: BTreeMap<&'static str, DirectionReport>,
+    pub directions: BTreeMap<String, DirectionReport>,
+    /// What a core counted that stands between more than two ports.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub core: Option<CoreReport>,
     /// Changes of settings while it ran, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<ChangeReport>,
@@ -165,6 +169,12 @@ impl Delays {
 }
 
 impl Certificate {
+    /// The directions, in the order of their numbers.
+    pub fn in_order(&self) -> impl Iterator<Item = (&str, &DirectionReport)> {
+        let names = self.links.iter().map(|link| link.name.as_str());
+        names.filter_map(move |name| Some((name, self.directions.get(name)?)))
+    }
+
     /// Judges the run by its links and by everything else that is known of it.
     pub fn judge(&mut self, rest: Evidence<'_>) {
         self.verdict = judge(&Evidence {
@@ -184,7 +194,7 @@ impl Path {
             if clock == VIRTUAL {
                 report.delays.difference = None;
             }
-            (self.name(side), report)
+            (self.name(side).to_owned(), report)
         };
         let reports: Vec<_> = self.sides().map(report).collect();
         let links = reports.iter();
@@ -201,6 +211,7 @@ impl Path {
             clock_steps: ClockSteps::default(),
             links,
             directions: reports.into_iter().collect(),
+            core: self.core(),
             changes,
         }
     }

@@ -1,5 +1,5 @@
 use lineside_frame::{Burst, Frame};
-use lineside_link::{Effects, Link};
+use lineside_link::{Departure, Effects, Link};
 use lineside_time::Nanoseconds;
 
 use crate::element::{Element, LinkReport};
@@ -52,6 +52,24 @@ impl Chain {
                 self.pass_on(now, out);
             }
         }
+    }
+
+    /// Takes all frames of `from`, which left a core; those that are due by `now` leave.
+    pub(crate) fn on_departures(
+        &mut self,
+        now: Nanoseconds,
+        from: &mut Vec<Departure<Frame>>,
+        out: &mut Effects<Frame>,
+    ) {
+        let first = match self.between.first_mut() {
+            None => &mut *out,
+            Some(next) => {
+                next.keeps_drops = out.keeps_drops;
+                next
+            }
+        };
+        self.elements[0].on_departures(from, first);
+        self.on_timer(now, out);
     }
 
     #[inline]

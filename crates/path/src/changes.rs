@@ -21,7 +21,7 @@ pub struct ChangeReport {
     /// The same, from the beginning of the run.
     pub after_ns: Option<Nanoseconds>,
     /// Which direction: [`Path::name`](crate::Path::name).
-    pub direction: &'static str,
+    pub direction: String,
     /// The settings until then.
     pub before: SettingsWords,
     /// The settings from then on.
@@ -71,7 +71,7 @@ impl Change {
     /// at the previous change.
     pub(crate) fn new(
         at_ns: Nanoseconds,
-        (side, direction): (SideId, &'static str),
+        (side, direction): (SideId, &str),
         report: LinkReport<'_>,
         account: &Account,
         counters: &LinkCounters,
@@ -90,7 +90,7 @@ impl Change {
             report: ChangeReport {
                 at_ns,
                 after_ns: None,
-                direction,
+                direction: direction.to_owned(),
                 after: words.clone(),
                 before: words,
                 entered: now.entered - counters.entered,

@@ -1,4 +1,4 @@
-//! A path: two numbered sides, and a chain of elements for the frames of each.
+//! A path: numbered ports, a chain of elements for the frames of each, and a core in the middle.
 //!
 //! ```text
 //!            on_burst             elements              departures, drops
@@ -7,15 +7,23 @@
 //!                                                     └──► observers: a monitor
 //! ```
 //!
-//! * [`Path`] is the core: it takes bursts and the time, and returns what leaves when. It knows
-//!   neither ports nor clocks.
+//! Between more than two ports the core says where each frame goes on, and it passes a second chain
+//! on its way out:
+//!
+//! ```text
+//!  port i ─► [chain in] ─► Core: Switch ─► [chain out] ─► out[ports + k], leaves at port k
+//! ```
+//!
+//! * [`Path`] takes bursts and the time, and returns what leaves when. It knows neither live ports
+//!   nor clocks.
+//! * A [`Core`] is the middle: a [`Wire`] between two ports, a [`Switch`] between more.
 //! * An [`Element`] is a part of a chain: a link, a [`Classifier`] with the links of its classes.
 //!   An [`Observer`] sees each departure and each drop.
 //! * [`Virtual`] drives a path by the stamps of captured frames, exact to the nanosecond; a
 //!   [`DirectionFinder`] finds the side at which each frame enters.
 //! * [`LivePath`] puts a path between live ports, as the engine of the polling loop of
 //!   `lineside-reactor`, which keeps its instants.
-//! * [`emulate`] runs such a loop to its end: between two interfaces or between two commands.
+//! * [`emulate`] runs such a loop to its end: between interfaces or between two commands.
 //! * A [`Certificate`] reports what was asked for, drawn and realised, and whether the result is
 //!   valid.
 #![forbid(unsafe_code)]
@@ -29,11 +37,14 @@ mod direction_finder;
 mod element;
 pub mod emulate;
 mod live;
+mod middle;
 mod monitors;
 mod observe;
 mod path;
 mod settings_words;
 mod side;
+mod star;
+mod switch;
 mod virtual_time;
 
 pub use certificate::{
@@ -49,4 +60,6 @@ pub use observe::Observer;
 pub use path::{NoMemory, Path};
 pub use settings_words::SettingsWords;
 pub use side::{Departures, Direction, Leaving, SideId};
+pub use star::{AddressReport, Core, CoreReport, PORTS_MAX, PortReport, Ports, Wire};
+pub use switch::Switch;
 pub use virtual_time::Virtual;

@@ -11,7 +11,7 @@ use lineside_reactor::{Account, Engine, LoopFacts, Reactor, Sides, Tap, TapCount
 use lineside_time::Nanoseconds;
 
 use crate::monitors::point_of;
-use crate::{Certificate, ClockSteps, Departures, Direction, Leaving, NoMemory, Path, SideId};
+use crate::{Certificate, ClockSteps, Departures, Leaving, NoMemory, Path, SideId};
 
 /// A path between live ports, in a polling loop.
 pub type LiveLoop = Reactor<LivePath>;
@@ -30,14 +30,16 @@ pub struct LivePath {
 pub struct LiveDeparture {
     side: SideId,
     leaving: Leaving,
+    /// When it arrived, which is earlier than when it entered a chain behind a core.
+    came_ns: Nanoseconds,
     copy: Option<Frame>,
 }
 
 impl LivePath {
-    /// A loop with this path between two sides, each with the ports of its queues.
+    /// A loop with this path between its ports, each with those of its queues.
     pub fn between(
         path: Path,
-        sides: [Vec<Box<dyn LivePort>>; 2],
+        sides: Vec<Vec<Box<dyn LivePort>>>,
         wait: Wait,
         completes_checksums: bool,
     ) -> LiveLoop {
@@ -48,7 +50,7 @@ impl LivePath {
             tapped: None,
             clock_steps: ClockSteps::default(),
         };
-        Reactor::new(live, sides.into(), wait, completes_checksums)
+        Reactor::new(live, sides, wait, completes_checksums)
     }
 
     /// Gives copies of frames to `tap`, or ends it.
@@ -99,21 +101,23 @@ pub fn loop_facts(live: &LiveLoop) -> LoopFacts {
 pub fn live_certificate(live: &LiveLoop, clock: &'static str) -> Certificate {
     let mut certificate = live.engine().path.certificate(clock);
     certificate.clock_steps = live.engine().clock_steps.clone();
-    for direction in Direction::BOTH {
-        let report = certificate.directions.get_mut(direction.name());
-        if let (Some(report), Some(warning)) = (report, below_floor(live, direction)) {
+    let path = &live.engine().path;
+    for side in path.sides() {
+        let report = certificate.directions.get_mut(path.name(side));
+        if let (Some(report), Some(warning)) = (report, below_floor(live, side)) {
             report.warnings.push(warning);
         }
     }
     certificate
 }
 
-/// A warning if the delay that was asked for in a direction is shorter than the time that a frame
-/// takes without any.
-pub fn below_floor(live: &LiveLoop, direction: Direction) -> Option<String> {
+/// A warning if the delay that was asked for at a side is shorter than the time that a frame takes
+/// without any.
+pub fn below_floor(live: &LiveLoop, side: SideId) -> Option<String> {
     let floor_ns = live.floor_ns()?;
-    let link = live.engine().path.link(direction);
-    let asked_ns = link.asked().min_ns;
+    let path = &live.engine().path;
+    let link = path.link(side);
+    let asked_ns = path.delay_min_ns(side);
     let is_asked = link.settings().delay != Delay::default();
     (is_asked && asked_ns < floor_ns).then(|| {
         format!(
@@ -134,7 +138,7 @@ const SPILL_BYTES: usize = 32 << 10;
 impl Account for LiveDeparture {
     #[inline]
     fn entered_ns(&self) -> Nanoseconds {
-        self.leaving.entered_ns
+        self.came_ns
     }
 
     #[inline]
@@ -161,21 +165,28 @@ impl Engine for LivePath {
         if let Some(tap) = self.tap.as_mut().filter(|tap| tap.wants_drops()) {
             for side in self.path.sides() {
                 for dropped in self.out.drops(side) {
-                    let point = point_of(dropped.reason);
-                    tap.on_drop(dropped.at_ns, side.index(), point, &dropped.item);
+                    let (port, point) = (self.path.port(side), point_of(dropped.reason));
+                    tap.on_drop(dropped.at_ns, port, point, &dropped.item);
                 }
             }
         }
         self.path.observe(now, &mut self.out);
         for side in self.path.sides() {
-            let exit = self.path.exit(side).index();
+            // What goes to a core has gone there.
+            let Some(exit) = self.path.exit(side).map(SideId::index) else {
+                continue;
+            };
             for departure in self.out[side.index()].drain(..) {
                 let leaving = Leaving::from(&departure);
                 let tap = self.tap.as_mut();
                 let copy = tap.and_then(|tap| tap.copy(&departure.item));
+                let stamp_ns = departure.item.descriptor().stamp_ns;
                 let account = LiveDeparture {
                     side,
                     leaving,
+                    came_ns: stamp_ns.map_or(leaving.entered_ns, |stamp_ns| {
+                        stamp_ns.min(leaving.entered_ns)
+                    }),
                     copy,
                 };
                 out.send(exit, departure.item, account);
@@ -196,15 +207,19 @@ impl Engine for LivePath {
     }
 
     fn spill(&mut self, side: usize) {
-        self.path.spill_step(SideId::new(side), SPILL_BYTES);
+        self.path.spill_step(side, SPILL_BYTES);
     }
 
     fn on_unsent(&mut self, departure: LiveDeparture, frame: &Frame) {
         self.path.on_unsent(departure.side, frame);
         if let Some(tap) = &mut self.tap {
-            let (at_ns, side) = (departure.leaving.at_ns, departure.side.index());
-            tap.on_drop(at_ns, side, Point::DroppedInterface, frame);
+            let (at_ns, port) = (departure.leaving.at_ns, self.path.port(departure.side));
+            tap.on_drop(at_ns, port, Point::DroppedInterface, frame);
         }
+    }
+
+    fn on_gone(&mut self, side: usize) {
+        self.path.on_port_gone(side);
     }
 
     #[inline]
@@ -212,7 +227,10 @@ impl Engine for LivePath {
         self.path
             .on_sent(departure.side, &departure.leaving, sent_ns);
         if let (Some(tap), Some(copy)) = (&mut self.tap, departure.copy) {
-            tap.on_sent(sent_ns, self.path.exit(departure.side).index(), copy);
+            // A frame that went to a core is not sent.
+            if let Some(exit) = self.path.exit(departure.side) {
+                tap.on_sent(sent_ns, exit.index(), copy);
+            }
         }
     }
 }
@@ -228,6 +246,7 @@ mod tests {
     use lineside_port::{Facts, Live, Port, PortError, Receive, Received, Transmit};
 
     use super::*;
+    use crate::Direction;
 
     /// What comes in is given, with its time; what goes out is kept, `room` of it at a time.
     struct Wire {
@@ -315,7 +334,7 @@ mod tests {
         let settings = [Settings::default(), Settings::default()];
         let path = Path::new(settings, 7, 1 << 20, &budget).expect("it fits");
         let ((inside, near), (outside, far)) = (end(), end());
-        let sides = [vec![inside], vec![outside]];
+        let sides = vec![vec![inside], vec![outside]];
         let mut live = LivePath::between(path, sides, Wait::Spin, false);
         let come = |stamp_ns| {
             let descriptor = Descriptor {
@@ -351,7 +370,8 @@ mod tests {
         let settings = [Settings::default(), Settings::default()];
         let path = Path::new(settings, 7, 1 << 20, &budget).expect("it fits");
         let ((inside, near), (outside, far)) = (end(), end());
-        let mut live = LivePath::between(path, [vec![inside], vec![outside]], Wait::Spin, false);
+        let mut live =
+            LivePath::between(path, vec![vec![inside], vec![outside]], Wait::Spin, false);
         for is_down in [false, true] {
             far.lock().expect("one thread").is_down = is_down;
             for now in [1_000, 2_000] {
@@ -384,7 +404,7 @@ mod tests {
         let budget = Budget::new(1 << 20);
         let path = Path::new([settings(), settings()], 7, 1 << 20, &budget).expect("it fits");
         let ((inside, near), (outside, far)) = (end(), end());
-        let sides = [vec![inside], vec![outside]];
+        let sides = vec![vec![inside], vec![outside]];
         let mut live = LivePath::between(path, sides, Wait::Spin, false);
         let mut now = 1_000_000;
         for number in 0..10 {

@@ -1,5 +1,5 @@
-//! The core of a path: a chain of elements for the frames of each side, observers, and the account
-//! of what left.
+//! A path: a chain of elements for the frames of each side, the core between them, observers, and
+//! the account of what left.
 //!
 //! It has no ports and no clock. A driver, in virtual time or between ports, gives it bursts and
 //! the time, sends what leaves, and reports when that was.
@@ -13,16 +13,20 @@ use lineside_time::Nanoseconds;
 use crate::account::Account;
 use crate::chain::Chain;
 use crate::changes::{self, Change};
-use crate::classify::Classifier;
+use crate::classify::{Classifier, EXPRESSIONS_MAX};
 use crate::element::{Element, LinkReport};
+use crate::middle::Middle;
 use crate::observe::{Observer, Observers};
+use crate::star::{Core, CoreReport, Wire};
 use crate::{ChangeReport, Departures, Direction, Leaving, SettingsWords, SideId};
 
-/// A path between numbered sides, of which there are two so far: what enters at one leaves at the
-/// other.
+/// A path between ports: two of them, where what enters at one leaves at the other, or [as
+/// many](Self::star) as a [`Core`] stands between.
 #[derive(Debug)]
 pub struct Path {
+    /// One for each port; with a core that chooses another one for what leaves there.
     sides: Vec<Side>,
+    middle: Middle,
     observers: Observers,
     /// Dropped frames are kept until [`observe`](Self::observe), also without an observer.
     keeps_drops: bool,
@@ -40,8 +44,10 @@ pub struct Path {
 #[derive(Debug)]
 struct Side {
     /// As certificates name them.
-    name: &'static str,
+    name: String,
     chain: Chain,
+    /// The first stream of its draws.
+    stream: u16,
     account: Account,
     /// Of the frames that entered before the latest change, if there was one.
     account_before: Option<Account>,
@@ -56,6 +62,9 @@ struct Side {
 #[error("no memory is left to account for it: give more with --memory")]
 pub struct NoMemory;
 
+/// The streams of a link: two for each class that it can have.
+const STREAMS_MAX: u16 = 2 << EXPRESSIONS_MAX;
+
 impl Path {
     /// A path between two sides with a link for the frames of each, by [`Direction`].
     /// `memory_bytes` for the frames under way, half for each side, are leased from `budget`;
@@ -66,20 +75,60 @@ impl Path {
         memory_bytes: usize,
         budget: &Budget,
     ) -> Option<Self> {
+        let names = Direction::BOTH.map(|direction| direction.name().to_owned());
+        let middle = Middle::new(Box::new(Wire), names.clone().into());
+        let sides = names.into_iter().zip(settings).zip(0..);
+        let sides = sides.map(|((name, settings), stream)| (name, settings, stream));
+        Self::of(middle, sides.collect(), seed, memory_bytes, budget)
+    }
+
+    /// A path between ports of these names with `core` in the middle. `settings` are those of the
+    /// links for what comes in by each port, and after them, unless the core [always
+    /// knows](Core::always) where frames go, for what leaves by each. Memory as for
+    /// [`new`](Self::new), in equal parts, and that of the accounts.
+    pub fn star(
+        core: Box<dyn Core>,
+        ports: Vec<String>,
+        settings: Vec<Settings>,
+        seed: u64,
+        memory_bytes: usize,
+        budget: &Budget,
+    ) -> Option<Self> {
+        let middle = Middle::new(core, ports);
+        assert_eq!(settings.len(), middle.chains(), "each chain has settings");
+        let accounts = budget.lease(settings.len() * Account::memory_bytes(1))?;
+        let sides = settings.into_iter().enumerate();
+        let sides = sides.map(|(chain, settings)| {
+            let stream = chain as u16 * STREAMS_MAX;
+            (middle.chain_name(chain), settings, stream)
+        });
+        let sides = sides.collect();
+        let mut path = Self::of(middle, sides, seed, memory_bytes, budget)?;
+        path.leases.push(accounts);
+        Some(path)
+    }
+
+    fn of(
+        middle: Middle,
+        sides: Vec<(String, Settings, u16)>,
+        seed: u64,
+        memory_bytes: usize,
+        budget: &Budget,
+    ) -> Option<Self> {
         let lease = budget.lease(memory_bytes)?;
-        let memory_bytes = memory_bytes / settings.len();
-        let names = Direction::BOTH.map(Direction::name);
-        let sides = settings.into_iter().zip(names).enumerate();
-        let side = |(index, (settings, name))| Side {
+        let memory_bytes = memory_bytes / sides.len();
+        let side = |(name, settings, stream)| Side {
             name,
-            chain: Chain::new(Link::new(settings, seed, index as u16, memory_bytes)),
+            chain: Chain::new(Link::new(settings, seed, stream, memory_bytes)),
+            stream,
             account: Account::new(1),
             account_before: None,
             changes: 0,
             unsent: (0, 0),
         };
         Some(Self {
-            sides: sides.map(side).collect(),
+            sides: sides.into_iter().map(side).collect(),
+            middle,
             observers: Observers::default(),
             keeps_drops: false,
             seed,
@@ -107,8 +156,8 @@ impl Path {
         }
         let bytes = Account::memory_bytes(count - 1);
         self.leases.push(self.budget.lease(bytes).ok_or(NoMemory)?);
-        let index = side.into().index();
-        let (stream, side) = (index as u16, &mut self.sides[index]);
+        let side = &mut self.sides[side.into().index()];
+        let stream = side.stream;
         let own = side.chain.report().link.settings().clone();
         let mut link = Link::new(own, self.seed, stream, self.memory_bytes);
         link.add_classes((1..count).map(settings).collect(), self.seed, stream);
@@ -151,15 +200,35 @@ impl Path {
         (0..self.sides.len()).map(SideId::new)
     }
 
-    /// The side at which frames leave that entered at `side`: with two sides the other one.
+    /// The port by which the frames of a side leave, with two sides the other one; `None` if they
+    /// go to the core.
     #[inline]
-    pub fn exit(&self, side: SideId) -> SideId {
-        SideId::new(1 - side.index())
+    pub fn exit(&self, side: SideId) -> Option<SideId> {
+        self.middle.exit(side)
+    }
+
+    /// The port of a side: the one by which its frames come, or after a core that chooses leave.
+    #[inline]
+    pub fn port(&self, side: SideId) -> usize {
+        let ports = self.middle.ports();
+        let index = side.index();
+        index.checked_sub(ports).unwrap_or(index)
     }
 
     /// The name in certificates of the frames that enter at `side`.
-    pub fn name(&self, side: impl Into<SideId>) -> &'static str {
-        self.side(side).name
+    pub fn name(&self, side: impl Into<SideId>) -> &str {
+        &self.side(side).name
+    }
+
+    /// What the core counted, if it did.
+    pub fn core(&self) -> Option<CoreReport> {
+        self.middle.report()
+    }
+
+    /// A port is gone for good. The core finds other ways, or drops and counts what should leave
+    /// there; frames under way to it leave, and it is for the driver to report them as unsent.
+    pub fn on_port_gone(&mut self, port: usize) {
+        self.middle.on_port_gone(port);
     }
 
     /// Time of flapping, bursts of loss and schedules counts from `now` on; without this, from each
@@ -194,12 +263,39 @@ impl Path {
         self.sides[index].chain.on_burst(now, burst, out);
     }
 
-    /// Frames that are due by `now` leave. To be called at [`next_deadline`](Self::next_deadline).
+    /// Frames that are due by `now` leave, and those that a core sends on enter the chains behind
+    /// it. To be called at [`next_deadline`](Self::next_deadline), and after
+    /// [`on_burst`](Self::on_burst).
     #[inline]
     pub fn on_timer(&mut self, now: Nanoseconds, out: &mut Departures) {
+        if !self.middle.is_straight() {
+            self.cross(now, out);
+            return;
+        }
         let keeps_drops = self.keeps_drops();
         for (index, side) in self.sides.iter_mut().enumerate() {
             side.chain.on_timer(now, out.side(index, keeps_drops));
+        }
+    }
+
+    /// The same with a core that chooses.
+    fn cross(&mut self, now: Nanoseconds, out: &mut Departures) {
+        let keeps_drops = self.keeps_drops();
+        let ports = self.middle.ports();
+        let (before, after) = self.sides.split_at_mut(ports);
+        for (port, side) in before.iter_mut().enumerate() {
+            let out = out.side(port, keeps_drops);
+            side.chain.on_timer(now, out);
+            for departure in out.departures.drain(..) {
+                let leaving = Leaving::from(&departure);
+                side.on_sent(&leaving, leaving.at_ns);
+                self.middle.take(port, departure);
+            }
+        }
+        self.middle.cross();
+        for (port, side) in after.iter_mut().enumerate() {
+            let out = out.side(ports + port, keeps_drops);
+            side.chain.on_departures(now, self.middle.to(port), out);
         }
     }
 
@@ -304,7 +400,7 @@ impl Path {
         };
         let account = side.account_before.get_or_insert_default();
         let report = side.chain.report();
-        let mut change = Change::new(now, (id, side.name), report, account, &counters, lease);
+        let mut change = Change::new(now, (id, &side.name), report, account, &counters, lease);
         let link = side.chain.link_mut();
         link.change(now, settings.iter().cloned(), out);
         side.changes = link.changes();
@@ -339,12 +435,7 @@ impl Path {
     /// the certificate.
     #[inline]
     pub fn on_sent(&mut self, side: impl Into<SideId>, departure: &Leaving, sent_ns: Nanoseconds) {
-        let side = &mut self.sides[side.into().index()];
-        let account = match &mut side.account_before {
-            Some(before) if departure.changes != side.changes => before,
-            _ => &mut side.account,
-        };
-        account.record(departure, sent_ns);
+        self.sides[side.into().index()].on_sent(departure, sent_ns);
     }
 
     /// A departure was due at a port that was down: it never left.
@@ -374,15 +465,34 @@ impl Path {
         sides.for_each(|side| side.chain.spill(usize::MAX));
     }
 
-    /// Copies some of those that entered at `side`: about `bytes_max` bytes, as [`Link::spill`] has
-    /// them.
-    pub fn spill_step(&mut self, side: impl Into<SideId>, bytes_max: usize) {
-        self.sides[side.into().index()].chain.spill(bytes_max);
+    /// Copies some of those that came in by a port: about `bytes_max` bytes, as [`Link::spill`] has
+    /// them, and as many of those behind a core.
+    pub fn spill_step(&mut self, port: usize, bytes_max: usize) {
+        self.sides[port].chain.spill(bytes_max);
+        // There they may be in any chain.
+        let (ports, chains) = (self.middle.ports(), self.sides.iter_mut());
+        let each_max = bytes_max / ports;
+        let behind = chains.skip(ports);
+        behind.for_each(|side| side.chain.spill(each_max));
     }
 
     /// The link of a side.
     pub fn link(&self, side: impl Into<SideId>) -> &Link<Frame> {
         self.report(side).link
+    }
+
+    /// The least delay by the settings of a frame that passes a side: with a core also that of the
+    /// other chains that it may pass.
+    pub(crate) fn delay_min_ns(&self, side: SideId) -> i64 {
+        let own_ns = self.link(side).asked().min_ns;
+        if self.middle.is_straight() {
+            return own_ns;
+        }
+        let (ports, port) = (self.middle.ports(), self.port(side));
+        let first = if side.index() < ports { ports } else { 0 };
+        let others = (0..ports).filter(|other| *other != port);
+        let others = others.map(|other| self.link(SideId::new(first + other)).asked().min_ns);
+        own_ns + others.min().unwrap_or_default()
     }
 
     /// The link of a side, and what its classes match.
@@ -401,5 +511,16 @@ impl Path {
 
     fn side(&self, side: impl Into<SideId>) -> &Side {
         &self.sides[side.into().index()]
+    }
+}
+
+impl Side {
+    #[inline]
+    fn on_sent(&mut self, departure: &Leaving, sent_ns: Nanoseconds) {
+        let account = match &mut self.account_before {
+            Some(before) if departure.changes != self.changes => before,
+            _ => &mut self.account,
+        };
+        account.record(departure, sent_ns);
     }
 }

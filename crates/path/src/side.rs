@@ -4,7 +4,9 @@ use lineside_frame::Frame;
 use lineside_link::{Departure, Dropped, Effects};
 use lineside_time::Nanoseconds;
 
-/// A side of a path: a number from 0.
+/// A side of a path, which has a chain of elements: the number of the port by which its frames
+/// come. Behind a core that chooses there is one more for each port, for the frames that leave
+/// there: their numbers follow those of the ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SideId(u8);
 

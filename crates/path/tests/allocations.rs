@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use lineside_account::Budget;
-use lineside_frame::{Burst, Descriptor, Frame, LinkType};
+use lineside_frame::{Burst, Descriptor, Frame, LinkType, Pool};
 use lineside_link::{Settings, words};
-use lineside_path::{LivePath, Path, loop_facts};
+use lineside_path::{Departures, LivePath, Path, SideId, Switch, loop_facts};
 use lineside_port::{Facts, Live, LivePort, Port, PortError, Receive, Received, Transmit};
 use lineside_reactor::{TapPoints, Wait, tap};
 
@@ -136,7 +136,7 @@ fn the_loop_allocates_nothing_for_a_frame_or_a_turn() {
         vec![Box::new(end) as Box<dyn LivePort>]
     };
     // What leaves by one end comes from the other: it goes round and round.
-    let sides = [end(&near, &far), end(&far, &near)];
+    let sides = vec![end(&near, &far), end(&far, &near)];
     let mut live = LivePath::between(path, sides, Wait::Sleep, true);
     let points = TapPoints {
         came: Some(128),
@@ -178,4 +178,48 @@ fn the_loop_allocates_nothing_for_a_frame_or_a_turn() {
     let allocated = asked - allocations - asking;
     assert!(after > before + 50, "{before} {after}");
     assert_eq!(allocated, 0, "of {} frames", after - before);
+    // Here too, since another test would allocate beside this one.
+    a_switch_allocates_nothing_for_a_frame(&budget);
+}
+
+fn a_switch_allocates_nothing_for_a_frame(budget: &Budget) {
+    let switch = Switch::new(4, Switch::AGE_NS, 16, budget).expect("it fits");
+    let names = (0..4).map(|port| port.to_string()).collect();
+    let settings = vec![Settings::default(); 8];
+    let path = Path::star(Box::new(switch), names, settings, 7, 8 << 20, budget);
+    let mut path = path.expect("it fits");
+    let (mut out, mut burst) = (Departures::default(), Burst::with_capacity(32));
+    let mut pool = Pool::new(64 << 10, 4, budget).expect("it fits");
+    let mut pass = |rounds: u8| {
+        for round in 0..rounds {
+            let mut writer = pool.take().expect("all have left");
+            for port in 0..4 {
+                for host in 0..8 {
+                    // Sources come and go; each second frame is for all.
+                    let to = [0xff, 2][usize::from(host % 2)];
+                    let frame = [to, 0, 0, 0, 0, host, 2, 0, 0, 0, round, host, 8, 0];
+                    writer.unfilled()[..14].copy_from_slice(&frame);
+                    writer.advance(14);
+                    let descriptor = Descriptor {
+                        link_type: LinkType::ETHERNET,
+                        ..Descriptor::default()
+                    };
+                    burst.push(writer.take(14, descriptor));
+                }
+                path.on_burst(round.into(), SideId::new(port), &mut burst, &mut out);
+            }
+            path.on_timer(round.into(), &mut out);
+            (4..8).for_each(|side| out[side].clear());
+        }
+        path.core().expect("it counts").addresses.displaced
+    };
+    let before = pass(100);
+    let allocations = ALLOCATIONS.load(Ordering::Relaxed);
+    let after = pass(100);
+    let allocated = ALLOCATIONS.load(Ordering::Relaxed) - allocations;
+    let asked = ALLOCATIONS.load(Ordering::Relaxed);
+    pass(0);
+    let asking = ALLOCATIONS.load(Ordering::Relaxed) - asked;
+    assert!(after > before + 500, "{before} {after}");
+    assert_eq!(allocated, asking, "but for the report");
 }

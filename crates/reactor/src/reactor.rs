@@ -135,6 +135,11 @@ impl<E: Engine> Reactor<E> {
         self.sides.queues_mut().map(|queue| &mut queue.port)
     }
 
+    /// How many sides there are.
+    pub fn sides(&self) -> usize {
+        self.sides.count()
+    }
+
     /// The number of ports of a side, one for each queue.
     pub fn queues(&self, side: usize) -> usize {
         self.sides.ports_of(side).count()

@@ -6,7 +6,7 @@ use lineside_analyze::{bytes, grouped, time};
 use lineside_link::Drops;
 use lineside_measure::Spread;
 use lineside_path::{
-    Certificate, ChangeReport, ClockSteps, Direction, DirectionFinder, DirectionReport,
+    Certificate, ChangeReport, ClockSteps, CoreReport, DirectionFinder, DirectionReport,
     MatchReport, SettingsWords,
 };
 
@@ -33,11 +33,7 @@ pub(super) fn side_warnings(finder: &DirectionFinder) -> Vec<String> {
 /// The certificate for the terminal.
 pub(super) fn lines(certificate: &Certificate) -> String {
     let mut out = String::new();
-    for direction in Direction::BOTH {
-        let name = direction.name();
-        let Some(report) = certificate.directions.get(name) else {
-            continue;
-        };
+    for (name, report) in certificate.in_order() {
         let (words, counters) = (&report.settings, &report.counters);
         let _ = writeln!(
             out,
@@ -75,10 +71,56 @@ pub(super) fn lines(certificate: &Certificate) -> String {
             spread_line("realised", change.delays.realised.as_ref(), &mut out);
         }
     }
+    if let Some(core) = &certificate.core {
+        core_lines(core, &mut out);
+    }
     clock_lines(&certificate.clock_steps, &mut out);
     let _ = writeln!(out, "seed         {}", certificate.seed);
     verdict_lines(&certificate.verdict, &mut out);
     out
+}
+
+/// What the switch between the ports counted.
+fn core_lines(core: &CoreReport, out: &mut String) {
+    let _ = writeln!(
+        out,
+        "{:<12} {} frames came; {} to one port, {} to all others",
+        core.kind,
+        grouped(core.came),
+        grouped(core.forwarded),
+        grouped(core.flooded)
+    );
+    for (reason, what) in [
+        ("same_port", "were for the port by which they came"),
+        (
+            "reserved",
+            "were for a link's two ends, and no switch passes them on",
+        ),
+        (
+            "malformed",
+            "were no Ethernet frames, or came from a group's address",
+        ),
+        ("no_port", "found no other port"),
+    ] {
+        let count = core.dropped.get(reason).copied().unwrap_or_default();
+        if count > 0 {
+            let _ = writeln!(out, "             {} {what}", grouped(count));
+        }
+    }
+    let addresses = &core.addresses;
+    let _ = writeln!(
+        out,
+        "             {} addresses are known, of {} learned; {} moved, {} aged, {} gone for want \
+        of room",
+        grouped(addresses.known),
+        grouped(addresses.learned),
+        grouped(addresses.moved),
+        grouped(addresses.aged),
+        grouped(addresses.displaced)
+    );
+    for port in core.ports.iter().filter(|port| port.is_gone) {
+        let _ = writeln!(out, "             {} vanished while it ran", port.name);
+    }
 }
 
 /// When the wall clock was set, which changed no delay.
@@ -231,11 +273,12 @@ fn spread_line(name: &str, spread: Option<&Spread>, out: &mut String) {
 mod tests {
     use lineside_account::Budget;
     use lineside_frame::{Descriptor, Frame};
-    use lineside_path::{ClockStep, Departures};
+    use lineside_path::{ClockStep, Departures, Direction};
 
     use super::*;
     use crate::link::keys::LinkWords;
     use crate::link::spec::LinkSpec;
+    use crate::link::ways::Ways;
 
     #[test]
     fn each_time_that_the_clock_was_set_is_printed() {
@@ -269,14 +312,14 @@ mod tests {
                 link: Some(vec![link.to_owned()]),
                 ..LinkWords::default()
             };
-            LinkSpec::read(&words).expect("valid words")
+            LinkSpec::read(&words, Ways::default()).expect("valid words")
         };
         let budget = Budget::new(64 << 20);
         let mut path = spec("up").path(1, &budget).expect("it fits");
         let mut out = Departures::default();
         for (now, link) in (0..).zip(["down", "flap 1s 1s", "up"]) {
             let settings = spec(link).settings;
-            let settings = { &settings }.each_ref().map(|each| Some(&each[..]));
+            let settings: Vec<_> = settings.iter().map(|each| Some(&each[..])).collect();
             path.change(now, &settings, &mut out).expect("memory");
             let mut burst = vec![Frame::copied(&[0; 60], Descriptor::default())];
             path.on_burst(now, Direction::Outbound, &mut burst, &mut out);

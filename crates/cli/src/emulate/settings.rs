@@ -18,7 +18,7 @@ use crate::inputs::METHODS;
 pub(super) struct BetweenSettings {
     method: Option<Method>,
     wait: Wait,
-    interfaces: [Interface; 2],
+    interfaces: Vec<Interface>,
     completes_checksums: bool,
     duration: Option<Duration>,
 }
@@ -38,32 +38,19 @@ impl BetweenSettings {
         let duration = duration.map_err(|why| ConfigError::new(format!("-a: {why}")))?;
         let method = method(keys.method.as_deref().unwrap_or_default())?;
         let wait = wait(keys.wait.as_deref().unwrap_or_default())?;
-        let [one, other] = keys.between.as_deref().unwrap_or_default() else {
-            return Err(ConfigError::usage(
-                "--between names two interfaces: --between IF1,IF2, the first one is the inside",
-            )
-            .into());
-        };
-        if one == other {
-            return Err(ConfigError::usage(&format!(
-                "--between {one},{other}: a link has two different ends"
-            ))
-            .into());
-        }
         Ok(Self {
             method,
             wait,
-            interfaces: open_interfaces([one, other], method)?,
+            interfaces: open_interfaces(keys.between.as_deref().unwrap_or_default(), method)?,
             completes_checksums: keys.no_checksum_completion != Some(true),
             duration: duration.map(|duration| duration.get()),
         })
     }
 
     /// The names of the interfaces.
-    pub(super) fn names(&self) -> [String; 2] {
-        { &self.interfaces }
-            .each_ref()
-            .map(|interface| interface.name.clone())
+    pub(super) fn names(&self) -> Vec<String> {
+        let interfaces = self.interfaces.iter();
+        interfaces.map(|interface| interface.name.clone()).collect()
     }
 
     /// The run with these settings; `file` is given to the user that remains.

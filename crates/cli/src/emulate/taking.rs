@@ -27,7 +27,6 @@ use crate::link::section::Section;
 /// What is to be done with copies of frames.
 pub(super) struct Taking<'a> {
     budget: &'a Budget,
-    sides: usize,
     measuring: Option<Measuring>,
     writer: Option<CaptureWriter>,
     /// The folder and the id of the trace that departures are captured into.
@@ -67,7 +66,6 @@ impl<'a> Taking<'a> {
         let is_wanted = points != TapPoints::default();
         Ok(is_wanted.then_some(Self {
             budget,
-            sides: sides.len(),
             measuring,
             writer,
             trace,
@@ -76,10 +74,10 @@ impl<'a> Taking<'a> {
     }
 
     /// What the run needs to know of it.
-    pub(super) fn tapping(self) -> Tapping<impl FnOnce(TapPort) -> Taken + Send + 'a> {
+    pub(super) fn tapping(self) -> Tapping<impl FnOnce(TapPort, Vec<u16>) -> Taken + Send + 'a> {
         Tapping {
             points: self.points,
-            take: |port| self.take(port),
+            take: |port, firsts: Vec<u16>| self.take(port, &firsts),
         }
     }
 
@@ -91,7 +89,7 @@ impl<'a> Taking<'a> {
     }
 
     /// Takes frames until the loop's end.
-    fn take(mut self, port: TapPort) -> Taken {
+    fn take(mut self, port: TapPort, firsts: &[u16]) -> Taken {
         // Only now: what the run no longer needs of privileges has been dropped.
         self.measuring.iter_mut().for_each(Measuring::start);
         let access = self.writer.as_ref().map(CaptureWriter::check_access);
@@ -102,7 +100,7 @@ impl<'a> Taking<'a> {
             Some((folder, trace_id)) => {
                 let mut departures = Departures {
                     port: &mut port,
-                    sides: self.sides,
+                    inputs: inputs_by_exit(firsts),
                 };
                 let wanted =
                     |table: &Table| *table != Table::Packets && !Table::MONITORS.contains(table);
@@ -228,10 +226,20 @@ fn writer(
     Ok(Some(CaptureWriter::create(&file.path, config, None)?))
 }
 
-/// The frames that left, as inputs of the ports at which they had come.
+/// The input that frames which leave by each port count to: of two ports the other one, by which
+/// they had come; with a switch between, which knows more of them, the port itself.
+fn inputs_by_exit(firsts: &[u16]) -> Vec<u16> {
+    match firsts {
+        &[one, other] => vec![other, one],
+        firsts => firsts.to_vec(),
+    }
+}
+
+/// The frames that left.
 struct Departures<'a, P> {
     port: &'a mut P,
-    sides: usize,
+    /// By the port by which they left.
+    inputs: Vec<u16>,
 }
 
 impl<P: Port> Port for Departures<'_, P> {
@@ -249,9 +257,7 @@ impl<P: Receive> Receive for Departures<'_, P> {
             let input = usize::from(burst[at].descriptor().input);
             let (exit, point) = (input / Point::ALL.len(), input % Point::ALL.len());
             if point == Point::Left as usize {
-                // Of two sides, the other one.
-                let entrance = self.sides - 1 - exit;
-                burst[at].descriptor_mut().input = entrance as u16;
+                burst[at].descriptor_mut().input = self.inputs[exit];
                 burst.swap(kept, at);
                 kept += 1;
             }

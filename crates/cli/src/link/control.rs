@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, anyhow};
 use lineside_host::RunFolder;
-use lineside_path::Direction;
 use lineside_path::emulate::{ChangeAnswer, ChangeSender, Controlled};
 use serde::{Deserialize, Serialize};
 
@@ -58,11 +57,9 @@ fn on_request(
 ) -> anyhow::Result<ChangeAnswer> {
     let request: Request = serde_json::from_str(text).context("a request of another version")?;
     let new = spec.changed(&request.emulate, request.files)?;
-    let change = Direction::BOTH.map(|direction| {
-        let index = direction as usize;
-        (new.settings[index] != spec.settings[index]).then(|| new.settings[index].clone())
-    });
-    let done = changes.send(change).map_err(|why| anyhow!(why))?;
+    let pairs = new.settings.iter().zip(&spec.settings);
+    let change = pairs.map(|(new, known)| (new != known).then(|| new.clone()));
+    let done = changes.send(change.collect()).map_err(|why| anyhow!(why))?;
     *spec = new;
     Ok(done)
 }

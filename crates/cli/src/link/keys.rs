@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use lineside_link::{Chance, Order, PathFile, PathStep, Schedule, Settings, words};
-use lineside_path::{Direction, EXPRESSIONS_MAX};
+use lineside_path::EXPRESSIONS_MAX;
 use serde::{Deserialize, Serialize};
 
 use super::files::Files;
+use super::ways::Ways;
 use super::words::{NONE, Words, find, kept, refused, trace_name};
 use crate::config::{ConfigError, key, keys};
 
@@ -58,7 +59,7 @@ impl LinkWords {
 
     /// Fails if two settings apply to the same frames: same direction, or both, and same
     /// expression.
-    pub(super) fn refuse_doubles(&self) -> Result<(), ConfigError> {
+    pub(super) fn refuse_doubles(&self, ways: &Ways) -> Result<(), ConfigError> {
         for (flag, given) in [
             ("delay", &self.delay),
             ("rate", &self.rate),
@@ -72,8 +73,8 @@ impl LinkWords {
         ] {
             let mut known = BTreeMap::new();
             for text in given.iter().flatten() {
-                let words = Words::read(text)?;
-                let of = (words.direction.map(Direction::name), words.expression);
+                let words = Words::read(ways, text)?;
+                let of = (words.way, words.expression);
                 if let Some(earlier) = known.insert(of, text) {
                     return Err(ConfigError::usage(&format!(
                         "{flag}: '{earlier}' and '{text}' apply to the same frames: leave out one \
@@ -85,9 +86,8 @@ impl LinkWords {
         Ok(())
     }
 
-    /// The expressions by which frames of a direction are classified, in their order on the command
-    /// line.
-    pub(super) fn expressions(&self, direction: Direction) -> Result<Vec<String>, ConfigError> {
+    /// The expressions by which frames of a way are classified, in their order on the command line.
+    pub(super) fn expressions(&self, ways: &Ways, way: usize) -> Result<Vec<String>, ConfigError> {
         let mut expressions: Vec<String> = Vec::new();
         for words in [
             &self.delay,
@@ -97,8 +97,9 @@ impl LinkWords {
             &self.reorder,
         ] {
             for words in words.iter().flatten() {
-                let words = Words::read(words)?;
-                let is_here = words.direction.is_none_or(|given| given == direction);
+                let words = Words::read(ways, words)?;
+                let is_here =
+                    { words.way }.map_or_else(|| ways.is_general(way), |given| given == way);
                 if let Some(expression) = words.expression.filter(|_| is_here)
                     && !expressions.iter().any(|known| known == expression)
                 {
@@ -108,7 +109,7 @@ impl LinkWords {
         }
         for words in [&self.rate, &self.limit, &self.link, &self.path] {
             for words in words.iter().flatten() {
-                if Words::read(words)?.expression.is_some() {
+                if Words::read(ways, words)?.expression.is_some() {
                     return Err(ConfigError::usage(&format!(
                         "'{words}': match works with delay, loss, duplicate, corrupt and reorder; \
                         the other settings apply to all frames of the link"
@@ -126,17 +127,19 @@ impl LinkWords {
 
     /// These words, with those of `given` in place of those for the same frames: one direction and
     /// expression, or both directions. Of rate, limit and path, `none` removes the setting.
-    pub(super) fn changed(&self, given: &Self) -> Result<Self, ConfigError> {
+    pub(super) fn changed(&self, ways: &Ways, given: &Self) -> Result<Self, ConfigError> {
         let changed = |known: &Option<Vec<String>>, given: &Option<Vec<String>>, can_go| {
             let mut changed = known.clone().unwrap_or_default();
             let read = given.iter().flatten();
-            let read: Result<Vec<_>, _> = read.map(|text| Ok((text, Words::read(text)?))).collect();
+            let read: Result<Vec<_>, _> = read
+                .map(|text| Ok((text, Words::read(ways, text)?)))
+                .collect();
             let mut read = read?;
             // Words for both directions replace known ones, but not words that are given together
             // with them.
-            read.sort_by_key(|(_, new)| new.direction.is_some());
+            read.sort_by_key(|(_, new)| new.way.is_some());
             for (text, new) in read {
-                changed = kept(&changed, &new)?;
+                changed = kept(ways, &changed, &new)?;
                 if !(can_go && new.words.trim() == NONE) {
                     changed.push(text.clone());
                 }
@@ -156,18 +159,19 @@ impl LinkWords {
         })
     }
 
-    /// The settings of a direction for frames that match these expressions and no others.
+    /// The settings of a way for frames that match these expressions and no others.
     pub(super) fn settings(
         &self,
-        direction: Direction,
+        ways: &Ways,
+        way: usize,
         matched: &[&str],
         files: &mut Files,
     ) -> Result<Settings, ConfigError> {
         let mut settings = Settings::default();
-        if let Some(words) = find(self.delay.as_deref(), direction, matched)? {
+        if let Some(words) = find(ways, self.delay.as_deref(), way, matched)? {
             settings.delay = refused(words::delay(words, &mut |name| files.table(name)))?;
         }
-        if let Some(words) = find(self.rate.as_deref(), direction, matched)? {
+        if let Some(words) = find(ways, self.rate.as_deref(), way, matched)? {
             match trace_name(words) {
                 Some(name) => {
                     settings.schedule = Some(Schedule::Deliveries(files.deliveries(name)?));
@@ -175,23 +179,24 @@ impl LinkWords {
                 None => settings.rate = Some(refused(words::rate(words))?),
             }
         }
-        if let Some(words) = find(self.loss.as_deref(), direction, matched)? {
+        if let Some(words) = find(ways, self.loss.as_deref(), way, matched)? {
             settings.loss = refused(words::loss(words))?;
         }
-        if let Some(words) = find(self.limit.as_deref(), direction, matched)? {
+        if let Some(words) = find(ways, self.limit.as_deref(), way, matched)? {
             settings.limit = refused(words::limit(words))?;
         }
-        if let Some(words) = find(self.link.as_deref(), direction, matched)? {
+        if let Some(words) = find(ways, self.link.as_deref(), way, matched)? {
             settings.state = refused(words::state(words))?;
         }
-        if let Some(name) = find(self.path.as_deref(), direction, matched)? {
+        if let Some(name) = find(ways, self.path.as_deref(), way, matched)? {
             let path = files.path(name.trim())?;
             self.refuse_twice(name, &path, settings.schedule.is_some())?;
             settings.schedule = Some(Schedule::Path(path));
         }
         let chance = |setting, words: &Option<Vec<String>>| match find(
+            ways,
             words.as_deref(),
-            direction,
+            way,
             matched,
         )? {
             Some(words) => refused(words::chance(setting, words)),
@@ -246,6 +251,8 @@ impl LinkWords {
 
 #[cfg(test)]
 mod tests {
+    use lineside_path::Direction;
+
     use super::*;
     use crate::link::spec::LinkSpec;
 
@@ -253,7 +260,9 @@ mod tests {
     fn words_are_for_both_directions_or_for_one() {
         let words = |given: &[&str], direction, matched: &[&str]| {
             let given: Vec<_> = given.iter().map(|&words| words.to_owned()).collect();
-            let found = find(Some(&given), direction, matched).expect("valid words");
+            let way = direction as usize;
+            let found = find(&Ways::default(), Some(&given), way, matched);
+            let found = found.expect("valid words");
             found.map(str::to_owned)
         };
         use Direction::{Inbound, Outbound};
@@ -283,7 +292,7 @@ mod tests {
             assert_eq!(words(&given, direction, matched).as_deref(), Some(found));
         }
         for wrong in ["match udp:5ms", "match : 5ms", "in: match  : 5ms"] {
-            assert!(Words::read(wrong).is_err(), "{wrong}");
+            assert!(Words::read(&Ways::default(), wrong).is_err(), "{wrong}");
         }
     }
 
@@ -295,7 +304,7 @@ mod tests {
                 delay: Some(delay),
                 ..LinkWords::default()
             };
-            let error = LinkSpec::read(&words).err()?;
+            let error = LinkSpec::read(&words, Ways::default()).err()?;
             Some(error.to_string())
         };
         for valid in [
@@ -317,6 +326,7 @@ mod tests {
 
     #[test]
     fn a_change_replaces_only_the_settings_it_names() {
+        let ways = Ways::default();
         let words = |delay: &[&str], rate: &[&str]| {
             let list = |words: &[&str]| {
                 let words: Vec<_> = words.iter().map(|&words| words.to_owned()).collect();
@@ -350,11 +360,83 @@ mod tests {
                 &["out: match udp: 1ms", "40ms", "in: match udp: 2ms"],
             ),
         ] {
-            let changed = words(known, &["1mbit"]).changed(&words(given, &["in: none"]));
+            let given = words(given, &["in: none"]);
+            let changed = words(known, &["1mbit"]).changed(&ways, &given);
             let expected = words(after, &["out: 1mbit"]);
             assert_eq!(changed.expect("valid words"), expected);
         }
-        let changed = words(&["1ms"], &["1mbit"]).changed(&words(&[], &["none"]));
+        let changed = words(&["1ms"], &["1mbit"]).changed(&ways, &words(&[], &["none"]));
         assert_eq!(changed.expect("valid words"), words(&["1ms"], &[]));
+    }
+    #[test]
+    fn words_name_ports_where_there_are_some() {
+        let ports = |names: &[&str]| {
+            let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
+            Ways::between(Some(&names))
+        };
+        let three = ports(&["a", "b", "c"]).expect("three ports");
+        let delay = |ways: &Ways, given: &[&str], way| {
+            let given: Vec<_> = given.iter().map(|&words| words.to_owned()).collect();
+            let found = find(ways, Some(&given), way, &[]).map_err(|error| error.to_string());
+            found.map(|found| found.map(str::to_owned))
+        };
+        let given = ["1ms", "b in: 5ms", "c out : 2ms"];
+        let found = [0, 1, 2, 3, 4, 5].map(|way| delay(&three, &given, way).expect("valid"));
+        let once = |words: &str| Some(words.to_owned());
+        assert_eq!(
+            found,
+            [
+                once("1ms"),
+                once("5ms"),
+                once("1ms"),
+                None,
+                None,
+                once("2ms")
+            ],
+            "words without a port are met once"
+        );
+        let two = ports(&["a", "b"]).expect("two ports");
+        for (words, way) in [
+            ("a in: 1ms", 0),
+            ("b out:1ms", 0),
+            ("b in: 1ms", 1),
+            ("a out: 1ms", 1),
+        ] {
+            assert_eq!(delay(&two, &[words], way), Ok(once("1ms")), "{words}");
+            assert_eq!(delay(&two, &[words], 1 - way), Ok(None), "{words}");
+        }
+        for (ways, words, why) in [
+            (&three, "in: 1ms", "'a in: WORDS'"),
+            (&three, "d in: 1ms", "the ports are a, b, c"),
+            (&Ways::default(), "a in: 1ms", "write 'out:' or 'in:'"),
+        ] {
+            let error = delay(ways, &[words], 0).expect_err(words);
+            assert!(error.contains(why), "{error}");
+        }
+        for (names, why) in [
+            (&["a"][..], "names two interfaces"),
+            (&["a", "a"], "two different ends"),
+            (&["a", "b", "a"], "'a' is there twice"),
+            (&["1", "2", "3", "4", "5", "6", "7", "8", "9"], "at most 8"),
+        ] {
+            let error = ports(names).expect_err(why).to_string();
+            assert!(error.contains(why), "{error}");
+        }
+        let known = |words: &[&str]| LinkWords {
+            delay: Some(words.iter().map(|&words| words.to_owned()).collect()),
+            ..LinkWords::default()
+        };
+        for (before, given, after) in [
+            (
+                &["1ms"][..],
+                "a in: 2ms",
+                &["b in: 1ms", "c in: 1ms", "a in: 2ms"][..],
+            ),
+            (&["1ms"], "a out: 2ms", &["1ms", "a out: 2ms"]),
+            (&["a out: 1ms", "b in: 3ms"], "2ms", &["a out: 1ms", "2ms"]),
+        ] {
+            let changed = known(before).changed(&three, &known(&[given]));
+            assert_eq!(changed.expect("valid words"), known(after), "{given}");
+        }
     }
 }

@@ -6,4 +6,5 @@ pub(crate) mod files;
 pub(crate) mod keys;
 pub(crate) mod section;
 pub(crate) mod spec;
+pub(crate) mod ways;
 mod words;

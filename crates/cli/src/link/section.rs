@@ -13,6 +13,7 @@ use lineside_run::DropInSettings;
 
 use super::keys::LinkWords;
 use super::spec::LinkSpec;
+use super::ways::Ways;
 use crate::config::{self, ConfigError, Keys, Modes, Size, key, keys};
 use crate::drop_ins::drop_ins;
 use crate::monitors::monitors;
@@ -78,7 +79,7 @@ keys! {
             .also('r', "read", "The same as FILE")
             .only(CAPTURE | EXPLAIN);
         between: Vec<String> = key("Stand between two interfaces instead, the first one the \
-        inside, until Ctrl-C")
+        inside, until Ctrl-C; between three to eight as a switch")
             .long("between").value("IF1,IF2").commas()
             .only(BETWEEN);
         client: Vec<String> = key("Run this command in a network namespace of its own, so that \
@@ -207,7 +208,8 @@ impl Section {
 
     /// The path with all its settings.
     pub(crate) fn prepare(&self) -> anyhow::Result<Prepared> {
-        let spec = LinkSpec::read(&self.link)?;
+        let ways = Ways::between(self.between.as_deref())?;
+        let spec = LinkSpec::read(&self.link, ways)?;
         let filter = self.filter.as_deref().map(Filter::parse).transpose();
         let filter = filter.map_err(|error| ConfigError::usage(&format!("filter: {error}")))?;
         let inside = self.inside.as_deref().map(str::parse).transpose();

@@ -5,31 +5,34 @@ use std::collections::BTreeMap;
 use anyhow::Context;
 use lineside_account::Budget;
 use lineside_link::{Settings, words};
-use lineside_path::{Direction, Path};
+use lineside_path::{Path, Switch};
 
 use super::files::Files;
 use super::keys::LinkWords;
+use super::ways::Ways;
 use super::words::{NONE, Words, filters, refused, trace_name};
 use crate::config::ConfigError;
 
 /// A link as requested: the words of its settings, and the settings that they resolve to.
 #[derive(Debug, Clone)]
 pub(crate) struct LinkSpec {
+    ways: Ways,
     words: LinkWords,
     /// The text of each file that they name: once privileges are dropped it cannot be read again.
     files: BTreeMap<String, String>,
-    /// The expressions that classify frames, by [`Direction`].
-    expressions: [Vec<String>; 2],
-    /// By direction, and by the set of its expressions that a frame matches, a bit each.
-    pub(crate) settings: [Vec<Settings>; 2],
+    /// The expressions that classify frames, by the number of the way.
+    expressions: Vec<Vec<String>>,
+    /// By way, and by the set of its expressions that a frame matches, a bit each.
+    pub(crate) settings: Vec<Vec<Settings>>,
 }
 
 impl LinkSpec {
-    /// Reads words, and the files that they name.
-    pub(crate) fn read(words: &LinkWords) -> Result<Self, ConfigError> {
-        words.refuse_doubles()?;
-        let [outbound, inbound] = Direction::BOTH.map(|direction| words.expressions(direction));
-        Self::of(words.clone(), Files::default(), [outbound?, inbound?])
+    /// Reads words for these ways, and the files that they name.
+    pub(crate) fn read(words: &LinkWords, ways: Ways) -> Result<Self, ConfigError> {
+        words.refuse_doubles(&ways)?;
+        let expressions = (0..ways.count()).map(|way| words.expressions(&ways, way));
+        let expressions = expressions.collect::<Result<_, _>>()?;
+        Self::of(ways, words.clone(), Files::default(), expressions)
     }
 
     /// These words, with those of `given` in place of those for the same frames; `files` are those
@@ -39,10 +42,9 @@ impl LinkSpec {
         given: &LinkWords,
         files: BTreeMap<String, String>,
     ) -> Result<Self, ConfigError> {
-        given.refuse_doubles()?;
-        for direction in Direction::BOTH {
-            let known = &self.expressions[direction as usize];
-            for expression in given.expressions(direction)? {
+        given.refuse_doubles(&self.ways)?;
+        for (way, known) in self.expressions.iter().enumerate() {
+            for expression in given.expressions(&self.ways, way)? {
                 if !known.contains(&expression) {
                     return Err(ConfigError::usage(&format!(
                         "match {expression}: the expressions are those that the run was begun \
@@ -56,29 +58,32 @@ impl LinkSpec {
                 }
             }
         }
-        let words = self.words.changed(given)?;
+        let words = self.words.changed(&self.ways, given)?;
         let mut known = self.files.clone();
         known.extend(files);
-        Self::of(words, Files::of(known), self.expressions.clone())
+        let (ways, expressions) = (self.ways.clone(), self.expressions.clone());
+        Self::of(ways, words, Files::of(known), expressions)
     }
 
     fn of(
+        ways: Ways,
         words: LinkWords,
         mut files: Files,
-        expressions: [Vec<String>; 2],
+        expressions: Vec<Vec<String>>,
     ) -> Result<Self, ConfigError> {
-        let mut settings = [Vec::new(), Vec::new()];
-        for direction in Direction::BOTH {
-            let expressions = &expressions[direction as usize];
+        let mut settings = Vec::new();
+        for (way, expressions) in expressions.iter().enumerate() {
+            let mut of_way = Vec::new();
             for set in 0..1 << expressions.len() {
                 let matched = expressions.iter().enumerate();
                 let matched = matched.filter(|(bit, _)| set >> bit & 1 == 1);
                 let matched: Vec<_> = matched.map(|(_, each)| each.as_str()).collect();
-                let of_set = words.settings(direction, &matched, &mut files)?;
-                settings[direction as usize].push(of_set);
+                of_way.push(words.settings(&ways, way, &matched, &mut files)?);
             }
+            settings.push(of_way);
         }
         Ok(Self {
+            ways,
             words,
             files: files.into_used(),
             expressions,
@@ -88,15 +93,33 @@ impl LinkSpec {
 
     /// The requested path, with half of the budget for frames under way.
     pub(crate) fn path(&self, seed: u64, budget: &Budget) -> anyhow::Result<Path> {
-        let settings = { &self.settings }
-            .each_ref()
-            .map(|settings| settings[0].clone());
-        let path = Path::new(settings, seed, budget.limit_bytes() / 2, budget);
-        let mut path = path.context("half of the budget is left for the path")?;
-        for direction in Direction::BOTH {
-            let filters = filters(&self.expressions[direction as usize])?;
-            let settings = &self.settings[direction as usize];
-            path.classify(direction, filters, |set| settings[set].clone())
+        const NO_MEMORY: &str = "half of the budget is left for the path";
+        let settings: Vec<_> = { self.settings.iter() }
+            .map(|settings| settings[0].clone())
+            .collect();
+        let memory_bytes = budget.limit_bytes() / 2;
+        let mut path = match self.ways.switch_ports() {
+            None => {
+                let [out, back] = settings.try_into().expect("a link has two ways");
+                Path::new([out, back], seed, memory_bytes, budget).context(NO_MEMORY)?
+            }
+            Some(ports) => {
+                let (age_ns, addresses_max) = (Switch::AGE_NS, Switch::ADDRESSES_MAX);
+                let switch = Switch::new(ports.len(), age_ns, addresses_max, budget);
+                let switch = switch.ok_or_else(|| {
+                    ConfigError::usage("memory: too little for a switch: give more with --memory")
+                })?;
+                let (switch, ports) = (Box::new(switch), ports.to_vec());
+                let path = Path::star(switch, ports, settings, seed, memory_bytes, budget);
+                path.context(NO_MEMORY)?
+            }
+        };
+        let sides: Vec<_> = path.sides().collect();
+        for (side, (expressions, settings)) in sides
+            .into_iter()
+            .zip(self.expressions.iter().zip(&self.settings))
+        {
+            path.classify(side, filters(expressions)?, |set| settings[set].clone())
                 .map_err(|error| ConfigError::usage(&format!("match: {error}")))?;
         }
         Ok(path)
@@ -108,15 +131,15 @@ pub(crate) fn files(words: &LinkWords) -> Result<BTreeMap<String, String>, Confi
     let mut files = Files::default();
     let mut load = |name: &str| files.table(name);
     for text in words.delay.iter().flatten() {
-        refused(words::delay(Words::read(text)?.words, &mut load))?;
+        refused(words::delay(Words::setting(text)?, &mut load))?;
     }
     for text in words.rate.iter().flatten() {
-        if let Some(name) = trace_name(Words::read(text)?.words) {
+        if let Some(name) = trace_name(Words::setting(text)?) {
             files.deliveries(name)?;
         }
     }
     for text in words.path.iter().flatten() {
-        let name = Words::read(text)?.words.trim();
+        let name = Words::setting(text)?.trim();
         if name != NONE {
             files.path(name)?;
         }

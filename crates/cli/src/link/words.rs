@@ -1,36 +1,42 @@
-//! A link's setting in words: the direction and the frames to which it applies.
+//! A link's setting in words: the way and the frames to which it applies.
 
 use lineside_filter::Filter;
 use lineside_frame::LinkType;
 use lineside_link::words;
-use lineside_path::Direction;
 
+use super::ways::{Way, Ways};
 use crate::config::ConfigError;
 
-/// `[out:|in:] [match EXPR:] WORDS`.
+/// `[out:|in:|PORT out:|PORT in:] [match EXPR:] WORDS`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Words<'a> {
-    pub(super) direction: Option<Direction>,
+    /// The number of the way; `None`: all that words without one are for.
+    pub(super) way: Option<usize>,
     pub(super) expression: Option<&'a str>,
     pub(super) words: &'a str,
 }
 
 impl<'a> Words<'a> {
-    pub(super) fn read(text: &'a str) -> Result<Self, ConfigError> {
-        let text = text.trim_start();
-        let prefixes = [("out:", Direction::Outbound), ("in:", Direction::Inbound)];
-        let found = { prefixes.iter() }
-            .find_map(|(prefix, direction)| Some((text.strip_prefix(prefix)?, *direction)));
-        let (text, direction) = match found {
-            Some((text, direction)) => (text.trim_start(), Some(direction)),
-            None => (text, None),
-        };
+    pub(super) fn read(ways: &Ways, text: &'a str) -> Result<Self, ConfigError> {
+        let (way, text) = Way::split(text);
+        let way = way.map(|way| ways.index(way)).transpose()?;
+        let (expression, words) = Self::matching(text)?;
+        Ok(Self {
+            way,
+            expression,
+            words,
+        })
+    }
+
+    /// The words alone, whatever ways there are.
+    pub(super) fn setting(text: &'a str) -> Result<&'a str, ConfigError> {
+        Ok(Self::matching(Way::split(text).1)?.1)
+    }
+
+    /// The expression, and what is behind it.
+    fn matching(text: &'a str) -> Result<(Option<&'a str>, &'a str), ConfigError> {
         let Some(matching) = text.strip_prefix("match ") else {
-            return Ok(Self {
-                direction,
-                expression: None,
-                words: text,
-            });
+            return Ok((None, text));
         };
         // Expressions have colons too, but no blank after the last one.
         let (expression, words) = matching.rsplit_once(": ").ok_or_else(|| {
@@ -45,32 +51,29 @@ impl<'a> Words<'a> {
                 alone for all frames"
             )));
         }
-        Ok(Self {
-            direction,
-            expression: Some(expression),
-            words,
-        })
+        Ok((Some(expression), words))
     }
 }
 
-/// The words for a direction and for frames that match these expressions: those of the first
-/// expression that has some, or else those without one. Words for this direction alone come before
-/// those for both.
+/// The words for a way and for frames that match these expressions: those of the first expression
+/// that has some, or else those without one. Words for this way alone come before those without a
+/// way.
 pub(super) fn find<'a>(
+    ways: &Ways,
     given: Option<&'a [String]>,
-    direction: Direction,
+    way: usize,
     matched: &[&str],
 ) -> Result<Option<&'a str>, ConfigError> {
     let read: Result<Vec<_>, _> = { given.unwrap_or_default().iter() }
-        .map(|words| Words::read(words))
+        .map(|words| Words::read(ways, words))
         .collect();
     let read = read?;
     let expressions = matched.iter().map(|&matched| Some(matched)).chain([None]);
     for expression in expressions {
-        for wanted in [Some(direction), None] {
+        let general = ways.is_general(way).then_some(None);
+        for wanted in [Some(Some(way)), general].into_iter().flatten() {
             let mut read = read.iter();
-            let found =
-                read.find(|words| words.expression == expression && words.direction == wanted);
+            let found = read.find(|words| words.expression == expression && words.way == wanted);
             if let Some(found) = found {
                 return Ok(Some(found.words));
             }
@@ -80,29 +83,37 @@ pub(super) fn find<'a>(
 }
 
 /// The words of `known` that remain valid beside `new`.
-pub(super) fn kept(known: &[String], new: &Words<'_>) -> Result<Vec<String>, ConfigError> {
+pub(super) fn kept(
+    ways: &Ways,
+    known: &[String],
+    new: &Words<'_>,
+) -> Result<Vec<String>, ConfigError> {
     let mut kept = Vec::new();
-    let read: Result<Vec<_>, _> = known.iter().map(|text| Words::read(text)).collect();
+    let read: Result<Vec<_>, _> = { known.iter() }
+        .map(|text| Words::read(ways, text))
+        .collect();
     let read = read?;
     for (text, words) in known.iter().zip(&read) {
         if words.expression != new.expression {
             kept.push(text.clone());
             continue;
         }
-        match (words.direction, new.direction) {
+        match (words.way, new.way) {
+            // Those without a way were never for this one.
+            (Some(way), None) if !ways.is_general(way) => kept.push(text.clone()),
+            (None, Some(way)) if !ways.is_general(way) => kept.push(text.clone()),
             (_, None) => {}
             (Some(one), Some(other)) if one == other => {}
             (Some(_), Some(_)) => kept.push(text.clone()),
-            (None, Some(direction)) => {
-                let (other, prefix) = match direction {
-                    Direction::Outbound => (Direction::Inbound, "in"),
-                    Direction::Inbound => (Direction::Outbound, "out"),
-                };
-                let has_own = read.iter().any(|words| {
-                    words.direction == Some(other) && words.expression == new.expression
-                });
-                if !has_own {
-                    kept.push(format!("{prefix}: {text}"));
+            (None, Some(way)) => {
+                let others = (0..ways.count()).filter(|other| *other != way);
+                for other in others.filter(|other| ways.is_general(*other)) {
+                    let has_own = read.iter().any(|words| {
+                        words.way == Some(other) && words.expression == new.expression
+                    });
+                    if !has_own {
+                        kept.push(format!("{} {text}", ways.prefix(other)));
+                    }
                 }
             }
         }

@@ -37,6 +37,7 @@ mod report;
 mod rotate;
 mod services;
 mod slow;
+mod star;
 mod support;
 mod tags;
 mod tcp;

@@ -1,4 +1,5 @@
-//! An emulated link between two interfaces: ports, privileges, the tap's thread and the end.
+//! An emulated link between interfaces, two or as many as a core stands between: ports, privileges,
+//! the tap's thread and the end.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
@@ -14,12 +15,12 @@ use super::control::while_controlled;
 use super::tapping::while_tapped;
 use super::turns::{Next, turns};
 use super::{Controlled, EmulationError, Event, Outcome, Tapping};
-use crate::{Direction, LiveLoop, LivePath, Path, below_floor};
+use crate::{LiveLoop, LivePath, Path, below_floor};
 
-/// A run between two interfaces, beside its path.
+/// A run between interfaces, beside its path.
 pub struct Between<'a> {
-    /// The inside first.
-    pub interfaces: [Interface; 2],
+    /// One for each port of the path; of two the inside first.
+    pub interfaces: Vec<Interface>,
     /// `None`: AF_XDP, or AF_PACKET where that is not available.
     pub method: Option<Method>,
     /// How the loop waits.
@@ -38,11 +39,11 @@ pub struct Between<'a> {
     pub signals: &'a Signals,
 }
 
-/// Finds two interfaces by their names, once it is sure that this process may open them.
+/// Finds interfaces by their names, once it is sure that this process may open them.
 pub fn open_interfaces(
-    names: [&str; 2],
+    names: &[String],
     method: Option<Method>,
-) -> Result<[Interface; 2], EmulationError> {
+) -> Result<Vec<Interface>, EmulationError> {
     // Without the others, AF_XDP is refused, and AF_PACKET is taken if that is allowed.
     let needed: &[Capability] = match method {
         Some(Method::AfXdpNative | Method::AfXdpGeneric) => {
@@ -51,8 +52,8 @@ pub fn open_interfaces(
         _ => &[Capability::NetRaw],
     };
     Privileges::read()?.require(needed)?;
-    let [one, other] = names;
-    Ok([Interface::named(one)?, Interface::named(other)?])
+    let named = names.iter().map(|name| Interface::named(name));
+    Ok(named.collect::<Result<_, PortError>>()?)
 }
 
 impl Between<'_> {
@@ -62,26 +63,29 @@ impl Between<'_> {
         &self,
         mut path: Path,
         controlled: Option<Controlled>,
-        tapping: Option<Tapping<impl FnOnce(TapPort) -> T + Send>>,
+        tapping: Option<Tapping<impl FnOnce(TapPort, Vec<u16>) -> T + Send>>,
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<(Outcome, Option<std::thread::Result<T>>), EmulationError> {
-        let [inside, outside] = &self.interfaces;
         let clock = RunClock::start();
-        let sides = [self.open(inside, clock)?, self.open(outside, clock)?];
+        let sides = self.interfaces.iter();
+        let sides = sides.map(|interface| self.open(interface, clock));
+        let sides = sides.collect::<Result<_, PortError>>()?;
         let file = self.file.as_ref().map(AsFd::as_fd);
         lineside_host::drop_privileges(self.folder, file.as_slice())?;
         path.begin(clock.now());
         let mut live = LivePath::between(path, sides, self.wait, self.completes_checksums);
+        // Between two ports nothing passes once one of them has failed.
+        live.outlive(2);
         let facts: Vec<_> = live.ports().flat_map(Port::facts).collect();
         on_event(Event::Listening(&facts));
         let warnings = self.host_warnings(&live).into_iter();
         warnings.for_each(|warning| on_event(Event::Advice(warning)));
-        let addresses = { &self.interfaces }.each_ref();
-        let addresses = addresses.map(|interface| interface.hardware_address);
-        let (outcome, taken) = while_tapped(&mut live, 2, tapping, self.budget, |live| {
+        let addresses = self.interfaces.iter();
+        let addresses: Vec<_> = addresses.map(|each| each.hardware_address).collect();
+        let (outcome, taken) = while_tapped(&mut live, tapping, self.budget, |live| {
             live.calibrate(&addresses, &mut || clock.now())?;
             report_floor(live, on_event);
-            self.turn(live, &clock, controlled)
+            self.turn(live, &clock, controlled, on_event)
         })?;
         Ok((outcome?, taken))
     }
@@ -109,9 +113,9 @@ impl Between<'_> {
     /// Warnings of what the host does with the frames of the interfaces.
     fn host_warnings(&self, live: &LiveLoop) -> Vec<String> {
         let mut warnings = Vec::new();
-        for (interface, direction) in self.interfaces.iter().zip(Direction::BOTH) {
+        for (side, interface) in self.interfaces.iter().enumerate() {
             let name = &interface.name;
-            let method = live.method(direction as usize);
+            let method = live.method(side);
             let is_packet = method == Some(Method::AfPacket);
             if let Some(address) = interface.addresses.first() {
                 warnings.push(match is_packet {
@@ -148,10 +152,19 @@ impl Between<'_> {
         live: &mut LiveLoop,
         clock: &RunClock,
         controlled: Option<Controlled>,
+        on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<Outcome, EmulationError> {
-        let mut signal = None;
+        let (mut signal, mut gone) = (None, 0);
         let failure = while_controlled(controlled, |changes| {
-            turns(live, clock, changes, |elapsed| {
+            turns(live, clock, changes, |live, elapsed| {
+                for side in &live.gone()[gone..] {
+                    let name = &self.interfaces[side.side].name;
+                    on_event(Event::Warning(format!(
+                        "{name} takes no further part, the other ports go on: {}",
+                        side.why
+                    )));
+                }
+                gone = live.gone().len();
                 signal = self.signals.stop();
                 let is_over = self.duration.is_some_and(|duration| elapsed >= duration);
                 Ok(match signal.is_some() || is_over {
@@ -177,9 +190,10 @@ fn report_floor(live: &LiveLoop, on_event: &mut dyn FnMut(Event<'_>)) {
         us(calibration.turn.p99_ns + calibration.send.p99_ns),
         calibration.method
     )));
-    for direction in Direction::BOTH {
-        if let Some(warning) = below_floor(live, direction) {
-            on_event(Event::Advice(format!("{}: {warning}", direction.name())));
+    let path = live.engine().path();
+    for side in path.sides() {
+        if let Some(warning) = below_floor(live, side) {
+            on_event(Event::Advice(format!("{}: {warning}", path.name(side))));
         }
     }
 }

@@ -116,7 +116,7 @@ impl Commands<'_> {
         &self,
         mut path: Path,
         controlled: Option<Controlled>,
-        tapping: Option<Tapping<impl FnOnce(TapPort) -> T + Send>>,
+        tapping: Option<Tapping<impl FnOnce(TapPort, Vec<u16>) -> T + Send>>,
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<Ran<T>, EmulationError> {
         self.signals.shield();
@@ -150,8 +150,8 @@ impl Commands<'_> {
         };
 
         path.begin(clock.now());
-        let mut live = LivePath::between(path, networks.sides, self.wait, false);
-        let (ran, taken) = while_tapped(&mut live, 2, tapping, self.budget, |live| {
+        let mut live = LivePath::between(path, networks.sides.into(), self.wait, false);
+        let (ran, taken) = while_tapped(&mut live, tapping, self.budget, |live| {
             let (mut failure, signal, status) =
                 self.turn(live, &clock, controlled, &mut programs, on_event)?;
             // Frames that the server still sends pass the path.
@@ -181,7 +181,7 @@ impl Commands<'_> {
     ) -> Result<Turned, EmulationError> {
         let (mut signal, mut status) = (None, None);
         let failure = while_controlled(controlled, |changes| {
-            turns(live, clock, changes, |_| {
+            turns(live, clock, changes, |_, _| {
                 status = programs.look(on_event)?;
                 if signal.is_none() {
                     signal = self.signals.stop();

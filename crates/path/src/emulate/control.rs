@@ -13,11 +13,11 @@ use lineside_link::Settings;
 use lineside_time::{Clock, Nanoseconds};
 use serde::{Deserialize, Serialize};
 
-use crate::{Direction, LiveLoop, SettingsWords};
+use crate::{LiveLoop, SettingsWords};
 
-/// New settings by [`Direction`], and by the set of expressions that a frame matches; `None` leaves
-/// those of a direction as they are.
-pub type Change = [Option<Vec<Settings>>; 2];
+/// New settings by the number of the side, and by the set of expressions that a frame matches;
+/// `None` leaves those of a side as they are.
+pub type Change = Vec<Option<Vec<Settings>>>;
 
 /// The settings before a change, and from then on; the same if nothing was to be changed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -70,7 +70,7 @@ impl Changes {
             return;
         };
         let (now, before) = (clock.now(), settings_words(live));
-        let given = change.each_ref().map(Option::as_deref);
+        let given: Vec<_> = change.iter().map(Option::as_deref).collect();
         let is_change = given.iter().any(Option::is_some);
         let changed = live.engine_mut().change(now, &given);
         let changed = changed.map(|()| ChangeAnswer {
@@ -83,11 +83,9 @@ impl Changes {
 }
 
 fn settings_words(live: &LiveLoop) -> BTreeMap<String, SettingsWords> {
-    let words = |direction: Direction| {
-        let words = live.engine().path().settings_words(direction);
-        (direction.name().to_owned(), words)
-    };
-    BTreeMap::from(Direction::BOTH.map(words))
+    let path = live.engine().path();
+    let words = |side| (path.name(side).to_owned(), path.settings_words(side));
+    path.sides().map(words).collect()
 }
 
 impl Controlled {

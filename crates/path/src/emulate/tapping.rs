@@ -10,7 +10,8 @@ use crate::LiveLoop;
 pub struct Tapping<F> {
     /// How much of which frames.
     pub points: TapPoints,
-    /// Takes them, until the port's end.
+    /// Takes them, until the port's end; the second argument is the number of the first queue of
+    /// each port, as inputs of the run are numbered.
     pub take: F,
 }
 
@@ -18,21 +19,27 @@ pub struct Tapping<F> {
 /// unless that [ends it](crate::LivePath::set_tap) before.
 pub(super) fn while_tapped<T: Send, R>(
     live: &mut LiveLoop,
-    sides: usize,
-    tapping: Option<Tapping<impl FnOnce(TapPort) -> T + Send>>,
+    tapping: Option<Tapping<impl FnOnce(TapPort, Vec<u16>) -> T + Send>>,
     budget: &Budget,
     run: impl FnOnce(&mut LiveLoop) -> R,
 ) -> Result<(R, Option<std::thread::Result<T>>), EmulationError> {
     let bytes_max = budget.limit_bytes() / 8;
+    let mut first = 0;
+    let firsts = (0..live.sides()).map(|side| {
+        let this = first;
+        first += live.queues(side) as u16;
+        this
+    });
+    let firsts: Vec<u16> = firsts.collect();
     let ends = tapping.map(|Tapping { points, take }| {
-        let (tap, port) = tap(sides, points, bytes_max, budget)?;
+        let (tap, port) = tap(firsts.len(), points, bytes_max, budget)?;
         live.engine_mut().set_tap(Some(tap));
         Some((port, take))
     });
     let ends = ends.map(|ends| ends.ok_or(EmulationError::TapMemory));
     let ends = ends.transpose()?;
     Ok(std::thread::scope(|scope| {
-        let thread = ends.map(|(port, take)| scope.spawn(move || take(port)));
+        let thread = ends.map(|(port, take)| scope.spawn(move || take(port, firsts)));
         let ran = run(live);
         // The thread ends when it has taken what is in the queue.
         live.engine_mut().set_tap(None);

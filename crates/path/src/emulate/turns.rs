@@ -70,17 +70,17 @@ impl Outcome {
         let inputs = facts.map(lineside_run::input_facts).collect();
         let facts = loop_facts(live);
         let mut certificate = live_certificate(live, CLOCK);
-        // Frames that the tap dropped belong to the verdict.
-        if let Some(tap) = facts.tap {
-            certificate.judge(Evidence {
-                tap: Some(TapEvidence {
-                    captured: tap.tapped,
-                    dropped_queue: tap.dropped_queue,
-                    dropped_memory: tap.dropped_memory,
-                }),
-                ..Evidence::default()
-            });
-        }
+        // Frames that the tap dropped belong to the verdict, and ports that are gone.
+        let gone = live.gone().iter().map(|gone| gone.why.clone());
+        certificate.judge(Evidence {
+            tap: facts.tap.map(|tap| TapEvidence {
+                captured: tap.tapped,
+                dropped_queue: tap.dropped_queue,
+                dropped_memory: tap.dropped_memory,
+            }),
+            failures: gone.collect(),
+            ..Evidence::default()
+        });
         Self {
             certificate,
             facts,
@@ -107,12 +107,12 @@ pub(super) enum Next {
 }
 
 /// Turns the loop, and makes changes between two turns, until a port fails or `next` ends it, which
-/// is given the time since the start after each turn. Returns the failure of a port.
+/// is given the loop and the time since the start after each turn. Returns the failure of a port.
 pub(super) fn turns(
     live: &mut LiveLoop,
     clock: &impl SteadyClock,
     changes: &Changes,
-    mut next: impl FnMut(Duration) -> Result<Next, EmulationError>,
+    mut next: impl FnMut(&LiveLoop, Duration) -> Result<Next, EmulationError>,
 ) -> Result<Option<PortError>, EmulationError> {
     let began_ns = clock.now();
     let mut wall = ClockOffset::new(clock.wall_offset());
@@ -137,7 +137,7 @@ pub(super) fn turns(
             }
             continue;
         }
-        match next(elapsed)? {
+        match next(live, elapsed)? {
             Next::Stop => return Ok(None),
             Next::Drain => {
                 live.ports_mut().for_each(|port| port.shut());
@@ -294,7 +294,7 @@ mod tests {
             vec![Box::new(wire) as Box<dyn LivePort>]
         };
         let comes = (0..1_000).map(|number| (number / 3 + 1) * 300_000);
-        let sides = [wire(comes.collect()), wire(VecDeque::new())];
+        let sides = vec![wire(comes.collect()), wire(VecDeque::new())];
         let mut live = LivePath::between(path, sides, Wait::Spin, false);
         let points = TapPoints {
             left: Some(usize::MAX),
@@ -303,7 +303,7 @@ mod tests {
         let (tap, mut port) = tap(2, points, 2 << 20, &budget).expect("it fits");
         live.engine_mut().set_tap(Some(tap));
         let failure = while_controlled(None, |changes| {
-            turns(&mut live, &time, changes, |elapsed| {
+            turns(&mut live, &time, changes, |_, elapsed| {
                 if elapsed >= Duration::from_millis(50) {
                     time.wall_ahead.store(by_ns, Ordering::Relaxed);
                 }
