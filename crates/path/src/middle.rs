@@ -2,6 +2,7 @@
 
 use lineside_frame::Frame;
 use lineside_link::Departure;
+use lineside_time::Nanoseconds;
 
 use crate::SideId;
 use crate::star::{Core, CoreReport};
@@ -14,6 +15,8 @@ pub(crate) struct Middle {
     names: Vec<String>,
     /// For each chain the port by which its frames leave; `None`: they go to the core.
     exits: Vec<Option<SideId>>,
+    /// The latest instant that the path was given.
+    now_ns: Nanoseconds,
     /// Frames of all ports while they are brought into the order of their instants.
     crossing: Vec<Crossing>,
     /// Frames that go on, by the port by which they are to leave.
@@ -43,6 +46,7 @@ impl Middle {
         Self {
             core,
             exits,
+            now_ns: Nanoseconds::MIN,
             crossing: Vec::new(),
             to: names.iter().map(|_| Vec::new()).collect(),
             names,
@@ -79,6 +83,13 @@ impl Middle {
             None => format!("{} in", self.names[chain]),
             Some(port) => format!("{} out", self.names[port]),
         }
+    }
+
+    /// The latest instant, once it is `now` at least.
+    #[inline]
+    pub(crate) fn advance(&mut self, now: Nanoseconds) -> Nanoseconds {
+        self.now_ns = self.now_ns.max(now);
+        self.now_ns
     }
 
     /// A frame has left the chain of the port by which it came.

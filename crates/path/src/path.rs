@@ -259,6 +259,7 @@ impl Path {
         if !self.observers.is_empty() && !burst.is_empty() {
             self.observers.on_arrivals(now, side, burst);
         }
+        self.middle.advance(now);
         let out = out.side(index, self.keeps_drops());
         self.sides[index].chain.on_burst(now, burst, out);
     }
@@ -280,6 +281,9 @@ impl Path {
 
     /// The same with a core that chooses.
     fn cross(&mut self, now: Nanoseconds, out: &mut Departures) {
+        // A chain may have let frames go up to the latest burst: so must the others, or the core
+        // would see theirs too late.
+        let now = self.middle.advance(now);
         let keeps_drops = self.keeps_drops();
         let ports = self.middle.ports();
         let (before, after) = self.sides.split_at_mut(ports);
@@ -382,6 +386,7 @@ impl Path {
         lease: Lease,
         out: &mut Departures,
     ) {
+        self.middle.advance(now);
         let out = out.side(index, self.keeps_drops());
         let (id, side) = (SideId::new(index), &mut self.sides[index]);
         // Frames that are due by now leave under the old settings.
