@@ -8,6 +8,7 @@ pub mod captures;
 pub mod disk;
 pub mod drill;
 pub mod drive;
+pub mod iperf;
 pub mod layers;
 pub mod mangle;
 pub mod oracle;

@@ -16,7 +16,7 @@ use crate::drive::fill;
 /// Bytes that an echo keeps of a connection before it offers a smaller window.
 const ECHO_BYTES: usize = 1 << 20;
 /// Of what went wrong, so much is kept in words.
-const ERRORS_MAX: usize = 5;
+pub(crate) const ERRORS_MAX: usize = 5;
 
 /// What an end does with each of its connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -349,45 +349,6 @@ impl Peer {
         })
     }
 
-    /// What was counted so far.
-    pub fn tally(&self) -> &Tally {
-        &self.owner.tally
-    }
-
-    /// The stack, for its counters.
-    pub fn stack(&self) -> &Stack {
-        &self.stack
-    }
-
-    /// Why a connection could not be opened.
-    pub fn refused(&self) -> Option<Refused> {
-        self.refused
-    }
-
-    /// A neighbour that does not answer, while nothing was ever heard.
-    pub fn silent(&self) -> Option<IpAddr> {
-        self.owner.silent.filter(|_| self.owner.tally.opened == 0)
-    }
-
-    /// When the last of all connections so far was over.
-    pub fn ended_ns(&self) -> Option<Nanoseconds> {
-        self.ended_ns
-    }
-
-    /// Whether all connections are over, and none in TIME_WAIT heard of the other end for
-    /// `linger_ns`.
-    pub fn is_over(&self, now: Nanoseconds, linger_ns: i64) -> bool {
-        let Tally {
-            finished, failed, ..
-        } = self.owner.tally;
-        let is_done = match (self.owner.plan.opening, self.owner.plan.connections) {
-            (Opening::Listen(_), 0) => false,
-            (_, connections) => finished + failed >= connections,
-        };
-        let heard_ns = self.heard_ns.unwrap_or(now);
-        is_done && (self.stack.time_waits() == 0 || now - heard_ns > linger_ns)
-    }
-
     /// Opens connections: the others when the first one has shown that there is somebody.
     fn open(&mut self, now: Nanoseconds) {
         let Opening::Connect { local, remote } = self.owner.plan.opening else {
@@ -467,8 +428,30 @@ impl Peer {
     }
 }
 
+/// An end of connections that a program drives until they are over.
+pub trait Party: Engine<Account = Left> {
+    /// What was counted so far.
+    fn tally(&self) -> &Tally;
+
+    /// The stack, for its counters.
+    fn stack(&self) -> &Stack;
+
+    /// Why a connection could not be opened.
+    fn refused(&self) -> Option<Refused>;
+
+    /// A neighbour that does not answer, while nothing was ever heard.
+    fn silent(&self) -> Option<IpAddr>;
+
+    /// When the last of all connections so far was over.
+    fn ended_ns(&self) -> Option<Nanoseconds>;
+
+    /// Whether all connections are over, and none in TIME_WAIT heard of the other end for
+    /// `linger_ns`.
+    fn is_over(&self, now: Nanoseconds, linger_ns: i64) -> bool;
+}
+
 /// When a frame left the stack.
-pub struct Left(Nanoseconds);
+pub struct Left(pub(crate) Nanoseconds);
 
 impl Account for Left {
     fn entered_ns(&self) -> Nanoseconds {
@@ -477,6 +460,40 @@ impl Account for Left {
 
     fn at_ns(&self) -> Nanoseconds {
         self.0
+    }
+}
+
+impl Party for Peer {
+    fn tally(&self) -> &Tally {
+        &self.owner.tally
+    }
+
+    fn stack(&self) -> &Stack {
+        &self.stack
+    }
+
+    fn refused(&self) -> Option<Refused> {
+        self.refused
+    }
+
+    fn silent(&self) -> Option<IpAddr> {
+        self.owner.silent.filter(|_| self.owner.tally.opened == 0)
+    }
+
+    fn ended_ns(&self) -> Option<Nanoseconds> {
+        self.ended_ns
+    }
+
+    fn is_over(&self, now: Nanoseconds, linger_ns: i64) -> bool {
+        let Tally {
+            finished, failed, ..
+        } = self.owner.tally;
+        let is_done = match (self.owner.plan.opening, self.owner.plan.connections) {
+            (Opening::Listen(_), 0) => false,
+            (_, connections) => finished + failed >= connections,
+        };
+        let heard_ns = self.heard_ns.unwrap_or(now);
+        is_done && (self.stack.time_waits() == 0 || now - heard_ns > linger_ns)
     }
 }
 

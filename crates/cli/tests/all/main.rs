@@ -23,6 +23,7 @@ mod halves;
 mod harm;
 mod hostile;
 mod input;
+mod iperf;
 mod lab;
 mod layers;
 mod live;

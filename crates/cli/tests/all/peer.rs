@@ -25,22 +25,22 @@ const SEED: u64 = 5;
 const METHODS: [&str; 3] = ["af_packet", "af_xdp", "af_xdp_generic"];
 /// The kernel's addresses; those of our endpoint end with 2.
 const KERNEL: [&str; 2] = ["192.0.2.1", "2001:db8::1"];
-const OURS: [&str; 2] = ["192.0.2.2", "2001:db8::2"];
+pub(crate) const OURS: [&str; 2] = ["192.0.2.2", "2001:db8::2"];
 const BITS: [u8; 2] = [24, 64];
 /// A test machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A host with a kernel's TCP, and one with ours, with a veth pair between them, or one from each
 /// to a host in the middle.
-struct Ends {
-    kernel: Namespace,
+pub(crate) struct Ends {
+    pub(crate) kernel: Namespace,
     ours: Namespace,
     middle: Option<Namespace>,
     program: PathBuf,
 }
 
 impl Ends {
-    fn new(mtu: u32, has_middle: bool) -> Self {
+    pub(crate) fn new(mtu: u32, has_middle: bool) -> Self {
         // Tests run beside each other.
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -80,7 +80,7 @@ impl Ends {
     }
 
     /// `tcp-peer` with these words at our end.
-    fn peer(&self, family: usize, words: &str) -> Command {
+    pub(crate) fn peer(&self, family: usize, words: &str) -> Command {
         let is_tap = words.contains("--method tap");
         let (namespace, name) = match is_tap {
             // The kernel is the other end of the device itself.

@@ -15,7 +15,8 @@ use lineside_port::{LivePort, Method};
 use lineside_reactor::{Reactor, Wait};
 use lineside_tcp::congestion::{CUBIC, Congestion, NEW_RENO};
 use lineside_tcp::{Config, Prefix, Stack};
-use lineside_testkit::peer::{Opening, Peer, Plan, Work};
+use lineside_testkit::iperf::Iperf;
+use lineside_testkit::peer::{Opening, Party, Peer, Plan, Work};
 use lineside_time::{Clock, Nanoseconds, Random};
 use serde_json::{Map, Value, json};
 
@@ -104,6 +105,8 @@ enum Command {
         #[arg(long)]
         bytes: u64,
     },
+    /// Serve `iperf3 -c`: so many tests as --connections says, of TCP in one direction
+    Iperf3,
     /// Send bytes to an echo, and compare what comes back
     Ask {
         /// On each connection
@@ -213,15 +216,32 @@ fn serve(options: &Options) -> Result<()> {
         None => vec![open_tap(options, &config, stamps, &budget)?],
     };
     let stack = Stack::new(config, secret, &budget).context("no memory for the stack")?;
-    let peer = Peer::new(stack, plan(options, own.address)?)?;
-    let mut reactor = Reactor::new(peer, vec![ports], options.wait, false);
+    match plan(options, own.address)? {
+        Some(plan) => drive(options, &signals, &clock, ports, Peer::new(stack, plan)?),
+        None => {
+            let iperf = Iperf::new(stack, options.port, options.connections)?;
+            drive(options, &signals, &clock, ports, iperf)
+        }
+    }
+}
+
+/// Has an end do its work, and prints what it counted.
+fn drive(
+    options: &Options,
+    signals: &Signals,
+    clock: &RunClock,
+    ports: Vec<Box<dyn LivePort>>,
+    party: impl Party,
+) -> Result<()> {
+    let mut reactor = Reactor::new(party, vec![ports], options.wait, false);
     let how = reactor
         .method(0)
         .map_or(String::new(), |method| method.to_string());
-    eprintln!("{} is at {} by {how}", own.address, options.interface);
+    let address = network(&options.address)?.address;
+    eprintln!("{address} is at {} by {how}", options.interface);
 
     let began_ns = clock.now();
-    let outcome = run(options, &mut reactor, &clock, &signals);
+    let outcome = run(options, &mut reactor, clock, signals);
     // The time until the last connection was over.
     let ended_ns = { reactor.engine().ended_ns() }.unwrap_or_else(|| clock.now());
     let seconds = (ended_ns - began_ns) as f64 / 1e9;
@@ -335,7 +355,8 @@ fn config(options: &Options, interface: Option<&Interface>, own: Prefix) -> Resu
     })
 }
 
-fn plan(options: &Options, own: IpAddr) -> Result<Plan> {
+/// What a [`Peer`] is to do; `None` for iperf3.
+fn plan(options: &Options, own: IpAddr) -> Result<Option<Plan>> {
     let opening = match options.connect {
         Some(remote) => Opening::Connect {
             local: (own, options.local_port),
@@ -354,12 +375,16 @@ fn plan(options: &Options, own: IpAddr) -> Result<Plan> {
             let step = step.unwrap_or(*bytes).max(1);
             (Work::Ask { step }, Some(*bytes), String::new())
         }
+        Command::Iperf3 => {
+            ensure!(options.connect.is_none(), "--connect: iperf3 serves");
+            return Ok(None);
+        }
     };
     ensure!(
         options.connections > 0 || options.connect.is_none(),
         "--connections 0: only a listener takes any number"
     );
-    Ok(Plan {
+    Ok(Some(Plan {
         work,
         opening,
         connections: options.connections,
@@ -367,13 +392,13 @@ fn plan(options: &Options, own: IpAddr) -> Result<Plan> {
         seed: options.seed,
         preface: preface.into_bytes(),
         is_plain: options.plain,
-    })
+    }))
 }
 
 /// Turns the loop until the connections are over, a signal comes, or something fails.
 fn run(
     options: &Options,
-    reactor: &mut Reactor<Peer>,
+    reactor: &mut Reactor<impl Party>,
     clock: &RunClock,
     signals: &Signals,
 ) -> Result<()> {
@@ -418,7 +443,7 @@ fn run(
 }
 
 /// What was counted, as JSON.
-fn account(reactor: &mut Reactor<Peer>, seconds: f64, method: &str) -> Value {
+fn account(reactor: &mut Reactor<impl Party>, seconds: f64, method: &str) -> Value {
     reactor.ports_mut().for_each(|port| port.account());
     let live = reactor.ports().flat_map(|port| port.facts());
     let dropped: u64 = { live.filter_map(|facts| facts.live.as_ref()) }
