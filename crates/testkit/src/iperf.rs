@@ -190,18 +190,13 @@ impl Test {
 
     /// Takes the client's parameters; false if they ask for something that is not here.
     fn set(&mut self, parameters: &Value) -> bool {
-        let is_set = |name| match &parameters[name] {
-            Value::Bool(value) => *value,
-            Value::Number(number) => number.as_f64() != Some(0.0),
-            _ => false,
-        };
-        self.is_reverse = is_set("reverse");
+        self.is_reverse = is_set(&parameters["reverse"]);
         let count = parameters["parallel"].as_u64().unwrap_or(1);
         // iperf3's own limit.
         self.stream_count = count.clamp(1, 128) as usize;
         !["udp", "sctp", "bidirectional", "omit"]
             .into_iter()
-            .any(is_set)
+            .any(|name| is_set(&parameters[name]))
     }
 
     /// Takes the step for which all has come, if it has.
@@ -311,6 +306,15 @@ impl Test {
             true => Ok(()),
             false => Err(format!("results of other streams: {results}")),
         }
+    }
+}
+
+/// Whether a parameter is there, and neither false nor 0.
+fn is_set(parameter: &Value) -> bool {
+    match parameter {
+        Value::Bool(value) => *value,
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        _ => false,
     }
 }
 
