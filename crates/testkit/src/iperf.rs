@@ -1,5 +1,5 @@
-//! The server of iperf3's protocol by our own endpoint: what `iperf3 -c` measures against, each way,
-//! with several streams, for a time or a number of bytes, one test after the other.
+//! The server of iperf3's protocol by our own endpoint: what `iperf3 -c` measures against, each
+//! way, with several streams, for a time or a number of bytes, one test after the other.
 //!
 //! ```text
 //!  client                                            server

@@ -114,9 +114,9 @@ pub(crate) enum Syn {
     Own,
     /// It begins another incarnation.
     BeginsNext,
-    /// It does if it is answered, or if data follow it that the connection cannot have. A connection
-    /// that lives answers a stray SYN with a challenge (RFC 5961 4.2) and goes on; after the end it
-    /// may be the network's late copy of the first one.
+    /// It does if it is answered, or if data follow it that the connection cannot have. One that
+    /// lives answers a stray SYN with a challenge (RFC 5961 4.2) and goes on; after the end it may
+    /// be the network's late copy of the first one.
     MayBeginNext,
 }
 

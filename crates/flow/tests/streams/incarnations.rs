@@ -191,7 +191,7 @@ fn a_late_copy_of_the_syn_after_both_fins_begins_nothing() {
 }
 
 #[test]
-fn late_copies_of_the_beginning_are_far_behind_and_no_connection() {
+fn late_copies_far_behind_begin_nothing() {
     const MISSED: u32 = 300 << 20;
     let (mut hand, mut sink) = (Hand::new(), Recorder::default());
     hand.handshake(&mut sink);
