@@ -390,6 +390,12 @@ impl Client {
 
     fn on_train(&mut self, now: Nanoseconds, stage: TrainStage) {
         let direction = stage.direction;
+        if stage.has_failed() && !self.core.is_spent() {
+            let what = "the server stopped answering before the rate was known: was it stopped?";
+            self.findings.remarks.push(what.to_owned());
+            self.next = Next::Farewell;
+            return;
+        }
         let (mut passed, sent) = stage.into_passed(&self.core);
         let fit = Fit::of(&mut passed);
         let bytes: f64 = passed.iter().map(|packet| f64::from(packet.bytes)).sum();
@@ -464,7 +470,12 @@ impl Client {
             return;
         }
         if has_failed {
-            self.outcome = Some(Err(ProbeError::Gone));
+            let error = if self.core.is_spent() {
+                ProbeError::Budget
+            } else {
+                ProbeError::Gone
+            };
+            self.outcome = Some(Err(error));
             return;
         }
         self.findings.on_ways(echoes.ways());

@@ -64,6 +64,11 @@ impl Core {
         self.settings.budget_bytes.saturating_sub(spent)
     }
 
+    /// Not even a short packet may be sent any more.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.left_bytes() < (LEN_MIN as u64) + u64::from(self.settings.ip_header_bytes)
+    }
+
     /// How long an answer may take before it is asked for again.
     fn patience_ns(&self) -> i64 {
         4 * self.trip_ns + 100_000_000
@@ -445,6 +450,11 @@ impl TrainStage {
             Direction::Out => self.collect.due_ns,
             Direction::Back => self.due_ns,
         }
+    }
+
+    /// The server does not answer any more.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.collect.has_failed
     }
 
     /// The packets that came, and how many there were.

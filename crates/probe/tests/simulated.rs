@@ -55,6 +55,8 @@ struct World {
     mtu: usize,
     /// Bytes of IP packets that each end sent.
     bytes: [u64; 2],
+    /// When the server stops.
+    gone_ns: i64,
     /// Calls that found nothing to do.
     idle: u64,
 }
@@ -75,6 +77,7 @@ impl World {
             drift: 0.0,
             mtu: 1500,
             bytes: [0; 2],
+            gone_ns: i64::MAX,
             idle: 0,
         }
     }
@@ -136,6 +139,9 @@ impl World {
             self.links[end].on_timer(self.now, &mut departures);
             for departure in departures {
                 let bytes = departure.item.bytes();
+                if end == 0 && departure.at_ns > self.gone_ns {
+                    continue;
+                }
                 if end == 0 {
                     let there = self.there(departure.at_ns);
                     self.server.on_datagram(there, CLIENT.into(), bytes);
@@ -380,9 +386,26 @@ fn a_budget_is_kept_whatever_is_asked_for() {
         match outcome {
             Ok(found) => assert!(!found.remarks.is_empty()),
             Err(error) => assert!(
-                budget_bytes < 100_000 && matches!(error, ProbeError::Budget | ProbeError::Gone),
+                budget_bytes < 100_000 && error == ProbeError::Budget,
                 "{error}"
             ),
+        }
+    }
+}
+
+#[test]
+fn a_server_that_goes_leaves_what_was_found() {
+    for (gone_ns, is_found) in [(100_000_000, false), (3_200_000_000, true)] {
+        let links = || link("10ms", "", "1mbit");
+        let mut world = World::new([links(), links()], settings(100));
+        world.gone_ns = gone_ns;
+        match world.run() {
+            Ok(found) => {
+                let text = found.remarks.concat();
+                assert!(is_found && text.contains("stopped answering"), "{text}");
+                assert!(found.out.delay.is_some());
+            }
+            Err(error) => assert!(!is_found && error == ProbeError::Gone, "{error}"),
         }
     }
 }

@@ -1,7 +1,6 @@
 //! `lineside probe`: which way to measure, and what becomes of the findings.
 
 use anyhow::bail;
-use lineside_host::monotonic_ns;
 use lineside_measure::Spread;
 use lineside_probe::{Findings, ProbeError, Sample, Settings, Share};
 
@@ -57,8 +56,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
                 } else {
                     48
                 },
-                // Sessions of two probes at a time differ.
-                seed: arguments.seed ^ monotonic_ns().cast_unsigned(),
+                seed: arguments.seed,
             };
             match probe(to, settings)? {
                 Outcome::Found(found) => (*found, by),
