@@ -58,7 +58,7 @@ impl Hosts {
 }
 
 /// Round-trip times of 20 datagrams.
-fn round_trips(hosts: &Hosts) -> Vec<Duration> {
+pub(crate) fn round_trips(hosts: &Hosts) -> Vec<Duration> {
     let bind = |host: &Namespace, address: &str| {
         let socket = host.enter(|| UdpSocket::bind(address).expect("free"));
         let patience = Some(Duration::from_secs(2));

@@ -11,9 +11,11 @@ use lineside_trace::read::{PartReader, Value};
 use lineside_trace::{DropInFacts, Table};
 use lineside_wire::build::FrameBuilder;
 
+use crate::between::{Hosts, emulate, round_trips};
 use crate::commands::{Ordinary, is_forbidden};
 use crate::python::python;
 use crate::support::{example, lineside, manifest, records, repository, talk};
+use crate::wire::need_wire;
 
 /// A drop-in that the repository has.
 fn contributed(name: &str) -> PathBuf {
@@ -435,6 +437,59 @@ fn a_live_run_feeds_drop_ins_without_privileges() {
     assert_eq!((seen.dropped_heads, &seen.failure), (0, &None));
     assert!(sleeps.failure.is_some(), "{sleeps:?}");
     assert_eq!(certificate["loop"]["tap"]["dropped_queue"], 0);
+}
+
+#[test]
+fn between_interfaces_a_drop_in_is_not_root() {
+    need_wire!();
+    let hosts = Hosts::new();
+    let counts = "seen=csv:awk -F, 'NR > 1 && !/^#/ { n[$2 \".\" $3]++ } END { \
+        print \"place,count:integer\"; for (p in n) print p \",\" n[p] }'";
+    let who = "who=csv:cat >/dev/null; echo user:integer,caps; \
+        echo $(id -u),$(awk '/CapEff/ { print $2 }' /proc/self/status)";
+    let words = [
+        "--between",
+        "m0,m1",
+        "--wait",
+        "sleep",
+        "--delay",
+        "1ms",
+        "--monitor",
+        "size",
+        "--drop-in",
+        counts,
+        "--drop-in",
+        who,
+        "--drop-in",
+        "sleeps=exec sleep 60",
+    ];
+    let running = emulate(&hosts.between, &words, "m1");
+    assert!(round_trips(&hosts).len() > 10);
+    let ended = running.interrupt();
+    assert!(
+        matches!(ended.status.code(), Some(0 | 4)),
+        "{}",
+        ended.messages
+    );
+    let manifest = manifest(&ended.out);
+    let user = rows(&ended.out, "monitor_who", &["user", "caps"]);
+    assert_ne!(user[0][0], Value::Integer(0), "root");
+    assert_eq!(user[0][1], Value::Text("0".repeat(16)));
+    let certificate = manifest.certificate.expect("it is there");
+    let seen = rows(&ended.out, "monitor_seen", &["place", "count"]);
+    for (place, direction, counter) in [
+        ("m0.came", "outbound", "entered"),
+        ("m1.left", "outbound", "released"),
+        ("m1.came", "inbound", "entered"),
+        ("m0.left", "inbound", "released"),
+    ] {
+        let row = seen.iter().find(|row| row[0].text() == Some(place));
+        let counted = &certificate["directions"][direction]["counters"][counter];
+        assert_eq!(row.map(|row| number(&row[1])), counted.as_i64(), "{place}");
+    }
+    let failures = manifest.drop_ins.iter().map(|facts| &facts.failure);
+    let failures: Vec<_> = failures.map(Option::is_some).collect();
+    assert_eq!(failures, [false, false, true]);
 }
 
 #[test]
