@@ -13,26 +13,26 @@ pub(super) struct Row {
     pub(super) wire_bytes: u32,
     pub(super) captured_bytes: u32,
     /// Sender, receiver, protocol.
-    ip: Option<(IpAddr, IpAddr, u8)>,
-    ports: Option<Ports>,
-    tcp: Option<Tcp>,
+    pub(super) ip: Option<(IpAddr, IpAddr, u8)>,
+    pub(super) ports: Option<Ports>,
+    pub(super) tcp: Option<Tcp>,
     /// Where its bytes end.
     bytes_end: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Ports {
-    source: u16,
-    destination: u16,
-    payload_bytes: u32,
+pub(super) struct Ports {
+    pub(super) source: u16,
+    pub(super) destination: u16,
+    pub(super) payload_bytes: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Tcp {
-    sequence: u32,
-    acknowledgement: u32,
-    flags: u8,
-    window: u16,
+pub(super) struct Tcp {
+    pub(super) sequence: u32,
+    pub(super) acknowledgement: u32,
+    pub(super) flags: u8,
+    pub(super) window: u16,
 }
 
 /// Heads of a batch.
@@ -241,12 +241,14 @@ impl Cell<'_> {
             Self::Number(value) => put_number(value, out),
             Self::Text(text) => out.extend_from_slice(text.as_bytes()),
             Self::Address(IpAddr::V4(address)) => {
-                for (place, octet) in address.octets().into_iter().enumerate() {
-                    if place > 0 {
-                        out.push(b'.');
-                    }
-                    put_number(octet.into(), out);
+                // Each octet with a dot, of which the last one goes again.
+                let (mut text, mut len) = ([0; 16], 0);
+                for octet in address.octets() {
+                    let (digits, count) = &OCTETS[usize::from(octet)];
+                    text[len..len + 4].copy_from_slice(digits);
+                    len += count + 1;
                 }
+                out.extend_from_slice(&text[..len - 1]);
             }
             Self::Address(IpAddr::V6(address)) => {
                 let mut text = String::new();
@@ -258,6 +260,30 @@ impl Cell<'_> {
         }
     }
 }
+
+/// The digits of each octet and a dot, and how many digits they are.
+const OCTETS: [([u8; 4], usize); 256] = {
+    let mut octets = [([b'.'; 4], 0); 256];
+    let mut octet = 0;
+    while octet < 256 {
+        let count = if octet < 10 {
+            1
+        } else if octet < 100 {
+            2
+        } else {
+            3
+        };
+        let (mut place, mut left) = (count, octet);
+        while place > 0 {
+            place -= 1;
+            octets[octet].0[place] = b'0' + (left % 10) as u8;
+            left /= 10;
+        }
+        octets[octet].1 = count;
+        octet += 1;
+    }
+    octets
+};
 
 /// Appends a decimal number.
 #[inline]

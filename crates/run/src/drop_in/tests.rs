@@ -116,6 +116,16 @@ fn columns_text() -> String {
 }
 
 #[test]
+fn addresses_read_as_everywhere() {
+    for octet in 0..=255 {
+        let address = std::net::Ipv4Addr::from([octet, 0, 255 - octet, octet]);
+        let mut text = Vec::new();
+        heads::Cell::Address(address.into()).put_text(&mut text);
+        assert_eq!(String::from_utf8(text).expect("text"), address.to_string());
+    }
+}
+
+#[test]
 fn csv_has_the_same_heads() {
     let mut lines = Vec::new();
     put_csv_names(true, &mut lines);

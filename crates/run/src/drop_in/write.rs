@@ -5,7 +5,7 @@
 //! metadata as a FlatBuffer, and the buffers of the columns, each at a multiple of eight bytes.
 
 use super::flat::{Builder, Field, Place};
-use super::heads::{Cell, Column, Kind, Places, Rows, columns};
+use super::heads::{Cell, Column, Kind, Places, Row, Rows, columns};
 
 /// What a program missed since the batch before.
 #[derive(Debug, Default, Clone, Copy)]
@@ -95,7 +95,13 @@ pub(super) struct Body {
     buffers: Vec<(i64, i64)>,
     /// Rows and nulls of each column.
     nodes: Vec<(i64, i64)>,
-    present: Vec<u8>,
+    /// The texts of a column.
+    text: Vec<u8>,
+}
+
+/// Bytes for a bit of each row, before the next buffer.
+fn bits_len(rows: usize) -> usize {
+    rows.div_ceil(8).next_multiple_of(8)
 }
 
 impl Body {
@@ -104,59 +110,92 @@ impl Body {
         self.bytes.clear();
         self.buffers.clear();
         self.nodes.clear();
-        for &(_, kind, column) in columns(has_bytes) {
-            self.column(rows, kind, column, places);
+        for &(_, _, column) in columns(has_bytes) {
+            self.column(rows, column, places);
         }
     }
 
-    fn column(&mut self, rows: &Rows, kind: Kind, column: Column, places: Places<'_>) {
+    /// Lays out a column, in a loop of its own for each.
+    fn column(&mut self, rows: &Rows, column: Column, places: Places<'_>) {
+        let place = |row: &Row| places.get(usize::from(row.place));
+        match column {
+            Column::Time => self.numbers::<8>(rows, |row| row.time_ns),
+            Column::WireBytes => self.numbers::<8>(rows, |row| Some(row.wire_bytes.into())),
+            Column::CapturedBytes => {
+                self.numbers::<8>(rows, |row| Some(row.captured_bytes.into()));
+            }
+            Column::SourcePort => self.numbers::<4>(rows, |row| Some(row.ports?.source.into())),
+            Column::DestinationPort => {
+                self.numbers::<4>(rows, |row| Some(row.ports?.destination.into()));
+            }
+            Column::TcpSequence => self.numbers::<8>(rows, |row| Some(row.tcp?.sequence.into())),
+            Column::TcpAcknowledgement => {
+                self.numbers::<8>(rows, |row| Some(row.tcp?.acknowledgement.into()));
+            }
+            Column::TcpFlags => self.numbers::<4>(rows, |row| Some(row.tcp?.flags.into())),
+            Column::TcpWindow => self.numbers::<4>(rows, |row| Some(row.tcp?.window.into())),
+            Column::PayloadBytes => {
+                self.numbers::<8>(rows, |row| Some(row.ports?.payload_bytes.into()));
+            }
+            Column::Port => self.texts(rows, |_, row| Some(Cell::Text(&place(row)?.0))),
+            Column::Point => self.texts(rows, |_, row| Some(Cell::Text(place(row)?.1))),
+            Column::SourceAddress => self.texts(rows, |_, row| Some(Cell::Address(row.ip?.0))),
+            Column::DestinationAddress => {
+                self.texts(rows, |_, row| Some(Cell::Address(row.ip?.1)));
+            }
+            Column::Transport | Column::Bytes => {
+                self.texts(rows, |at, _| rows.cell(column, at, places));
+            }
+        }
+    }
+
+    /// A column of numbers of so many bytes.
+    fn numbers<const LEN: usize>(&mut self, rows: &Rows, value: impl Fn(&Row) -> Option<i64>) {
         let count = rows.rows.len();
-        // The bits of the values that are there, and room for them, which null gives back.
         let start = self.bytes.len();
-        self.present.clear();
-        self.present.resize(count.div_ceil(8), 0);
+        let data = start + bits_len(count);
         self.bytes
-            .resize(start + self.present.len().next_multiple_of(8), 0);
-        let values = self.bytes.len();
-        let mut nulls = 0;
-        let has_offsets = matches!(kind, Kind::Text | Kind::Bytes);
-        let mut offsets = values;
-        if has_offsets {
-            self.bytes
-                .resize(values + (4 * (count + 1)).next_multiple_of(8), 0);
+            .resize((data + LEN * count).next_multiple_of(8), 0);
+        let (bits, values) = self.bytes[start..].split_at_mut(data - start);
+        let (mut nulls, values) = (0, values.as_chunks_mut::<LEN>().0);
+        for (at, (row, bytes)) in rows.rows.iter().zip(values).enumerate() {
+            let value = value(row);
+            nulls += i64::from(value.is_none());
+            bits[at / 8] |= u8::from(value.is_some()) << (at % 8);
+            let little = value.unwrap_or_default().to_le_bytes();
+            bytes.copy_from_slice(&little[..LEN]);
         }
-        let data = self.bytes.len();
-        for at in 0..count {
-            let cell = rows.cell(column, at, places);
-            match (kind, cell) {
-                (Kind::Int32, Some(Cell::Number(value))) => {
-                    self.bytes.extend_from_slice(&(value as i32).to_le_bytes());
-                }
-                (Kind::Int64, Some(Cell::Number(value))) => {
-                    self.bytes.extend_from_slice(&value.to_le_bytes());
-                }
-                (Kind::Text | Kind::Bytes, Some(cell)) => cell.put_text(&mut self.bytes),
-                (Kind::Int32, _) => self.bytes.extend_from_slice(&[0; 4]),
-                (Kind::Int64, _) => self.bytes.extend_from_slice(&[0; 8]),
-                (Kind::Text | Kind::Bytes, None) => {}
-            }
-            nulls += i64::from(cell.is_none());
-            self.present[at / 8] |= u8::from(cell.is_some()) << (at % 8);
-            if has_offsets {
-                offsets += 4;
-                let end = (self.bytes.len() - data) as u32;
-                self.bytes[offsets..offsets + 4].copy_from_slice(&end.to_le_bytes());
-            }
-        }
-        self.bytes[start..start + self.present.len()].copy_from_slice(&self.present);
         self.nodes.push((count as i64, nulls));
-        let mut buffer = |start: usize, len: usize| self.buffers.push((start as i64, len as i64));
-        buffer(start, self.present.len());
-        if has_offsets {
-            buffer(values, 4 * (count + 1));
+        self.buffers.push((start as i64, count.div_ceil(8) as i64));
+        self.buffers.push((data as i64, (LEN * count) as i64));
+    }
+
+    /// A column of texts, or of bytes.
+    fn texts<'a>(&mut self, rows: &'a Rows, text: impl Fn(usize, &'a Row) -> Option<Cell<'a>>) {
+        let count = rows.rows.len();
+        let start = self.bytes.len();
+        let offsets = start + bits_len(count);
+        let data = (offsets + 4 * (count + 1)).next_multiple_of(8);
+        self.bytes.resize(data, 0);
+        self.text.clear();
+        let (bits, ends) = self.bytes[start..].split_at_mut(offsets - start);
+        // The first offset is 0.
+        let (mut nulls, ends) = (0, &mut ends.as_chunks_mut::<4>().0[1..]);
+        for (at, (row, end)) in rows.rows.iter().zip(ends).enumerate() {
+            let cell = text(at, row);
+            nulls += i64::from(cell.is_none());
+            bits[at / 8] |= u8::from(cell.is_some()) << (at % 8);
+            if let Some(cell) = cell {
+                cell.put_text(&mut self.text);
+            }
+            *end = (self.text.len() as u32).to_le_bytes();
         }
-        let data_len = self.bytes.len() - data;
-        buffer(data, data_len);
+        self.nodes.push((count as i64, nulls));
+        self.buffers.push((start as i64, count.div_ceil(8) as i64));
+        self.buffers
+            .push((offsets as i64, (4 * (count + 1)) as i64));
+        self.buffers.push((data as i64, self.text.len() as i64));
+        self.bytes.extend_from_slice(&self.text);
         self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
     }
 
