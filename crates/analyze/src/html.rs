@@ -9,6 +9,7 @@
 use std::fmt::{self, Display, Write};
 
 use crate::model::Report;
+use crate::monitors;
 use crate::numbers::{Zone, grouped, harmless, harmless_json, percent, share, time};
 use crate::page::{
     Block, Cell, Chart, Colour, Column, Curve, Fact, Kind, Meters, Page, Scale, Section, Table,
@@ -16,9 +17,9 @@ use crate::page::{
 };
 
 /// Height of a drawing in its own units.
-const HEIGHT: f64 = 100.0;
+pub(crate) const HEIGHT: f64 = 100.0;
 /// Width of a curve in its own units.
-const WIDTH: f64 = 400.0;
+pub(crate) const WIDTH: f64 = 400.0;
 
 /// The page, with the times of a zone.
 pub fn page(report: &Report, zone: &Zone) -> String {
@@ -41,8 +42,9 @@ pub fn page(report: &Report, zone: &Zone) -> String {
          'unsafe-inline'; script-src '{SCRIPT_HASH}'; img-src data:\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n\
-         <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n\
+         <title>{title}</title>\n<style>{STYLE}{}</style>\n</head>\n<body>\n<main>\n\
          <header><p class=\"kicker\">lineside report</p><h1>{}</h1>",
+        report.monitors.as_ref().map_or("", |_| monitors::STYLE),
         Breakable(&report_title)
     );
     for line in &about {
@@ -76,7 +78,7 @@ pub fn page(report: &Report, zone: &Zone) -> String {
 }
 
 /// A text in HTML, harmless whatever was on the wire.
-struct Text<'a>(&'a str);
+pub(crate) struct Text<'a>(pub(crate) &'a str);
 
 /// A path or an address, which may be broken behind its separators and nowhere else.
 struct Breakable<'a>(&'a str);
@@ -160,6 +162,8 @@ fn block(block: &Block, out: &mut String) {
         }
         Block::Chart(values) => chart(values, out),
         Block::Curve(shares) => curve(shares, out),
+        Block::Histogram(values) => monitors::histogram(values, out),
+        Block::Timeline(values) => monitors::timeline(values, out),
         Block::Table(rows) => table(rows, out),
         Block::Beside(parts) => {
             out.push_str("<div class=\"beside\">");
@@ -223,7 +227,7 @@ fn meters(meters: &Meters, out: &mut String) {
     }
 }
 
-fn capital(text: &str) -> String {
+pub(crate) fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| {
         first.to_uppercase().chain(letters).collect()
@@ -574,7 +578,7 @@ fn spark(counts: &[u64]) -> String {
 
 /// The next round number that can be halved: a digit or two times a power of ten, of a power of
 /// `unit`.
-fn round_up(value: f64, unit: f64) -> f64 {
+pub(crate) fn round_up(value: f64, unit: f64) -> f64 {
     let mut power = 1.0;
     while value >= power * unit {
         power *= unit;

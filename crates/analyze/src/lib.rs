@@ -28,6 +28,7 @@ mod glob;
 pub mod html;
 mod interval;
 mod model;
+mod monitors;
 mod names;
 mod numbers;
 mod page;
@@ -52,6 +53,10 @@ pub use filter::{Filter, Moment, MomentError};
 pub use findings::{Finding, Place};
 pub use interval::{INTERVALS_MAX, Interval, Iostat, Series, intervals};
 pub use model::*;
+pub use monitors::{
+    MonitorBin, MonitorDistribution, MonitorEvent, MonitorFlow, MonitorFlows, MonitorPlace,
+    MonitorRate, MonitorWindows, MonitoredFlow, Monitors, MonitorsOverTime,
+};
 pub use numbers::{Zone, bytes, grouped, time};
 pub use report::report;
 pub use slow::{

@@ -12,11 +12,12 @@ use serde::Serialize;
 use crate::assertion::Assertion;
 use crate::emulation::Emulation;
 use crate::findings::Finding;
+use crate::monitors::Monitors;
 use crate::numbers::digits;
 use crate::unfinished::Unfinished;
 
 /// [`Report::report_version`].
-pub const REPORT_VERSION: &str = "3.1";
+pub const REPORT_VERSION: &str = "3.2";
 
 /// The whole report.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -73,6 +74,9 @@ pub struct Report {
     /// The connections with the busiest seconds on the wire, each direction apart, busiest first.
     /// Empty if the trace is older than the columns.
     pub wire: Vec<WireRate>,
+    /// What monitors found, in runs that have any; else the field is absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub monitors: Option<Monitors>,
     /// The assertions that were asked for, judged.
     pub assertions: Vec<Assertion>,
 }

@@ -17,6 +17,7 @@ use crate::model::{
     OverTime, Parameters, REPORT_VERSION, Ranking, Report, THRESHOLDS, Totals, TraceFacts,
     Understood,
 };
+use crate::monitors::monitors;
 use crate::names::Paths;
 use crate::numbers::share;
 use crate::trace::{Trace, TraceError};
@@ -125,6 +126,7 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
         errors: errors(&aggregate, &lexica),
         errors_not_listed: aggregate.failures_not_listed,
         wire: Vec::new(),
+        monitors: monitors(&mut trace),
         assertions: Vec::new(),
     };
     (report.findings, report.wire) = findings.find(&mut Scene {

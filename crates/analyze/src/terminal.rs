@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use crate::interval::{Iostat, Series};
 use crate::model::Report;
+use crate::monitors::{histogram_lines, timeline_lines};
 use crate::numbers::{Zone, grouped, harmless, percent, tail, time};
 use crate::page::{
     Block, Cell, Chart, Column, Curve, First, Insight, Kind, Line, Meters, Page, Scale, Section,
@@ -22,7 +23,7 @@ const BAR: usize = 20;
 /// Columns of counts over time in a table: two times of day fit above them.
 const SPARK: usize = 26;
 /// Columns of a label.
-const LABEL: usize = 14;
+pub(crate) const LABEL: usize = 14;
 /// Columns that a name keeps, however little room there is.
 const NAME_MIN: usize = 8;
 
@@ -76,8 +77,9 @@ pub fn first(report: &Report, style: &Style) -> String {
     if !page.certificate.is_empty() {
         pen.title(&page.title, &page.about);
         page.certificate.iter().for_each(|each| pen.section(each));
-        if page.first.is_some() {
-            pen.out.push('\n');
+        match page.first {
+            Some(_) => pen.out.push('\n'),
+            None => page.sections.iter().for_each(|each| pen.section(each)),
         }
     }
     if let Some(first) = &page.first {
@@ -282,6 +284,8 @@ impl<'a> Pen<'a> {
             }
             Block::Chart(values) => self.chart(values),
             Block::Curve(shares) => self.curve(shares),
+            Block::Histogram(values) => self.lines(&histogram_lines(values, self.style.width)),
+            Block::Timeline(values) => self.lines(&timeline_lines(values, self.style.width)),
             Block::Table(rows) => self.table(rows),
             Block::Beside(parts) => {
                 for each in parts.iter().flatten() {
@@ -399,6 +403,12 @@ impl<'a> Pen<'a> {
         }
     }
 
+    fn lines(&mut self, lines: &[String]) {
+        for line in lines {
+            let _ = writeln!(self.out, "{}", line.trim_end());
+        }
+    }
+
     fn labelled(&mut self, label: &str, text: &str) {
         self.wrapped(&format!("{label:<LABEL$}"), text);
     }
@@ -432,7 +442,7 @@ fn meters_text(meters: &Meters) -> String {
 }
 
 /// Begin, middle and end of a chart of so many columns; the middle where there is room.
-fn axis([from, middle, to]: &[String; 3], columns: usize) -> String {
+pub(crate) fn axis([from, middle, to]: &[String; 3], columns: usize) -> String {
     let [start, half, end] = [from, middle, to].map(|text| text.chars().count());
     let gap = |used: usize| columns.saturating_sub(used).max(1);
     if columns < start + half + end + 4 {
@@ -479,7 +489,7 @@ fn widths(
 }
 
 /// A line of bars, from nothing to the greatest value.
-fn bars(values: &[u64]) -> String {
+pub(crate) fn bars(values: &[u64]) -> String {
     const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let greatest = values.iter().copied().max().unwrap_or(0).max(1);
     let bar = |&value: &u64| match value {

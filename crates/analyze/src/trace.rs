@@ -138,13 +138,15 @@ impl Trace {
         Ok(trace)
     }
 
-    /// Whether it holds no tables, but describes an emulated link.
+    /// Whether it holds no tables but those of monitors, and describes an emulated link.
     pub fn is_of_link(&self) -> bool {
         let is_of_link = |manifest: &Manifest| {
             manifest.certificate.is_some() || manifest.configuration.get("emulate").is_some()
         };
         // Tables of a run that was killed are not counted yet.
-        let has_tables = |manifest: &Manifest| self.has_operations || !manifest.tables.is_empty();
+        let is_monitors = |name: &String| Table::MONITORS.iter().any(|table| table.name() == name);
+        let has_tables =
+            |manifest: &Manifest| self.has_operations || !manifest.tables.keys().all(is_monitors);
         { self.manifest.iter() }.any(|manifest| is_of_link(manifest) && !has_tables(manifest))
     }
 
@@ -152,6 +154,14 @@ impl Trace {
     fn is_unfinished(&self) -> bool {
         let mut manifest = self.manifest.iter();
         manifest.any(|manifest| manifest.verdict.state == State::Unfinished)
+    }
+
+    /// Whether a table is there, or should be: those of monitors are in few traces.
+    pub(crate) fn has(&self, table: Table) -> bool {
+        let counted = { self.manifest.iter() }
+            .filter_map(|manifest| manifest.tables.get(table.name()))
+            .any(|summary| summary.parts > 0);
+        counted || self.path.join(table.name()).is_dir()
     }
 
     /// The complete parts of a table, in the order of their names. Parts that `trace.json` counts

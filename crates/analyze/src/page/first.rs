@@ -43,11 +43,13 @@ impl First {
         let layers = [&over_time.reads, &over_time.writes, &over_time.others];
         let sum = |step: usize| layers.iter().map(|layer| layer[step]).sum();
         let values: Vec<u64> = (0..over_time.reads.len()).map(sum).collect();
+        let monitors =
+            { report.monitors.iter() }.map(|found| line("monitors", crate::monitors::line(found)));
         Self {
             title: format!("Report on {}", report.parameters.asked.trace),
             seen: seen(report, zone),
             findings: insights(report, zone),
-            workload: workload(report),
+            workload: workload(report).into_iter().chain(monitors).collect(),
             chart: (!values.is_empty()).then(|| Chart {
                 title: "operations",
                 scale: Scale::Rate,

@@ -10,6 +10,7 @@ use first::insights;
 pub(crate) use first::{First, Insight, Line};
 
 use crate::model::{Concentration, Operation, Report};
+use crate::monitors::{Histogram, Timeline};
 use crate::numbers::{Zone, bytes, grouped, percent, time};
 
 /// Rows of a table; the JSON form has all.
@@ -22,7 +23,7 @@ pub(crate) struct Page {
     pub(crate) about: Vec<String>,
     /// The certificate of an emulated link.
     pub(crate) certificate: Vec<Section>,
-    /// The first screen, unless the certificate is all that there is.
+    /// The first screen, unless there is no more than the certificate and what monitors found.
     pub(crate) first: Option<First>,
     /// Everything, most important first.
     pub(crate) sections: Vec<Section>,
@@ -48,6 +49,8 @@ pub(crate) enum Block {
     Findings(Vec<Insight>),
     Chart(Chart),
     Curve(Curve),
+    Histogram(Histogram),
+    Timeline(Timeline),
     Table(Table),
     /// Blocks that stand side by side where there is room.
     Beside(Vec<Vec<Self>>),
@@ -205,7 +208,7 @@ pub(crate) fn page(report: &Report, zone: &Zone) -> Page {
     // Without a tap, the link is all that there is to report.
     let is_alone =
         certificate.is_some() && report.understood.is_none() && report.totals.operations == 0;
-    let sections = [
+    let before = [
         sections::missing(report, zone),
         findings(report, zone),
         sections::workload(report),
@@ -215,6 +218,10 @@ pub(crate) fn page(report: &Report, zone: &Zone) -> Page {
         sections::operations(&report.operations),
         sections::directions(report),
         sections::wire(report),
+    ];
+    let monitors = report.monitors.iter();
+    let monitors = monitors.flat_map(|monitors| crate::monitors::sections(monitors, zone));
+    let after = [
         usage::busiest("files", "File", &report.files),
         usage::busiest("directories", "Directory", &report.directories),
         usage::busiest("other objects", "Object", &report.objects),
@@ -229,8 +236,10 @@ pub(crate) fn page(report: &Report, zone: &Zone) -> Page {
         about: about(report, zone),
         certificate: certificate.unwrap_or_default(),
         first: (!is_alone).then(|| First::of(report, zone)),
-        sections: { sections.into_iter().flatten() }
+        sections: { before.into_iter().flatten() }
             .filter(|_| !is_alone)
+            .chain(monitors)
+            .chain(after.into_iter().flatten().filter(|_| !is_alone))
             .collect(),
         footer: footer(report),
     }
@@ -281,7 +290,7 @@ fn findings(report: &Report, zone: &Zone) -> Option<Section> {
     })
 }
 
-const fn column(head: &'static str, kind: Kind) -> Column {
+pub(crate) const fn column(head: &'static str, kind: Kind) -> Column {
     Column {
         head,
         kind,
@@ -289,7 +298,7 @@ const fn column(head: &'static str, kind: Kind) -> Column {
     }
 }
 
-const fn wide(head: &'static str, kind: Kind) -> Column {
+pub(crate) const fn wide(head: &'static str, kind: Kind) -> Column {
     Column {
         head,
         kind,
@@ -298,7 +307,7 @@ const fn wide(head: &'static str, kind: Kind) -> Column {
 }
 
 /// A table of what there is; none if there is nothing.
-fn table<T>(
+pub(crate) fn table<T>(
     caption: &str,
     columns: &[Column],
     rows_narrow: usize,
@@ -344,12 +353,12 @@ fn moved_bytes(report: &Report, moved: u64, what: &str) -> String {
     }
 }
 
-fn text(text: impl Into<String>) -> Cell {
+pub(crate) fn text(text: impl Into<String>) -> Cell {
     Cell::Text(text.into())
 }
 
 /// A number, or a dash for nothing.
-fn number(number: u64, text: impl Fn(u64) -> String) -> Cell {
+pub(crate) fn number(number: u64, text: impl Fn(u64) -> String) -> Cell {
     Cell::Text(match number {
         0 => "-".to_owned(),
         number => text(number),
@@ -390,7 +399,7 @@ fn footer(report: &Report) -> String {
 }
 
 /// `12.5k`
-fn short(number: f64) -> String {
+pub(crate) fn short(number: f64) -> String {
     let (value, unit) = match number {
         number if number >= 1e9 => (number / 1e9, "G"),
         number if number >= 1e6 => (number / 1e6, "M"),
