@@ -30,6 +30,7 @@ mod live;
 mod manual;
 mod measured;
 mod monitors;
+mod monitored;
 mod packets;
 mod peer;
 mod probe;
