@@ -174,7 +174,7 @@ mod tests {
             for pair in found.bins.windows(2) {
                 assert!(pair[0].to < pair[1].from, "{pair:?}");
             }
-            for (&(from, to), _) in &bins {
+            for &(from, to) in bins.keys() {
                 let holds = |bin: &&MonitorBin| bin.from <= from && to <= bin.to;
                 assert!(found.bins.iter().any(|bin| holds(&bin)), "{from} to {to}");
             }
