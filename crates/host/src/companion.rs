@@ -2,7 +2,8 @@
 //! background, and never in the run's way.
 //!
 //! ```text
-//!  offer ─► queue, bounded ─► feeder thread ─► standard input │ program │ standard output ─► reader thread
+//!  offer ─► queue, bounded ─► feeder thread ─► standard input │ program
+//!                             reader thread ◄─ standard output │
 //! ```
 //!
 //! * Whoever offers waits no longer than asked: what finds no room is refused.
@@ -115,7 +116,8 @@ const END_MAX: Duration = Duration::from_secs(30);
 
 impl<T: Send + 'static> Companion<T> {
     /// Starts a shell's command. `read` reads its output in a thread of its own, and says what it
-    /// read; if it refuses the output, the program is fed no more. At most `queued_bytes_max` bytes wait for the program, or one batch.
+    /// read; if it refuses the output, the program is fed no more. At most `queued_bytes_max` bytes
+    /// wait for the program, or one batch.
     pub fn start(
         command: &str,
         queued_bytes_max: usize,
@@ -409,7 +411,8 @@ fn failure_of(status: ExitStatus, is_early: bool) -> Option<String> {
         (Some(0), _) if is_early => Some("it ended while the run went on".to_owned()),
         (Some(0), _) => None,
         (Some(code @ (126 | 127)), _) => Some(format!(
-            "its shell cannot run it (status {code}): give the path of a file that its user may execute"
+            "its shell cannot run it (status {code}): give the path of a file that its user may \
+            execute"
         )),
         (Some(code), _) => Some(format!("it ended with status {code}{when}")),
         (None, Some(signal)) => Some(format!("signal {signal} ended it{when}")),

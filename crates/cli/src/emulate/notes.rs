@@ -42,8 +42,8 @@ impl Notes {
         Ok(folder.and_then(|folder| control::listen(folder, spec)))
     }
 
-    /// Monitors and drop-ins with tables in the folder; `None` without any. The monitors' parts end after
-    /// `part_time_ns`.
+    /// Monitors and drop-ins with tables in the folder; `None` without any. The parts of the
+    /// monitors' tables end after `part_time_ns`.
     pub(super) fn measuring(
         &self,
         words: &[Words],

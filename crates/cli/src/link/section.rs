@@ -143,7 +143,8 @@ keys! {
             .example("gap,size")
             .only(CAPTURE | LIVE);
         drop_ins: Vec<String> = key("Give each frame's head to a program, as Arrow IPC or \
-        (NAME=csv:COMMAND) as CSV, whose rows become the table monitor_NAME in RUN; can be repeated")
+        (NAME=csv:COMMAND) as CSV, whose rows become the table monitor_NAME in RUN; can be \
+        repeated")
             .long("drop-in").value("NAME=COMMAND").or_one()
             .example("ports=python3 ports.py")
             .only(CAPTURE | LIVE);

@@ -89,7 +89,8 @@ fn frames(path: &Path, count: i64) {
     let frames = (0..count).map(|number| {
         let frame = &kinds[usize::from(number % 10 == 0)];
         let descriptor = Descriptor {
-            stamp_ns: Some(1_000_000_000_000 + 1_000 * number),
+            // They pass a second.
+            stamp_ns: Some(1_000_000_000_000 - 10_000_000 + 1_000 * number),
             wire_len: frame.len() as u32,
             link_type: LinkType::ETHERNET,
             ..Descriptor::default()
@@ -205,18 +206,8 @@ fn the_awk_and_node_drop_ins_find_gaps_and_names() {
     assert_eq!(names, [[name, Value::Integer(1), Value::Integer(3_000)]]);
 }
 
-#[test]
-fn pyarrow_reads_the_batches_and_what_was_dropped() {
-    let Some(python) = python() else {
-        println!("SKIP: no Python with pyarrow (LINESIDE_PYTHON): ./test makes one");
-        return;
-    };
-    let folder = tempfile::tempdir().expect("a folder");
-    let (input, out) = (folder.path().join("x.pcapng"), folder.path().join("out"));
-    frames(&input, 200_000);
-    // Sleeps until the run has given up waiting, then reads what is left.
-    let script = folder.path().join("sleeps.py");
-    let text = r#"
+/// Sleeps until a run has given up waiting, then reads what is left, and writes a row of each type.
+const SLEEPS: &str = r#"
 import sys, time
 import pyarrow as pa
 time.sleep(3)
@@ -239,7 +230,18 @@ table = pa.table({
 with pa.ipc.new_stream(sys.stdout.buffer, table.schema) as out:
     out.write_table(table)
 "#;
-    std::fs::write(&script, text).expect("written");
+
+#[test]
+fn pyarrow_reads_the_batches_and_what_was_dropped() {
+    let Some(python) = python() else {
+        println!("SKIP: no Python with pyarrow (LINESIDE_PYTHON): ./test makes one");
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let (input, out) = (folder.path().join("x.pcapng"), folder.path().join("out"));
+    frames(&input, 200_000);
+    let script = folder.path().join("sleeps.py");
+    std::fs::write(&script, SLEEPS).expect("written");
     let drop_in = format!("sleeps={} {}", python.display(), script.display());
     let since = Stopwatch::start();
     let words = [
