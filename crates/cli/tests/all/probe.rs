@@ -8,7 +8,7 @@ use lineside_measure::Spread;
 use serde_json::Value;
 
 use crate::commands::{Ordinary, is_forbidden};
-use crate::support::{lineside, talk, undisturbed};
+use crate::support::{came_to_its_end, lineside, talk, undisturbed};
 
 /// A probe from one end of an emulated link to a server at the other; `None` where there can be no
 /// link.
@@ -35,7 +35,8 @@ fn probed(ordinary: &Ordinary, link: &[&str], words: &[&str], folder: &str) -> O
     if is_forbidden(&output) {
         return None;
     }
-    assert!(output.status.success(), "{}", talk(&output));
+    // A few frames that a busy machine holds up are in what the probe finds.
+    assert!(came_to_its_end(&output), "{}", talk(&output));
     let report = ordinary.path().join(folder).join("report.json");
     let report = std::fs::read_to_string(report).expect("a report");
     Some(serde_json::from_str(&report).expect("JSON"))
