@@ -9,8 +9,8 @@ use lineside_capture::{Measured, Recorded, Seen, capture_into};
 use lineside_frame::{Burst, LinkType};
 use lineside_host::RunFolder;
 use lineside_measure::monitor::{HEAD_LEN, Place, Point, Words};
-use lineside_path::Certificate;
 use lineside_path::emulate::Tapping;
+use lineside_path::{Certificate, ChangeReport};
 use lineside_port::{
     CaptureWriter, Facts, Interface, Port, PortError, Receive, Received, WriterConfig,
 };
@@ -151,8 +151,7 @@ impl Taken {
         let mut measuring = taken.measuring;
         if let Some(measuring) = &mut measuring {
             for change in &certificate.changes {
-                let after = serde_json::to_string(&change.after)?;
-                let text = format!("{}: {after}", change.direction);
+                let text = format!("{}: {}", change.direction, changed_words(change)?);
                 measuring.note(Some(change.at_ns), "change", None, &text);
             }
         }
@@ -160,6 +159,21 @@ impl Taken {
         taken.written?;
         measured.map_err(|why| anyhow!(why))
     }
+}
+
+/// The settings that a change changed, as they are from then on.
+fn changed_words(change: &ChangeReport) -> anyhow::Result<String> {
+    let (before, after) = (
+        serde_json::to_value(&change.before)?,
+        serde_json::to_value(&change.after)?,
+    );
+    let settings = after.as_object().into_iter().flatten();
+    let changed = settings.filter(|(name, value)| before.get(name.as_str()) != Some(*value));
+    let words = changed.map(|(name, value)| match value.as_str() {
+        Some(words) => format!("{name} {words}"),
+        None => format!("{name} none"),
+    });
+    Ok(words.collect::<Vec<_>>().join(", "))
 }
 
 /// The inputs of a tap, and what they stand for.
