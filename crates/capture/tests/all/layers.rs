@@ -6,7 +6,14 @@ use lineside_testkit::layers::Uses;
 
 /// Modules, the lowest first; each uses only those of layers below.
 const LAYERS: &[&[&str]] = &[
-    &["blocks", "decode_as", "filtered", "layers", "recorded"],
+    &[
+        "blocks",
+        "decode_as",
+        "filtered",
+        "layers",
+        "measured",
+        "recorded",
+    ],
     &["config", "sums"],
     // Each uses the other: an operation holds a procedure of a protocol by value, and a protocol
     // fills in the operation's row where it lies. A trait between them would be one with a single

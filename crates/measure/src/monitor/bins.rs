@@ -129,7 +129,7 @@ impl Bins {
         }
     }
 
-    /// Bytes of memory that they take, at most those of [`Scale::memory_bytes_max`].
+    /// Bytes of memory that they take, whose most the scale says.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.counts.capacity() * size_of::<u64>()
     }
