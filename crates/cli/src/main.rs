@@ -27,6 +27,7 @@ mod probe;
 mod replay_pcap;
 mod report;
 mod table;
+mod trips;
 mod version;
 
 use std::ffi::OsString;

@@ -167,8 +167,8 @@ impl WayFound {
     }
 
     /// The way over time, for `emulate --path`: in each `step_ns` the median delay of short
-    /// packets, and in each stretch of at least [`LOSS_SAMPLES`] packets the share that was lost. The rate
-    /// is in it unless there is a bucket, which a path file has no word for.
+    /// packets, and in each stretch of at least [`LOSS_SAMPLES`] packets the share that was lost.
+    /// The rate is in it unless there is a bucket, which a path file has no word for.
     pub fn path_file(&self, step_ns: u64) -> Result<PathFile, &'static str> {
         let rate = self
             .rate

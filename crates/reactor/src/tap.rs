@@ -17,8 +17,7 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, TrySendError};
-use std::sync::mpsc::{channel, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 
 use lineside_account::Budget;
 use lineside_frame::{BlockWriter, Burst, Frame, FrameRef, LinkType, Pool};
@@ -93,7 +92,7 @@ pub struct TapFacts {
 /// it did, by the wall clock. Those of a point are in the order in which they did.
 pub struct TapPort {
     queue: Receiver<Vec<Frame>>,
-    empty: Sender<Vec<Frame>>,
+    empty: SyncSender<Vec<Frame>>,
     /// Frames of the batch that is being taken, the next one last.
     batch: Vec<Frame>,
     facts: Facts,
@@ -121,9 +120,9 @@ pub fn tap(
     .collect();
     drop(blocks);
     let (sender, receiver) = sync_channel(BATCHES_MAX);
-    let (return_empty, empty) = channel();
+    let (return_empty, empty) = sync_channel(BATCHES_MAX);
     for _ in 0..BATCHES_KEPT {
-        let _ = return_empty.send(Vec::with_capacity(BATCH_FRAMES_USUAL));
+        let _ = return_empty.try_send(Vec::with_capacity(BATCH_FRAMES_USUAL));
     }
     let shared = Arc::new(Shared::default());
     let port = TapPort {
@@ -342,8 +341,10 @@ impl TapPort {
         let mut batch = self.queue.try_recv()?;
         batch.reverse();
         let empty = std::mem::replace(&mut self.batch, batch);
-        // Without a loop nobody needs it.
-        let _ = self.empty.send(empty);
+        if empty.capacity() > 0 {
+            // Without a loop nobody needs it.
+            let _ = self.empty.try_send(empty);
+        }
         Ok(())
     }
 }

@@ -36,7 +36,8 @@ counters! {
     without_ack: "Without the ACK bit.",
     syn_fins: "Both SYN and FIN, if those are dropped.",
     resets: "RST that ended a connection: estabResets.",
-    half_open_ended: "SYN within the window of a listener's half-open connection, which ended by it: RFC 9293, 3.10.7.4.",
+    half_open_ended: "SYN within the window of a listener's half-open connection, which ended by \
+        it: RFC 9293, 3.10.7.4.",
     resets_ignored: "RST that nobody is to hear.",
     opened: "SYN that opened a connection: passiveOpens.",
     without_connection: "For no connection and no listener, or for a listener but no SYN: answered by RST.",

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use lineside_probe::{Findings, LOSS_SAMPLES, Sample, WayFound, path_file};
 
-use super::run::By;
+use crate::trips::By;
 
 /// The folder that a probe leaves.
 pub(super) struct Files {

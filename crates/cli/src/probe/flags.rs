@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use lineside_account::parse_size;
 
-use super::trips::duration;
+use crate::trips::duration;
 
 /// The UDP port of a server. It has no name at IANA, and lies below those that systems hand out.
 pub(super) const PORT: u16 = 18_620;

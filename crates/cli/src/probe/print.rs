@@ -5,8 +5,8 @@ use std::fmt::Write;
 use lineside_analyze::{bytes, grouped};
 use lineside_probe::{Findings, RateFound, Share, WayFound};
 
-use super::run::By;
 use crate::print::{fine_time, spread_text};
+use crate::trips::By;
 
 /// The report. `flags` are those by which `emulate` takes the files, if there are any.
 pub(super) fn lines(host: &str, by: By, found: &Findings, flags: Option<&[String]>) -> String {

@@ -8,23 +8,15 @@ use super::ends::{Outcome, probe, serve};
 use super::files::Files;
 use super::flags::Arguments;
 use super::print::lines;
-use super::trips::{Pace, resolve, round_trips_of_ping, round_trips_of_tcp};
 use crate::exit::Exit;
 use crate::print::{json_text, print, warn};
+use crate::trips::{By, Pace, resolve, round_trips_of_ping, round_trips_of_tcp};
 
 /// Bytes of packets by default.
 const BUDGET_BYTES: u64 = 10_000_000;
 /// An ICMP echo as ping(8) has it, and a SYN with its answer: with their headers.
 const TRIP_BYTES: u64 = 200;
 const ADVICE: &str = "probe takes a name or an address";
-
-/// How packets were sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum By {
-    Udp(u16),
-    Icmp,
-    Tcp(u16),
-}
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let Some(host) = &arguments.host else {

@@ -107,16 +107,16 @@ pub(crate) struct Pace {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(super) count: u32,
     /// Interval of probes; each waits until the previous one is answered or has timed out
-    #[arg(short, long, value_name = "TIME", default_value = "100ms", value_parser = crate::probe::duration)]
+    #[arg(short, long, value_name = "TIME", default_value = "100ms", value_parser = crate::trips::duration)]
     pub(super) interval: Duration,
     /// A probe without an answer for this long is lost
-    #[arg(short = 'W', long, value_name = "TIME", default_value = "2s", value_parser = crate::probe::duration)]
+    #[arg(short = 'W', long, value_name = "TIME", default_value = "2s", value_parser = crate::trips::duration)]
     pub(super) timeout: Duration,
 }
 
 impl Pace {
-    pub(super) fn of_probes(&self) -> crate::probe::Pace {
-        crate::probe::Pace {
+    pub(super) fn of_probes(&self) -> crate::trips::Pace {
+        crate::trips::Pace {
             count: self.count,
             interval: self.interval,
             timeout: self.timeout,

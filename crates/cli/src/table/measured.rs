@@ -15,7 +15,7 @@ use lineside_trace::Table;
 
 use super::flags::{Source, Way};
 use crate::inputs::open;
-use crate::probe::{resolve, round_trips_of_ping, round_trips_of_tcp};
+use crate::trips::{resolve, round_trips_of_ping, round_trips_of_tcp};
 
 /// A measured network.
 #[derive(Debug, Default)]

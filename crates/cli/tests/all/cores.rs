@@ -40,7 +40,11 @@ fn two_cores_write_the_same_trace() {
     for options in [&["--cores", "2", "--stats"][..], &pinned] {
         let output = run(&two, &[options, &["--force"]].concat());
         assert!(output.status.success(), "{}", talk(&output));
-        for &table in Table::ALL {
+        // Without monitors there are none of their tables.
+        for &table in Table::ALL
+            .iter()
+            .filter(|table| !Table::MONITORS.contains(table))
+        {
             let (mine, theirs) = (records(&two, table), records(&one, table));
             assert!(sorted(&mine) == sorted(&theirs), "{}", table.name());
         }

@@ -348,7 +348,7 @@ fn flags_of_another_mode_and_a_missing_mode_are_refused() {
         (between, &["--outside"], commands_only),
         (between, &["--server-wait", "1s"], commands_only),
         (between, &["-c", "1"], capture_only),
-        (between, &["--write-pcap", "out.pcap"], capture_only),
+        (capture, &["-b", "files:2"], "between"),
         (commands, &["--tap"], between_only),
         (commands, &["--method", "auto"], between_only),
         (commands, &["-a", "duration:1"], between_only),

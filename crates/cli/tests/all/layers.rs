@@ -7,7 +7,9 @@ use std::path::Path;
 use lineside_testkit::layers::{Uses, part};
 
 /// Modules that several verbs use, and which use no verb.
-const SHARED: [&str; 6] = ["config", "csv", "exit", "inputs", "link", "print"];
+const SHARED: [&str; 10] = [
+    "config", "csv", "drop_ins", "exit", "inputs", "link", "monitors", "outputs", "print", "trips",
+];
 /// Modules that may use all others: the entrance, the printer of the whole command line, and a test
 /// of all declarations.
 const ABOVE: [&str; 3] = ["main", "manual", "guide"];

@@ -1,7 +1,8 @@
 //! How long a frame is, and whether it is the only one of its bytes.
 
-/// The length of a frame, below 2 GiB, and in its highest bit whether several [frames](super::Frame)
-/// have the same bytes. It is this crate's alone to set: that a frame may write follows from it.
+/// The length of a frame, below 2 GiB, and in its highest bit whether several
+/// [frames](super::Frame) have the same bytes. It is this crate's alone to set: that a frame may
+/// write follows from it.
 #[derive(Clone, Copy)]
 pub(super) struct Len(u32);
 

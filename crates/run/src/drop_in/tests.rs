@@ -1,3 +1,5 @@
+//! Drop-in monitors: what goes out comes back, and damaged streams are refused.
+
 use lineside_host::Stopwatch;
 use lineside_time::Random;
 use lineside_trace::read::{PartReader, Value};
