@@ -256,10 +256,6 @@ fn number(value: &Value, pointer: &str) -> u64 {
 #[test]
 fn monitors_have_the_same_numbers_in_every_form() {
     let folder = emulated();
-    if let Some(kept) = std::env::var_os("LINESIDE_KEEP") {
-        let page = printed(&run(&folder, &["report", "trace", "--html", "-", "--utc"]));
-        fs::write(kept, page).expect("written");
-    }
     let report = json(&folder);
     let place = |monitor: &str, point: &str| {
         let places = report["monitors"]["places"].as_array().expect("places");
