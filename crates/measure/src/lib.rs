@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod late;
+mod log_linear;
 pub mod monitor;
 mod spread;
 mod times;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use lineside_time::Nanoseconds;
 
+use crate::log_linear::{place, range};
 use crate::{Distance, Spread};
 
 /// A day.
@@ -229,8 +230,7 @@ impl CountedTimes {
     }
 }
 
-/// How many values lie in each step: those below two powers of `1 << bits` have one each, and each
-/// further power of two has `1 << bits`.
+/// How many values lie in each step, as [`log_linear`](crate::log_linear) has them.
 #[derive(Debug, Clone)]
 struct Steps {
     bits: u32,
@@ -300,9 +300,7 @@ impl Steps {
 
     /// The greatest value of a step.
     fn highest(&self, place: usize) -> u64 {
-        let power = (place >> self.bits).saturating_sub(1) as u32;
-        let first = (place - ((power as usize) << self.bits)) as u64;
-        (first << power) | ((1 << power) - 1)
+        range(self.bits, place).1
     }
 
     /// Steps with values, from the lowest on: the greatest value of each, and how many it has.
@@ -326,13 +324,6 @@ impl Steps {
         }
         None
     }
-}
-
-/// The step of a value, where two powers of `1 << bits` have one for each.
-#[inline]
-fn place(bits: u32, value: u64) -> usize {
-    let power = (value | 1).ilog2().saturating_sub(bits);
-    ((power as usize) << bits) + (value >> power) as usize
 }
 
 /// Times of which some are negative: to 0.1 us, and to 0.1 % from a tenth of a millisecond on.

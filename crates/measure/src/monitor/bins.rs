@@ -1,6 +1,7 @@
 //! A distribution in bins.
 
 use super::{Bin, Rows};
+use crate::log_linear;
 
 /// Where bins begin and end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,10 +36,7 @@ impl Scale {
     fn place(self, value: u64) -> usize {
         match self {
             Self::Lengths => value.min(LENGTHS) as usize,
-            Self::LogLinear => {
-                let power = (value | 1).ilog2().saturating_sub(BITS);
-                ((power as usize) << BITS) + (value >> power) as usize
-            }
+            Self::LogLinear => log_linear::place(BITS, value),
             Self::Decades => {
                 let cycles = value / CYCLE_NS;
                 let decade = (cycles | 1).ilog2() as usize / 10;
@@ -62,11 +60,7 @@ impl Scale {
         match self {
             Self::Lengths if value >= LENGTHS => (value, u64::MAX),
             Self::Lengths => (value, value),
-            Self::LogLinear => {
-                let power = (place >> BITS).saturating_sub(1) as u32;
-                let first = (place - ((power as usize) << BITS)) as u64;
-                (first << power, (first << power) | ((1 << power) - 1))
-            }
+            Self::LogLinear => log_linear::range(BITS, place),
             Self::Decades => {
                 let (decade, step) = (value / DECADE, value % DECADE);
                 let width = CYCLE_NS << (10 * decade);
