@@ -32,7 +32,8 @@ impl Arguments {
         let commands = self.commands(budget, &signals)?;
         let mut notes = Notes::begin(self, &self.keys.client)?;
         let controlled = notes.listen(spec)?;
-        let taking = Taking::new(self, &notes, &["client", "server"], budget)?;
+        let taking = Taking::new(self, &notes, &["client", "server"], budget);
+        let taking = taking.inspect_err(|_| notes.run.withdraw())?;
         let tapping = taking.map(Taking::tapping);
         let ran = commands.run(path, controlled, tapping, &mut |event| {
             self.print_event(&event);
@@ -83,7 +84,8 @@ impl Arguments {
         let folder = notes.run.folder.clone();
         let sides = settings.names();
         let sides: Vec<_> = sides.iter().map(String::as_str).collect();
-        let taking = Taking::new(self, &notes, &sides, budget)?;
+        let taking = Taking::new(self, &notes, &sides, budget);
+        let taking = taking.inspect_err(|_| notes.run.withdraw())?;
         let file = taking.as_ref().map(Taking::file).transpose()?.flatten();
         let between = settings.into_run(budget, folder.as_ref(), file, &signals);
         let tapping = taking.map(Taking::tapping);

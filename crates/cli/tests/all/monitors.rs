@@ -349,6 +349,14 @@ fn monitors_that_cannot_measure_are_named_with_the_way_out() {
     assert!(text.contains("name the folder for them with -o"), "{text}");
     let text = refused(&["capture", "-o", "/nowhere/x", "--monitor", "gapp"]);
     assert!(text.contains("did you mean 'gap'"), "{text}");
+    // Live, where the folder is made before: nothing stays.
+    let live = folder.path().join("live");
+    let mut command = lineside();
+    command.args(["emulate", "--monitor", "gapp", "--server", "true", "-o"]);
+    let output = command.arg(&live).args(["--", "true"]).output();
+    let output = output.expect("lineside runs");
+    assert_eq!(output.status.code(), Some(2), "{}", talk(&output));
+    assert!(!live.exists(), "the next try finds no folder");
     let twice = ["--monitor", "gap  at x", "--monitor", "gap at x"];
     let text = refused(&[&["capture", "-o", "/nowhere/x"], &twice[..]].concat());
     assert!(text.contains("'gap at x' is given twice"), "{text}");
