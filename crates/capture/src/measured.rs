@@ -2,8 +2,7 @@ use std::os::fd::BorrowedFd;
 
 use lineside_frame::Burst;
 use lineside_port::{Facts, Live, Port, PortError, Receive, Received};
-use lineside_run::{DropInReport, Measuring};
-use lineside_trace::Summaries;
+use lineside_run::Measuring;
 
 /// A port whose frames monitors see, in the order in which they come out.
 pub struct Measured<P> {
@@ -30,21 +29,6 @@ impl<P: Port> Measured<P> {
     /// The monitors, which see no further frame.
     pub fn take(&mut self) -> Option<Measuring> {
         self.measuring.take()
-    }
-
-    /// Ends the drop-ins, which see no further frame.
-    pub fn end_drop_ins(&mut self) -> DropInReport {
-        let measuring = self.measuring.as_mut();
-        measuring.map_or_else(DropInReport::default, Measuring::end_drop_ins)
-    }
-
-    /// Warnings of monitors that measured nowhere, and what went into their tables; the error is
-    /// why they measured no more.
-    pub fn finish(&mut self) -> (Vec<String>, Result<Summaries, String>) {
-        match self.measuring.take() {
-            Some(measuring) => (measuring.warnings(), measuring.finish()),
-            None => (Vec::new(), Ok(Summaries::default())),
-        }
     }
 }
 

@@ -112,13 +112,6 @@ impl Measuring {
         }
     }
 
-    /// Ends the drop-ins, which may take some seconds.
-    pub fn end_drop_ins(&mut self) -> DropInReport {
-        let places = names(&self.monitors);
-        let drop_ins = self.drop_ins.take();
-        drop_ins.map_or_else(DropInReport::default, |drop_ins| drop_ins.end(&places))
-    }
-
     /// The monitors.
     pub fn monitors(&self) -> &Monitors {
         &self.monitors
@@ -254,7 +247,7 @@ impl Measuring {
     }
 
     /// A warning for each monitor that measured nowhere.
-    pub fn warnings(&self) -> Vec<String> {
+    fn warnings(&self) -> Vec<String> {
         let places: Vec<_> = self.monitors.places().map(Place::name).collect();
         let without = self.monitors.without_place().into_iter();
         let warning = |monitor: &str| match places.is_empty() {
@@ -267,8 +260,22 @@ impl Measuring {
         without.map(warning).collect()
     }
 
+    /// Ends the drop-ins, which may take some seconds, and the tables.
+    pub fn end(mut self) -> Ending {
+        let places = names(&self.monitors);
+        let drop_ins = self.drop_ins.take();
+        let drop_ins = drop_ins.map_or_else(DropInReport::default, |each| each.end(&places));
+        Ending {
+            warnings: { drop_ins.warnings.iter().cloned() }
+                .chain(self.warnings())
+                .collect(),
+            drop_ins,
+            tables: self.finish(),
+        }
+    }
+
     /// All that monitors found goes into the tables, which end.
-    pub fn finish(mut self) -> Result<Summaries, String> {
+    fn finish(mut self) -> Result<Summaries, String> {
         if let Some((first_ns, last_ns)) = self.monitors.span() {
             self.note(Some(first_ns), "begin", None, "");
             self.note(Some(last_ns), "end", Some(self.monitors.heads()), "");
@@ -282,6 +289,16 @@ impl Measuring {
         output.0.finish().map_err(|error| error.to_string())?;
         Ok(summaries)
     }
+}
+
+/// What monitors and drop-ins came to.
+pub struct Ending {
+    /// What a user should know, that of drop-ins included.
+    pub warnings: Vec<String>,
+    /// What came of drop-ins.
+    pub drop_ins: DropInReport,
+    /// What the tables of monitors hold; the error is why they measured no more.
+    pub tables: Result<Summaries, String>,
 }
 
 /// Ports and points of places, by their numbers.

@@ -1,7 +1,6 @@
 //! A capture on the calling thread, without actors: the fastest on one core. With `--cores` it is
 //! `on_cores` that runs.
 
-use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use lineside_account::{Budget, Counters, Lease};
@@ -15,7 +14,7 @@ use lineside_trace::{
 
 use super::tally::{Discard, RowTally, Tally, Tallying};
 use super::watch::Writing;
-use super::{CaptureError, PART_TIME_S};
+use super::{CaptureError, PART_TIME_NS};
 use crate::arrivals::Span;
 use crate::config::Config;
 use crate::pipeline::{Pipeline, run};
@@ -178,7 +177,7 @@ pub fn capture_into(
     let alone = Alone {
         folder,
         encoder: &EncoderConfig {
-            part_time_ns: NonZeroU64::new(PART_TIME_S * 1_000_000_000),
+            part_time_ns: Some(PART_TIME_NS),
             ..EncoderConfig::new(tables, trace_id)
         },
         config: Config::default(),

@@ -27,8 +27,8 @@ use lineside_port::{
     CaptureWriter, Interface, Live as _, Merge, Port as _, PortError, WriterConfig,
 };
 use lineside_run::{
-    Evidence, Interfaces, Measuring, Opened, Pace, Progress, Run, RunError, check_capture_file,
-    judge, open, open_followed, open_interfaces,
+    DropInReport, Evidence, Interfaces, Measuring, Opened, Pace, Progress, Run, RunError,
+    check_capture_file, judge, open, open_followed, open_interfaces,
 };
 use lineside_time::Clock;
 use lineside_trace::{EncoderConfig, InMemory, Manifest};
@@ -43,7 +43,7 @@ use watch::{Around, Stop, Watch};
 pub use alone::{Seen, capture_into, tally_of};
 pub use placement::{CoreSettings, ENCODERS, Scheduler, actors, placed_by_traffic};
 pub use settings::{
-    CaptureFile, Follow, LiveSettings, PART_TIME_S, PartRotation, Settings, is_pipe,
+    CaptureFile, Follow, LiveSettings, PART_TIME_NS, PART_TIME_S, PartRotation, Settings, is_pipe,
 };
 pub use tally::{OperationCount, Tally, is_failure};
 
@@ -129,20 +129,15 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
         port.account();
     }
     ran.errors.extend(port.port_mut().finish().err());
-    let drop_ins = port.end_drop_ins();
-    drop_ins
-        .warnings
-        .iter()
-        .for_each(|warning| watch.warn(warning));
-    let (warnings, measured) = port.finish();
-    warnings.iter().for_each(|warning| watch.warn(warning));
-    let unmeasured = match measured {
-        Ok(summaries) => {
-            ran.seen.summaries.extend(summaries);
-            None
+    let (mut drop_ins, mut unmeasured) = (DropInReport::default(), None);
+    if let Some(ending) = port.take().map(Measuring::end) {
+        { ending.warnings.iter() }.for_each(|warning| watch.warn(warning));
+        match ending.tables {
+            Ok(summaries) => ran.seen.summaries.extend(summaries),
+            Err(why) => unmeasured = Some(why),
         }
-        Err(why) => Some(why),
-    };
+        drop_ins = ending.drop_ins;
+    }
     let (stop, is_endless) = watch.end();
     let mut interfaces = settings.live.iter().map(|live| &live.interfaces);
     if interfaces.any(Interfaces::are_all) {

@@ -84,6 +84,9 @@ pub struct CaptureFile {
 /// and what a kill loses at most. `docs/decisions/0021-parts-in-time.md` has what it costs.
 pub const PART_TIME_S: u64 = 10;
 
+/// The same in nanoseconds.
+pub const PART_TIME_NS: NonZeroU64 = NonZeroU64::new(PART_TIME_S * 1_000_000_000).unwrap();
+
 /// Where parts of tables end besides their most rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartRotation {

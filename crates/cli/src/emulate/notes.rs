@@ -62,18 +62,12 @@ impl Notes {
     /// Ends the tables of monitors, and notes what is in them. The error is why they measured no
     /// more.
     pub(super) fn end_measuring(&mut self, measuring: Option<Measuring>) -> Result<(), String> {
-        let Some(mut measuring) = measuring else {
+        let Some(ending) = measuring.map(Measuring::end) else {
             return Ok(());
         };
-        let drop_ins = measuring.end_drop_ins();
-        drop_ins.warnings.iter().for_each(|warning| warn(warning));
-        self.run.set_drop_ins(drop_ins);
-        measuring
-            .warnings()
-            .iter()
-            .for_each(|warning| warn(warning));
-        let summaries = measuring.finish()?;
-        let tables = summaries.into_iter();
+        ending.warnings.iter().for_each(|warning| warn(warning));
+        self.run.set_drop_ins(ending.drop_ins);
+        let tables = ending.tables?.into_iter();
         let tables = tables.map(|(table, summary)| (table.name().to_owned(), summary));
         self.run.manifest.tables.extend(tables);
         Ok(())

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 
 use anyhow::{Context, anyhow};
 use lineside_account::Budget;
-use lineside_capture::{Measured, Recorded, Seen, capture_into};
+use lineside_capture::{Measured, PART_TIME_NS, Recorded, Seen, capture_into};
 use lineside_frame::{Burst, LinkType};
 use lineside_host::RunFolder;
 use lineside_measure::monitor::{HEAD_LEN, Place, Point, Words};
@@ -52,7 +52,7 @@ impl<'a> Taking<'a> {
         let keys = &arguments.keys;
         let words = keys.monitors()?;
         let drop_ins = keys.drop_ins()?;
-        let part_time_ns = keys.part_time_ns();
+        let part_time_ns = Some(PART_TIME_NS);
         let mut measuring = notes.measuring(&words, &drop_ins, Pace::Live, part_time_ns, budget);
         if let Some(measuring) = &mut measuring {
             for (input, place) in places(sides) {
@@ -141,11 +141,8 @@ impl Taken {
             return Ok(());
         };
         let taken = taken.map_err(|_| anyhow!("the thread that takes frames has panicked"))?;
-        let mut seen = None;
-        if let Some(captured) = taken.seen {
-            seen = Some(captured?);
-        }
-        if let Some(seen) = &seen {
+        let seen = taken.seen.transpose();
+        if let Ok(Some(seen)) = &seen {
             notes.run.set_rows(&seen.counters, &seen.summaries);
         }
         let mut measuring = taken.measuring;
@@ -155,7 +152,9 @@ impl Taken {
                 measuring.note(Some(change.at_ns), "change", None, &text);
             }
         }
+        // Whatever failed, what monitors found is written.
         let measured = notes.end_measuring(measuring);
+        seen?;
         taken.written?;
         measured.map_err(|why| anyhow!(why))
     }

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use lineside_account::Budget;
-use lineside_capture::{CaptureFile, PART_TIME_S};
+use lineside_capture::CaptureFile;
 use lineside_filter::Filter;
 use lineside_measure::monitor::Words;
 use lineside_path::{Inside, InsideError};
@@ -245,11 +245,6 @@ impl Section {
     /// The capture file that frames of a live run are written into.
     pub(crate) fn capture_file(&self) -> Result<Option<CaptureFile>, ConfigError> {
         capture_file(self.write_pcap.as_deref(), self.pcap_rotation.as_deref())
-    }
-
-    /// Where parts of tables end while the run goes on.
-    pub(crate) fn part_time_ns(&self) -> Option<NonZeroU64> {
-        NonZeroU64::new(PART_TIME_S * 1_000_000_000)
     }
 
     /// Capture files.
