@@ -46,6 +46,7 @@ mod item;
 mod link;
 mod loss;
 mod pace;
+mod patch;
 mod path_file;
 mod queue;
 mod settings;
@@ -58,6 +59,7 @@ pub use deliveries::{DELIVERY_BYTES, Deliveries};
 pub use effects::{Departure, Dropped, Effects, Output};
 pub use item::{Item, Segment};
 pub use link::Link;
+pub use patch::{Patch, Setting};
 pub use path_file::{PathFile, PathStep};
 pub use settings::{
     Chance, Correlation, DELAY_MAX_NS, Delay, Distribution, Draws, ETHERNET_OVERHEAD, Excess,

@@ -15,6 +15,7 @@ use serde::Serialize;
 use crate::account::Account;
 use crate::element::LinkReport;
 use crate::star::CoreReport;
+use crate::steps::{Firing, StepReport};
 use crate::{ChangeReport, Path, SettingsWords};
 
 /// A warning is given above this share of frames held back: the realised distribution then differs
@@ -44,6 +45,19 @@ pub struct Certificate {
     /// Changes of settings while it ran, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<ChangeReport>,
+    /// The steps that were asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<StepReport>,
+    /// What the steps did, in order: the first 10,000 events.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub firings: Vec<Firing>,
+    /// Events of steps beyond those.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub firings_unlisted: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// How the wall clock was set during a run.
@@ -197,6 +211,7 @@ impl Path {
             (self.name(side).to_owned(), report)
         };
         let reports: Vec<_> = self.sides().map(report).collect();
+        let (firings, firings_unlisted) = self.firings();
         let links = reports.iter();
         let links: Vec<_> = links
             .map(|(name, report)| evidence(name, report, &changes))
@@ -213,6 +228,9 @@ impl Path {
             directions: reports.into_iter().collect(),
             core: self.core(),
             changes,
+            steps: self.steps(),
+            firings: firings.to_vec(),
+            firings_unlisted,
         }
     }
 }

@@ -19,6 +19,7 @@
 //! * A [`Core`] is the middle: a [`Wire`] between two ports, a [`Switch`] between more.
 //! * An [`Element`] is a part of a chain: a link, a [`Classifier`] with the links of its classes.
 //!   An [`Observer`] sees each departure and each drop.
+//! * A [`Step`] changes settings at an instant, or when a frame matches.
 //! * [`Virtual`] drives a path by the stamps of captured frames, exact to the nanosecond; a
 //!   [`DirectionFinder`] finds the side at which each frame enters.
 //! * [`LivePath`] puts a path between live ports, as the engine of the polling loop of
@@ -44,6 +45,7 @@ mod path;
 mod settings_words;
 mod side;
 mod star;
+mod steps;
 mod switch;
 mod virtual_time;
 
@@ -61,5 +63,8 @@ pub use path::{NoMemory, Path};
 pub use settings_words::SettingsWords;
 pub use side::{Departures, Direction, Leaving, SideId};
 pub use star::{AddressReport, Core, CoreReport, PORTS_MAX, PortReport, Ports, Wire};
+pub use steps::{
+    Action, Firing, FiringEvent, Patches, STEPS_MAX, Step, StepError, StepReport, When,
+};
 pub use switch::Switch;
 pub use virtual_time::Virtual;

@@ -19,6 +19,9 @@ pub trait Observer {
 
     /// All frames that left by `now` have been observed.
     fn on_turn(&mut self, now: Nanoseconds);
+
+    /// A step has a monitor measure from `now` on, or not.
+    fn on_switch(&mut self, _now: Nanoseconds, _monitor: usize, _is_on: bool) {}
 }
 
 /// The observers of a path.
@@ -49,6 +52,12 @@ impl Observers {
     ) {
         for observer in &mut self.0 {
             observer.on_departures(now, side, departures);
+        }
+    }
+
+    pub(crate) fn on_switch(&mut self, now: Nanoseconds, monitor: usize, is_on: bool) {
+        for observer in &mut self.0 {
+            observer.on_switch(now, monitor, is_on);
         }
     }
 

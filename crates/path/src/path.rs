@@ -8,6 +8,7 @@ use lineside_account::{Budget, Lease};
 use lineside_filter::Filter;
 use lineside_frame::{Burst, Frame};
 use lineside_link::{Departure, Item, Link, LinkCounters, Settings};
+use lineside_measure::monitor::Point;
 use lineside_time::Nanoseconds;
 
 use crate::account::Account;
@@ -18,7 +19,10 @@ use crate::element::{Element, LinkReport};
 use crate::middle::Middle;
 use crate::observe::{Observer, Observers};
 use crate::star::{Core, CoreReport, Wire};
+use crate::steps::Steps;
 use crate::{ChangeReport, Departures, Direction, Leaving, SettingsWords, SideId};
+
+mod stepping;
 
 /// A path between ports: two of them, where what enters at one leaves at the other, or [as
 /// many](Self::star) as a [`Core`] stands between.
@@ -33,6 +37,9 @@ pub struct Path {
     seed: u64,
     began_ns: Option<Nanoseconds>,
     changes: Vec<Change>,
+    steps: Steps,
+    /// Frames before one that fires a step.
+    ahead: Burst,
     budget: Budget,
     /// For frames under way in the chain of a side.
     memory_bytes: usize,
@@ -134,6 +141,8 @@ impl Path {
             seed,
             began_ns: None,
             changes: Vec::new(),
+            steps: Steps::default(),
+            ahead: Burst::new(),
             budget: budget.clone(),
             memory_bytes,
             leases: vec![lease],
@@ -187,7 +196,7 @@ impl Path {
     }
 
     fn keeps_drops(&self) -> bool {
-        self.keeps_drops || !self.observers.is_empty()
+        self.keeps_drops || !self.observers.is_empty() || self.watches_behind()
     }
 
     /// Drops all observers: what they share with others belongs to those alone from now on.
@@ -233,8 +242,13 @@ impl Path {
 
     /// Time of flapping, bursts of loss and schedules counts from `now` on; without this, from each
     /// side's first frame on.
+    ///
+    /// Steps count from then on too, unless the path [waits](Self::wait_until).
     pub fn begin(&mut self, now: Nanoseconds) {
         self.began_ns = Some(now);
+        if !self.steps.waits() {
+            self.steps.begin(now);
+        }
         let sides = self.sides.iter_mut();
         sides.for_each(|side| side.chain.begin(now));
     }
@@ -255,6 +269,18 @@ impl Path {
         out: &mut Departures,
     ) {
         let side = side.into();
+        self.step_on(now, out);
+        if self.is_over() {
+            burst.clear();
+        }
+        if self.steps.watches(side.index(), Point::Came) {
+            self.enter_watched(now, side, burst, out);
+        }
+        self.enter(now, side, burst, out);
+    }
+
+    #[inline]
+    fn enter(&mut self, now: Nanoseconds, side: SideId, burst: &mut Burst, out: &mut Departures) {
         let index = side.index();
         if !self.observers.is_empty() && !burst.is_empty() {
             self.observers.on_arrivals(now, side, burst);
@@ -269,6 +295,7 @@ impl Path {
     /// [`on_burst`](Self::on_burst).
     #[inline]
     pub fn on_timer(&mut self, now: Nanoseconds, out: &mut Departures) {
+        self.step_on(now, out);
         if !self.middle.is_straight() {
             self.cross(now, out);
             return;
@@ -303,38 +330,54 @@ impl Path {
         }
     }
 
-    /// When the next frame leaves.
+    /// When the next frame leaves, or the next step is due.
     #[inline]
     pub fn next_deadline(&self) -> Option<Nanoseconds> {
         let deadlines = self.sides.iter().map(|side| side.chain.next_deadline());
-        deadlines.flatten().min()
+        deadlines.flatten().chain(self.steps.next_ns()).min()
     }
 
     /// Shows all departures and drops to the observers, and forgets the drops: once a turn, before
     /// departures are taken out of `out`. They leave at `now`.
     #[inline]
     pub fn observe(&mut self, now: Nanoseconds, out: &mut Departures) {
-        if !self.keeps_drops() {
+        if !self.keeps_drops() && !self.watches_behind() {
             return;
         }
+        let mut matching = 0;
         for (side, effects) in out.sides_mut() {
             if !effects.departures.is_empty() {
                 self.observers.on_departures(now, side, &effects.departures);
+                matching |= self.watch_departures(now, side, &effects.departures);
             }
+            matching |= self.watch_drops(side, &effects.drops);
         }
         self.observers.end_turn(now, out);
+        self.fire_all(matching, now, out);
     }
 
     /// Shows one departure to the observers: in virtual time each has an instant of its own.
     #[inline]
-    pub(crate) fn observe_one(&mut self, side: SideId, departure: &Departure<Frame>) {
-        let one = std::slice::from_ref(departure);
-        self.observers.on_departures(departure.at_ns, side, one);
+    pub(crate) fn observe_one(
+        &mut self,
+        side: SideId,
+        departure: &Departure<Frame>,
+        out: &mut Departures,
+    ) {
+        let (now, one) = (departure.at_ns, std::slice::from_ref(departure));
+        self.observers.on_departures(now, side, one);
+        let matching = self.watch_departures(now, side, one);
+        self.fire_all(matching, now, out);
     }
 
     /// Shows drops to the observers, and forgets them, after the departures up to `now`.
     pub(crate) fn observe_drops(&mut self, now: Nanoseconds, out: &mut Departures) {
+        let mut matching = 0;
+        for (side, effects) in out.sides_mut() {
+            matching |= self.watch_drops(side, &effects.drops);
+        }
         self.observers.end_turn(now, out);
+        self.fire_all(matching, now, out);
     }
 
     /// Changes settings at `now`, by side: those of class 0 and of each other class, as

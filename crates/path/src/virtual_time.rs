@@ -39,6 +39,9 @@ impl Virtual {
     pub fn on_burst(&mut self, burst: &mut Burst, left: &mut Burst) {
         let mut now = None;
         for mut frame in burst.drain(..) {
+            if self.path.is_over() {
+                continue;
+            }
             let stamp_ns = frame.descriptor().stamp_ns;
             // Until there is a stamp, time stands at the epoch.
             let at_ns = self.clock.observe(stamp_ns.unwrap_or(if self.has_begun {
@@ -50,10 +53,17 @@ impl Virtual {
                 self.path.begin(at_ns);
             }
             frame.descriptor_mut().stamp_ns = Some(at_ns);
+            if self.path.has_steps() {
+                self.step_to(at_ns, left);
+            }
             let direction = self.finder.direction(&frame);
             self.next.push(frame);
             self.path
                 .on_burst(at_ns, direction, &mut self.next, &mut self.out);
+            if self.path.watches_behind() {
+                // A frame that is dropped may fire a step before the next one comes.
+                self.merge(at_ns, left);
+            }
             now = Some(at_ns);
         }
         if let Some(now) = now {
@@ -62,17 +72,30 @@ impl Virtual {
         }
     }
 
+    /// Goes from instant to instant up to `now`: what leaves at one may fire a step then.
+    fn step_to(&mut self, now: Nanoseconds, left: &mut Burst) {
+        while let Some(deadline_ns) = self.path.next_deadline()
+            && deadline_ns <= now
+            && !self.path.is_over()
+        {
+            self.path.on_timer(deadline_ns, &mut self.out);
+            self.merge(deadline_ns, left);
+        }
+    }
+
     /// After the last frame: those under way leave, some at a time; false when all have left.
     pub fn drain(&mut self, left: &mut Burst) -> bool {
         const SOME: usize = 256;
         let before = left.len();
-        while let Some(deadline_ns) = self.path.next_deadline()
+        // Steps without frames change nothing any more.
+        while self.path.held() > 0
+            && let Some(deadline_ns) = self.path.next_deadline()
             && left.len() < before + SOME
         {
             self.path.on_timer(deadline_ns, &mut self.out);
             self.merge(deadline_ns, left);
         }
-        self.path.next_deadline().is_some()
+        self.path.held() > 0
     }
 
     /// Both directions are at the same time, so that all frames that leave later leave after these.
@@ -101,7 +124,8 @@ impl Virtual {
             let leaving = Leaving::from(&departure);
             self.path.on_sent(direction, &leaving, leaving.at_ns);
             departure.item.descriptor_mut().stamp_ns = Some(departure.at_ns);
-            self.path.observe_one(direction.into(), &departure);
+            self.path
+                .observe_one(direction.into(), &departure, &mut self.out);
             left.push(departure.item);
         }
         self.path.observe_drops(now, &mut self.out);
