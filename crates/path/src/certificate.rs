@@ -16,7 +16,7 @@ use crate::account::Account;
 use crate::element::LinkReport;
 use crate::star::CoreReport;
 use crate::steps::{Firing, StepReport};
-use crate::{ChangeReport, Path, SettingsWords};
+use crate::{ChangeReport, Mark, Path, SettingsWords};
 
 /// A warning is given above this share of frames held back: the realised distribution then differs
 /// from the one asked for.
@@ -45,6 +45,9 @@ pub struct Certificate {
     /// Changes of settings while it ran, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<ChangeReport>,
+    /// Texts that a user gave while it ran, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<Mark>,
     /// The steps that were asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<StepReport>,
@@ -228,6 +231,7 @@ impl Path {
             directions: reports.into_iter().collect(),
             core: self.core(),
             changes,
+            marks: self.marks().to_vec(),
             steps: self.steps(),
             firings: firings.to_vec(),
             firings_unlisted,

@@ -11,7 +11,9 @@ use lineside_reactor::{Account, Engine, LoopFacts, Reactor, Sides, Tap, TapCount
 use lineside_time::Nanoseconds;
 
 use crate::monitors::point_of;
-use crate::{Certificate, ClockSteps, Departures, Leaving, NoMemory, Path, SideId};
+use crate::{
+    Certificate, ClockSteps, Departures, Leaving, Mark, MarkError, NoMemory, Path, SideId,
+};
 
 /// A path between live ports, in a polling loop.
 pub type LiveLoop = Reactor<LivePath>;
@@ -85,6 +87,11 @@ impl LivePath {
         settings: &[Option<&[Settings]>],
     ) -> Result<(), NoMemory> {
         self.path.change(now, settings, &mut self.out)
+    }
+
+    /// Notes a text at `now`, as [`Path::mark`] has it.
+    pub fn mark(&mut self, now: Nanoseconds, text: String) -> Result<Mark, MarkError> {
+        self.path.mark(now, text)
     }
 }
 

@@ -16,6 +16,7 @@ use crate::chain::Chain;
 use crate::changes::{self, Change};
 use crate::classify::{Classifier, EXPRESSIONS_MAX};
 use crate::element::{Element, LinkReport};
+use crate::marks::{Mark, MarkError, Marks};
 use crate::middle::Middle;
 use crate::observe::{Observer, Observers};
 use crate::star::{Core, CoreReport, Wire};
@@ -37,6 +38,7 @@ pub struct Path {
     seed: u64,
     began_ns: Option<Nanoseconds>,
     changes: Vec<Change>,
+    marks: Marks,
     steps: Steps,
     /// Frames before one that fires a step.
     ahead: Burst,
@@ -141,6 +143,7 @@ impl Path {
             seed,
             began_ns: None,
             changes: Vec::new(),
+            marks: Marks::default(),
             steps: Steps::default(),
             ahead: Burst::new(),
             budget: budget.clone(),
@@ -471,6 +474,21 @@ impl Path {
             report
         };
         self.changes.iter().enumerate().map(report).collect()
+    }
+
+    /// Notes a text at `now`, for the certificate. Marks are bounded, and leased from the budget.
+    pub fn mark(&mut self, now: Nanoseconds, text: String) -> Result<Mark, MarkError> {
+        let mark = Mark {
+            at_ns: now,
+            after_ns: self.began_ns.map(|began_ns| now - began_ns),
+            text,
+        };
+        self.marks.add(mark, &self.budget)
+    }
+
+    /// The marks so far.
+    pub fn marks(&self) -> &[Mark] {
+        self.marks.all()
     }
 
     /// The settings of a side in words.

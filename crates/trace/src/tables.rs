@@ -1109,8 +1109,9 @@ tables! {
     MonitorEvents monitor_events MonitorEventRow MonitorEventColumns null "not of one port" {
         time_ns: Option<i64>, Delta, "when" null "no frame has a time";
         event: Label, Dictionary, "`begin`: the first frame; `end`: the last one; `change`: \
-        settings of the link were changed; `unmeasured`: frames found no room on their way to the \
-        monitors, which do not count them" null "never";
+        settings of the link were changed; `mark`: the text of `lineside ctl RUN mark`; \
+        `unmeasured`: frames found no room on their way to the monitors, which do not count them"
+            null "never";
         port: Text, Dictionary, "where";
         frames: Option<i64>, Dictionary, "how many frames it is about" null "of no frames";
         text: Text, Dictionary, "in words" null "nothing to add";

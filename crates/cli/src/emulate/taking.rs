@@ -151,6 +151,9 @@ impl Taken {
                 let text = format!("{}: {}", change.direction, changed_words(change)?);
                 measuring.note(Some(change.at_ns), "change", None, &text);
             }
+            for mark in &certificate.marks {
+                measuring.note(Some(mark.at_ns), "mark", None, &mark.text);
+            }
         }
         // Whatever failed, what monitors found is written.
         let measured = notes.end_measuring(measuring);

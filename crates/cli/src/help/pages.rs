@@ -222,6 +222,7 @@ pub(crate) const PAGES: [Page; 16] = [
         examples: &[
             ("lineside ctl run", "what holds"),
             ("lineside ctl run --delay 'out: 40ms' --loss 0%", "another"),
+            ("lineside ctl run mark 'the backup begins'", "note it"),
         ],
         files: &[("RUN/control", "the socket of the run, for its user")],
         see_also: "lineside-emulate(1)",

@@ -1,45 +1,19 @@
-//! Words by which `ctl` changes an emulated link while it runs. The channel between the thread that
-//! takes requests and the polling loop is in `lineside_path::emulate`.
+//! What a run does with requests of `ctl`. Their form is in [`request`](super::request); the
+//! channel between the thread that takes them and the polling loop is in `lineside_path::emulate`.
 
-use std::collections::BTreeMap;
-
-use anyhow::{Context, anyhow};
 use lineside_host::RunFolder;
 use lineside_path::emulate::{ChangeAnswer, ChangeSender, Controlled};
-use serde::{Deserialize, Serialize};
 
-use super::keys::LinkWords;
+use super::request::{Answer, Change, Done, Request, answer_to_json};
 use super::spec::LinkSpec;
 use crate::print::warn;
-
-/// A request of `ctl` to a run.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Request {
-    /// Empty for a request to report the current settings.
-    pub(crate) emulate: LinkWords,
-    /// The text of each file that they name, since the run may not be able to read it.
-    pub(crate) files: BTreeMap<String, String>,
-}
-
-/// The answer to a request.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Answer {
-    Done(ChangeAnswer),
-    /// The reason for which nothing has changed.
-    Refused(String),
-}
 
 /// Listens in the run's folder; to be called before privileges are dropped. Where there can be no
 /// socket, the run goes on without.
 pub(crate) fn listen(folder: &RunFolder, mut spec: LinkSpec) -> Option<Controlled> {
-    let respond = move |text: &str, changes: &ChangeSender| {
-        let answer = match on_request(&mut spec, text, changes) {
-            Ok(done) => Answer::Done(done),
-            Err(why) => Answer::Refused(format!("{why:#}")),
-        };
-        serde_json::to_string(&answer).ok()
+    let respond = move |text: &str, sender: &ChangeSender| {
+        let answer = Request::read(text).and_then(|asked| on_request(&mut spec, asked, sender));
+        answer_to_json(&answer).ok()
     };
     match Controlled::listen(folder, respond) {
         Ok(controlled) => Some(controlled),
@@ -50,16 +24,23 @@ pub(crate) fn listen(folder: &RunFolder, mut spec: LinkSpec) -> Option<Controlle
     }
 }
 
-fn on_request(
+fn on_request(spec: &mut LinkSpec, asked: Request, sender: &ChangeSender) -> Answer {
+    Ok(match asked {
+        Request::Settings(asked) => Done::Settings(change(spec, asked, sender)?),
+        Request::Mark(asked) => Done::Mark(sender.mark(asked.text)?),
+    })
+}
+
+fn change(
     spec: &mut LinkSpec,
-    text: &str,
-    changes: &ChangeSender,
-) -> anyhow::Result<ChangeAnswer> {
-    let request: Request = serde_json::from_str(text).context("a request of another version")?;
-    let new = spec.changed(&request.emulate, request.files)?;
+    asked: Change,
+    sender: &ChangeSender,
+) -> Result<ChangeAnswer, String> {
+    let new = spec.changed(&asked.emulate, asked.files);
+    let new = new.map_err(|error| error.to_string())?;
     let pairs = new.settings.iter().zip(&spec.settings);
     let change = pairs.map(|(new, known)| (new != known).then(|| new.clone()));
-    let done = changes.send(change.collect()).map_err(|why| anyhow!(why))?;
+    let done = sender.send(change.collect())?;
     *spec = new;
     Ok(done)
 }

@@ -4,6 +4,7 @@
 pub(crate) mod control;
 pub(crate) mod files;
 pub(crate) mod keys;
+pub(crate) mod request;
 pub(crate) mod section;
 pub(crate) mod spec;
 pub(crate) mod ways;

@@ -1,13 +1,17 @@
 //! `lineside ctl`: an emulated link that is changed while frames are under way.
 
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Output, Stdio};
 
+use lineside_trace::Table;
 use serde_json::Value;
 
 use crate::between::{Hosts, emulate};
 use crate::commands::{Ordinary, is_forbidden};
-use crate::support::{came_to_its_end, held_status, lineside, manifest, talk, wait_until};
+use crate::support::{came_to_its_end, held_status, lineside, manifest, records, talk, wait_until};
 use crate::wire::need_wire;
 
 fn ctl(run: &Path, words: &[&str]) -> Output {
@@ -143,6 +147,132 @@ fn a_ping_shows_each_change_and_loses_nothing() {
         report.contains("40ms order fifo") && report.contains("10ms order fifo"),
         "{report}"
     );
+}
+
+/// Writes a text to the socket of a run, and reads the answer.
+fn raw(run: &Path, text: &[u8]) -> String {
+    let mut stream = UnixStream::connect(run.join("control")).expect("it listens");
+    // A run that has read enough may have closed its end.
+    let _ = stream.write_all(text);
+    let _ = stream.shutdown(Shutdown::Write);
+    let mut answer = String::new();
+    let _ = stream.read_to_string(&mut answer);
+    answer
+}
+
+#[test]
+fn requests_of_other_versions_are_refused_with_both() {
+    need_wire!();
+    let hosts = Hosts::new();
+    let words = ["--between", "m0,m1", "--wait", "sleep"];
+    let running = emulate(&hosts.between, &words, "m1");
+    for (text, expected) in [
+        (
+            "{\"version\":2,\"mark\":{\"text\":\"a\"}}",
+            "of version 2, and this run takes requests of version 1",
+        ),
+        (
+            "{\"emulate\":{},\"files\":{}}",
+            "without a version, as before lineside had them, and this run takes",
+        ),
+        (
+            "{\"version\":1,\"reboot\":{}}",
+            "'reboot' is nothing that this run can be asked for",
+        ),
+        ("{\"version\":1", "this is no request"),
+        ("\u{1}\u{2}", "this is no request"),
+    ] {
+        let answer = raw(&running.out, text.as_bytes());
+        let answer: Value = serde_json::from_str(&answer).expect("JSON");
+        assert_eq!(answer["version"], 1);
+        let why = answer["refused"].as_str().expect("it is refused");
+        assert!(why.contains(expected), "{text}: {why}");
+    }
+    // No text, and more than a request may have: no answer, and the run goes on.
+    assert_eq!(raw(&running.out, &[0xff, 0xfe]), "");
+    assert_eq!(raw(&running.out, &vec![b' '; (16 << 20) + 1]), "");
+    let known = "{\"version\":1,\"settings\":{\"emulate\":{},\"files\":{}}}";
+    let answer: Value = serde_json::from_str(&raw(&running.out, known.as_bytes())).expect("JSON");
+    assert_eq!(answer["done"]["settings"]["at_ns"], Value::Null);
+    let ended = running.interrupt();
+    assert_eq!(ended.status.code(), Some(held_status(&ended.out)));
+
+    // The other direction: what answers is of another version.
+    let folder = tempfile::tempdir().expect("a folder");
+    let listener = UnixListener::bind(folder.path().join("control")).expect("free");
+    for (answer, expected) in [
+        (
+            "{\"version\":3,\"done\":{}}",
+            "the run answers by a form that is of version 3, and this ctl reads version 1",
+        ),
+        (
+            "{\"refused\":\"a request of another version\"}",
+            "(it says: a request of another version)",
+        ),
+        ("no", "what it answers is no JSON"),
+    ] {
+        let output = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut stream, _) = listener.accept().expect("it asks");
+                let mut request = String::new();
+                stream.read_to_string(&mut request).expect("a text");
+                let request: Value = serde_json::from_str(&request).expect("JSON");
+                assert_eq!(request["version"], 1);
+                stream.write_all(answer.as_bytes()).expect("written");
+            });
+            ctl(folder.path(), &[])
+        });
+        assert_eq!(output.status.code(), Some(1));
+        assert!(talk(&output).contains(expected), "{}", talk(&output));
+    }
+}
+
+#[test]
+fn marks_are_in_the_certificate_and_among_the_events() {
+    need_wire!("ping");
+    let hosts = Hosts::new();
+    let words = ["--between", "m0,m1", "--wait", "sleep", "--monitor", "size"];
+    let running = emulate(&hosts.between, &words, "m1");
+    let marked = done(&running.out, &["mark", "the backup begins"]);
+    assert_eq!(marked["text"], "the backup begins");
+    for (words, expected) in [
+        (&["mark"][..], "the text is missing: write mark 'TEXT'"),
+        (&["mark", "  "], "the text of the mark is empty"),
+        (&["mrak", "a"], "the nearest known one is mark"),
+        (
+            &["mark", "a", "--loss", "1%"],
+            "leave out the flags of the link",
+        ),
+        (
+            &["mark", &"x".repeat(1_001)],
+            "has 1001 bytes, and may have 1000",
+        ),
+    ] {
+        let output = ctl(&running.out, words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        assert!(talk(&output).contains(expected), "{}", talk(&output));
+    }
+    let output = ctl(&running.out, &["mark", "it", "ends"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains(": it ends\n"), "{text}");
+    let ended = running.interrupt();
+    let certificate = manifest(&ended.out).certificate.expect("it is there");
+    let marks = certificate["marks"].as_array().expect("a list");
+    assert_eq!(marks.len(), 2);
+    assert_eq!(marks[0], marked);
+    assert!(marks[1]["after_ns"].as_i64() > marks[0]["after_ns"].as_i64());
+    let events = records(&ended.out, Table::MonitorEvents);
+    let events: Vec<_> = { events.iter() }
+        .filter(|row| row.text("event") == Some("mark"))
+        .map(|row| {
+            (
+                Value::from(row.integer("time_ns")),
+                Value::from(row.text("text")),
+            )
+        })
+        .collect();
+    let of_mark = |mark: &Value| (mark["at_ns"].clone(), mark["text"].clone());
+    assert_eq!(events, marks.iter().map(of_mark).collect::<Vec<_>>());
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! Changes of the settings while a run goes on.
+//! What is asked of a run while it goes on: changes of the settings, marks.
 //!
 //! ```text
-//!  socket ──request──► thread: respond (words) ──Change──► the polling loop
-//!         ◄──answer───                         ◄──ChangeAnswer──
+//!  socket ──request──► thread: respond (words) ──Asked──► the polling loop
+//!         ◄──answer───                         ◄──its answer──
 //! ```
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use lineside_link::Settings;
 use lineside_time::{Clock, Nanoseconds};
 use serde::{Deserialize, Serialize};
 
-use crate::{LiveLoop, SettingsWords};
+use crate::{LiveLoop, Mark, SettingsWords};
 
 /// New settings by the number of the side, and by the set of expressions that a frame matches;
 /// `None` leaves those of a side as they are.
@@ -30,11 +30,19 @@ pub struct ChangeAnswer {
     pub after: BTreeMap<String, SettingsWords>,
 }
 
-/// A change for the polling loop to make.
-struct Asked {
-    change: Change,
-    answer: SyncSender<Result<ChangeAnswer, String>>,
+/// What is asked of the polling loop.
+enum Asked {
+    /// To change the settings.
+    Change {
+        change: Change,
+        answer: Answer<ChangeAnswer>,
+    },
+    /// To note a text.
+    Mark { text: String, answer: Answer<Mark> },
 }
+
+/// Where an answer goes; the error is why nothing has changed.
+type Answer<T> = SyncSender<Result<T, String>>;
 
 /// The end of the thread that takes requests.
 pub struct ChangeSender(Sender<Asked>);
@@ -54,32 +62,59 @@ pub struct Controlled {
 impl ChangeSender {
     /// Has the loop make a change, and waits until it has. The error is why nothing has changed.
     pub fn send(&self, change: Change) -> Result<ChangeAnswer, String> {
+        self.ask(|answer| Asked::Change { change, answer })
+    }
+
+    /// Has the loop note a text, with the time at which it does. The error is why it has not.
+    pub fn mark(&self, text: String) -> Result<Mark, String> {
+        self.ask(|answer| Asked::Mark { text, answer })
+    }
+
+    /// Asks the loop, and waits for its answer.
+    fn ask<T>(&self, asked: impl FnOnce(Answer<T>) -> Asked) -> Result<T, String> {
         const ENDING: &str = "the run is ending: nothing has changed";
         let (answer, answered) = sync_channel(1);
-        let sent = self.0.send(Asked { change, answer });
+        let sent = self.0.send(asked(answer));
         sent.map_err(|_| ENDING)?;
         answered.recv().map_err(|_| ENDING)?
     }
 }
 
 impl Changes {
-    /// Makes the next change that is asked for, if there is one: call it between two turns of the
+    /// Does the next thing that is asked for, if there is one: call it between two turns of the
     /// loop.
     pub(super) fn make_next(&self, live: &mut LiveLoop, clock: &impl Clock) {
-        let Ok(Asked { change, answer }) = self.0.try_recv() else {
+        let Ok(asked) = self.0.try_recv() else {
             return;
         };
-        let (now, before) = (clock.now(), settings_words(live));
-        let given: Vec<_> = change.iter().map(Option::as_deref).collect();
-        let is_change = given.iter().any(Option::is_some);
-        let changed = live.engine_mut().change(now, &given);
-        let changed = changed.map(|()| ChangeAnswer {
-            at_ns: is_change.then_some(now),
-            before,
-            after: settings_words(live),
-        });
-        let _ = answer.send(changed.map_err(|error| error.to_string()));
+        // Whoever asked may have gone meanwhile.
+        match asked {
+            Asked::Change { change, answer } => {
+                let _ = answer.send(make_change(&change, live, clock.now()));
+            }
+            Asked::Mark { text, answer } => {
+                let marked = live.engine_mut().mark(clock.now(), text);
+                let _ = answer.send(marked.map_err(|error| error.to_string()));
+            }
+        }
     }
+}
+
+fn make_change(
+    change: &Change,
+    live: &mut LiveLoop,
+    now: Nanoseconds,
+) -> Result<ChangeAnswer, String> {
+    let before = settings_words(live);
+    let given: Vec<_> = change.iter().map(Option::as_deref).collect();
+    let is_change = given.iter().any(Option::is_some);
+    let changed = live.engine_mut().change(now, &given);
+    let changed = changed.map(|()| ChangeAnswer {
+        at_ns: is_change.then_some(now),
+        before,
+        after: settings_words(live),
+    });
+    changed.map_err(|error| error.to_string())
 }
 
 fn settings_words(live: &LiveLoop) -> BTreeMap<String, SettingsWords> {

@@ -1,22 +1,22 @@
-//! `lineside ctl`: changes of an emulated link while it runs.
+//! `lineside ctl`: what is asked of an emulated link while it runs.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{anyhow, bail};
 use clap::Args;
 use lineside_path::SettingsWords;
 use lineside_path::emulate::ChangeAnswer;
 use lineside_trace::{Manifest, State};
 
-use crate::config::ConfigError;
+use crate::config::{ConfigError, nearest};
 use crate::exit::Exit;
-use crate::link::control::{Answer, Request};
 use crate::link::keys::LinkWords;
+use crate::link::request::{Change, Done, Request, Text, read_answer};
 use crate::link::spec::files;
-use crate::print::{print, print_json};
+use crate::print::{fine_time, print, print_json};
 
 /// Flags of `ctl`.
 #[derive(Debug, Args)]
@@ -24,9 +24,12 @@ pub(crate) struct Arguments {
     /// The folder of the run, as given with -o
     #[arg(value_name = "RUN")]
     run: PathBuf,
+    /// What else than settings is asked for: 'mark TEXT' notes an instant
+    #[arg(value_name = "WORDS")]
+    words: Vec<String>,
     #[command(flatten)]
     link: LinkWords,
-    /// Print the settings before and after the change as JSON
+    /// Print the answer as JSON
     #[arg(long)]
     json: bool,
     /// Print nothing but errors
@@ -34,30 +37,75 @@ pub(crate) struct Arguments {
     quiet: bool,
 }
 
+/// The words after the run.
+const WORDS: [&str; 1] = ["mark"];
+
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
-    let request = Request {
-        files: files(&arguments.link)?,
-        emulate: arguments.link.clone(),
-    };
-    let run = &arguments.run;
-    let answer = lineside_host::ask(run, &serde_json::to_string(&request)?);
-    let answer = answer.map_err(|error| anyhow!(why_none(run, &error)))?;
-    let answer = serde_json::from_str(&answer)
-        .with_context(|| format!("{}: a run of another version", run.display()))?;
-    let done = match answer {
-        Answer::Done(done) => done,
-        Answer::Refused(why) => bail!(ConfigError::usage(&why)),
-    };
-    if arguments.json {
-        print_json(&done)?;
-    } else if !arguments.quiet {
-        print(&lines(&done, !arguments.link.is_empty()))?;
+    let is_change = !arguments.link.is_empty();
+    match ask(&arguments.run, &arguments.request()?)? {
+        done if arguments.json => print_json(&json(&done)?)?,
+        _ if arguments.quiet => {}
+        Done::Settings(done) => print(&lines(&done, is_change))?,
+        Done::Mark(mark) => {
+            let at = mark.after_ns.map(|after_ns| fine_time(after_ns as f64));
+            let at = at.unwrap_or_else(|| "now".to_owned());
+            print(&format!("mark at {at}: {}\n", mark.text))?;
+        }
     }
     Ok(Exit::Done)
 }
 
+impl Arguments {
+    /// What the words ask for.
+    fn request(&self) -> anyhow::Result<Request> {
+        let Some((word, rest)) = self.words.split_first() else {
+            return Ok(Request::Settings(Change {
+                files: files(&self.link)?,
+                emulate: self.link.clone(),
+            }));
+        };
+        if !WORDS.contains(&word.as_str()) {
+            let nearest = nearest(word, WORDS.into_iter());
+            bail!(ConfigError::usage(&format!(
+                "'{word}' is nothing that a run can be asked for; the nearest known one is \
+                {nearest}"
+            )));
+        }
+        if !self.link.is_empty() {
+            bail!(ConfigError::usage(&format!(
+                "{word}: settings are changed by a command of their own: leave out the flags of \
+                the link"
+            )));
+        }
+        match rest {
+            [] => bail!(ConfigError::usage(
+                "mark: the text is missing: write mark 'TEXT'"
+            )),
+            rest => Ok(Request::Mark(Text {
+                text: rest.join(" "),
+            })),
+        }
+    }
+}
+
+/// Asks a run, and waits for its answer.
+fn ask(run: &Path, request: &Request) -> anyhow::Result<Done> {
+    let answer = lineside_host::ask(run, &request.to_json()?);
+    let answer = answer.map_err(|error| anyhow!(why_none(run, &error)))?;
+    let answer = read_answer(&answer).map_err(|why| anyhow!("{}: {why}", run.display()))?;
+    answer.map_err(|why| ConfigError::usage(&why).into())
+}
+
+/// What was done, without its name.
+fn json(done: &Done) -> serde_json::Result<serde_json::Value> {
+    match done {
+        Done::Settings(done) => serde_json::to_value(done),
+        Done::Mark(mark) => serde_json::to_value(mark),
+    }
+}
+
 /// The reason for which a run does not answer.
-fn why_none(run: &std::path::Path, error: &io::Error) -> String {
+fn why_none(run: &Path, error: &io::Error) -> String {
     let manifest = lineside_trace::manifest_text(&run.join("trace.json"));
     let manifest = manifest
         .ok()

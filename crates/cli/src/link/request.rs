@@ -1,0 +1,211 @@
+//! What `ctl` and a run say to each other, as JSON over the socket of the run's folder: a request
+//! and its answer, each with the version of this form.
+//!
+//! ```text
+//!  {"version": 1, "settings": {"emulate": {}, "files": {}}}   {"version": 1, "done": {"settings": ..}}
+//!  {"version": 1, "mark": {"text": "now"}}                    {"version": 1, "refused": "why"}
+//! ```
+//!
+//! The two may be of different builds of `lineside`: whatever one does not know of the other is
+//! refused, and both versions are named.
+
+use std::collections::BTreeMap;
+
+use lineside_path::Mark;
+use lineside_path::emulate::ChangeAnswer;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::keys::LinkWords;
+
+/// The version of requests and answers: one more whenever either changes its form. Another kind of
+/// request changes none: a run that does not know it says so.
+const VERSION: u64 = 1;
+
+/// What is asked of a run.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Request {
+    /// To change the link, or to report its settings.
+    Settings(Change),
+    /// To note a text.
+    Mark(Text),
+}
+
+/// The names of requests, for the refusal of others.
+const KINDS: [&str; 2] = ["settings", "mark"];
+
+/// A change of the link.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Change {
+    /// Empty for a request to report the current settings.
+    pub(crate) emulate: LinkWords,
+    /// The text of each file that they name, since the run may not be able to read it.
+    pub(crate) files: BTreeMap<String, String>,
+}
+
+/// A text to be noted.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Text {
+    pub(crate) text: String,
+}
+
+/// What was done, by the name of the request.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Done {
+    Settings(ChangeAnswer),
+    Mark(Mark),
+}
+
+/// The answer to a request; the error is why nothing has changed.
+pub(crate) type Answer = Result<Done, String>;
+
+impl Request {
+    /// As it goes over the socket.
+    pub(crate) fn to_json(&self) -> serde_json::Result<String> {
+        let mut form = serde_json::to_value(self)?;
+        form["version"] = json!(VERSION);
+        Ok(form.to_string())
+    }
+
+    /// Reads what came over the socket. The error is a sentence for whoever asked.
+    pub(crate) fn read(text: &str) -> Result<Self, String> {
+        const BOTH: &str = "use the lineside for ctl that the run was begun with";
+        let form: Map<String, Value> =
+            serde_json::from_str(text).map_err(|error| format!("this is no request: {error}"))?;
+        let (version, mut form) = versioned(form);
+        if version != Some(VERSION) {
+            return Err(format!(
+                "the request is {}, and this run takes requests of version {VERSION} (lineside {}): \
+                {BOTH}",
+                version_words(version),
+                env!("CARGO_PKG_VERSION"),
+            ));
+        }
+        form.retain(|_, value| !value.is_null());
+        let kinds: Vec<_> = form.keys().cloned().collect();
+        let [kind] = kinds.as_slice() else {
+            return Err(format!(
+                "a request is for one thing, of {}, and this one for {}",
+                KINDS.join(", "),
+                kinds.len()
+            ));
+        };
+        if !KINDS.contains(&kind.as_str()) {
+            return Err(format!(
+                "'{kind}' is nothing that this run can be asked for: requests of version {VERSION} \
+                (lineside {}) are for {}; {BOTH}",
+                env!("CARGO_PKG_VERSION"),
+                KINDS.join(", "),
+            ));
+        }
+        let kind = kind.clone();
+        serde_json::from_value(Value::Object(form))
+            .map_err(|error| format!("'{kind}' is not understood: {error}"))
+    }
+}
+
+/// An answer as it goes over the socket.
+pub(crate) fn answer_to_json(answer: &Answer) -> serde_json::Result<String> {
+    let mut form = match answer {
+        Ok(done) => json!({ "done": serde_json::to_value(done)? }),
+        Err(why) => json!({ "refused": why }),
+    };
+    form["version"] = json!(VERSION);
+    Ok(form.to_string())
+}
+
+/// Reads an answer that came over the socket. The outer error is that there is none that this
+/// version can read.
+pub(crate) fn read_answer(text: &str) -> Result<Answer, String> {
+    let form: Map<String, Value> = serde_json::from_str(text)
+        .map_err(|error| format!("what it answers is no JSON: {error}"))?;
+    let (version, mut form) = versioned(form);
+    if version != Some(VERSION) {
+        // What the run says of it may help all the same.
+        let why = form.get("refused").and_then(Value::as_str);
+        let why = why.map_or_else(String::new, |why| format!(" (it says: {why})"));
+        return Err(format!(
+            "the run answers by a form that is {}, and this ctl reads version {VERSION} (lineside \
+            {}): use the lineside for ctl that the run was begun with{why}",
+            version_words(version),
+            env!("CARGO_PKG_VERSION"),
+        ));
+    }
+    if let Some(Value::String(why)) = form.remove("refused") {
+        return Ok(Err(why));
+    }
+    let done = form.remove("done").unwrap_or_default();
+    let done = serde_json::from_value(done);
+    Ok(Ok(done.map_err(|error| {
+        format!("its answer is not understood: {error}")
+    })?))
+}
+
+/// The version, and the rest of a form.
+fn versioned(mut form: Map<String, Value>) -> (Option<u64>, Map<String, Value>) {
+    let version = form.remove("version");
+    (version.and_then(|version| version.as_u64()), form)
+}
+
+fn version_words(version: Option<u64>) -> String {
+    version.map_or_else(
+        || "without a version, as before lineside had them".to_owned(),
+        |version| format!("of version {version}"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_request_of_this_version_is_refused() {
+        let ours = format!("version {VERSION}");
+        for (text, expected) in [
+            ("", "this is no request"),
+            ("[1]", "this is no request"),
+            ("{\"emulate\":{},\"files\":{}}", "without a version"),
+            ("{\"version\":0,\"mark\":{\"text\":\"a\"}}", "of version 0"),
+            ("{\"version\":7,\"mark\":{\"text\":\"a\"}}", "of version 7"),
+            ("{\"version\":\"1\"}", "without a version"),
+            ("{\"version\":1}", "and this one for 0"),
+            (
+                "{\"version\":1,\"mark\":{\"text\":\"a\"},\"settings\":{}}",
+                "and this one for 2",
+            ),
+            ("{\"version\":1,\"reboot\":{}}", "'reboot' is nothing"),
+            ("{\"version\":1,\"mark\":{}}", "'mark' is not understood"),
+            (
+                "{\"version\":1,\"mark\":{\"text\":\"a\",\"at\":1}}",
+                "unknown field `at`",
+            ),
+        ] {
+            let why = Request::read(text).expect_err(text);
+            assert!(why.contains(expected), "{text}: {why}");
+            let is_of_versions = expected.contains("version") || expected.contains("nothing");
+            assert!(!is_of_versions || why.contains(&ours), "{text}: {why}");
+        }
+        let mark = Request::read("{\"version\":1,\"mark\":{\"text\":\"a\"},\"x\":null}");
+        assert!(matches!(mark, Ok(Request::Mark(Text { text })) if text == "a"));
+    }
+
+    #[test]
+    fn answers_of_other_versions_are_refused_with_both() {
+        let ours = format!("version {VERSION}");
+        for (text, expected) in [
+            ("{\"refused\":\"a request of another version\"}", "it says:"),
+            ("{\"version\":9,\"done\":{}}", "of version 9"),
+        ] {
+            let why = read_answer(text).expect_err(text);
+            assert!(why.contains(expected) && why.contains(&ours), "{why}");
+        }
+        assert!(read_answer("what?").is_err());
+        assert!(read_answer("{\"version\":1}").is_err());
+        let refused = answer_to_json(&Err("no".to_owned())).expect("JSON");
+        assert!(matches!(read_answer(&refused), Ok(Err(why)) if why == "no"));
+    }
+}
