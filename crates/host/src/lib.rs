@@ -8,6 +8,7 @@ mod clock;
 mod companion;
 mod control;
 mod datagrams;
+mod detour;
 mod folder;
 mod give_back;
 mod machine;
@@ -28,6 +29,7 @@ pub use clock::{RunClock, Stopwatch, SystemClock, monotonic_ns, read_offset, wal
 pub use companion::{Companion, CompanionOutput, Ended, Weighed};
 pub use control::{Control, Request, ask, is_running};
 pub use datagrams::{Datagram, Datagrams, Peer};
+pub use detour::Detour;
 pub use folder::{FolderError, IsTrace, RunFolder, TraceFiles};
 pub use machine::{MachineFacts, MemoryUse};
 pub use masquerade::Masquerade;

@@ -32,7 +32,7 @@ const ATTRIBUTE_HEADER_LEN: usize = 4;
 const REQUEST: u16 = libc::NLM_F_REQUEST as u16;
 const ACK: u16 = libc::NLM_F_ACK as u16;
 const CREATE: u16 = libc::NLM_F_CREATE as u16;
-const DUMP: u16 = libc::NLM_F_DUMP as u16;
+pub(crate) const DUMP: u16 = libc::NLM_F_DUMP as u16;
 
 /// The type bits of an attribute; the others are flags (`NLA_TYPE_MASK`).
 const TYPE_MASK: u16 = 0x3fff;
@@ -83,6 +83,9 @@ pub struct Link {
     pub kind: Option<String>,
     /// The bridge or bond that it belongs to.
     pub master: Option<u32>,
+    /// The link of this namespace on which it stands, as a VLAN does, or the other end of a veth
+    /// pair.
+    pub lower: Option<u32>,
     /// How often the link was lost.
     pub carrier_down_count: u32,
     /// Receive queues.
@@ -115,9 +118,12 @@ impl Link {
             flags: u32_at(header, 8)?,
             ..Self::default()
         };
+        let mut is_lower_elsewhere = false;
         for (kind, value) in attributes(rest) {
             let number = u32_at(value, 0);
             match kind {
+                libc::IFLA_LINK => link.lower = number,
+                libc::IFLA_LINK_NETNSID => is_lower_elsewhere = true,
                 libc::IFLA_IFNAME => link.name = text(value),
                 libc::IFLA_ADDRESS => link.hardware_address = value.to_vec(),
                 libc::IFLA_MTU => link.mtu = number.unwrap_or(0),
@@ -133,6 +139,7 @@ impl Link {
                 _ => {}
             }
         }
+        link.lower = link.lower.filter(|_| !is_lower_elsewhere);
         Some(link)
     }
 }
@@ -395,12 +402,12 @@ impl Netlink {
     }
 
     /// Has the kernel make or change something.
-    fn order(&self, kind: u16, header: &[u8], attributes: &[Vec<u8>]) -> io::Result<()> {
+    pub(crate) fn order(&self, kind: u16, header: &[u8], attributes: &[Vec<u8>]) -> io::Result<()> {
         self.send(kind, ACK | CREATE, header, attributes)?;
         self.receive(|_, _| {})
     }
 
-    fn send(&self, kind: u16, flags: u16, header: &[u8], attributes: &[Vec<u8>]) -> io::Result<()> {
+    pub(crate) fn send(&self, kind: u16, flags: u16, header: &[u8], attributes: &[Vec<u8>]) -> io::Result<()> {
         let message = message(kind, REQUEST | flags, 0, header, attributes);
         send(&self.0, &message, SendFlags::empty())?;
         Ok(())
@@ -408,7 +415,7 @@ impl Netlink {
 
     /// Gives `take` the type and payload of each message, until the kernel has answered in full or
     /// reports an error.
-    fn receive(&self, mut take: impl FnMut(u16, &[u8])) -> io::Result<()> {
+    pub(crate) fn receive(&self, mut take: impl FnMut(u16, &[u8])) -> io::Result<()> {
         const ERROR: u16 = libc::NLMSG_ERROR as u16;
         const DONE: u16 = libc::NLMSG_DONE as u16;
         let mut answer = vec![0; ANSWER_LEN];
@@ -489,7 +496,7 @@ pub(crate) fn nested(kind: u16, attributes: &[Vec<u8>]) -> Vec<u8> {
 }
 
 /// The attributes in `left`, each with its type; the first damaged one ends them.
-fn attributes(mut left: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+pub(crate) fn attributes(mut left: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let len = usize::from(u16_at(left, 0)?);
         let value = left.get(ATTRIBUTE_HEADER_LEN..len)?;
@@ -499,7 +506,7 @@ fn attributes(mut left: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
-fn find(bytes: &[u8], wanted: u16) -> Option<&[u8]> {
+pub(crate) fn find(bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     attributes(bytes).find_map(|(kind, value)| (kind == wanted).then_some(value))
 }
 
@@ -557,7 +564,7 @@ fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
         .map(u16::from_ne_bytes)
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes
         .get(at..)?
         .first_chunk()

@@ -70,7 +70,7 @@ impl Arguments {
         })
     }
 
-    /// Between two interfaces.
+    /// Between interfaces, or this host and one.
     pub(super) fn run_between(
         &self,
         path: Path,
@@ -79,10 +79,10 @@ impl Arguments {
     ) -> anyhow::Result<Exit> {
         let settings = BetweenSettings::read(self)?;
         let signals = Signals::register().context("cannot handle signals")?;
-        let mut notes = Notes::begin(self, &self.keys.between)?;
+        let sides = settings.names();
+        let mut notes = Notes::begin(self, &sides)?;
         let controlled = notes.listen(spec)?;
         let folder = notes.run.folder.clone();
-        let sides = settings.names();
         let sides: Vec<_> = sides.iter().map(String::as_str).collect();
         let taking = Taking::new(self, &notes, &sides, budget);
         let taking = taking.inspect_err(|_| notes.run.withdraw())?;

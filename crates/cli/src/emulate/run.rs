@@ -36,7 +36,8 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let Some(mode) = arguments.keys.mode() else {
         return Err(ConfigError::usage(
             "the source of frames is missing: name a capture (FILE), two interfaces (--between \
-            IF1,IF2), or a command whose traffic passes the link (-- CMD)",
+            IF1,IF2), an interface of this host (--on IF), or a command whose traffic passes the \
+            link (-- CMD)",
         )
         .into());
     };
@@ -51,7 +52,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let inputs = arguments.keys.inputs();
     match mode {
         Mode::Commands => return arguments.run_commands(path, spec, &budget),
-        Mode::Between => return arguments.run_between(path, spec, &budget),
+        Mode::Between | Mode::On => return arguments.run_between(path, spec, &budget),
         Mode::Capture | Mode::Explain => {}
     }
     let files = open(inputs, &budget)?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lineside_account::Budget;
 use lineside_host::{RunFolder, Signals};
-use lineside_path::emulate::{Between, Commands, Way, open_interfaces};
+use lineside_path::emulate::{Between, Commands, HostEnd, Way, open_interfaces};
 use lineside_port::Method;
 use lineside_port::live::Interface;
 use lineside_reactor::Wait;
@@ -14,10 +14,11 @@ use super::flags::Arguments;
 use crate::config::{self, ConfigError, nearest};
 use crate::inputs::METHODS;
 
-/// What `--between` needs beside the path and the run.
+/// What `--between` and `--on` need beside the path and the run.
 pub(super) struct BetweenSettings {
     method: Option<Method>,
     wait: Wait,
+    host: Option<HostEnd>,
     interfaces: Vec<Interface>,
     completes_checksums: bool,
     duration: Option<Duration>,
@@ -38,19 +39,32 @@ impl BetweenSettings {
         let duration = duration.map_err(|why| ConfigError::new(format!("-a: {why}")))?;
         let method = method(keys.method.as_deref().unwrap_or_default())?;
         let wait = wait(keys.wait.as_deref().unwrap_or_default())?;
+        let (host, interfaces) = match &keys.on {
+            Some(name) => {
+                let (host, interface) = HostEnd::find(name, method)?;
+                (Some(host), vec![interface])
+            }
+            None => {
+                let names = keys.between.as_deref().unwrap_or_default();
+                (None, open_interfaces(names, method)?)
+            }
+        };
         Ok(Self {
             method,
             wait,
-            interfaces: open_interfaces(keys.between.as_deref().unwrap_or_default(), method)?,
+            host,
+            interfaces,
             completes_checksums: keys.no_checksum_completion != Some(true),
             duration: duration.map(|duration| duration.get()),
         })
     }
 
-    /// The names of the interfaces.
+    /// The names of the sides.
     pub(super) fn names(&self) -> Vec<String> {
+        let host = self.host.iter().map(|_| HostEnd::NAME.to_owned());
         let interfaces = self.interfaces.iter();
-        interfaces.map(|interface| interface.name.clone()).collect()
+        host.chain(interfaces.map(|interface| interface.name.clone()))
+            .collect()
     }
 
     /// The run with these settings; `file` is given to the user that remains.
@@ -62,6 +76,7 @@ impl BetweenSettings {
         signals: &'a Signals,
     ) -> Between<'a> {
         Between {
+            host: self.host,
             interfaces: self.interfaces,
             method: self.method,
             wait: self.wait,

@@ -98,7 +98,7 @@ pub(crate) const PAGES: [Page; 16] = [
         verb: "emulate",
         groups: &[
             ("Link", &["delay", "loss", "rate", "limit"]),
-            ("Ends", &["between", "server", "outside"]),
+            ("Ends", &["between", "on", "server", "outside"]),
             ("Output", &["output", "write-pcap", "seed"]),
         ],
         examples: &[

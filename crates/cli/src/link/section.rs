@@ -24,13 +24,20 @@ use crate::outputs::capture_file;
 pub(crate) enum Mode {
     Capture,
     Between,
+    On,
     Commands,
     /// None: settings are explained.
     Explain,
 }
 
 impl Mode {
-    const ALL: [Self; 4] = [Self::Capture, Self::Between, Self::Commands, Self::Explain];
+    const ALL: [Self; 5] = [
+        Self::Capture,
+        Self::Between,
+        Self::On,
+        Self::Commands,
+        Self::Explain,
+    ];
 
     pub(crate) const fn bit(self) -> Modes {
         1 << self as Modes
@@ -40,6 +47,7 @@ impl Mode {
         match self {
             Self::Capture => "'emulate FILE'",
             Self::Between => "'emulate --between IF1,IF2'",
+            Self::On => "'emulate --on IF'",
             Self::Commands => "'emulate -- CMD'",
             Self::Explain => "'explain'",
         }
@@ -48,15 +56,17 @@ impl Mode {
 
 const CAPTURE: Modes = Mode::Capture.bit();
 const BETWEEN: Modes = Mode::Between.bit();
+const ON: Modes = Mode::On.bit();
+const INTERFACES: Modes = BETWEEN | ON;
 const COMMANDS: Modes = Mode::Commands.bit();
-const LIVE: Modes = BETWEEN | COMMANDS;
+const LIVE: Modes = INTERFACES | COMMANDS;
 const EXPLAIN: Modes = Mode::Explain.bit();
 
 /// The headings in the help of `emulate` of keys that have a meaning in some modes alone.
 pub(crate) fn mode_headings() -> Vec<(&'static str, &'static str)> {
     let heading = |modes: Modes| match modes & !EXPLAIN {
         CAPTURE => Some("Of a capture"),
-        BETWEEN => Some("Between interfaces"),
+        BETWEEN | ON | INTERFACES => Some("Between interfaces"),
         COMMANDS => Some("Between commands"),
         LIVE => Some("Between interfaces or commands"),
         _ => None,
@@ -82,6 +92,10 @@ keys! {
         inside, until Ctrl-C; between three to eight as a switch")
             .long("between").value("IF1,IF2").commas()
             .only(BETWEEN);
+        on: String = key("Stand between this host and its own interface instead: what the host \
+        sends by IF is outbound, what comes in there inbound; nothing of the host is changed")
+            .long("on").value("IF")
+            .only(ON);
         client: Vec<String> = key("Run this command in a network namespace of its own, so that \
         what it sends outside passes the link; needs no root")
             .value("CMD").trailing()
@@ -112,19 +126,19 @@ keys! {
         method: String = key("How frames are taken and sent between interfaces: auto, af_xdp, \
         af_xdp_generic or af_packet [default: auto]")
             .long("method").value("WORD")
-            .only(BETWEEN)
+            .only(INTERFACES)
             .default(|| "auto".to_owned());
         tap: bool = key("Capture the frames that leave into a trace in RUN; the link never waits \
         for the capture, and frames that it misses are counted")
             .long("tap")
-            .only(BETWEEN);
+            .only(INTERFACES);
         no_checksum_completion: bool = key("Do not compute the checksums that a sender left to its \
         adapter")
             .long("no-checksum-completion")
-            .only(BETWEEN);
+            .only(INTERFACES);
         autostop: String = key("End a run between interfaces: duration:SECONDS")
             .short('a').long("autostop").value("COND")
-            .only(BETWEEN)
+            .only(INTERFACES)
             .example("duration:60");
         write_pcap: PathBuf = key("Write the frames that leave, stamped with the times at which \
         they leave: pcapng, or pcap if it ends in .pcap; - is standard output. Live: also those \
@@ -160,7 +174,7 @@ keys! {
             .only(COMMANDS);
         force: bool = key("Replace OUT and RUN if they are there")
             .long("force")
-            .only(CAPTURE | BETWEEN | COMMANDS);
+            .only(CAPTURE | LIVE);
         inside: String = key("Addresses on the first side, such as 10.0.0.0/8: frames from them \
         are outbound; by default the first frame of each pair of addresses is")
             .long("inside").value("NET")
@@ -209,7 +223,10 @@ impl Section {
 
     /// The path with all its settings.
     pub(crate) fn prepare(&self) -> anyhow::Result<Prepared> {
-        let ways = Ways::between(self.between.as_deref())?;
+        let ways = match &self.on {
+            Some(interface) => Ways::on(interface),
+            None => Ways::between(self.between.as_deref())?,
+        };
         let spec = LinkSpec::read(&self.link, ways)?;
         let filter = self.filter.as_deref().map(Filter::parse).transpose();
         let filter = filter.map_err(|error| ConfigError::usage(&format!("filter: {error}")))?;
@@ -258,6 +275,8 @@ impl Section {
             Some(Mode::Commands)
         } else if self.between.is_some() {
             Some(Mode::Between)
+        } else if self.on.is_some() {
+            Some(Mode::On)
         } else if !self.inputs().is_empty() {
             Some(Mode::Capture)
         } else {

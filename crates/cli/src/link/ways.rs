@@ -1,6 +1,7 @@
 //! The ways of frames through a path, as words name them: the two directions between two ports, or
 //! into and out of each of several.
 
+use lineside_path::emulate::HostEnd;
 use lineside_path::{Direction, PORTS_MAX};
 
 use crate::config::ConfigError;
@@ -81,6 +82,13 @@ impl Ways {
         Ok(Self {
             ports: ports.to_vec(),
         })
+    }
+
+    /// The ways between this host and an interface of its own.
+    pub(crate) fn on(interface: &str) -> Self {
+        Self {
+            ports: vec![HostEnd::NAME.to_owned(), interface.to_owned()],
+        }
     }
 
     /// The names of the ports between which a switch stands; none for a link.

@@ -1,12 +1,12 @@
-//! An emulated link between interfaces, two or as many as a core stands between: ports, privileges,
-//! the tap's thread and the end.
+//! An emulated link between interfaces, two or as many as a core stands between, or between this
+//! host and one: ports, privileges, the tap's thread and the end.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use lineside_account::Budget;
 use lineside_host::{Capability, Privileges, RunClock, RunFolder, Signals};
-use lineside_port::live::{Interface, LiveOptions, StampClock, open_each};
+use lineside_port::live::{EndOptions, Interface, LiveOptions, StampClock, open_each};
 use lineside_port::{LivePort, Method, Port, PortError};
 use lineside_reactor::{TapPort, Wait};
 use lineside_time::Clock;
@@ -14,12 +14,14 @@ use lineside_time::Clock;
 use super::control::while_controlled;
 use super::tapping::while_tapped;
 use super::turns::{Next, turns};
-use super::{Controlled, EmulationError, Event, Outcome, Tapping};
+use super::{Controlled, EmulationError, Event, HostEnd, Outcome, Tapping};
 use crate::{LiveLoop, LivePath, Path, below_floor};
 
 /// A run between interfaces, beside its path.
 pub struct Between<'a> {
-    /// One for each port of the path; of two the inside first.
+    /// This host's own stack, which is the inside then, in front of the only interface.
+    pub host: Option<HostEnd>,
+    /// One for each other port of the path; of two the inside first.
     pub interfaces: Vec<Interface>,
     /// `None`: AF_XDP, or AF_PACKET where that is not available.
     pub method: Option<Method>,
@@ -38,6 +40,8 @@ pub struct Between<'a> {
     /// The signals that end the run.
     pub signals: &'a Signals,
 }
+
+type PortsBySide = Vec<Vec<Box<dyn LivePort>>>;
 
 /// Finds interfaces by their names, once it is sure that this process may open them.
 pub fn open_interfaces(
@@ -67,9 +71,7 @@ impl Between<'_> {
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<(Outcome, Option<std::thread::Result<T>>), EmulationError> {
         let clock = RunClock::start();
-        let sides = self.interfaces.iter();
-        let sides = sides.map(|interface| self.open(interface, clock));
-        let sides = sides.collect::<Result<_, PortError>>()?;
+        let (sides, warnings) = self.open_sides(clock)?;
         let file = self.file.as_ref().map(AsFd::as_fd);
         lineside_host::drop_privileges(self.folder, file.as_slice())?;
         path.begin(clock.now());
@@ -78,16 +80,59 @@ impl Between<'_> {
         live.outlive(2);
         let facts: Vec<_> = live.ports().flat_map(Port::facts).collect();
         on_event(Event::Listening(&facts));
-        let warnings = self.host_warnings(&live).into_iter();
+        let warnings = warnings.into_iter().chain(self.host_warnings(&live));
         warnings.for_each(|warning| on_event(Event::Advice(warning)));
-        let addresses = self.interfaces.iter();
-        let addresses: Vec<_> = addresses.map(|each| each.hardware_address).collect();
+        // What would be sent into the host itself measures no interface.
+        let host = self.host.iter().map(|_| None);
+        let others = self.interfaces.iter().map(|each| each.hardware_address);
+        let addresses: Vec<_> = host.chain(others).collect();
         let (outcome, taken) = while_tapped(&mut live, tapping, self.budget, |live| {
             live.calibrate(&addresses, &mut || clock.now())?;
             report_floor(live, on_event);
             self.turn(live, &clock, controlled, on_event)
         })?;
         Ok((outcome?, taken))
+    }
+
+    /// The ports of each side, and what the user should know of them.
+    fn open_sides(
+        &self,
+        clock: RunClock,
+    ) -> Result<(PortsBySide, Vec<String>), PortError> {
+        let options = EndOptions {
+            mtu: 0,
+            clock: StampClock::Steady {
+                ahead_ns: clock.ahead_ns(),
+            },
+            budget: self.budget,
+            bytes_max: self.budget.limit_bytes() / 8,
+        };
+        let host = { &self.host }.as_ref().map(|host| host.open(options));
+        let host = host.transpose()?;
+        let device = host.as_ref().map(|opened| opened.name.clone());
+        let mut sides: Vec<_> = { host.into_iter() }
+            .map(|opened| vec![opened.port])
+            .collect();
+        for interface in &self.interfaces {
+            sides.push(self.open(interface, clock)?);
+        }
+        // Last: what the host sends from now on waits for the loop.
+        let led = { self.host.as_ref().zip(device) }.map(|(host, device)| host.lead(&device));
+        Ok((sides, led.transpose()?.unwrap_or_default()))
+    }
+
+    /// The name of a side.
+    fn name(&self, side: usize) -> &str {
+        match self.interface_of(side) {
+            Some(interface) => &interface.name,
+            None => HostEnd::NAME,
+        }
+    }
+
+    /// The interface of a side, unless that is the host itself.
+    fn interface_of(&self, side: usize) -> Option<&Interface> {
+        let place = side.checked_sub(usize::from(self.host.is_some()))?;
+        self.interfaces.get(place)
     }
 
     /// A port for each queue of an interface.
@@ -97,9 +142,14 @@ impl Between<'_> {
         clock: RunClock,
     ) -> Result<Vec<Box<dyn LivePort>>, PortError> {
         let options = LiveOptions {
-            method: self.method,
+            method: match &self.host {
+                // Never by AF_PACKET: the host would receive what it is to receive late.
+                Some(_) => Some(self.method.unwrap_or(Method::AfXdpNative)),
+                None => self.method,
+            },
             sockets: 1,
-            promiscuous: true,
+            // The host has the interface take what is for it.
+            promiscuous: self.host.is_none(),
             filter: Vec::new(),
             clock: StampClock::Steady {
                 ahead_ns: clock.ahead_ns(),
@@ -113,11 +163,16 @@ impl Between<'_> {
     /// Warnings of what the host does with the frames of the interfaces.
     fn host_warnings(&self, live: &LiveLoop) -> Vec<String> {
         let mut warnings = Vec::new();
-        for (side, interface) in self.interfaces.iter().enumerate() {
+        for side in 0..live.sides() {
+            let Some(interface) = self.interface_of(side) else {
+                continue;
+            };
             let name = &interface.name;
             let method = live.method(side);
             let is_packet = method == Some(Method::AfPacket);
-            if let Some(address) = interface.addresses.first() {
+            if let Some(address) = interface.addresses.first()
+                && self.host.is_none()
+            {
                 warnings.push(match is_packet {
                     true => format!(
                         "the host has the address {address} at {name}: with AF_PACKET the host \
@@ -158,7 +213,7 @@ impl Between<'_> {
         let failure = while_controlled(controlled, |changes| {
             turns(live, clock, changes, |live, elapsed| {
                 for side in &live.gone()[gone..] {
-                    let name = &self.interfaces[side.side].name;
+                    let name = self.name(side.side);
                     on_event(Event::Warning(format!(
                         "{name} takes no further part, the other ports go on: {}",
                         side.why
@@ -174,7 +229,11 @@ impl Between<'_> {
             })
         })?;
         live.engine_mut().set_tap(None);
-        Ok(Outcome::of(live, signal, failure))
+        let mut outcome = Outcome::of(live, signal, failure);
+        if let (Some(_), Some(input)) = (&self.host, outcome.inputs.first_mut()) {
+            HostEnd::NAME.clone_into(&mut input.name);
+        }
+        Ok(outcome)
     }
 }
 

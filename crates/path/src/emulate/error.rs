@@ -20,6 +20,14 @@ pub enum EmulationError {
     /// There is no way outside.
     #[error(transparent)]
     Outside(#[from] OutsideError),
+    /// Nothing can stand between this host and that interface.
+    #[error("cannot stand between this host and {interface}: {why}")]
+    HostEnd {
+        /// The interface.
+        interface: String,
+        /// Why, and what helps.
+        why: String,
+    },
     /// The memory for the tap is more than the budget has.
     #[error("the budget bears an eighth for the tap")]
     TapMemory,
@@ -57,6 +65,9 @@ impl EmulationError {
 
     /// Whether the user has to ask for something else, as opposed to a failure of the machine.
     pub fn is_usage(&self) -> bool {
-        matches!(self, Self::Outside(OutsideError::NoPasta))
+        matches!(
+            self,
+            Self::Outside(OutsideError::NoPasta) | Self::HostEnd { .. }
+        )
     }
 }

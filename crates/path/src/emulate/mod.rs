@@ -1,7 +1,7 @@
 //! The runs of `emulate` between live ports, from opening these to the certificate.
 //!
 //! ```text
-//!  Between: two interfaces ──┐                      ┌─► Outcome: certificate, facts of the loop
+//!  Between: interfaces ──────┐                      ┌─► Outcome: certificate, facts of the loop
 //!  Commands: programs ───────┴─► LiveLoop ─► turns ─┤
 //!                                  ▲                └─► Event: what the user should know meanwhile
 //!  thread: Controlled ── Change ───┘
@@ -17,6 +17,7 @@ mod between;
 mod commands;
 mod control;
 mod error;
+mod host_end;
 mod tapping;
 mod turns;
 
@@ -24,5 +25,6 @@ pub use between::{Between, open_interfaces};
 pub use commands::{Commands, Way};
 pub use control::{Change, ChangeAnswer, ChangeSender, Controlled};
 pub use error::EmulationError;
+pub use host_end::HostEnd;
 pub use tapping::Tapping;
 pub use turns::{Event, Outcome};

@@ -21,7 +21,8 @@ use crate::{
 /// Room for some forty of the longest frames.
 const BLOCK_LEN: usize = 64 * 1024;
 
-/// Makes a TAP device of a file, in this network namespace. It goes when the port is dropped.
+/// Makes a TAP device of a file, in this network namespace. It goes when the port is dropped. The
+/// kernel puts the first free number in place of `%d` in its name.
 pub(super) fn open(
     name: &str,
     options: &EndOptions<'_>,
@@ -34,7 +35,7 @@ pub(super) fn open(
             cause,
         }
     };
-    make_device(name, &file).map_err(failed("make the TAP device"))?;
+    let name = &make_device(name, &file).map_err(failed("make the TAP device"))?;
     let netlink = Netlink::open().map_err(failed("ask the kernel about"))?;
     let found = netlink.link_named(name).map_err(failed("find"))?;
     let blocks_max = (options.bytes_max / BLOCK_LEN).max(2);
@@ -70,8 +71,8 @@ pub(super) fn open(
     }))
 }
 
-/// Makes the device whose other side the file is.
-fn make_device(name: &str, file: &OwnedFd) -> io::Result<()> {
+/// Makes the device whose other side the file is. Returns its name.
+fn make_device(name: &str, file: &OwnedFd) -> io::Result<String> {
     // SAFETY: all zeros are a value of this structure.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     let c_name = CString::new(name).unwrap_or_default();
@@ -86,7 +87,9 @@ fn make_device(name: &str, file: &OwnedFd) -> io::Result<()> {
     if result < 0 {
         return Err(io::Error::last_os_error());
     }
-    Ok(())
+    let name = request.ifr_name.iter().take_while(|&&byte| byte != 0);
+    let name: Vec<u8> = name.map(|&byte| byte as u8).collect();
+    Ok(String::from_utf8_lossy(&name).into_owned())
 }
 
 struct TapPort {
