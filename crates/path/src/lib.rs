@@ -64,7 +64,7 @@ pub use observe::Observer;
 pub use path::{NoMemory, Path};
 pub use settings_words::SettingsWords;
 pub use side::{Departures, Direction, Leaving, SideId};
-pub use star::{AddressReport, Core, CoreReport, PORTS_MAX, PortReport, Ports, Wire};
+pub use star::{AddressReport, Core, CoreDrop, CoreReport, PORTS_MAX, PortReport, Ports, Wire};
 pub use steps::{
     Action, Firing, FiringEvent, Patches, STEPS_MAX, Step, StepError, StepReport, When,
 };

@@ -176,6 +176,10 @@ impl Engine for LivePath {
                     tap.on_drop(dropped.at_ns, port, point, &dropped.item);
                 }
             }
+            for dropped in self.out.core_drops() {
+                let (port, point) = (dropped.port, Point::DroppedSwitch);
+                tap.on_drop(dropped.at_ns, port, point, &dropped.item);
+            }
         }
         self.path.observe(now, &mut self.out);
         for side in self.path.sides() {

@@ -5,7 +5,7 @@ use lineside_link::Departure;
 use lineside_time::Nanoseconds;
 
 use crate::SideId;
-use crate::star::{Core, CoreReport};
+use crate::star::{Core, CoreDrop, CoreReport};
 
 /// The core of a path.
 #[derive(Debug)]
@@ -103,8 +103,9 @@ impl Middle {
     }
 
     /// Asks the core where the frames go on that were taken: in the order of their instants, and of
-    /// their numbers where these are equal, however the ports were asked.
-    pub(crate) fn cross(&mut self) {
+    /// their numbers where these are equal, however the ports were asked. Those that go nowhere go
+    /// to `drops`, if they are wanted.
+    pub(crate) fn cross(&mut self, mut drops: Option<&mut Vec<CoreDrop>>) {
         // A stable sort would allocate.
         self.crossing.sort_unstable_by_key(Crossing::key);
         for Crossing {
@@ -115,7 +116,16 @@ impl Middle {
             let mut to = self.core.on_frame(now, port, &departure.item);
             debug_assert!(!to.holds(port), "no frame goes back to its own port");
             let mut frame = departure.item;
-            let Some(first) = to.next() else { continue };
+            let Some(first) = to.next() else {
+                if let Some(drops) = &mut drops {
+                    drops.push(CoreDrop {
+                        at_ns: now,
+                        port,
+                        item: frame,
+                    });
+                }
+                continue;
+            };
             let enter = |item| Departure {
                 at_ns: now,
                 entered_ns: now,

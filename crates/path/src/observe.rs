@@ -2,7 +2,7 @@ use lineside_frame::Frame;
 use lineside_link::{Departure, Dropped};
 use lineside_time::Nanoseconds;
 
-use crate::{Departures, SideId};
+use crate::{CoreDrop, Departures, SideId};
 
 /// Sees each frame that enters a path, each that leaves it and each that it drops, the same way in
 /// virtual time and between ports. It delays no frame. Between ports it sees a departure when that
@@ -16,6 +16,9 @@ pub trait Observer {
 
     /// Frames that entered at `side` were dropped.
     fn on_drops(&mut self, side: SideId, drops: &[Dropped<Frame>]);
+
+    /// The core dropped frames.
+    fn on_core_drops(&mut self, drops: &[CoreDrop]);
 
     /// All frames that left by `now` have been observed.
     fn on_turn(&mut self, now: Nanoseconds);
@@ -70,6 +73,12 @@ impl Observers {
                 }
                 effects.drops.clear();
             }
+        }
+        if !out.core_drops.is_empty() {
+            for observer in &mut self.0 {
+                observer.on_core_drops(&out.core_drops);
+            }
+            out.core_drops.clear();
         }
         for observer in &mut self.0 {
             observer.on_turn(now);

@@ -326,7 +326,8 @@ impl Path {
                 self.middle.take(port, departure);
             }
         }
-        self.middle.cross();
+        self.middle
+            .cross(keeps_drops.then_some(&mut out.core_drops));
         for (port, side) in after.iter_mut().enumerate() {
             let out = out.side(ports + port, keeps_drops);
             side.chain.on_departures(now, self.middle.to(port), out);

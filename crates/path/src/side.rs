@@ -4,6 +4,8 @@ use lineside_frame::Frame;
 use lineside_link::{Departure, Dropped, Effects};
 use lineside_time::Nanoseconds;
 
+use crate::star::CoreDrop;
+
 /// A side of a path, which has a chain of elements: the number of the port by which its frames
 /// come. Behind a core that chooses there is one more for each port, for the frames that leave
 /// there: their numbers follow those of the ports.
@@ -58,6 +60,7 @@ impl From<Direction> for SideId {
 #[derive(Debug, Default)]
 pub struct Departures {
     sides: Vec<Effects<Frame>>,
+    pub(crate) core_drops: Vec<CoreDrop>,
 }
 
 impl Departures {
@@ -82,6 +85,11 @@ impl Departures {
     pub fn drops(&self, side: impl Into<SideId>) -> &[Dropped<Frame>] {
         let effects = self.sides.get(side.into().index());
         effects.map_or(&[], |effects| &effects.drops)
+    }
+
+    /// Frames that the core dropped, if the path has an observer.
+    pub fn core_drops(&self) -> &[CoreDrop] {
+        &self.core_drops
     }
 }
 

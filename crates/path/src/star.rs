@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use lineside_frame::FrameRef;
+use lineside_frame::{Frame, FrameRef};
 use lineside_time::Nanoseconds;
 use serde::Serialize;
 
@@ -91,6 +91,17 @@ pub trait Core: std::fmt::Debug {
 
     /// What it counted; `None` if there is nothing to count.
     fn report(&self) -> Option<CoreReport>;
+}
+
+/// A frame that the core sent nowhere.
+#[derive(Debug)]
+pub struct CoreDrop {
+    /// When it came to the core.
+    pub at_ns: Nanoseconds,
+    /// The port by which it came.
+    pub port: usize,
+    /// The frame.
+    pub item: Frame,
 }
 
 /// What a core counted: `came + copies = frames that left it + dropped`.

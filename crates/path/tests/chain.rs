@@ -7,7 +7,9 @@ use lineside_account::Budget;
 use lineside_filter::Filter;
 use lineside_frame::{Burst, Descriptor, Frame, LinkType};
 use lineside_link::{Departure, DropReason, Dropped, Link, Settings, words};
-use lineside_path::{Departures, Direction, DirectionFinder, Observer, Path, SideId, Virtual};
+use lineside_path::{
+    CoreDrop, Departures, Direction, DirectionFinder, Observer, Path, SideId, Virtual,
+};
 use lineside_wire::build::FrameBuilder;
 
 const MS: i64 = 1_000_000;
@@ -59,6 +61,10 @@ impl Observer for Recorder {
         let drops = drops.iter();
         let drops = drops.map(|dropped| (side.index(), dropped.at_ns, dropped.reason));
         self.0.borrow_mut().drops.extend(drops);
+    }
+
+    fn on_core_drops(&mut self, drops: &[CoreDrop]) {
+        assert!(drops.is_empty(), "a wire drops nothing");
     }
 
     fn on_turn(&mut self, _: i64) {

@@ -1,9 +1,16 @@
 //! A path between more than two ports: chains in and out, and a switch in the middle.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
 use lineside_account::Budget;
 use lineside_frame::{Burst, Descriptor, Frame, LinkType};
+use lineside_host::RunFolder;
 use lineside_link::{Departure, Settings, words};
-use lineside_path::{Departures, Path, SideId, Switch, VIRTUAL};
+use lineside_measure::monitor::{Bin, FlowFacts, Label, Report, Window};
+use lineside_path::{Departures, Path, PathMonitors, SideId, Switch, VIRTUAL};
+use lineside_run::Measuring;
 use lineside_time::Random;
 
 const MS: i64 = 1_000_000;
@@ -249,4 +256,120 @@ fn conserved(path: &Path, came: &[u64], seen: &[(i64, u64, usize)]) {
     once.sort_unstable();
     once.dedup();
     assert_eq!(once.len(), seen.len());
+}
+
+/// Frames by port, point and length.
+#[derive(Default)]
+struct Sizes(BTreeMap<(String, &'static str, u64), u64>);
+
+impl Report for Sizes {
+    fn bin(&mut self, label: Label<'_>, bin: Bin) {
+        assert_eq!(bin.metric, "packet_bytes");
+        let (port, point) = (label.place.port.clone(), label.place.point.name());
+        *self.0.entry((port, point, bin.from)).or_default() += bin.count;
+    }
+
+    fn window(&mut self, _: Label<'_>, _: Window) {}
+
+    fn flow(&mut self, _: Label<'_>, _: &FlowFacts) {}
+}
+
+impl Sizes {
+    /// Frames of a length where port and point are such.
+    fn count(&self, len: u32, is_there: impl Fn(&str, &str) -> bool) -> u64 {
+        let bins = self.0.iter();
+        bins.filter(|((port, point, from), _)| *from == u64::from(len) && is_there(port, point))
+            .map(|(_, count)| count)
+            .sum()
+    }
+}
+
+/// Monitors of the lengths of all frames, and what shows them to these.
+fn measured(path: &Path, ports: usize) -> (Rc<RefCell<Measuring>>, PathMonitors) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = RunFolder::create(folder.path(), None).expect("it is empty");
+    let asked = ["size", "size at *.dropped"].map(|words| words.parse().expect("words"));
+    let budget = Budget::new(64 << 20);
+    let measuring = Measuring::new(&asked, &folder, "star", None, &budget);
+    let measuring = Rc::new(RefCell::new(measuring));
+    let names: Vec<_> = (0..ports).map(|port| format!("p{port}")).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    let monitors = PathMonitors::new(&measuring, path, &names).expect("memory");
+    (measuring, monitors)
+}
+
+/// Frames that come by a port have this length, which tells them from others wherever they are.
+fn len_of(port: usize) -> u32 {
+    1000 + 10 * port as u32
+}
+
+/// Of the frames that came by a port, monitors find each where it left or where it was dropped,
+/// those of the switch at the port by which they came.
+#[test]
+fn heads_are_conserved_at_each_port_by_monitors() {
+    for seed in 0..20 {
+        let mut random = Random::new(seed);
+        let mut below = |bound: u64| random.below(bound);
+        let ports = 3 + below(6) as usize;
+        let mut all = Vec::new();
+        for _ in 0..2 * ports {
+            let loss = ["none", "3%", "every 7"][below(3) as usize];
+            all.push(settings("100us 50us", Some("50mbit"), loss));
+        }
+        let mut path = path(ports, all);
+        let (measuring, monitors) = measured(&path, ports);
+        path.add_observer(Box::new(monitors));
+        let mut out = Departures::default();
+        let (mut now, mut came, mut left_at) = (0, vec![0; ports], vec![0; ports]);
+        let mut turn = |path: &mut Path, now: i64, out: &mut Departures| {
+            path.on_timer(now, out);
+            path.observe(now, out);
+            let left = left(path, out);
+            left.iter().for_each(|(exit, ..)| left_at[*exit] += 1);
+        };
+        for ordinal in 1..=3_000 {
+            now += below(100_000) as i64;
+            let [from, to] = [below(24) as u8, below(24) as u8];
+            let port = usize::from(from) % ports;
+            came[port] += 1;
+            let mut frame = frame(now, ordinal, from, to);
+            if below(20) == 0 {
+                // Reserved for the link's two ends.
+                frame.bytes_mut()[..6].copy_from_slice(&[0x01, 0x80, 0xc2, 0, 0, 0x0e]);
+            }
+            frame.descriptor_mut().wire_len = len_of(port);
+            give(&mut path, &mut out, port, frame);
+            turn(&mut path, now, &mut out);
+        }
+        while let Some(deadline) = path.next_deadline() {
+            turn(&mut path, deadline, &mut out);
+        }
+        let mut sizes = Sizes::default();
+        measuring.borrow().monitors().report(&mut sizes);
+        heads_are_conserved(&path, &sizes, &came, &left_at);
+    }
+}
+
+fn heads_are_conserved(path: &Path, sizes: &Sizes, came: &[u64], left_at: &[u64]) {
+    let core = path.certificate(VIRTUAL).core.expect("a switch counts");
+    let (mut copies, mut dropped) = (0, 0);
+    for (port, &came) in came.iter().enumerate() {
+        let (name, len) = (format!("p{port}"), len_of(port));
+        let own = |wanted: &str| sizes.count(len, |at, point| at == name && point == wanted);
+        let all = |wanted: &str| sizes.count(len, |_, point| point.starts_with(wanted));
+        assert_eq!((own("came"), own("left")), (came, 0), "{name}");
+        copies += all("left") + all("dropped") - came;
+        // Before the switch and by it, a frame is dropped at its own port.
+        let by_switch = own("dropped_switch");
+        assert!(by_switch > 0, "{name}: {core:?}");
+        assert_eq!(by_switch, all("dropped_switch"), "{name}");
+        let before = own("dropped_loss") + own("dropped_limit");
+        assert_eq!(came - before, core.ports[port].came, "{name}");
+        dropped += by_switch;
+        let lengths = (0..left_at.len()).map(len_of);
+        let left = lengths.map(|len| sizes.count(len, |at, point| at == name && point == "left"));
+        assert_eq!(left.sum::<u64>(), left_at[port], "{name}");
+    }
+    let by_reason: u64 = core.dropped.values().sum();
+    assert_eq!((copies, dropped), (core.copies, by_reason));
 }

@@ -1040,7 +1040,8 @@ tables! {
             null "never";
         point: Label, Dictionary, "`came`: frames as they arrived there; `left`: as they left \
         there; `dropped_loss`, `dropped_down`, `dropped_limit`, `dropped_rate`, `dropped_memory`, \
-        `dropped_interface`: frames that came there and were dropped, by reason" null "never";
+        `dropped_interface`, `dropped_switch`: frames that came there and were dropped, by reason"
+            null "never";
         metric: Label, Dictionary, "what is distributed, with its unit: `packet_bytes`, \
         `gap_ns`, `gap_decades_ns`, `burst_packets`, `burst_bytes`, `window_packets`, \
         `window_bytes`, `tcp_window_bytes`, `tcp_window_unscaled_bytes`, `flow_packets`, \

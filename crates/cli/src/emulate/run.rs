@@ -71,7 +71,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let measuring = measuring.map(RefCell::new).map(Rc::new);
     if let Some(measuring) = &measuring {
         measuring.borrow_mut().start();
-        let monitors = PathMonitors::new(measuring, &SIDES)?;
+        let monitors = PathMonitors::new(measuring, emulation.path(), &SIDES)?;
         emulation.path_mut().add_observer(Box::new(monitors));
     }
 

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use lineside_time::Random;
+use lineside_trace::Table;
 use serde_json::Value;
 
 use crate::between::emulate;
-use crate::support::{held_status, lineside, manifest, talk};
+use crate::support::{held_status, lineside, manifest, records, talk};
 use crate::wire::{Namespace, need_wire, run};
 
 /// Three hosts, each with a veth pair from its `e0` to `m0`, `m1`, `m2` of a host between them.
@@ -218,6 +219,74 @@ fn a_third_port_that_vanishes_ends_nothing_for_the_others() {
         assert_eq!(certificate["core"]["ports"][2]["is_gone"], true);
         let reasons = certificate["verdict"]["reasons"].to_string();
         assert!(reasons.contains("m2"), "{reasons}");
+    }
+}
+
+/// Sends lines of frames in hexadecimal by `e0`.
+const SEND: &str = "
+import socket, sys
+out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+out.bind(('e0', 0))
+for line in sys.stdin:
+    out.send(bytes.fromhex(line))
+";
+
+#[test]
+fn monitors_see_each_frame_that_the_switch_drops_where_it_came() {
+    need_wire!("python3");
+    for method in ["af_xdp", "af_packet"] {
+        let star = Star::new();
+        let words = ["--between", "m0,m1,m2", "--wait", "sleep"];
+        let asked = ["--monitor", "size", "--monitor", "size at *.dropped"];
+        let folder = crate::wire::open_folder();
+        let file = folder.path().join("passed.pcapng");
+        let file = ["--write-pcap", file.to_str().expect("text")];
+        let words = [&words[..], &["--method", method], &asked, &file].concat();
+        let running = emulate(&star.between, &words, "m2");
+        star.round_trip(0, 1).expect("nothing is lost");
+        // From two hosts at one port to each other, and to the link's other end.
+        let frame = |to: [u8; 6], from: u8, len: usize| {
+            let mut bytes = [&to[..], &[2, 0, 0, 0, 9, from], &[0x88, 0xb5]].concat();
+            bytes.resize(len, 0);
+            bytes
+        };
+        let own = frame([2, 0, 0, 0, 9, 1], 2, 333);
+        let reserved = frame([0x01, 0x80, 0xc2, 0, 0, 0x0e], 1, 444);
+        let all = frame([0xff; 6], 1, 222);
+        let frames = [vec![all], vec![own; 7], vec![reserved; 5]].concat();
+        star.hosts[2].python(SEND, &frames);
+        star.round_trip(0, 2).expect("nothing is lost");
+        std::thread::park_timeout(Duration::from_millis(300));
+        let ended = running.interrupt();
+        let certificate = manifest(&ended.out).certificate.expect("it is there");
+        let core = &certificate["core"];
+        assert_eq!(core["dropped"]["same_port"], 7, "{core:#}");
+        assert_eq!(core["dropped"]["reserved"], 5, "{core:#}");
+        let read = folder.path().join("read");
+        let mut again = lineside();
+        again.args(["capture", "-q", "-r", file[1]]).args(asked);
+        let output = again.arg("-o").arg(&read).output().expect("it runs");
+        assert!(output.status.success(), "{}", talk(&output));
+        for folder in [&ended.out, &read] {
+            let rows = records(folder, Table::MonitorBins);
+            let count = |port: &str, point: &str, len: Option<i64>| {
+                let rows = rows.iter().filter(|row| {
+                    (row.text("port"), row.text("point")) == (Some(port), Some(point))
+                        && len.is_none_or(|len| row.integer("bin_from") == Some(len))
+                });
+                let rows = rows.filter_map(|row| row.integer("count"));
+                rows.sum::<i64>().cast_unsigned()
+            };
+            assert_eq!(count("m2", "dropped_switch", Some(333)), 7);
+            assert_eq!(count("m2", "dropped_switch", Some(444)), 5);
+            for (place, name) in ["m0", "m1", "m2"].into_iter().enumerate() {
+                let port = &core["ports"][place];
+                assert_eq!(count(name, "came", None), number(&port["came"]), "{method}");
+                assert_eq!(count(name, "left", None), number(&port["left"]), "{method}");
+                let dropped = count(name, "dropped_switch", None);
+                assert_eq!(dropped, if place == 2 { 12 } else { 0 }, "{method} {name}");
+            }
+        }
     }
 }
 

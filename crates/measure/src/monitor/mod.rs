@@ -142,11 +142,13 @@ pub enum Point {
     DroppedMemory,
     /// It arrived there, and was due at an interface that was down.
     DroppedInterface,
+    /// It arrived there, and the switch between the ports sent it nowhere.
+    DroppedSwitch,
 }
 
 impl Point {
     /// Every point.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Came,
         Self::Left,
         Self::DroppedLoss,
@@ -155,6 +157,7 @@ impl Point {
         Self::DroppedRate,
         Self::DroppedMemory,
         Self::DroppedInterface,
+        Self::DroppedSwitch,
     ];
 
     /// Its name in words, tables and capture files.
@@ -168,6 +171,7 @@ impl Point {
             Self::DroppedRate => "dropped_rate",
             Self::DroppedMemory => "dropped_memory",
             Self::DroppedInterface => "dropped_interface",
+            Self::DroppedSwitch => "dropped_switch",
         }
     }
 
