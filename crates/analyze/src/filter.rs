@@ -59,6 +59,24 @@ impl std::str::FromStr for Moment {
     }
 }
 
+impl Moment {
+    /// When it next is, in nanoseconds since the Unix epoch: a time of day today, or else tomorrow.
+    /// `None` if it is none of a clock.
+    pub fn next(&self, now_ns: i64, zone: &Zone) -> Option<i64> {
+        match *self {
+            Self::Absolute(ns) => Some(ns),
+            Self::FromStart(_) => None,
+            Self::Local(civil) => zone.moment(civil),
+            Self::Clock(time) => {
+                let day = zone.day(now_ns)?;
+                let days = [Some(day), day.tomorrow().ok()].into_iter().flatten();
+                let mut moments = days.filter_map(|day| zone.moment(day.to_datetime(time)));
+                moments.find(|ns| *ns > now_ns)
+            }
+        }
+    }
+}
+
 /// Which operations to look at. The default is all of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {

@@ -120,7 +120,10 @@ impl Detour {
                 }
             })?;
         }
-        let count = all.iter().filter(|route| route.out.contains(&index)).count();
+        let count = all
+            .iter()
+            .filter(|route| route.out.contains(&index))
+            .count();
         if count > ROUTES_MAX {
             return Err(io::Error::other(format!(
                 "it has {count} routes, and {ROUTES_MAX} at most are led another way"
@@ -176,8 +179,7 @@ impl Detour {
     /// Where the kernel does not let them be written, as in a container, the defaults remain.
     fn copy_settings(&self, device: &str) {
         for (family, names) in SETTINGS {
-            let path =
-                |of: &str, name: &str| format!("/proc/sys/net/{family}/conf/{of}/{name}");
+            let path = |of: &str, name: &str| format!("/proc/sys/net/{family}/conf/{of}/{name}");
             for name in names {
                 if let Ok(value) = fs::read(path(&self.interface, name)) {
                     let _ = fs::write(path(device, name), value);
@@ -232,7 +234,11 @@ impl Address {
         };
         let mut flags = libc::IFA_F_NODAD;
         // What is link-local is found by the device, and needs its own route.
-        flags |= if is_link_local { 0 } else { libc::IFA_F_NOPREFIXROUTE };
+        flags |= if is_link_local {
+            0
+        } else {
+            libc::IFA_F_NOPREFIXROUTE
+        };
         let mut header = vec![family as u8, prefix_len, 0, self.scope];
         header.extend(index.to_ne_bytes());
         let mut attributes = vec![
@@ -253,7 +259,17 @@ impl Route {
     /// Reads `rtmsg` with its attributes.
     fn read(payload: &[u8]) -> Option<Self> {
         let (header, rest) = payload.split_first_chunk::<12>()?;
-        let &[family, prefix_len, source_len, service, table, _, scope, kind, ..] = header;
+        let &[
+            family,
+            prefix_len,
+            source_len,
+            service,
+            table,
+            _,
+            scope,
+            kind,
+            ..,
+        ] = header;
         let is_v6 = match i32::from(family) {
             libc::AF_INET => false,
             libc::AF_INET6 => true,
@@ -318,7 +334,11 @@ impl Route {
 
     /// Adds it before others to the same network with the same metric, by another interface.
     fn add(&self, netlink: &Netlink, index: u32) -> io::Result<()> {
-        let family = if self.is_v6 { libc::AF_INET6 } else { libc::AF_INET };
+        let family = if self.is_v6 {
+            libc::AF_INET6
+        } else {
+            libc::AF_INET
+        };
         // Of greater tables the attribute alone has the number.
         let table = u8::try_from(self.table).unwrap_or(libc::RT_TABLE_UNSPEC);
         let mut header = vec![family as u8, self.prefix_len, self.source_len, self.service];
@@ -363,7 +383,9 @@ fn hops(mut left: &[u8]) -> impl Iterator<Item = u32> {
     std::iter::from_fn(move || {
         let len = usize::from(u16::from_ne_bytes(*left.first_chunk()?));
         let out = u32_at(left, 4)?;
-        left = left.get(len.max(8).next_multiple_of(4)..).unwrap_or_default();
+        left = left
+            .get(len.max(8).next_multiple_of(4)..)
+            .unwrap_or_default();
         Some(out)
     })
 }
@@ -447,7 +469,9 @@ mod tests {
     }
 
     fn expected(words: &[(&str, u32)]) -> Vec<(String, u32)> {
-        let words = words.iter().map(|(words, metric)| ((*words).to_owned(), *metric));
+        let words = words
+            .iter()
+            .map(|(words, metric)| ((*words).to_owned(), *metric));
         words.collect()
     }
 
@@ -511,9 +535,6 @@ mod tests {
         broadcast.table = own.table;
         broadcast.kind = libc::RTN_BROADCAST;
         let all = [own, broadcast, route("fe80::/64", &[IF], 256)];
-        assert_eq!(
-            found(&all),
-            expected(&[("192.0.2.255/32 of table 255", 0)])
-        );
+        assert_eq!(found(&all), expected(&[("192.0.2.255/32 of table 255", 0)]));
     }
 }

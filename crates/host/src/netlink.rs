@@ -407,7 +407,13 @@ impl Netlink {
         self.receive(|_, _| {})
     }
 
-    pub(crate) fn send(&self, kind: u16, flags: u16, header: &[u8], attributes: &[Vec<u8>]) -> io::Result<()> {
+    pub(crate) fn send(
+        &self,
+        kind: u16,
+        flags: u16,
+        header: &[u8],
+        attributes: &[Vec<u8>],
+    ) -> io::Result<()> {
         let message = message(kind, REQUEST | flags, 0, header, attributes);
         send(&self.0, &message, SendFlags::empty())?;
         Ok(())

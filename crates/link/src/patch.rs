@@ -86,6 +86,11 @@ impl Patch {
         self.given >> setting as u16 & 1 == 1
     }
 
+    /// Whether it gives none.
+    pub fn is_empty(&self) -> bool {
+        self.given == 0
+    }
+
     /// A setting that both give.
     pub fn common(&self, other: &Self) -> Option<Setting> {
         let mut all = Setting::ALL.into_iter();

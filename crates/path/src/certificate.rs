@@ -51,10 +51,10 @@ pub struct Certificate {
     /// The steps that were asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<StepReport>,
-    /// What the steps did, in order: the first 10,000 events.
+    /// What the steps did, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub firings: Vec<Firing>,
-    /// Events of steps beyond those.
+    /// Refusals beyond those: no step fires after some 10,000 events.
     #[serde(skip_serializing_if = "is_zero")]
     pub firings_unlisted: u64,
 }

@@ -3,16 +3,20 @@
 //! The loop itself, its ports and its measures of itself are in `lineside-reactor`; what happens to
 //! frames is in [`Path`].
 
+use std::sync::mpsc::Sender;
+
 use lineside_frame::{Burst, Frame};
-use lineside_link::{Delay, Settings};
+use lineside_link::Delay;
 use lineside_measure::monitor::Point;
 use lineside_port::LivePort;
 use lineside_reactor::{Account, Engine, LoopFacts, Reactor, Sides, Tap, TapCounts, Wait};
+use lineside_run::MonitorSwitch;
 use lineside_time::Nanoseconds;
 
 use crate::monitors::point_of;
 use crate::{
-    Certificate, ClockSteps, Departures, Leaving, Mark, MarkError, NoMemory, Path, SideId,
+    Certificate, ClockSteps, Departures, Leaving, Mark, MarkError, NoMemory, Patches, Path, SideId,
+    Step, StepError,
 };
 
 /// A path between live ports, in a polling loop.
@@ -25,6 +29,10 @@ pub struct LivePath {
     tap: Option<Tap>,
     tapped: Option<TapCounts>,
     clock_steps: ClockSteps,
+    /// Where monitors are switched, and how far the clock of frames is ahead.
+    switches: Option<(Sender<MonitorSwitch>, i64)>,
+    /// Firings of steps that have been looked at.
+    firings: usize,
 }
 
 /// A frame that leaves, the side at which it entered, and its copy for the tap.
@@ -51,6 +59,8 @@ impl LivePath {
             tap: None,
             tapped: None,
             clock_steps: ClockSteps::default(),
+            switches: None,
+            firings: 0,
         };
         Reactor::new(live, sides, wait, completes_checksums)
     }
@@ -73,6 +83,40 @@ impl LivePath {
         if let Some(tap) = &mut self.tap {
             tap.set_wall_ahead(ahead_ns);
         }
+        if let Some((_, switches_ahead_ns)) = &mut self.switches {
+            *switches_ahead_ns = ahead_ns;
+        }
+    }
+
+    /// Steps that switch monitors send that to `switches`.
+    pub(crate) fn set_switches(&mut self, switches: Option<Sender<MonitorSwitch>>) {
+        self.switches = switches.map(|switches| (switches, 0));
+    }
+
+    /// Tells the monitors what steps have fired.
+    #[inline]
+    fn switch(&mut self) {
+        if self.path.firings().0.len() > self.firings {
+            self.switch_all();
+        }
+    }
+
+    #[cold]
+    fn switch_all(&mut self) {
+        let (firings, _) = self.path.firings();
+        if let Some((switches, ahead_ns)) = &self.switches {
+            for firing in &firings[self.firings..] {
+                for (monitor, is_on) in self.path.step(firing.step).switches(firing.event) {
+                    // Whoever measures may have ended.
+                    let _ = switches.send(MonitorSwitch {
+                        monitor,
+                        at_ns: firing.at_ns + ahead_ns,
+                        is_on,
+                    });
+                }
+            }
+        }
+        self.firings = firings.len();
     }
 
     /// The path.
@@ -80,13 +124,23 @@ impl LivePath {
         &self.path
     }
 
-    /// Changes settings at `now`, as [`Path::change`] has it.
-    pub fn change(
-        &mut self,
-        now: Nanoseconds,
-        settings: &[Option<&[Settings]>],
-    ) -> Result<(), NoMemory> {
-        self.path.change(now, settings, &mut self.out)
+    /// Changes settings at `now`, as [`Path::apply`] has it.
+    pub fn apply(&mut self, now: Nanoseconds, patches: &Patches) -> Result<bool, NoMemory> {
+        self.path.apply(now, patches, &mut self.out)
+    }
+
+    /// Adds a step, as [`Path::arm`] has it.
+    pub fn arm(&mut self, now: Nanoseconds, step: Step) -> Result<(), StepError> {
+        self.path.arm(step, now)
+    }
+
+    /// Begins a path that waits; whether it did.
+    pub fn start(&mut self, now: Nanoseconds) -> bool {
+        let waits = self.path.waits();
+        if waits {
+            self.path.start(now);
+        }
+        waits
     }
 
     /// Notes a text at `now`, as [`Path::mark`] has it.
@@ -164,6 +218,7 @@ impl Engine for LivePath {
         }
         let side = SideId::new(side);
         self.path.on_burst(now, side, burst, &mut self.out);
+        self.switch();
     }
 
     #[inline]
@@ -182,6 +237,7 @@ impl Engine for LivePath {
             }
         }
         self.path.observe(now, &mut self.out);
+        self.switch();
         for side in self.path.sides() {
             // What goes to a core has gone there.
             let Some(exit) = self.path.exit(side).map(SideId::index) else {
@@ -253,7 +309,7 @@ mod tests {
 
     use lineside_account::Budget;
     use lineside_frame::Descriptor;
-    use lineside_link::words;
+    use lineside_link::{Settings, words};
     use lineside_port::{Facts, Live, Port, PortError, Receive, Received, Transmit};
 
     use super::*;

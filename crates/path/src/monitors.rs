@@ -4,7 +4,7 @@ use std::rc::Rc;
 use lineside_frame::Frame;
 use lineside_link::{Departure, DropReason, Dropped};
 use lineside_measure::monitor::{MonitorError, Place, Point};
-use lineside_run::Measuring;
+use lineside_run::{Measuring, MonitorSwitch};
 use lineside_time::Nanoseconds;
 
 use crate::element::arrival_ns;
@@ -94,4 +94,12 @@ impl Observer for PathMonitors {
     }
 
     fn on_turn(&mut self, _: Nanoseconds) {}
+
+    fn on_switch(&mut self, now: Nanoseconds, monitor: usize, is_on: bool) {
+        self.measuring.borrow_mut().switch(MonitorSwitch {
+            monitor,
+            at_ns: now,
+            is_on,
+        });
+    }
 }

@@ -19,7 +19,8 @@ use serde::Serialize;
 /// A path has at most so many steps.
 pub const STEPS_MAX: usize = 64;
 
-/// The certificate lists so many firings; more are counted.
+/// All that steps do is listed: once there are so many events no step fires any more, and those
+/// that hold something end.
 const FIRINGS_MAX: usize = 10_000;
 
 /// Changes of settings, by side and by class; `None` leaves those of a side as they are.
@@ -88,6 +89,9 @@ pub struct StepReport {
     pub refused: u64,
     /// Instants of an `every` that passed while the machine did nothing.
     pub missed: u64,
+    /// What it marks.
+    #[serde(skip)]
+    pub marks: Vec<String>,
 }
 
 /// A step fired.
@@ -361,6 +365,11 @@ impl Steps {
         holders.next()
     }
 
+    /// Whether the list of firings has room for another one, and for the end of each hold.
+    pub(crate) fn has_room(&self) -> bool {
+        self.firings.len() + STEPS_MAX < FIRINGS_MAX
+    }
+
     pub(crate) fn step(&self, index: usize) -> Arc<Step> {
         Arc::clone(&self.armed[index].step)
     }
@@ -413,7 +422,7 @@ impl Steps {
         event: FiringEvent,
         why: Option<&'static str>,
     ) {
-        if self.firings.len() == FIRINGS_MAX {
+        if event == FiringEvent::Refused && !self.has_room() {
             self.unlisted += 1;
             return;
         }
@@ -432,7 +441,10 @@ impl Steps {
             let until_ns = armed.hold.as_ref().map(|hold| hold.until_ns);
             [armed.due_ns, until_ns].into_iter().flatten()
         });
-        self.next_ns = instants.chain(self.starts_ns).min();
+        let starts_ns = self
+            .starts_ns
+            .filter(|starts_ns| *starts_ns < Nanoseconds::MAX);
+        self.next_ns = instants.chain(starts_ns).min();
     }
 
     /// Whether a step has ended the run.
@@ -452,6 +464,12 @@ impl Steps {
             fired: armed.fired,
             refused: armed.refused,
             missed: armed.missed,
+            marks: { armed.step.actions.iter() }
+                .filter_map(|action| match action {
+                    Action::Mark(text) => Some(text.clone()),
+                    _ => None,
+                })
+                .collect(),
         };
         self.armed.iter().map(report).collect()
     }

@@ -1,6 +1,7 @@
 //! Monitors of a run, whose rows go into the tables of its folder.
 
 use std::num::NonZeroU64;
+use std::sync::mpsc::Receiver;
 
 use lineside_account::{Budget, Lease};
 use lineside_frame::{Descriptor, FrameRef, LinkType};
@@ -30,6 +31,18 @@ pub struct Measuring {
     /// Where drop-ins are started, once they may be.
     waiting: Option<Waiting>,
     drop_ins: Option<DropIns>,
+    switches: Option<Receiver<MonitorSwitch>>,
+}
+
+/// A monitor measures from an instant on, or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MonitorSwitch {
+    /// Its number, from 0, in the order in which monitors were asked for.
+    pub monitor: usize,
+    /// The first stamp for which it holds.
+    pub at_ns: Nanoseconds,
+    /// Whether it measures.
+    pub is_on: bool,
 }
 
 /// Drop-ins that are not started yet.
@@ -73,7 +86,24 @@ impl Measuring {
             failure: None,
             waiting: None,
             drop_ins: None,
+            switches: None,
         }
+    }
+
+    /// Monitors are switched by what comes from here, each before the frames of its instant come.
+    pub fn with_switches(mut self, switches: Receiver<MonitorSwitch>) -> Self {
+        self.switches = Some(switches);
+        self
+    }
+
+    /// A monitor measures from an instant on, or not.
+    pub fn switch(&mut self, switch: MonitorSwitch) {
+        let MonitorSwitch {
+            monitor,
+            at_ns,
+            is_on,
+        } = switch;
+        self.monitors.switch(monitor, at_ns, is_on);
     }
 
     /// Gives heads to these programs too, from [`start`](Self::start) on.
@@ -143,6 +173,12 @@ impl Measuring {
     pub fn on_frame<'a>(&mut self, frame: &FrameRef, facts: impl FnOnce() -> Vec<&'a Facts>) {
         if self.failure.is_some() {
             return;
+        }
+        while let Some(switch) = { &self.switches }
+            .as_ref()
+            .and_then(|come| come.try_recv().ok())
+        {
+            self.switch(switch);
         }
         let descriptor = frame.descriptor();
         let known = self.places.get(usize::from(descriptor.input));

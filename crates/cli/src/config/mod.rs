@@ -22,7 +22,7 @@ pub(crate) use facts::{ALL, Facts, Modes};
 pub(crate) use file::read_keys;
 pub(crate) use file::{from_file, to_json};
 pub(crate) use key::{Key, Keys, key, keys};
-pub(crate) use value::{Duration, Size, Time, count};
+pub(crate) use value::{Duration, Refusal, Size, Time, Value, count};
 
 /// An error in the configuration, and how to mend it.
 #[derive(Debug)]

@@ -14,8 +14,9 @@ use lineside_trace::{Manifest, State};
 use crate::config::{ConfigError, nearest};
 use crate::exit::Exit;
 use crate::link::keys::LinkWords;
-use crate::link::request::{Change, Done, Request, Text, read_answer};
+use crate::link::request::{Change, Done, NewStep, Request, Start, Text, read_answer};
 use crate::link::spec::files;
+use crate::link::steps::StepWords;
 use crate::print::{fine_time, print, print_json};
 
 /// Flags of `ctl`.
@@ -24,7 +25,8 @@ pub(crate) struct Arguments {
     /// The folder of the run, as given with -o
     #[arg(value_name = "RUN")]
     run: PathBuf,
-    /// What else than settings is asked for: 'mark TEXT' notes an instant
+    /// What else than settings is asked for: 'mark TEXT' notes an instant, 'step
+    /// WORDS' adds a step, 'start' begins a run that waits
     #[arg(value_name = "WORDS")]
     words: Vec<String>,
     #[command(flatten)]
@@ -38,7 +40,7 @@ pub(crate) struct Arguments {
 }
 
 /// The words after the run.
-const WORDS: [&str; 1] = ["mark"];
+const WORDS: [&str; 3] = ["mark", "start", "step"];
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let is_change = !arguments.link.is_empty();
@@ -46,6 +48,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         done if arguments.json => print_json(&json(&done)?)?,
         _ if arguments.quiet => {}
         Done::Settings(done) => print(&lines(&done, is_change))?,
+        Done::Step(step) => print(&format!("armed: {step}\n"))?,
+        Done::Start(_) => print("the run has begun\n")?,
         Done::Mark(mark) => {
             let at = mark.after_ns.map(|after_ns| fine_time(after_ns as f64));
             let at = at.unwrap_or_else(|| "now".to_owned());
@@ -77,11 +81,19 @@ impl Arguments {
                 the link"
             )));
         }
-        match rest {
-            [] => bail!(ConfigError::usage(
-                "mark: the text is missing: write mark 'TEXT'"
-            )),
-            rest => Ok(Request::Mark(Text {
+        match (word.as_str(), rest) {
+            ("start", []) => Ok(Request::Start(Start {})),
+            ("start", _) => bail!(ConfigError::usage("start: nothing comes after it")),
+            (word, []) => bail!(ConfigError::usage(&format!(
+                "{word}: the text is missing: write {word} 'TEXT'"
+            ))),
+            ("step", rest) => {
+                let step = rest.join(" ");
+                let words = StepWords::read(&step)?;
+                let files = files(&words.link)?;
+                Ok(Request::Step(NewStep { step, files }))
+            }
+            (_, rest) => Ok(Request::Mark(Text {
                 text: rest.join(" "),
             })),
         }
@@ -100,6 +112,8 @@ fn ask(run: &Path, request: &Request) -> anyhow::Result<Done> {
 fn json(done: &Done) -> serde_json::Result<serde_json::Value> {
     match done {
         Done::Settings(done) => serde_json::to_value(done),
+        Done::Step(step) => Ok(serde_json::json!({ "step": step })),
+        Done::Start(at_ns) => Ok(serde_json::json!({ "at_ns": at_ns })),
         Done::Mark(mark) => serde_json::to_value(mark),
     }
 }

@@ -17,7 +17,9 @@ use super::print::lines;
 use super::settings::BetweenSettings;
 use super::taking::{Taken, Taking};
 use crate::exit::Exit;
+use crate::link::section::COMMAND_SIDES;
 use crate::link::spec::LinkSpec;
+use crate::link::steps::StepContext;
 use crate::print::{print, print_json, say, talk, warn};
 
 impl Arguments {
@@ -25,14 +27,14 @@ impl Arguments {
     pub(super) fn run_commands(
         &self,
         path: Path,
-        spec: LinkSpec,
+        (spec, context): (LinkSpec, StepContext),
         budget: &Budget,
     ) -> anyhow::Result<Exit> {
         let signals = Signals::register().context("cannot handle signals")?;
         let commands = self.commands(budget, &signals)?;
         let mut notes = Notes::begin(self, &self.keys.client)?;
-        let controlled = notes.listen(spec)?;
-        let taking = Taking::new(self, &notes, &["client", "server"], budget);
+        let controlled = notes.listen(spec, context)?;
+        let taking = Taking::new(self, &notes, &COMMAND_SIDES, budget);
         let taking = taking.inspect_err(|_| notes.run.withdraw())?;
         let tapping = taking.map(Taking::tapping);
         let ran = commands.run(path, controlled, tapping, &mut |event| {
@@ -74,14 +76,14 @@ impl Arguments {
     pub(super) fn run_between(
         &self,
         path: Path,
-        spec: LinkSpec,
+        (spec, context): (LinkSpec, StepContext),
         budget: &Budget,
     ) -> anyhow::Result<Exit> {
         let settings = BetweenSettings::read(self)?;
         let signals = Signals::register().context("cannot handle signals")?;
         let sides = settings.names();
         let mut notes = Notes::begin(self, &sides)?;
-        let controlled = notes.listen(spec)?;
+        let controlled = notes.listen(spec, context)?;
         let folder = notes.run.folder.clone();
         let sides: Vec<_> = sides.iter().map(String::as_str).collect();
         let taking = Taking::new(self, &notes, &sides, budget);

@@ -14,6 +14,7 @@ use lineside_trace::InputFacts;
 use super::flags::Arguments;
 use crate::link::control;
 use crate::link::spec::LinkSpec;
+use crate::link::steps::StepContext;
 use crate::print::warn;
 
 /// The record of a run, in its folder if it has one.
@@ -36,10 +37,14 @@ impl Notes {
     }
 
     /// Writes the facts known before the first frame, and accepts changes from then on.
-    pub(super) fn listen(&self, spec: LinkSpec) -> Result<Option<Controlled>, FolderError> {
+    pub(super) fn listen(
+        &self,
+        spec: LinkSpec,
+        context: StepContext,
+    ) -> Result<Option<Controlled>, FolderError> {
         self.run.save()?;
         let folder = self.run.folder.as_ref();
-        Ok(folder.and_then(|folder| control::listen(folder, spec)))
+        Ok(folder.and_then(|folder| control::listen(folder, spec, context)))
     }
 
     /// Monitors and drop-ins with tables in the folder; `None` without any. The parts of the

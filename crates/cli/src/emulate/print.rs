@@ -7,7 +7,7 @@ use lineside_link::Drops;
 use lineside_measure::Spread;
 use lineside_path::{
     Certificate, ChangeReport, ClockSteps, CoreReport, DirectionFinder, DirectionReport,
-    MatchReport, SettingsWords,
+    FiringEvent, MatchReport, SettingsWords,
 };
 
 use crate::print::{spread_text, verdict_lines};
@@ -74,10 +74,43 @@ pub(super) fn lines(certificate: &Certificate) -> String {
     if let Some(core) = &certificate.core {
         core_lines(core, &mut out);
     }
+    step_lines(certificate, &mut out);
     clock_lines(&certificate.clock_steps, &mut out);
     let _ = writeln!(out, "seed         {}", certificate.seed);
     verdict_lines(&certificate.verdict, &mut out);
     out
+}
+
+/// What steps did.
+fn step_lines(certificate: &Certificate, out: &mut String) {
+    const SHOWN: usize = 3;
+    for (number, step) in certificate.steps.iter().enumerate() {
+        let of_step = { certificate.firings.iter() }
+            .filter(|firing| firing.step == number + 1 && firing.event == FiringEvent::Fired);
+        let mut at: Vec<_> = { of_step.take(SHOWN) }
+            .map(|firing| time(firing.after_ns.max(0).cast_unsigned()))
+            .collect();
+        if step.fired > SHOWN as u64 {
+            at.push("...".to_owned());
+        }
+        let fired = match step.fired {
+            0 => "never fired".to_owned(),
+            1 => format!("fired at {}", at.join(", ")),
+            count => format!("fired {} times, at {}", grouped(count), at.join(", ")),
+        };
+        let _ = writeln!(out, "{:<12} {}: {fired}", "step", step.words);
+        for (count, what) in [
+            (
+                step.refused,
+                "times it was to fire, and nothing was changed",
+            ),
+            (step.missed, "instants passed while the machine stood still"),
+        ] {
+            if count > 0 {
+                let _ = writeln!(out, "             {} {what}", grouped(count));
+            }
+        }
+    }
 }
 
 /// What the switch between the ports counted.
@@ -312,7 +345,7 @@ mod tests {
                 link: Some(vec![link.to_owned()]),
                 ..LinkWords::default()
             };
-            LinkSpec::read(&words, Ways::default()).expect("valid words")
+            LinkSpec::read(&words, Ways::default(), &[]).expect("valid words")
         };
         let budget = Budget::new(64 << 20);
         let mut path = spec("up").path(1, &budget).expect("it fits");

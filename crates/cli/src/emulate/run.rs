@@ -19,14 +19,12 @@ use lineside_run::{
 use super::flags::Arguments;
 use super::notes::Notes;
 use super::print::{lines, side_warnings};
+use super::taking::note_steps;
 use crate::config::{ConfigError, refuse_two_on_standard_output};
 use crate::exit::Exit;
 use crate::inputs::open;
-use crate::link::section::{Mode, Prepared};
+use crate::link::section::{CAPTURE_SIDES, Mode, Prepared};
 use crate::print::{print, print_json, talk, warn};
-
-/// The ports of a path in virtual time, as monitors name them.
-const SIDES: [&str; 2] = ["inside", "outside"];
 
 pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let arguments = Arguments {
@@ -43,6 +41,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     };
     arguments.keys.refuse_flags_of_others(mode)?;
     let Prepared {
+        context,
         path,
         spec,
         budget,
@@ -51,8 +50,8 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     } = arguments.keys.prepare()?;
     let inputs = arguments.keys.inputs();
     match mode {
-        Mode::Commands => return arguments.run_commands(path, spec, &budget),
-        Mode::Between | Mode::On => return arguments.run_between(path, spec, &budget),
+        Mode::Commands => return arguments.run_commands(path, (spec, context), &budget),
+        Mode::Between | Mode::On => return arguments.run_between(path, (spec, context), &budget),
         Mode::Capture | Mode::Explain => {}
     }
     let files = open(inputs, &budget)?;
@@ -70,8 +69,9 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let measuring = notes.measuring(&words, &drop_ins, Pace::File, None, &budget);
     let measuring = measuring.map(RefCell::new).map(Rc::new);
     if let Some(measuring) = &measuring {
+        arguments.keys.stop_monitors(&mut measuring.borrow_mut())?;
         measuring.borrow_mut().start();
-        let monitors = PathMonitors::new(measuring, emulation.path(), &SIDES)?;
+        let monitors = PathMonitors::new(measuring, emulation.path(), &CAPTURE_SIDES)?;
         emulation.path_mut().add_observer(Box::new(monitors));
     }
 
@@ -103,6 +103,10 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let mut certificate = run.emulation.certificate();
     run.emulation.path_mut().drop_observers();
     let measuring = measuring.and_then(Rc::into_inner).map(RefCell::into_inner);
+    let measuring = measuring.map(|mut measuring| {
+        note_steps(&mut measuring, &certificate);
+        measuring
+    });
     let measured = notes.end_measuring(measuring);
     let cut = { port.facts().into_iter() }.flat_map(|facts| facts.warnings.clone());
     let failures = cut
@@ -163,7 +167,10 @@ impl Consumer for Run<'_> {
     fn on_burst(&mut self, burst: &mut Burst) -> Step {
         self.has_frames |= !burst.is_empty();
         self.emulation.on_burst(burst, &mut self.left);
-        Step::Continue
+        match self.emulation.path().is_over() {
+            true => Step::Stop,
+            false => Step::Continue,
+        }
     }
 
     fn on_pool_empty(&mut self) -> Step {

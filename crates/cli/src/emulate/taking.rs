@@ -2,6 +2,7 @@
 //! capture into the run's tables.
 
 use std::os::fd::OwnedFd;
+use std::sync::mpsc::{Sender, channel};
 
 use anyhow::{Context, anyhow};
 use lineside_account::Budget;
@@ -10,13 +11,13 @@ use lineside_frame::{Burst, LinkType};
 use lineside_host::RunFolder;
 use lineside_measure::monitor::{HEAD_LEN, Place, Point, Words};
 use lineside_path::emulate::Tapping;
-use lineside_path::{Certificate, ChangeReport};
+use lineside_path::{Certificate, ChangeReport, FiringEvent};
 use lineside_port::{
     CaptureWriter, Facts, Interface, Port, PortError, Receive, Received, WriterConfig,
 };
 use lineside_reactor::{TapPoints, TapPort, tap_input};
 use lineside_run::{
-    Consumer, DropInSettings, Measuring, Pace, Step, check_capture_file, receive_all,
+    Consumer, DropInSettings, Measuring, MonitorSwitch, Pace, Step, check_capture_file, receive_all,
 };
 use lineside_trace::Table;
 
@@ -32,6 +33,8 @@ pub(super) struct Taking<'a> {
     /// The folder and the id of the trace that departures are captured into.
     trace: Option<(RunFolder, String)>,
     points: TapPoints,
+    /// Where steps switch monitors.
+    switches: Option<Sender<MonitorSwitch>>,
 }
 
 /// What came of it.
@@ -54,10 +57,15 @@ impl<'a> Taking<'a> {
         let drop_ins = keys.drop_ins()?;
         let part_time_ns = Some(PART_TIME_NS);
         let mut measuring = notes.measuring(&words, &drop_ins, Pace::Live, part_time_ns, budget);
-        if let Some(measuring) = &mut measuring {
+        let mut switches = None;
+        if let Some(mut measures) = measuring.take() {
             for (input, place) in places(sides) {
-                measuring.set_place(input, &place)?;
+                measures.set_place(input, &place)?;
             }
+            keys.stop_monitors(&mut measures)?;
+            let (sender, receiver) = channel();
+            switches = Some(sender);
+            measuring = Some(measures.with_switches(receiver));
         }
         let writer = writer(keys, sides, budget)?;
         let folder = notes.run.folder.clone().filter(|_| keys.tap == Some(true));
@@ -70,13 +78,17 @@ impl<'a> Taking<'a> {
             writer,
             trace,
             points,
+            switches,
         }))
     }
 
     /// What the run needs to know of it.
-    pub(super) fn tapping(self) -> Tapping<impl FnOnce(TapPort, Vec<u16>) -> Taken + Send + 'a> {
+    pub(super) fn tapping(
+        mut self,
+    ) -> Tapping<impl FnOnce(TapPort, Vec<u16>) -> Taken + Send + 'a> {
         Tapping {
             points: self.points,
+            switches: self.switches.take(),
             take: |port, firsts: Vec<u16>| self.take(port, &firsts),
         }
     }
@@ -151,6 +163,7 @@ impl Taken {
                 let text = format!("{}: {}", change.direction, changed_words(change)?);
                 measuring.note(Some(change.at_ns), "change", None, &text);
             }
+            note_steps(measuring, certificate);
             for mark in &certificate.marks {
                 measuring.note(Some(mark.at_ns), "mark", None, &mark.text);
             }
@@ -160,6 +173,28 @@ impl Taken {
         seen?;
         taken.written?;
         measured.map_err(|why| anyhow!(why))
+    }
+}
+
+/// Notes what steps did.
+pub(super) fn note_steps(measuring: &mut Measuring, certificate: &Certificate) {
+    for firing in &certificate.firings {
+        let step = &certificate.steps[firing.step - 1];
+        let (event, why) = match firing.event {
+            FiringEvent::Fired => ("step", None),
+            FiringEvent::Undone => ("undone", None),
+            FiringEvent::Refused => ("refused", firing.why),
+        };
+        let text = match why {
+            Some(why) => format!("{}: {why}", step.words),
+            None => step.words.clone(),
+        };
+        measuring.note(Some(firing.at_ns), event, None, &text);
+        if firing.event == FiringEvent::Fired {
+            for mark in &step.marks {
+                measuring.note(Some(firing.at_ns), "mark", None, mark);
+            }
+        }
     }
 }
 

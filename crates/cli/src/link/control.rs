@@ -4,15 +4,21 @@
 use lineside_host::RunFolder;
 use lineside_path::emulate::{ChangeAnswer, ChangeSender, Controlled};
 
-use super::request::{Answer, Change, Done, Request, answer_to_json};
+use super::request::{Answer, Change, Done, Request, Start, answer_to_json};
 use super::spec::LinkSpec;
+use super::steps::{StepContext, StepWords};
 use crate::print::warn;
 
 /// Listens in the run's folder; to be called before privileges are dropped. Where there can be no
 /// socket, the run goes on without.
-pub(crate) fn listen(folder: &RunFolder, mut spec: LinkSpec) -> Option<Controlled> {
+pub(crate) fn listen(
+    folder: &RunFolder,
+    mut spec: LinkSpec,
+    context: StepContext,
+) -> Option<Controlled> {
     let respond = move |text: &str, sender: &ChangeSender| {
-        let answer = Request::read(text).and_then(|asked| on_request(&mut spec, asked, sender));
+        let asked = Request::read(text);
+        let answer = asked.and_then(|asked| on_request(&mut spec, &context, asked, sender));
         answer_to_json(&answer).ok()
     };
     match Controlled::listen(folder, respond) {
@@ -24,9 +30,21 @@ pub(crate) fn listen(folder: &RunFolder, mut spec: LinkSpec) -> Option<Controlle
     }
 }
 
-fn on_request(spec: &mut LinkSpec, asked: Request, sender: &ChangeSender) -> Answer {
+fn on_request(
+    spec: &mut LinkSpec,
+    context: &StepContext,
+    asked: Request,
+    sender: &ChangeSender,
+) -> Answer {
     Ok(match asked {
         Request::Settings(asked) => Done::Settings(change(spec, asked, sender)?),
+        Request::Step(asked) => {
+            let words = StepWords::read(&asked.step).map_err(|error| error.to_string())?;
+            let step = words.step(spec, asked.files, context);
+            sender.arm(step.map_err(|error| error.to_string())?)?;
+            Done::Step(asked.step)
+        }
+        Request::Start(Start {}) => Done::Start(sender.start()?),
         Request::Mark(asked) => Done::Mark(sender.mark(asked.text)?),
     })
 }
@@ -36,11 +54,11 @@ fn change(
     asked: Change,
     sender: &ChangeSender,
 ) -> Result<ChangeAnswer, String> {
+    let patches = spec.patches(&asked.emulate, asked.files.clone());
+    let patches = patches.map_err(|error| error.to_string())?;
     let new = spec.changed(&asked.emulate, asked.files);
     let new = new.map_err(|error| error.to_string())?;
-    let pairs = new.settings.iter().zip(&spec.settings);
-    let change = pairs.map(|(new, known)| (new != known).then(|| new.clone()));
-    let done = sender.send(change.collect())?;
+    let done = sender.send(patches)?;
     *spec = new;
     Ok(done)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lineside_link::{Chance, Order, PathFile, PathStep, Schedule, Settings, words};
+use lineside_link::{Chance, Order, PathFile, PathStep, Schedule, Setting, Settings, words};
 use lineside_path::EXPRESSIONS_MAX;
 use serde::{Deserialize, Serialize};
 
@@ -60,19 +60,9 @@ impl LinkWords {
     /// Fails if two settings apply to the same frames: same direction, or both, and same
     /// expression.
     pub(super) fn refuse_doubles(&self, ways: &Ways) -> Result<(), ConfigError> {
-        for (flag, given) in [
-            ("delay", &self.delay),
-            ("rate", &self.rate),
-            ("loss", &self.loss),
-            ("duplicate", &self.duplicate),
-            ("corrupt", &self.corrupt),
-            ("reorder", &self.reorder),
-            ("path", &self.path),
-            ("limit", &self.limit),
-            ("link", &self.link),
-        ] {
-            let mut known = BTreeMap::new();
-            for text in given.iter().flatten() {
+        for setting in Setting::ALL {
+            let (flag, mut known) = (setting.name(), BTreeMap::new());
+            for text in self.of(setting).iter().flatten() {
                 let words = Words::read(ways, text)?;
                 let of = (words.way, words.expression);
                 if let Some(earlier) = known.insert(of, text) {
@@ -86,17 +76,77 @@ impl LinkWords {
         Ok(())
     }
 
-    /// The expressions by which frames of a way are classified, in their order on the command line.
-    pub(super) fn expressions(&self, ways: &Ways, way: usize) -> Result<Vec<String>, ConfigError> {
+    /// The words of a setting.
+    fn of(&self, setting: Setting) -> &Option<Vec<String>> {
+        match setting {
+            Setting::Delay => &self.delay,
+            Setting::Rate => &self.rate,
+            Setting::Loss => &self.loss,
+            Setting::Duplicate => &self.duplicate,
+            Setting::Corrupt => &self.corrupt,
+            Setting::Reorder => &self.reorder,
+            Setting::Path => &self.path,
+            Setting::Limit => &self.limit,
+            Setting::Link => &self.link,
+        }
+    }
+
+    /// The same, to add others.
+    pub(super) fn of_mut(&mut self, setting: Setting) -> &mut Option<Vec<String>> {
+        match setting {
+            Setting::Delay => &mut self.delay,
+            Setting::Rate => &mut self.rate,
+            Setting::Loss => &mut self.loss,
+            Setting::Duplicate => &mut self.duplicate,
+            Setting::Corrupt => &mut self.corrupt,
+            Setting::Reorder => &mut self.reorder,
+            Setting::Path => &mut self.path,
+            Setting::Limit => &mut self.limit,
+            Setting::Link => &mut self.link,
+        }
+    }
+
+    /// Whether the words in force for these frames, which `given` has changed, are those of
+    /// `given`.
+    pub(super) fn is_given(
+        &self,
+        ways: &Ways,
+        setting: Setting,
+        given: &Self,
+        way: usize,
+        matched: &[&str],
+    ) -> Result<bool, ConfigError> {
+        let own = find(ways, self.of(setting).as_deref(), way, matched)?;
+        let given = find(ways, given.of(setting).as_deref(), way, matched)?;
+        Ok(match (own, given) {
+            (Some(own), Some(given)) => own == given,
+            (None, Some(given)) => given.trim() == NONE,
+            (_, None) => false,
+        })
+    }
+
+    /// The expressions by which frames of a way are classified, in their order on the command line,
+    /// those of `later` words last.
+    pub(super) fn expressions(
+        &self,
+        ways: &Ways,
+        way: usize,
+        later: &[&Self],
+    ) -> Result<Vec<String>, ConfigError> {
+        const CLASSIFYING: [Setting; 5] = [
+            Setting::Delay,
+            Setting::Loss,
+            Setting::Duplicate,
+            Setting::Corrupt,
+            Setting::Reorder,
+        ];
         let mut expressions: Vec<String> = Vec::new();
-        for words in [
-            &self.delay,
-            &self.loss,
-            &self.duplicate,
-            &self.corrupt,
-            &self.reorder,
-        ] {
-            for words in words.iter().flatten() {
+        let all = [self].into_iter().chain(later.iter().copied());
+        for (words, setting) in all
+            .clone()
+            .flat_map(|words| CLASSIFYING.map(|each| (words, each)))
+        {
+            for words in words.of(setting).iter().flatten() {
                 let words = Words::read(ways, words)?;
                 let is_here =
                     { words.way }.map_or_else(|| ways.is_general(way), |given| given == way);
@@ -107,8 +157,11 @@ impl LinkWords {
                 }
             }
         }
-        for words in [&self.rate, &self.limit, &self.link, &self.path] {
-            for words in words.iter().flatten() {
+        let others = Setting::ALL.into_iter();
+        let others = others.filter(|setting| !CLASSIFYING.contains(setting));
+        for (words, setting) in all.flat_map(|words| others.clone().map(move |each| (words, each)))
+        {
+            for words in words.of(setting).iter().flatten() {
                 if Words::read(ways, words)?.expression.is_some() {
                     return Err(ConfigError::usage(&format!(
                         "'{words}': match works with delay, loss, duplicate, corrupt and reorder; \
@@ -304,7 +357,7 @@ mod tests {
                 delay: Some(delay),
                 ..LinkWords::default()
             };
-            let error = LinkSpec::read(&words, Ways::default()).err()?;
+            let error = LinkSpec::read(&words, Ways::default(), &[]).err()?;
             Some(error.to_string())
         };
         for valid in [

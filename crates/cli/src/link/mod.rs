@@ -7,5 +7,6 @@ pub(crate) mod keys;
 pub(crate) mod request;
 pub(crate) mod section;
 pub(crate) mod spec;
+pub(crate) mod steps;
 pub(crate) mod ways;
 mod words;

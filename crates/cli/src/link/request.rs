@@ -28,12 +28,16 @@ const VERSION: u64 = 1;
 pub(crate) enum Request {
     /// To change the link, or to report its settings.
     Settings(Change),
+    /// To add a step.
+    Step(NewStep),
+    /// To begin.
+    Start(Start),
     /// To note a text.
     Mark(Text),
 }
 
 /// The names of requests, for the refusal of others.
-const KINDS: [&str; 2] = ["settings", "mark"];
+const KINDS: [&str; 4] = ["settings", "step", "start", "mark"];
 
 /// A change of the link.
 #[derive(Debug, Serialize, Deserialize)]
@@ -44,6 +48,20 @@ pub(crate) struct Change {
     /// The text of each file that they name, since the run may not be able to read it.
     pub(crate) files: BTreeMap<String, String>,
 }
+
+/// A step in words.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewStep {
+    pub(crate) step: String,
+    /// The text of each file that it names.
+    pub(crate) files: BTreeMap<String, String>,
+}
+
+/// Nothing more need be said.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Start {}
 
 /// A text to be noted.
 #[derive(Debug, Serialize, Deserialize)]
@@ -57,6 +75,10 @@ pub(crate) struct Text {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Done {
     Settings(ChangeAnswer),
+    /// The step, which is armed.
+    Step(String),
+    /// When the run began, by its clock.
+    Start(i64),
     Mark(Mark),
 }
 

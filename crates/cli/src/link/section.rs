@@ -5,14 +5,18 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use lineside_account::Budget;
+use lineside_analyze::{Moment, MomentError, Zone};
 use lineside_capture::CaptureFile;
 use lineside_filter::Filter;
+use lineside_host::SystemClock;
 use lineside_measure::monitor::Words;
 use lineside_path::{Inside, InsideError};
-use lineside_run::DropInSettings;
+use lineside_run::{DropInSettings, Measuring, MonitorSwitch};
+use lineside_time::Clock;
 
 use super::keys::LinkWords;
 use super::spec::LinkSpec;
+use super::steps::{StepContext, StepTexts, StepWords, resolved};
 use super::ways::Ways;
 use crate::config::{self, ConfigError, Keys, Modes, Size, key, keys};
 use crate::drop_ins::drop_ins;
@@ -75,6 +79,12 @@ pub(crate) fn mode_headings() -> Vec<(&'static str, &'static str)> {
     all.filter_map(|key| Some((key.name, heading(key.modes)?)))
         .collect()
 }
+
+/// The sides of a link in virtual time.
+pub(crate) const CAPTURE_SIDES: [&str; 2] = ["inside", "outside"];
+
+/// The sides of a link between commands.
+pub(crate) const COMMAND_SIDES: [&str; 2] = ["client", "server"];
 
 /// The default of `memory`.
 const MEMORY_DEFAULT: usize = 256 << 20;
@@ -165,6 +175,20 @@ keys! {
         drop_in_bytes: usize = key("Give drop-ins the first N bytes of each frame too")
             .long("drop-in-bytes").value("N")
             .only(CAPTURE | LIVE);
+        step: StepTexts = key("What happens when: 'at 5s for 2s: link down', 'every 60s: mark minute', \
+        'when tcp port 2049 at inside.came times 3: loss 5%; mark nfs', 'at 60s: end'; can be \
+        repeated")
+            .long("step").value("WHEN: ACTION")
+            .only(CAPTURE | LIVE);
+        armed: bool = key("Let frames pass, and begin (steps, schedules, -a) only when 'lineside ctl \
+        RUN start' says so")
+            .long("armed")
+            .only(LIVE);
+        start_at: String = key("Begin only then, as other runs do: '18:00:00', or \
+        '2026-11-25T18:00:00Z'")
+            .long("start-at").value("CLOCK-TIME")
+            .only(LIVE)
+            .example("2026-11-25T18:00:00Z");
         output: PathBuf = key("The folder of the run: trace.json with the certificate")
             .short('o').long("output").value("RUN")
             .only(CAPTURE | LIVE);
@@ -200,6 +224,7 @@ keys! {
 
 /// The settings, resolved.
 pub(crate) struct Prepared {
+    pub(crate) context: StepContext,
     pub(crate) path: lineside_path::Path,
     pub(crate) spec: LinkSpec,
     pub(crate) budget: Budget,
@@ -227,7 +252,10 @@ impl Section {
             Some(interface) => Ways::on(interface),
             None => Ways::between(self.between.as_deref())?,
         };
-        let spec = LinkSpec::read(&self.link, ways)?;
+        let steps = self.steps()?;
+        let later: Vec<_> = steps.iter().map(|words| &words.link).collect();
+        let ports = self.ports(&ways);
+        let spec = LinkSpec::read(&self.link, ways, &later)?;
         let filter = self.filter.as_deref().map(Filter::parse).transpose();
         let filter = filter.map_err(|error| ConfigError::usage(&format!("filter: {error}")))?;
         let inside = self.inside.as_deref().map(str::parse).transpose();
@@ -235,14 +263,86 @@ impl Section {
             inside.map_err(|error: InsideError| ConfigError::usage(&format!("inside: {error}")))?;
         let memory = self.memory.as_ref();
         let budget = Budget::new(memory.map_or(Ok(MEMORY_DEFAULT), config::memory_bytes)?);
-        let path = spec.path(self.seed.unwrap_or_default(), &budget)?;
+        let context = StepContext {
+            ports,
+            monitors: self.monitors.as_ref().map_or(0, Vec::len),
+        };
+        let mut path = spec.path(self.seed.unwrap_or_default(), &budget)?;
+        for step in resolved(&steps, &spec, &context)? {
+            let armed = path.arm(step, 0);
+            armed.map_err(|error| ConfigError::usage(&error.to_string()))?;
+        }
+        if let Some(start_ns) = self.start()? {
+            path.wait_until(start_ns);
+        }
         Ok(Prepared {
+            context,
             path,
             spec,
             budget,
             filter,
             inside,
         })
+    }
+
+    fn steps(&self) -> Result<Vec<StepWords>, ConfigError> {
+        let texts = self.step.iter().flat_map(|StepTexts(texts)| texts);
+        texts.map(|text| StepWords::read(text)).collect()
+    }
+
+    /// Monitors that a step starts do not measure until it does.
+    pub(crate) fn stop_monitors(&self, measuring: &mut Measuring) -> Result<(), ConfigError> {
+        let steps = self.steps()?;
+        let monitors = 0..self.monitors.as_ref().map_or(0, Vec::len);
+        for monitor in monitors.filter(|monitor| steps.iter().any(|step| step.starts(*monitor))) {
+            measuring.switch(MonitorSwitch {
+                monitor,
+                at_ns: i64::MIN,
+                is_on: false,
+            });
+        }
+        Ok(())
+    }
+
+    /// The ports, in the order of their sides.
+    fn ports(&self, ways: &Ways) -> Vec<String> {
+        match ways.ports() {
+            [] if self.mode() == Some(Mode::Commands) => COMMAND_SIDES.map(str::to_owned).into(),
+            [] => CAPTURE_SIDES.map(str::to_owned).into(),
+            ports => ports.to_vec(),
+        }
+    }
+
+    /// When a run begins that waits: `Some(None)` when it is told to.
+    fn start(&self) -> Result<Option<Option<i64>>, ConfigError> {
+        let Some(text) = &self.start_at else {
+            let is_armed = self.armed == Some(true);
+            if is_armed && self.output.is_none() {
+                return Err(ConfigError::usage(
+                    "--armed waits for 'lineside ctl RUN start': name RUN with -o",
+                ));
+            }
+            return Ok(is_armed.then_some(None));
+        };
+        if self.armed == Some(true) {
+            return Err(ConfigError::usage(
+                "--armed and --start-at both say when the run begins: leave out one of them",
+            ));
+        }
+        let moment: Moment = { text.parse() }
+            .map_err(|error: MomentError| ConfigError::usage(&format!("start-at: {error}")))?;
+        let now_ns = SystemClock::default().now();
+        let at_ns = moment.next(now_ns, &Zone::local()).ok_or_else(|| {
+            ConfigError::usage(&format!(
+                "start-at: '{text}' is no time of a clock: write 18:00, or 2026-11-25T18:00:00Z"
+            ))
+        })?;
+        if at_ns <= now_ns {
+            return Err(ConfigError::usage(&format!(
+                "start-at: '{text}' has passed: give a time to come"
+            )));
+        }
+        Ok(Some(Some(at_ns)))
     }
 
     /// What monitors are asked for.

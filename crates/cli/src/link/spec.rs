@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use anyhow::Context;
 use lineside_account::Budget;
-use lineside_link::{Settings, words};
-use lineside_path::{Path, Switch};
+use lineside_link::{Patch, Setting, Settings, words};
+use lineside_path::{Patches, Path, Switch};
 
 use super::files::Files;
 use super::keys::LinkWords;
@@ -27,10 +27,15 @@ pub(crate) struct LinkSpec {
 }
 
 impl LinkSpec {
-    /// Reads words for these ways, and the files that they name.
-    pub(crate) fn read(words: &LinkWords, ways: Ways) -> Result<Self, ConfigError> {
+    /// Reads words for these ways, and the files that they name. The frames that `later` words tell
+    /// apart can be told apart from the beginning on.
+    pub(crate) fn read(
+        words: &LinkWords,
+        ways: Ways,
+        later: &[&LinkWords],
+    ) -> Result<Self, ConfigError> {
         words.refuse_doubles(&ways)?;
-        let expressions = (0..ways.count()).map(|way| words.expressions(&ways, way));
+        let expressions = (0..ways.count()).map(|way| words.expressions(&ways, way, later));
         let expressions = expressions.collect::<Result<_, _>>()?;
         Self::of(ways, words.clone(), Files::default(), expressions)
     }
@@ -44,7 +49,7 @@ impl LinkSpec {
     ) -> Result<Self, ConfigError> {
         given.refuse_doubles(&self.ways)?;
         for (way, known) in self.expressions.iter().enumerate() {
-            for expression in given.expressions(&self.ways, way)? {
+            for expression in given.expressions(&self.ways, way, &[])? {
                 if !known.contains(&expression) {
                     return Err(ConfigError::usage(&format!(
                         "match {expression}: the expressions are those that the run was begun \
@@ -65,6 +70,42 @@ impl LinkSpec {
         Self::of(ways, words, Files::of(known), expressions)
     }
 
+    /// The settings that `given` changes, by side and class; `files` are those that it names.
+    pub(crate) fn patches(
+        &self,
+        given: &LinkWords,
+        files: BTreeMap<String, String>,
+    ) -> Result<Patches, ConfigError> {
+        let changed = self.changed(given, files)?;
+        let ways = changed.settings.iter().enumerate();
+        let patches = ways.map(|(way, classes)| {
+            let classes = classes.iter().enumerate();
+            let classes = classes.map(|(set, settings)| {
+                let matched = self.matched(way, set);
+                let all = Setting::ALL.into_iter().map(|setting| {
+                    let is_given = changed
+                        .words
+                        .is_given(&self.ways, setting, given, way, &matched);
+                    Ok(is_given?.then_some(setting))
+                });
+                let all = all.collect::<Result<Vec<_>, ConfigError>>()?;
+                Ok(Patch::new(all.into_iter().flatten(), settings.clone()))
+            });
+            classes.collect::<Result<Vec<_>, ConfigError>>()
+        });
+        let patches = patches.map(|classes| {
+            let classes = classes?;
+            let is_some = |patch: &Patch| !patch.is_empty();
+            Ok(classes.iter().any(is_some).then_some(classes))
+        });
+        patches.collect()
+    }
+
+    /// The expressions of a set of them.
+    fn matched(&self, way: usize, set: usize) -> Vec<&str> {
+        matched(&self.expressions[way], set)
+    }
+
     fn of(
         ways: Ways,
         words: LinkWords,
@@ -75,9 +116,7 @@ impl LinkSpec {
         for (way, expressions) in expressions.iter().enumerate() {
             let mut of_way = Vec::new();
             for set in 0..1 << expressions.len() {
-                let matched = expressions.iter().enumerate();
-                let matched = matched.filter(|(bit, _)| set >> bit & 1 == 1);
-                let matched: Vec<_> = matched.map(|(_, each)| each.as_str()).collect();
+                let matched = matched(expressions, set);
                 of_way.push(words.settings(&ways, way, &matched, &mut files)?);
             }
             settings.push(of_way);
@@ -124,6 +163,13 @@ impl LinkSpec {
         }
         Ok(path)
     }
+}
+
+/// Those of the expressions that are in a set, a bit each.
+fn matched(expressions: &[String], set: usize) -> Vec<&str> {
+    let matched = expressions.iter().enumerate();
+    let matched = matched.filter(|(bit, _)| set >> bit & 1 == 1);
+    matched.map(|(_, each)| each.as_str()).collect()
 }
 
 /// The text of each file that words name.

@@ -91,6 +91,11 @@ impl Ways {
         }
     }
 
+    /// The names of the ports, if they have some.
+    pub(super) fn ports(&self) -> &[String] {
+        &self.ports
+    }
+
     /// The names of the ports between which a switch stands; none for a link.
     pub(super) fn switch_ports(&self) -> Option<&[String]> {
         (self.ports.len() > 2).then_some(&self.ports)

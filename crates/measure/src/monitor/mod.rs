@@ -33,7 +33,7 @@ pub use bins::{Bins, Scale};
 pub use flow_table::FlowKey;
 pub use flows::{FlowFacts, TcpFacts};
 pub use monitors::{Label, MonitorError, Monitors, Place, Report};
-pub use words::{Kind, Words, WordsError};
+pub use words::{Kind, PlaceWords, Words, WordsError};
 
 use lineside_time::Nanoseconds;
 use lineside_wire::Dissected;

@@ -104,6 +104,30 @@ struct Asked {
     /// `None` of one that was added, which measures at every point.
     words: Option<Words>,
     make: Make,
+    /// From when on it measures, or not, in order.
+    switches: Vec<(Nanoseconds, bool)>,
+}
+
+impl Asked {
+    /// Whether it measures what has this stamp; what has none is measured as the latest.
+    #[inline]
+    fn measures(&self, time_ns: Option<Nanoseconds>) -> bool {
+        let Some((latest_ns, is_on)) = self.switches.last() else {
+            return true;
+        };
+        match time_ns {
+            Some(time_ns) if time_ns < *latest_ns => {
+                let later = self
+                    .switches
+                    .partition_point(|(at_ns, _)| *at_ns <= time_ns);
+                // Before all of them it is the other way than the first one makes it.
+                later
+                    .checked_sub(1)
+                    .map_or(!self.switches[0].1, |at| self.switches[at].1)
+            }
+            _ => *is_on,
+        }
+    }
 }
 
 /// Monitors at one place.
@@ -146,7 +170,19 @@ impl Monitors {
             name: words.to_string(),
             words: Some(words.clone()),
             make: Box::new(move || Box::new(Several(own.monitors(&budget)))),
+            switches: Vec::new(),
         });
+    }
+
+    /// The monitor that was asked for as number `asked`, from 0, measures frames from `at_ns` on,
+    /// or not. Switches of one monitor come in the order of their instants.
+    pub fn switch(&mut self, asked: usize, at_ns: Nanoseconds, is_on: bool) {
+        if let Some(asked) = self.asked.get_mut(asked) {
+            let is_same = asked.switches.last().is_some_and(|last| last.1 == is_on);
+            if !is_same {
+                asked.switches.push((at_ns, is_on));
+            }
+        }
     }
 
     /// Adds monitors of your own: `make` makes one for each place that is named from now on.
@@ -155,6 +191,7 @@ impl Monitors {
             name: name.to_owned(),
             words: None,
             make: Box::new(make),
+            switches: Vec::new(),
         });
     }
 
@@ -239,7 +276,7 @@ impl Monitors {
         };
         for seat in seats {
             let asked = &self.asked[seat.asked];
-            if seat.matches(head, asked, place)? {
+            if asked.measures(head.time_ns) && seat.matches(head, asked, place)? {
                 let label = Label {
                     monitor: &asked.name,
                     place,

@@ -72,13 +72,19 @@ pub struct Words {
     /// As they were given.
     text: String,
     kinds: Vec<Kind>,
-    port: Option<String>,
-    point: Option<PointWord>,
+    at: PlaceWords,
     filter: Option<Filter>,
     window_ns: Nanoseconds,
     within_ns: u64,
     is_by_flow: bool,
     flows_max: Option<usize>,
+}
+
+/// Places in words: `eth1.came`, `eth1`, `*.dropped`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PlaceWords {
+    port: Option<String>,
+    point: Option<PointWord>,
 }
 
 /// The points that are wanted.
@@ -204,8 +210,7 @@ impl FromStr for Words {
         let mut read = Self {
             text: words.join(" "),
             kinds: kinds(&words[..end].join(" "))?,
-            port: None,
-            point: None,
+            at: PlaceWords::default(),
             filter: None,
             window_ns: WINDOW_NS,
             within_ns: WITHIN_NS,
@@ -272,7 +277,7 @@ impl Words {
                     let what = "one place, such as eth1.came or eth1";
                     return Err(WordsError::Lacks { word: "at", what });
                 };
-                (self.port, self.point) = place_of(place);
+                self.at = PlaceWords::read(place);
             }
             "match" => {
                 if value.is_empty() {
@@ -362,22 +367,17 @@ impl Words {
 
     /// Whether it measures at a point of a port.
     pub fn is_at(&self, port: &str, point: Point) -> bool {
-        let is_port = self.port.as_deref().is_none_or(|wanted| wanted == port);
-        is_port && self.is_of(point)
+        self.at.is_at(port, point)
     }
 
     /// Whether it measures at such points.
     pub fn is_of(&self, point: Point) -> bool {
-        match self.point {
-            None => !point.is_drop(),
-            Some(PointWord::One(wanted)) => wanted == point,
-            Some(PointWord::Dropped) => point.is_drop(),
-        }
+        self.at.is_of(point)
     }
 
     /// The port that it names.
     pub fn port(&self) -> Option<&str> {
-        self.port.as_deref()
+        self.at.port()
     }
 
     pub(super) fn flows_max(&self) -> usize {
@@ -450,17 +450,46 @@ impl Words {
 }
 
 /// `eth1.came`, `eth1`, `*.left`: an interface may have points in its name.
-fn place_of(place: &str) -> (Option<String>, Option<PointWord>) {
-    let point = |name| match name {
-        "dropped" => Some(PointWord::Dropped),
-        name => Point::named(name).map(PointWord::One),
-    };
-    let (port, point) = match place.rsplit_once('.') {
-        Some((port, name)) if point(name).is_some() => (port, point(name)),
-        _ => (place, None),
-    };
-    let port = (port != "*").then(|| port.to_owned());
-    (port, point)
+impl PlaceWords {
+    /// Reads a place: `PORT.POINT`, or `PORT`, which is all but drops; `*` is each port, and
+    /// `dropped` each reason of drops.
+    pub fn read(place: &str) -> Self {
+        let point = |name| match name {
+            "dropped" => Some(PointWord::Dropped),
+            name => Point::named(name).map(PointWord::One),
+        };
+        let (port, point) = match place.rsplit_once('.') {
+            Some((port, name)) if point(name).is_some() => (port, point(name)),
+            _ => (place, None),
+        };
+        let port = (port != "*").then(|| port.to_owned());
+        Self { port, point }
+    }
+
+    /// Whether it names a point of a port.
+    pub fn is_at(&self, port: &str, point: Point) -> bool {
+        let is_port = self.port.as_deref().is_none_or(|wanted| wanted == port);
+        is_port && self.is_of(point)
+    }
+
+    /// Whether it names such points.
+    pub fn is_of(&self, point: Point) -> bool {
+        match self.point {
+            None => !point.is_drop(),
+            Some(PointWord::One(wanted)) => wanted == point,
+            Some(PointWord::Dropped) => point.is_drop(),
+        }
+    }
+
+    /// The port that it names.
+    pub fn port(&self) -> Option<&str> {
+        self.port.as_deref()
+    }
+
+    /// Whether it names points, and not a port alone.
+    pub fn has_point(&self) -> bool {
+        self.point.is_some()
+    }
 }
 
 impl fmt::Display for Words {

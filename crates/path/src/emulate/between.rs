@@ -95,10 +95,7 @@ impl Between<'_> {
     }
 
     /// The ports of each side, and what the user should know of them.
-    fn open_sides(
-        &self,
-        clock: RunClock,
-    ) -> Result<(PortsBySide, Vec<String>), PortError> {
+    fn open_sides(&self, clock: RunClock) -> Result<(PortsBySide, Vec<String>), PortError> {
         let options = EndOptions {
             mtu: 0,
             clock: StampClock::Steady {
@@ -209,7 +206,7 @@ impl Between<'_> {
         controlled: Option<Controlled>,
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<Outcome, EmulationError> {
-        let (mut signal, mut gone) = (None, 0);
+        let (mut signal, mut gone, mut began) = (None, 0, Duration::ZERO);
         let failure = while_controlled(controlled, |changes| {
             turns(live, clock, changes, |live, elapsed| {
                 for side in &live.gone()[gone..] {
@@ -221,6 +218,10 @@ impl Between<'_> {
                 }
                 gone = live.gone().len();
                 signal = self.signals.stop();
+                if live.engine().path().waits() {
+                    began = elapsed;
+                }
+                let elapsed = elapsed - began;
                 let is_over = self.duration.is_some_and(|duration| elapsed >= duration);
                 Ok(match signal.is_some() || is_over {
                     true => Next::Drain,

@@ -9,15 +9,10 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
 use lineside_host::{Control, FolderError, RunFolder};
-use lineside_link::Settings;
 use lineside_time::{Clock, Nanoseconds};
 use serde::{Deserialize, Serialize};
 
-use crate::{LiveLoop, Mark, SettingsWords};
-
-/// New settings by the number of the side, and by the set of expressions that a frame matches;
-/// `None` leaves those of a side as they are.
-pub type Change = Vec<Option<Vec<Settings>>>;
+use crate::{LiveLoop, Mark, Patches, SettingsWords, Step};
 
 /// The settings before a change, and from then on; the same if nothing was to be changed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -34,9 +29,13 @@ pub struct ChangeAnswer {
 enum Asked {
     /// To change the settings.
     Change {
-        change: Change,
+        change: Patches,
         answer: Answer<ChangeAnswer>,
     },
+    /// To add a step.
+    Arm { step: Box<Step>, answer: Answer<()> },
+    /// To begin.
+    Start { answer: Answer<Nanoseconds> },
     /// To note a text.
     Mark { text: String, answer: Answer<Mark> },
 }
@@ -61,8 +60,19 @@ pub struct Controlled {
 
 impl ChangeSender {
     /// Has the loop make a change, and waits until it has. The error is why nothing has changed.
-    pub fn send(&self, change: Change) -> Result<ChangeAnswer, String> {
+    pub fn send(&self, change: Patches) -> Result<ChangeAnswer, String> {
         self.ask(|answer| Asked::Change { change, answer })
+    }
+
+    /// Has the loop add a step. The error is why it has not.
+    pub fn arm(&self, step: Step) -> Result<(), String> {
+        let step = Box::new(step);
+        self.ask(|answer| Asked::Arm { step, answer })
+    }
+
+    /// Has a run begin that waits; returns when it did. The error is why it has not.
+    pub fn start(&self) -> Result<Nanoseconds, String> {
+        self.ask(|answer| Asked::Start { answer })
     }
 
     /// Has the loop note a text, with the time at which it does. The error is why it has not.
@@ -92,6 +102,16 @@ impl Changes {
             Asked::Change { change, answer } => {
                 let _ = answer.send(make_change(&change, live, clock.now()));
             }
+            Asked::Arm { step, answer } => {
+                let armed = live.engine_mut().arm(clock.now(), *step);
+                let _ = answer.send(armed.map_err(|error| error.to_string()));
+            }
+            Asked::Start { answer } => {
+                let now = clock.now();
+                let started = live.engine_mut().start(now).then_some(now);
+                let why = "the run has begun already: --armed has it wait";
+                let _ = answer.send(started.ok_or_else(|| why.to_owned()));
+            }
             Asked::Mark { text, answer } => {
                 let marked = live.engine_mut().mark(clock.now(), text);
                 let _ = answer.send(marked.map_err(|error| error.to_string()));
@@ -101,15 +121,19 @@ impl Changes {
 }
 
 fn make_change(
-    change: &Change,
+    change: &Patches,
     live: &mut LiveLoop,
     now: Nanoseconds,
 ) -> Result<ChangeAnswer, String> {
     let before = settings_words(live);
-    let given: Vec<_> = change.iter().map(Option::as_deref).collect();
-    let is_change = given.iter().any(Option::is_some);
-    let changed = live.engine_mut().change(now, &given);
-    let changed = changed.map(|()| ChangeAnswer {
+    if let Some((step, setting)) = live.engine().path().holder(change) {
+        let setting = setting.name();
+        return Err(format!(
+            "step '{step}' holds {setting} now: change it when that has ended"
+        ));
+    }
+    let changed = live.engine_mut().apply(now, change);
+    let changed = changed.map(|is_change| ChangeAnswer {
         at_ns: is_change.then_some(now),
         before,
         after: settings_words(live),

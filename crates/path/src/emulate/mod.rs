@@ -23,7 +23,7 @@ mod turns;
 
 pub use between::{Between, open_interfaces};
 pub use commands::{Commands, Way};
-pub use control::{Change, ChangeAnswer, ChangeSender, Controlled};
+pub use control::{ChangeAnswer, ChangeSender, Controlled};
 pub use error::EmulationError;
 pub use host_end::HostEnd;
 pub use tapping::Tapping;

@@ -1,7 +1,10 @@
 //! The thread beside a loop that takes copies of its frames.
 
+use std::sync::mpsc::Sender;
+
 use lineside_account::Budget;
 use lineside_reactor::{TapPoints, TapPort, tap};
+use lineside_run::MonitorSwitch;
 
 use super::EmulationError;
 use crate::LiveLoop;
@@ -13,6 +16,8 @@ pub struct Tapping<F> {
     /// Takes them, until the port's end; the second argument is the number of the first queue of
     /// each port, as inputs of the run are numbered.
     pub take: F,
+    /// Where steps switch monitors.
+    pub switches: Option<Sender<MonitorSwitch>>,
 }
 
 /// Runs `run` with the thread beside it, whose result is the second one. The tap ends with `run`,
@@ -31,11 +36,18 @@ pub(super) fn while_tapped<T: Send, R>(
         this
     });
     let firsts: Vec<u16> = firsts.collect();
-    let ends = tapping.map(|Tapping { points, take }| {
-        let (tap, port) = tap(firsts.len(), points, bytes_max, budget)?;
-        live.engine_mut().set_tap(Some(tap));
-        Some((port, take))
-    });
+    let ends = tapping.map(
+        |Tapping {
+             points,
+             take,
+             switches,
+         }| {
+            live.engine_mut().set_switches(switches);
+            let (tap, port) = tap(firsts.len(), points, bytes_max, budget)?;
+            live.engine_mut().set_tap(Some(tap));
+            Some((port, take))
+        },
+    );
     let ends = ends.map(|ends| ends.ok_or(EmulationError::TapMemory));
     let ends = ends.transpose()?;
     Ok(std::thread::scope(|scope| {

@@ -137,7 +137,12 @@ pub(super) fn turns(
             }
             continue;
         }
-        match next(live, elapsed)? {
+        let is_over = live.engine().path().is_over();
+        let next = match next(live, elapsed)? {
+            Next::Continue if is_over => Next::Drain,
+            next => next,
+        };
+        match next {
             Next::Stop => return Ok(None),
             Next::Drain => {
                 live.ports_mut().for_each(|port| port.shut());

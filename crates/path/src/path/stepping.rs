@@ -183,6 +183,11 @@ impl Path {
     fn fire(&mut self, index: usize, now: Nanoseconds, out: &mut Departures) {
         let step = self.steps.step(index);
         let mut undo = None;
+        if !self.steps.has_room() {
+            let why = "the list of what steps did is full";
+            self.steps.refused(index, now, why);
+            return;
+        }
         if let Some(patches) = &step.patches {
             if self.steps.holder(patches).is_some() {
                 self.steps

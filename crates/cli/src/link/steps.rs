@@ -1,0 +1,602 @@
+//! Steps in words: `WHEN: ACTION; ACTION`, such as
+//! `when tcp port 2049 at inside.came times 3 for 200ms: loss 5%; mark nfs`.
+
+use lineside_filter::Filter;
+use lineside_frame::LinkType;
+use lineside_link::Setting;
+use lineside_measure::monitor::{PlaceWords, Point};
+use lineside_path::{Action, Step, When};
+use lineside_time::parse_duration;
+use serde_json::Value as Json;
+
+use super::keys::LinkWords;
+use super::spec::{LinkSpec, files};
+use crate::config::{ConfigError, Facts, Refusal, Value, nearest};
+
+/// The words of all steps, as flags and keys give them.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct StepTexts(pub(crate) Vec<String>);
+
+impl Value for StepTexts {
+    fn read(value: &Json) -> Result<Self, Refusal> {
+        let one = std::slice::from_ref(value);
+        let list = value.as_array().map_or(one, Vec::as_slice);
+        let texts = list.iter().map(step_text);
+        Ok(Self(texts.collect::<Result<_, _>>()?))
+    }
+
+    fn to_json(&self) -> Json {
+        self.0
+            .iter()
+            .map(|text| Json::from(text.as_str()))
+            .collect()
+    }
+
+    fn argument(argument: clap::Arg) -> clap::Arg {
+        argument.action(clap::ArgAction::Append)
+    }
+
+    fn differs(&self, default: Option<&Self>) -> bool {
+        *self != default.cloned().unwrap_or_default()
+    }
+
+    fn given(matches: &clap::ArgMatches, facts: &Facts) -> Option<Self> {
+        let texts = matches.get_many::<String>(facts.name)?;
+        Some(Self(texts.cloned().collect()))
+    }
+}
+
+/// A step of a file: a text as on the command line, or a table with `when` and `do`.
+fn step_text(value: &Json) -> Result<String, Refusal> {
+    let wrong = |why: String| Refusal::Value(format!("step: {why}"));
+    let table = match value {
+        Json::String(text) => return Ok(text.clone()),
+        Json::Object(table) => table,
+        other => {
+            return Err(wrong(format!(
+                "{other} is not a step: write when = \"at 5s for 2s\" and do = \"link down\" \
+                below [[emulate.step]]"
+            )));
+        }
+    };
+    if let Some(key) = table
+        .keys()
+        .find(|key| !["when", "do"].contains(&key.as_str()))
+    {
+        let nearest = nearest(key, ["when", "do"].into_iter());
+        return Err(wrong(format!(
+            "'{key}' is no key of a step; the nearest known one is {nearest}"
+        )));
+    }
+    let texts = |key: &str| {
+        let value = table.get(key).unwrap_or(&Json::Null);
+        let one = std::slice::from_ref(value);
+        let list = value.as_array().map_or(one, Vec::as_slice);
+        let texts: Option<Vec<_>> = list.iter().map(Json::as_str).collect();
+        texts.ok_or_else(|| wrong(format!("{key} = {value} is not a text in quotes")))
+    };
+    Ok(format!(
+        "{}: {}",
+        texts("when")?.join(" "),
+        texts("do")?.join("; ")
+    ))
+}
+
+/// A step as it was read, before the ports and the settings of a run are known.
+#[derive(Debug, Clone)]
+pub(crate) struct StepWords {
+    text: String,
+    when: WhenWords,
+    times: u64,
+    hold_off_ns: i64,
+    for_ns: Option<i64>,
+    /// The settings that it changes.
+    pub(crate) link: LinkWords,
+    actions: Vec<ActionWords>,
+}
+
+#[derive(Debug, Clone)]
+enum WhenWords {
+    At(i64),
+    Every(i64),
+    Frame { filter: Filter, at: String },
+}
+
+#[derive(Debug, Clone)]
+enum ActionWords {
+    /// A monitor by its number from 1, or all.
+    Monitor {
+        number: Option<usize>,
+        is_on: bool,
+    },
+    Mark(String),
+    End,
+}
+
+/// What the words of steps are about.
+pub(crate) struct StepContext {
+    /// The ports, in the order of their sides.
+    pub(crate) ports: Vec<String>,
+    /// How many monitors there are.
+    pub(crate) monitors: usize,
+}
+
+/// An error of a step, which is shown whole.
+fn wrong(text: &str, why: &str) -> ConfigError {
+    ConfigError::usage(&format!("step '{text}': {why}"))
+}
+
+impl StepWords {
+    pub(crate) fn read(text: &str) -> Result<Self, ConfigError> {
+        let text = text.trim();
+        let (when, actions) = split(text).ok_or_else(|| {
+            wrong(
+                text,
+                "write WHEN: ACTION, such as 'at 5s for 2s: link down', with a blank after the \
+                colon",
+            )
+        })?;
+        let mut step = Self::of_when(text, when.trim())?;
+        for action in actions.split(';').map(str::trim) {
+            step.take_action(action)?;
+        }
+        step.check()?;
+        Ok(step)
+    }
+
+    fn of_when(text: &str, when: &str) -> Result<Self, ConfigError> {
+        let words: Vec<&str> = when.split_whitespace().collect();
+        let (when, rest) = match words[..] {
+            ["at", time, ref rest @ ..] => (WhenWords::At(time_ns(text, "at", time)?), rest),
+            ["every", time, ref rest @ ..] => {
+                (WhenWords::Every(time_ns(text, "every", time)?), rest)
+            }
+            ["when", ref rest @ ..] => {
+                let place = rest.iter().rposition(|word| *word == "at");
+                let (expression, after) = place.map_or((rest, &[][..]), |at| rest.split_at(at));
+                let ["at", at, rest @ ..] = after else {
+                    return Err(wrong(
+                        text,
+                        "after the expression comes 'at PORT.POINT', such as 'at inside.came'",
+                    ));
+                };
+                let filter = Filter::parse(&expression.join(" "));
+                let filter = filter.map_err(|error| wrong(text, &error.to_string()))?;
+                let at = (*at).to_owned();
+                (WhenWords::Frame { filter, at }, rest)
+            }
+            _ => {
+                return Err(wrong(
+                    text,
+                    "it begins with 'at TIME', 'every TIME' or 'when EXPR at PORT.POINT'",
+                ));
+            }
+        };
+        let mut step = Self {
+            text: text.to_owned(),
+            times: match when {
+                WhenWords::Every(_) => u64::MAX,
+                _ => 1,
+            },
+            when,
+            hold_off_ns: 0,
+            for_ns: None,
+            link: LinkWords::default(),
+            actions: Vec::new(),
+        };
+        step.take_options(rest)?;
+        Ok(step)
+    }
+
+    /// `times N`, `after TIME`, `for TIME`, each once.
+    fn take_options(&mut self, words: &[&str]) -> Result<(), ConfigError> {
+        let mut seen = Vec::new();
+        let mut pairs = words.chunks(2);
+        while let Some(pair) = pairs.next() {
+            let text = self.text.clone();
+            let error = |why: String| Err(wrong(&text, &why));
+            if seen.contains(&pair[0]) {
+                return error(format!("'{}' is there twice", pair[0]));
+            }
+            match *pair {
+                ["times", number] => {
+                    let number = number.parse().ok().filter(|number| *number > 0);
+                    let Some(number) = number else {
+                        return error(format!("times: '{}' is not a number from 1 on", pair[1]));
+                    };
+                    self.times = number;
+                }
+                ["after", time] => self.hold_off_ns = time_ns(&text, "after", time)?,
+                ["for", time] => self.for_ns = Some(time_ns(&text, "for", time)?),
+                [word @ ("times" | "after" | "for")] => {
+                    return error(format!("'{word}' lacks what follows it"));
+                }
+                _ => {
+                    return error(format!(
+                        "'{}' is not understood: before the colon may come 'times N', 'after TIME' \
+                        (it does not fire again before that) and 'for TIME' (then it is undone)",
+                        pair[0]
+                    ));
+                }
+            }
+            seen.push(pair[0]);
+        }
+        let has = |word| seen.contains(&word);
+        match self.when {
+            WhenWords::At(_) if has("times") || has("after") => Err(wrong(
+                &self.text,
+                "'at' fires once: leave out times and after, or write 'every TIME'",
+            )),
+            WhenWords::Every(_) if has("after") => Err(wrong(
+                &self.text,
+                "'every' says how often already: leave out after",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn take_action(&mut self, action: &str) -> Result<(), ConfigError> {
+        let error = |why: &str| Err(wrong(&self.text, why));
+        let (word, rest) = action
+            .split_once(char::is_whitespace)
+            .unwrap_or((action, ""));
+        let rest = rest.trim();
+        match (word, rest) {
+            ("", _) => return error("an action is missing"),
+            ("end", "") => self.actions.push(ActionWords::End),
+            ("mark", "") => return error("mark: the text is missing"),
+            ("mark", text) => self.actions.push(ActionWords::Mark(text.to_owned())),
+            ("start" | "stop", of) => {
+                let number = match of.split_once(char::is_whitespace) {
+                    None if of == "monitors" => None,
+                    Some(("monitor", number)) => {
+                        let number = number.trim().parse().ok().filter(|number| *number > 0);
+                        let Some(number) = number else {
+                            return error("monitors are numbered from 1, as they were asked for");
+                        };
+                        Some(number)
+                    }
+                    _ => return error("write 'start monitor N', or 'start monitors' for all"),
+                };
+                let is_on = word == "start";
+                self.actions.push(ActionWords::Monitor { number, is_on });
+            }
+            (setting, words) => {
+                let known = Setting::ALL.into_iter();
+                let Some(known) = known.clone().find(|known| known.name() == setting) else {
+                    let known = known.map(Setting::name);
+                    let known = known.chain(["mark", "end", "start", "stop"]);
+                    let nearest = nearest(setting, known);
+                    return error(&format!(
+                        "'{setting}' is nothing that a step does; the nearest known one is \
+                        {nearest}"
+                    ));
+                };
+                if words.is_empty() {
+                    return error(&format!("{setting}: its words are missing"));
+                }
+                let all = self.link.of_mut(known).get_or_insert_default();
+                all.push(words.to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// Fails if it would fire while it holds, or holds nothing.
+    fn check(&self) -> Result<(), ConfigError> {
+        let Some(for_ns) = self.for_ns else {
+            return Ok(());
+        };
+        if matches!(self.when, WhenWords::Every(every_ns) if every_ns < for_ns) {
+            return Err(wrong(
+                &self.text,
+                "it would fire again before its time is over: let 'for' be at most 'every'",
+            ));
+        }
+        let is_lasting = |action: &ActionWords| matches!(action, ActionWords::Monitor { .. });
+        if self.link == LinkWords::default() && !self.actions.iter().any(is_lasting) {
+            return Err(wrong(
+                &self.text,
+                "nothing that it does can be undone: leave out for",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether it has a monitor measure, by its number from 0.
+    pub(crate) fn starts(&self, monitor: usize) -> bool {
+        let mut actions = self.actions.iter();
+        actions.any(|action| match action {
+            ActionWords::Monitor { number, is_on } => {
+                *is_on && number.is_none_or(|number| number == monitor + 1)
+            }
+            _ => false,
+        })
+    }
+
+    /// The step in a run with this link, which knows its expressions.
+    pub(crate) fn step(
+        &self,
+        spec: &LinkSpec,
+        files: std::collections::BTreeMap<String, String>,
+        context: &StepContext,
+    ) -> Result<Step, ConfigError> {
+        let when = match &self.when {
+            WhenWords::At(after_ns) => When::At(*after_ns),
+            WhenWords::Every(every_ns) => When::Every(*every_ns),
+            WhenWords::Frame { filter, at } => self.when_frame(filter, at, context)?,
+        };
+        let has_link = self.link != LinkWords::default();
+        let patches = has_link.then(|| spec.patches(&self.link, files));
+        let patches = patches.transpose();
+        let actions = self
+            .actions
+            .iter()
+            .map(|action| self.action(action, context));
+        let actions: Result<Vec<_>, ConfigError> = actions.collect();
+        Ok(Step {
+            words: self.text.clone(),
+            when,
+            times: self.times,
+            hold_off_ns: self.hold_off_ns,
+            for_ns: self.for_ns,
+            patches: patches.map_err(|error| wrong(&self.text, &error.to_string()))?,
+            actions: actions?.into_iter().flatten().collect(),
+        })
+    }
+
+    fn when_frame(
+        &self,
+        filter: &Filter,
+        at: &str,
+        context: &StepContext,
+    ) -> Result<When, ConfigError> {
+        let place = PlaceWords::read(at);
+        let all = context.ports.iter().enumerate();
+        let all = all.flat_map(|(number, port)| Point::ALL.map(|point| (number, port, point)));
+        let here = all.filter(|(_, port, point)| {
+            // A port alone is where frames come.
+            let is_point = place.has_point() || *point == Point::Came;
+            is_point && place.is_at(port, *point)
+        });
+        let places: Vec<_> = here.map(|(number, _, point)| (number, point)).collect();
+        if places.is_empty() {
+            let points = Point::ALL.map(Point::name);
+            return Err(wrong(
+                &self.text,
+                &format!(
+                    "no frame passes at {at}: the ports are {}, the points {} and dropped",
+                    context.ports.join(", "),
+                    points.join(", ")
+                ),
+            ));
+        }
+        if context.ports.len() == 2 && places.iter().all(|place| place.1 == Point::DroppedSwitch) {
+            return Err(wrong(
+                &self.text,
+                "no frame passes there: a switch stands between three ports and more",
+            ));
+        }
+        let program = filter.compile(LinkType::ETHERNET.0);
+        program.map_err(|error| wrong(&self.text, &error.to_string()))?;
+        Ok(When::Frame {
+            filter: filter.clone(),
+            places,
+        })
+    }
+
+    fn action(
+        &self,
+        action: &ActionWords,
+        context: &StepContext,
+    ) -> Result<Vec<Action>, ConfigError> {
+        Ok(match action {
+            ActionWords::Mark(text) => vec![Action::Mark(text.clone())],
+            ActionWords::End => vec![Action::End],
+            ActionWords::Monitor { number, is_on } => {
+                let numbers = match number {
+                    None => 0..context.monitors,
+                    Some(number) => number - 1..*number,
+                };
+                if numbers.end > context.monitors || numbers.is_empty() {
+                    return Err(wrong(
+                        &self.text,
+                        &format!(
+                            "the run has {} monitors: ask for more with --monitor",
+                            context.monitors
+                        ),
+                    ));
+                }
+                let switch = |number| Action::Monitor {
+                    number,
+                    is_on: *is_on,
+                };
+                numbers.map(switch).collect()
+            }
+        })
+    }
+}
+
+/// What is before the first colon that a blank or nothing follows, but for those of an IPv6
+/// address, and what is after it.
+fn split(text: &str) -> Option<(&str, &str)> {
+    let mut colons = text
+        .match_indices(':')
+        .map(|(at, _)| (&text[..at], &text[at + 1..]));
+    colons.find(|(before, after)| {
+        let is_last = after.is_empty() || after.starts_with(char::is_whitespace);
+        is_last && !before.ends_with(':')
+    })
+}
+
+/// A time above 0, but for `at 0s`.
+fn time_ns(text: &str, word: &str, given: &str) -> Result<i64, ConfigError> {
+    let ns = parse_duration(given).map_err(|error| wrong(text, &format!("{word}: {error}")))?;
+    match i64::try_from(ns) {
+        Ok(ns) if ns > 0 || word == "at" => Ok(ns),
+        Ok(_) => Err(wrong(text, &format!("{word}: '{given}' is no time at all"))),
+        Err(_) => Err(wrong(
+            text,
+            &format!("{word}: '{given}' is longer than 292 years"),
+        )),
+    }
+}
+
+/// Reads steps, and the files that they name, and finds what they are about.
+pub(crate) fn resolved(
+    words: &[StepWords],
+    spec: &LinkSpec,
+    context: &StepContext,
+) -> Result<Vec<Step>, ConfigError> {
+    let steps = words.iter();
+    let steps = steps.map(|words| words.step(spec, files(&words.link)?, context));
+    let steps = steps.collect::<Result<Vec<_>, _>>()?;
+    // Whatever step comes before another one, their words fit together.
+    for (number, one) in words.iter().enumerate() {
+        let after = spec.changed(&one.link, files(&one.link)?)?;
+        for (_, other) in words
+            .iter()
+            .enumerate()
+            .filter(|(other, _)| *other != number)
+        {
+            let both = after.changed(&other.link, files(&other.link)?);
+            let before = |error: ConfigError| format!("after step '{}': {error}", one.text);
+            both.map_err(|error| wrong(&other.text, &before(error)))?;
+        }
+    }
+    Ok(steps)
+}
+
+#[cfg(test)]
+mod tests {
+    use lineside_path::Direction;
+
+    use super::*;
+    use crate::link::ways::Ways;
+
+    fn context() -> StepContext {
+        StepContext {
+            ports: ["inside", "outside"].map(str::to_owned).into(),
+            monitors: 2,
+        }
+    }
+
+    fn read(texts: &[&str]) -> Result<Vec<Step>, ConfigError> {
+        let words = texts.iter().map(|text| StepWords::read(text));
+        let words = words.collect::<Result<Vec<_>, _>>()?;
+        let links: Vec<_> = words.iter().map(|words| &words.link).collect();
+        let spec = LinkSpec::read(&LinkWords::default(), Ways::default(), &links)?;
+        resolved(&words, &spec, &context())
+    }
+
+    #[test]
+    fn steps_say_when_and_what() {
+        let texts = [
+            "at 5s for 2s: link down; mark it goes",
+            "every 60s: delay in: 20ms 5ms order fifo; start monitor 2",
+            "when host fe80:: or net ::/0 at *.dropped times 3 after 1s: loss match udp: 5%",
+            "when ip at inside: stop monitors; end",
+        ];
+        let [one, two, three, four] = &read(&texts).expect("right words")[..] else {
+            panic!("four of them");
+        };
+        assert!(matches!(one.when, When::At(5_000_000_000)));
+        assert_eq!(one.for_ns, Some(2_000_000_000));
+        assert_eq!(one.actions, [Action::Mark("it goes".to_owned())]);
+        let gives = |step: &Step, side: Direction, class: usize, setting| {
+            let side = step
+                .patches
+                .as_ref()
+                .and_then(|sides| sides[side as usize].as_ref());
+            side.is_some_and(|classes| classes[class].gives(setting))
+        };
+        for side in Direction::BOTH {
+            assert!(gives(one, side, 0, Setting::Link) && gives(one, side, 1, Setting::Link));
+            assert!(!gives(one, side, 0, Setting::Loss));
+        }
+        assert!(matches!(two.when, When::Every(60_000_000_000)));
+        assert_eq!((two.times, one.times, three.times), (u64::MAX, 1, 3));
+        assert!(gives(two, Direction::Inbound, 1, Setting::Delay));
+        assert!(!gives(two, Direction::Outbound, 0, Setting::Delay));
+        let on = |number, is_on| Action::Monitor { number, is_on };
+        assert_eq!(two.actions, [on(1, true)]);
+        let When::Frame { filter, places } = &three.when else {
+            panic!("{three:?}");
+        };
+        assert_eq!(filter.expression(), "host fe80:: or net ::/0");
+        assert!(places.iter().all(|(_, point)| point.is_drop()) && places.len() > 8);
+        assert_eq!(three.hold_off_ns, 1_000_000_000);
+        // Class 1 is that of udp.
+        assert!(gives(three, Direction::Outbound, 1, Setting::Loss));
+        assert!(!gives(three, Direction::Outbound, 0, Setting::Loss));
+        assert_eq!(four.actions, [on(0, false), on(1, false), Action::End]);
+        let When::Frame { places, .. } = &four.when else {
+            panic!("{four:?}");
+        };
+        assert_eq!(places, &[(0, Point::Came)]);
+    }
+
+    #[test]
+    fn wrong_steps_name_what_is_wrong() {
+        for (texts, why) in [
+            (&["at 5s link down"][..], "WHEN: ACTION"),
+            (&["in 5s: link down"], "'at TIME', 'every TIME'"),
+            (&["at 5: link down"], "at: "),
+            (&["every 0s: link down"], "no time at all"),
+            (&["at 5s times 2: link down"], "fires once"),
+            (&["at 5s for 1s for 2s: link down"], "there twice"),
+            (&["at 5s for: link down"], "lacks"),
+            (&["at 5s until 6s: link down"], "'until' is not understood"),
+            (&["every 1s for 2s: link down"], "fire again before"),
+            (&["at 5s for 2s: mark x"], "can be undone"),
+            (&["at 5s: "], "an action is missing"),
+            (&["at 5s: lnk down"], "nearest known one is link"),
+            (&["at 5s: link sideways"], "link"),
+            (&["at 5s: link"], "words are missing"),
+            (&["at 5s: start monitor 3"], "has 2 monitors"),
+            (&["at 5s: reorder 5%"], "overtake"),
+            (&["at 5s: loss match: 5%"], "match"),
+            (&["when ip: mark x"], "at PORT.POINT"),
+            (
+                &["when ip at eth1.came: mark x"],
+                "the ports are inside, outside",
+            ),
+            (&["when ip at inside.dropped_switch: mark x"], "three ports"),
+            (&["when tcp prt 5 at inside.came: mark x"], "prt"),
+            (&["when ip at inside.came times 0: mark x"], "from 1 on"),
+        ] {
+            let error = read(texts).expect_err(why).to_string();
+            assert!(error.contains(why), "{error}");
+            assert!(error.contains(texts[0].trim()), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_step_of_a_file_is_a_text_or_a_table() {
+        let value = serde_json::json!([
+            "at 1s: end",
+            {"when": "at 5s", "do": ["link down", "mark x"]},
+            {"when": "every 2s", "do": "loss 3%"},
+        ]);
+        let StepTexts(texts) = StepTexts::read(&value).expect("steps");
+        assert_eq!(
+            texts,
+            [
+                "at 1s: end",
+                "at 5s: link down; mark x",
+                "every 2s: loss 3%"
+            ]
+        );
+        for wrong in [
+            serde_json::json!(3),
+            serde_json::json!([{"when": 5, "do": "end"}]),
+            serde_json::json!([{"when": "at 5s"}]),
+            serde_json::json!([{"wen": "at 5s", "do": "end"}]),
+        ] {
+            assert!(
+                matches!(StepTexts::read(&wrong), Err(Refusal::Value(_))),
+                "{wrong}"
+            );
+        }
+    }
+}
