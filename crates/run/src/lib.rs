@@ -26,7 +26,9 @@ mod run;
 mod verdict;
 
 pub use capture_file::check_capture_file;
-pub use drop_in::{DropIn, DropInError, DropInReport, DropInSettings, Form, Pace};
+pub use drop_in::{
+    DropIn, DropInError, DropInReport, DropInSettings, Form, GivenRows, Pace, read_rows,
+};
 pub use error::RunError;
 pub use facts::{input_facts, inputs_facts};
 pub use inputs::{Opened, open, open_files, open_followed, read_files};

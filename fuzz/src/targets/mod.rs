@@ -4,6 +4,7 @@
 
 use std::io::{self, Read};
 
+pub(crate) mod drop_in;
 pub(crate) mod file;
 pub(crate) mod filter;
 pub(crate) mod flow;
@@ -22,7 +23,7 @@ pub(crate) mod side;
 /// A target: it panics if something is wrong.
 pub(crate) type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 14] = [
+const TARGETS: [(&str, Target); 15] = [
     ("file", file::run),
     ("frame", frame::run),
     ("filter", filter::run),
@@ -37,6 +38,7 @@ const TARGETS: [(&str, Target); 14] = [
     ("segment", segment::run),
     ("script", script::run),
     ("monitor", monitor::run),
+    ("drop_in", drop_in::run),
 ];
 
 /// The target of this name.

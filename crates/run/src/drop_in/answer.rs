@@ -4,10 +4,11 @@ use std::io;
 use std::time::Duration;
 
 use lineside_account::{Budget, Lease};
-use lineside_host::{CompanionOutput, PartWriter, RunFolder};
+use lineside_host::{CompanionOutput, PartWriter, RunFolder, Stopwatch};
 use lineside_trace::{GivenCell, GivenColumn, GivenPart, GivenTable, TableSummary};
 
-use super::{Form, read_arrow, read_csv};
+use super::Form;
+use super::rows::{GivenRows, read_rows};
 
 /// A table of a program's rows, whose columns it names itself.
 pub(super) struct Answer {
@@ -16,12 +17,11 @@ pub(super) struct Answer {
     writer: PartWriter,
     memory: Option<Lease>,
     table: Option<GivenTable>,
+    /// The start of the program.
+    since: Option<Stopwatch>,
     /// When the last part ended, since the start.
     ended: Duration,
 }
-
-/// The most columns of a table.
-const COLUMNS_MAX: usize = 1_000;
 
 /// How long rows wait for a part while the run goes on, as those of other tables.
 const PART_TIME: Duration = Duration::from_secs(10);
@@ -34,6 +34,7 @@ impl Answer {
             writer: PartWriter::new(folder),
             memory: budget.lease(0),
             table: None,
+            since: None,
             ended: Duration::ZERO,
         }
     }
@@ -45,68 +46,11 @@ impl Answer {
         form: Form,
         mut output: CompanionOutput,
     ) -> (Option<TableSummary>, Result<(), String>) {
-        let since = output.since();
-        let read = match form {
-            Form::Arrow => read_arrow::read(&mut output, since, &mut self),
-            Form::Csv => read_csv::read(&mut output, since, &mut self),
-        };
+        self.since = Some(output.since());
+        let read = read_rows(form, &mut output, &mut self);
         match self.finish() {
             Ok(summary) => (summary, read),
             Err(why) => (None, read.and(Err(why))),
-        }
-    }
-
-    /// The columns come.
-    pub(super) fn begin(&mut self, columns: Vec<GivenColumn>) -> Result<(), String> {
-        if columns.is_empty() || columns.len() > COLUMNS_MAX {
-            return Err(format!(
-                "it names {} columns: a table has from 1 to {COLUMNS_MAX}",
-                columns.len()
-            ));
-        }
-        for (place, column) in columns.iter().enumerate() {
-            if columns[..place]
-                .iter()
-                .any(|other| other.name == column.name)
-            {
-                return Err(format!("it names a column '{}' twice", column.name));
-            }
-        }
-        self.table = Some(GivenTable::new(columns, &self.trace_id));
-        Ok(())
-    }
-
-    /// The columns, once they are there.
-    pub(super) fn columns(&self) -> Vec<GivenColumn> {
-        let table = self.table.iter();
-        table.flat_map(|table| table.columns().cloned()).collect()
-    }
-
-    /// Adds a value to a column.
-    pub(super) fn push(&mut self, column: usize, cell: GivenCell<'_>) -> Result<(), String> {
-        match &mut self.table {
-            Some(table) => table.push(column, cell).map_err(cannot_encode),
-            None => Ok(()),
-        }
-    }
-
-    /// Counts rows whose values were added, `elapsed` after the start.
-    pub(super) fn advance(&mut self, rows: usize, elapsed: Duration) -> Result<(), String> {
-        let Some(table) = &mut self.table else {
-            return Ok(());
-        };
-        let mut part = table.advance(rows).map_err(cannot_encode)?;
-        let held = table.held_bytes();
-        let fits = { self.memory.as_mut() }.is_some_and(|memory| memory.resize(held));
-        if part.is_none() && (!fits || elapsed - self.ended > PART_TIME) {
-            part = table.end_rows().map_err(cannot_encode)?;
-        }
-        match part {
-            Some(part) => {
-                self.ended = elapsed;
-                self.submit(part)
-            }
-            None => Ok(()),
         }
     }
 
@@ -124,6 +68,43 @@ impl Answer {
         part.map_or(Ok(()), |part| self.submit(part))?;
         self.writer.finish().map_err(|error| error.to_string())?;
         Ok(Some(summary))
+    }
+}
+
+impl GivenRows for Answer {
+    fn begin(&mut self, columns: Vec<GivenColumn>) -> Result<(), String> {
+        self.table = Some(GivenTable::new(columns, &self.trace_id));
+        Ok(())
+    }
+
+    fn push(&mut self, column: usize, cell: GivenCell<'_>) -> Result<(), String> {
+        match &mut self.table {
+            Some(table) => table.push(column, cell).map_err(cannot_encode),
+            None => Ok(()),
+        }
+    }
+
+    fn advance(&mut self, rows: usize) -> Result<(), String> {
+        let Some(table) = &mut self.table else {
+            return Ok(());
+        };
+        let elapsed = self
+            .since
+            .as_ref()
+            .map_or(Duration::ZERO, Stopwatch::elapsed);
+        let mut part = table.advance(rows).map_err(cannot_encode)?;
+        let held = table.held_bytes();
+        let fits = { self.memory.as_mut() }.is_some_and(|memory| memory.resize(held));
+        if part.is_none() && (!fits || elapsed - self.ended > PART_TIME) {
+            part = table.end_rows().map_err(cannot_encode)?;
+        }
+        match part {
+            Some(part) => {
+                self.ended = elapsed;
+                self.submit(part)
+            }
+            None => Ok(()),
+        }
     }
 }
 

@@ -16,6 +16,7 @@ mod flat;
 mod heads;
 mod read_arrow;
 mod read_csv;
+mod rows;
 mod words;
 mod write;
 
@@ -30,6 +31,7 @@ use answer::Answer;
 use heads::Rows;
 use write::{Body, Missed, put_arrow_end, put_arrow_schema, put_csv, put_csv_names};
 
+pub use rows::{GivenRows, read_rows};
 pub use words::{DropIn, DropInError, Form};
 
 /// What drop-ins of a run are given.

@@ -5,16 +5,18 @@
 
 use std::io::{self, ErrorKind, Read};
 
-use lineside_host::Stopwatch;
 use lineside_trace::{GivenCell, GivenColumn, GivenKind};
 
-use super::answer::Answer;
 use super::flat::Table;
+use super::rows::{GivenRows, check_columns, check_count, check_name};
 use super::write::arrow;
 
 /// The most bytes of a message's metadata, and of its buffers.
 const METADATA_MAX: u32 = 16 << 20;
 const BODY_MAX: i64 = 256 << 20;
+
+/// The most values of a batch: twice the numbers that its buffers may hold.
+const VALUES_MAX: usize = 64 << 20;
 
 /// How the values of a column lie in its buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,13 +37,9 @@ enum Layout {
     Fixed(usize),
 }
 
-/// Reads all messages of a program that runs `since` then.
-pub(super) fn read(
-    output: &mut impl Read,
-    since: Stopwatch,
-    answer: &mut Answer,
-) -> Result<(), String> {
-    let (mut layouts, mut metadata, mut body) = (None::<Vec<Layout>>, Vec::new(), Vec::new());
+/// Reads all messages of a program.
+pub(super) fn read(output: &mut impl Read, rows: &mut impl GivenRows) -> Result<(), String> {
+    let (mut columns, mut metadata, mut body) = (None::<Vec<Column>>, Vec::new(), Vec::new());
     while let Some(message) = next_message(output, &mut metadata)? {
         let damaged = || "it writes an Arrow message that contradicts itself".to_owned();
         let message = Table::root(message).ok_or_else(damaged)?;
@@ -59,15 +57,17 @@ pub(super) fn read(
         if (read as i64) < body_len {
             return Err("its output ends in the middle of a batch".to_owned());
         }
-        match (kind, &layouts) {
+        match (kind, &columns) {
             (arrow::SCHEMA, None) => {
-                let (columns, found) = schema(header)?;
-                answer.begin(columns)?;
-                layouts = Some(found);
+                let found = schema(header)?;
+                let given: Vec<_> = found.iter().map(|column| column.given.clone()).collect();
+                check_columns(&given)?;
+                rows.begin(given)?;
+                columns = Some(found);
             }
-            (arrow::RECORD_BATCH, Some(layouts)) => {
-                let rows = batch(header, layouts, &body, answer)?;
-                answer.advance(rows, since.elapsed())?;
+            (arrow::RECORD_BATCH, Some(columns)) => {
+                let count = batch(header, columns, &body, rows)?;
+                rows.advance(count)?;
             }
             (arrow::SCHEMA, Some(_)) => return Err("it writes a second schema".to_owned()),
             _ => {
@@ -125,17 +125,26 @@ fn next_message<'a>(
     }
 }
 
+/// A column, and how its values lie.
+struct Column {
+    given: GivenColumn,
+    layout: Layout,
+}
+
 /// The columns of a schema.
-fn schema(schema: Table<'_>) -> Result<(Vec<GivenColumn>, Vec<Layout>), String> {
+fn schema(schema: Table<'_>) -> Result<Vec<Column>, String> {
     let damaged = || "it writes an Arrow schema that contradicts itself".to_owned();
     if schema.short(0, 0) != Some(0) {
         return Err("it writes numbers with the highest byte first".to_owned());
     }
     let fields = schema.tables(1).ok_or_else(damaged)?;
+    // All of them may refer to the same name.
+    check_count(fields.len())?;
     let mut columns = Vec::new();
-    let mut layouts = Vec::new();
     for field in fields {
-        let name = field.text(0).ok_or_else(damaged)?.to_owned();
+        let name = field.text(0).ok_or_else(damaged)?;
+        check_name(name)?;
+        let name = name.to_owned();
         let number = field.byte(2).ok_or_else(damaged)?;
         let of = field.table(3).ok_or_else(damaged)?;
         if field.has(4).ok_or_else(damaged)? {
@@ -149,10 +158,10 @@ fn schema(schema: Table<'_>) -> Result<(Vec<GivenColumn>, Vec<Layout>), String> 
                 hold: write integers, floats, booleans, texts, bytes or times"
             )
         })?;
-        columns.push(GivenColumn { name, kind });
-        layouts.push(layout);
+        let given = GivenColumn { name, kind };
+        columns.push(Column { given, layout });
     }
-    Ok((columns, layouts))
+    Ok(columns)
 }
 
 /// What becomes of a type of Arrow's, by its number in the union `Type`.
@@ -197,72 +206,140 @@ fn layout(number: u8, of: Table<'_>) -> Option<(GivenKind, Layout)> {
 struct Buffers<'a> {
     body: &'a [u8],
     places: std::vec::IntoIter<(i64, i64)>,
+    /// Bytes of those that were taken.
+    taken: usize,
 }
 
 impl<'a> Buffers<'a> {
     fn next(&mut self) -> Option<&'a [u8]> {
         let (offset, len) = self.places.next()?;
         let (offset, len) = (usize::try_from(offset).ok()?, usize::try_from(len).ok()?);
-        self.body.get(offset..)?.get(..len)
+        let buffer = self.body.get(offset..)?.get(..len)?;
+        // Buffers that lie on one another would be more than there is.
+        self.taken += len;
+        (self.taken <= self.body.len()).then_some(buffer)
     }
+}
+
+/// The values of a column in a batch.
+struct Values<'a> {
+    layout: Layout,
+    is_text: bool,
+    /// A bit for each row that has one; `None`: all have.
+    present: Option<&'a [u8]>,
+    first: &'a [u8],
+    second: &'a [u8],
+}
+
+impl<'a> Values<'a> {
+    /// Takes the buffers of a column; `None` if they are not there.
+    fn take(column: &Column, nulls: i64, rows: usize, buffers: &mut Buffers<'a>) -> Option<Self> {
+        let present = buffers.next()?;
+        let present = Some(present).filter(|present| nulls != 0 && !present.is_empty());
+        let layout = column.layout;
+        let values = Self {
+            layout,
+            is_text: column.given.kind == GivenKind::Text,
+            present,
+            first: buffers.next()?,
+            second: match layout {
+                Layout::Variable { .. } => buffers.next()?,
+                _ => &[],
+            },
+        };
+        let is_whole = present.is_none_or(|present| present.len() >= rows.div_ceil(8));
+        is_whole.then_some(values)
+    }
+
+    /// The value of a row; `None` if it is not there, or greater than an integer of the table.
+    fn cell(&self, row: usize) -> Option<GivenCell<'a>> {
+        let is_present =
+            { self.present }.is_none_or(|present| present[row / 8] >> (row % 8) & 1 == 1);
+        match is_present {
+            true => cell(self.layout, self.first, self.second, row),
+            false => Some(GivenCell::Null),
+        }
+    }
+
+    /// Whether all values may go into a table, and are no more than was written.
+    fn check(&self, rows: usize) -> Result<(), Refusal> {
+        let mut bytes_left = self.second.len();
+        for row in 0..rows {
+            let GivenCell::Bytes(bytes) = self.cell(row).ok_or(Refusal::Damaged)? else {
+                continue;
+            };
+            if self.is_text && std::str::from_utf8(bytes).is_err() {
+                return Err(Refusal::NotText);
+            }
+            if let Layout::Variable { .. } = self.layout {
+                // Between values that are null, offsets may go back.
+                bytes_left = { bytes_left.checked_sub(bytes.len()) }.ok_or(Refusal::Damaged)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why a column is refused.
+enum Refusal {
+    Damaged,
+    NotText,
 }
 
 /// Adds the rows of a batch, and returns how many they are.
 fn batch(
     batch: Table<'_>,
-    layouts: &[Layout],
+    columns: &[Column],
     body: &[u8],
-    answer: &mut Answer,
+    rows: &mut impl GivenRows,
 ) -> Result<usize, String> {
     let damaged = || "it writes an Arrow batch that contradicts its schema or itself".to_owned();
     if batch.has(3).ok_or_else(damaged)? {
         return Err("it writes batches that are compressed: write them as they are".to_owned());
     }
-    let rows = batch.long(0).and_then(|rows| usize::try_from(rows).ok());
+    let count = batch.long(0).and_then(|count| usize::try_from(count).ok());
     // A bit for each row is the least: so much memory stands behind them.
-    let rows = rows
-        .filter(|&rows| rows <= 8 * body.len())
+    let count = count
+        .filter(|&count| count <= 8 * body.len())
         .ok_or_else(damaged)?;
+    if count * columns.len() > VALUES_MAX {
+        return Err(format!(
+            "it writes a batch of {count} rows: with {} columns {} are the most",
+            columns.len(),
+            VALUES_MAX / columns.len()
+        ));
+    }
     let nodes = batch.pairs(1).ok_or_else(damaged)?;
     let mut buffers = Buffers {
         body,
         places: batch.pairs(2).ok_or_else(damaged)?.into_iter(),
+        taken: 0,
     };
-    let columns = answer.columns();
-    if nodes.len() != layouts.len() || nodes.iter().any(|node| node.0 != rows as i64) {
+    if nodes.len() != columns.len() || nodes.iter().any(|node| node.0 != count as i64) {
         return Err(damaged());
     }
-    for (place, (&layout, (_, nulls))) in layouts.iter().zip(nodes).enumerate() {
-        let present = buffers.next().ok_or_else(damaged)?;
-        let present = Some(present).filter(|present| nulls != 0 && !present.is_empty());
-        if present.is_some_and(|present| present.len() < rows.div_ceil(8)) {
-            return Err(damaged());
-        }
-        let first = buffers.next().ok_or_else(damaged)?;
-        let second = match layout {
-            Layout::Variable { .. } => buffers.next().ok_or_else(damaged)?,
-            _ => &[],
-        };
-        let is_text = columns[place].kind == GivenKind::Text;
-        for row in 0..rows {
-            let is_present = present.is_none_or(|present| present[row / 8] >> (row % 8) & 1 == 1);
-            let cell = match is_present {
-                true => cell(layout, first, second, row).ok_or_else(damaged)?,
-                false => GivenCell::Null,
-            };
-            if let (true, GivenCell::Bytes(bytes)) = (is_text, cell)
-                && std::str::from_utf8(bytes).is_err()
-            {
-                let name = &columns[place].name;
-                return Err(format!("its column '{name}' has a text that is not UTF-8"));
+    let values = { columns.iter().zip(nodes) }
+        .map(|(column, (_, nulls))| Values::take(column, nulls, count, &mut buffers));
+    let values: Vec<_> = values.collect::<Option<_>>().ok_or_else(damaged)?;
+    // All of them before the first one is pushed: rows come whole, or not at all.
+    for (values, column) in values.iter().zip(columns) {
+        values.check(count).map_err(|why| match why {
+            Refusal::Damaged => damaged(),
+            Refusal::NotText => {
+                let name = &column.given.name;
+                format!("its column '{name}' has a text that is not UTF-8")
             }
-            answer.push(place, cell)?;
+        })?;
+    }
+    for (place, values) in values.iter().enumerate() {
+        for row in 0..count {
+            rows.push(place, values.cell(row).unwrap_or(GivenCell::Null))?;
         }
     }
-    Ok(rows)
+    Ok(count)
 }
 
-/// The value of a row; `None` if it is not there, or greater than an integer of the table.
+/// A value that is no null, as [`Values::cell`] has it.
 fn cell<'a>(
     layout: Layout,
     first: &'a [u8],

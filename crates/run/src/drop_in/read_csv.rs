@@ -2,20 +2,15 @@
 
 use std::io::{BufRead, BufReader, Read};
 
-use lineside_host::Stopwatch;
 use lineside_trace::{GivenCell, GivenColumn, GivenKind};
 
-use super::answer::Answer;
+use super::rows::{GivenRows, check_columns};
 
 /// The most bytes of a line.
 const LINE_MAX: u64 = 1 << 20;
 
-/// Reads all lines of a program that runs `since` then.
-pub(super) fn read(
-    output: &mut impl Read,
-    since: Stopwatch,
-    answer: &mut Answer,
-) -> Result<(), String> {
+/// Reads all lines of a program.
+pub(super) fn read(output: &mut impl Read, rows: &mut impl GivenRows) -> Result<(), String> {
     let mut lines = BufReader::new(output);
     let (mut line, mut fields) = (Vec::new(), Fields::default());
     let (mut columns, mut number) = (Vec::new(), 0_u64);
@@ -41,7 +36,8 @@ pub(super) fn read(
             .map_err(|why| format!("line {number} {why}"))?;
         if columns.is_empty() {
             columns = { fields.iter() }.map(column).collect::<Result<_, _>>()?;
-            answer.begin(columns.clone())?;
+            check_columns(&columns)?;
+            rows.begin(columns.clone())?;
             continue;
         }
         if fields.iter().count() != columns.len() {
@@ -51,16 +47,19 @@ pub(super) fn read(
                 columns.len()
             ));
         }
-        for (place, (field, column)) in fields.iter().zip(&columns).enumerate() {
-            let cell = cell(field, column.kind).ok_or_else(|| {
-                format!(
-                    "line {number}: '{field}' is no value of the column '{}'",
-                    column.name
-                )
-            })?;
-            answer.push(place, cell)?;
+        // All of them before the first one is pushed: rows come whole, or not at all.
+        for (field, column) in fields.iter().zip(&columns) {
+            if cell(field, column.kind).is_none() {
+                let name = &column.name;
+                return Err(format!(
+                    "line {number}: '{field}' is no value of the column '{name}'"
+                ));
+            }
         }
-        answer.advance(1, since.elapsed())?;
+        for (place, (field, column)) in fields.iter().zip(&columns).enumerate() {
+            rows.push(place, cell(field, column.kind).unwrap_or(GivenCell::Null))?;
+        }
+        rows.advance(1)?;
     }
 }
 

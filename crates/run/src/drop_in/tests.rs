@@ -1,11 +1,14 @@
 //! Drop-in monitors: what goes out comes back, and damaged streams are refused.
 
-use lineside_host::Stopwatch;
 use lineside_time::Random;
 use lineside_trace::read::{PartReader, Value};
+use lineside_trace::{GivenCell, GivenColumn};
 use lineside_wire::build::FrameBuilder;
 use lineside_wire::dissect;
 
+use super::flat::{Builder, Field};
+
+use super::write::{arrow, put_message};
 use super::*;
 
 const ETHERNET: u16 = 1;
@@ -53,19 +56,26 @@ fn arrow() -> Vec<u8> {
     stream
 }
 
+/// Names of columns, and rows.
+type Columns = (Vec<String>, Vec<Vec<Value>>);
+
 /// What a table becomes that a program writes so: names of columns, and rows.
-fn answer(form: Form, stream: &[u8]) -> Result<(Vec<String>, Vec<Vec<Value>>), String> {
+fn answer(form: Form, stream: &[u8]) -> Result<Columns, String> {
+    let (table, read) = answer_and_error(form, stream);
+    read.and_then(|()| table.ok_or_else(|| "no table".to_owned()))
+}
+
+/// The same, and why the output is refused after it, if it is.
+fn answer_and_error(form: Form, stream: &[u8]) -> (Option<Columns>, Result<(), String>) {
     let parent = tempfile::tempdir().expect("a folder");
     let folder = RunFolder::create(&parent.path().join("run"), None).expect("created");
     let budget = Budget::new(64 << 20);
     let mut answer = Answer::new("monitor_x", "id", &folder, &budget);
-    let since = Stopwatch::start();
     let mut input = stream;
-    match form {
-        Form::Arrow => read_arrow::read(&mut input, since, &mut answer)?,
-        Form::Csv => read_csv::read(&mut input, since, &mut answer)?,
-    }
-    let summary = answer.finish()?.ok_or("no table")?;
+    let read = read_rows(form, &mut input, &mut answer);
+    let Some(summary) = answer.finish().expect("encoded") else {
+        return (None, read);
+    };
     let path = folder.path().join("monitor_x/part-000000.parquet");
     let part = PartReader::open(std::fs::File::open(path).expect("there")).expect("Parquet");
     assert_eq!(part.row_count(), summary.rows);
@@ -73,7 +83,7 @@ fn answer(form: Form, stream: &[u8]) -> Result<(Vec<String>, Vec<Vec<Value>>), S
     let wanted: Vec<_> = names.iter().map(String::as_str).collect();
     let rows = part.rows(&wanted).expect("columns");
     let rows = rows.map(|row| row.expect("a row")).collect();
-    Ok((names, rows))
+    (Some((names, rows)), read)
 }
 
 #[test]
@@ -205,6 +215,154 @@ fn damaged_streams_are_refused_and_never_panic() {
         refused += u64::from(answer(Form::Arrow, &damaged).is_err());
     }
     assert!(refused > 50, "{refused} of 500");
+}
+
+/// Counts the values of each column, and rows.
+#[derive(Default)]
+struct Counted(Vec<usize>, usize);
+
+impl GivenRows for Counted {
+    fn begin(&mut self, columns: Vec<GivenColumn>) -> Result<(), String> {
+        self.0 = vec![0; columns.len()];
+        Ok(())
+    }
+
+    fn push(&mut self, column: usize, _: GivenCell<'_>) -> Result<(), String> {
+        self.0[column] += 1;
+        Ok(())
+    }
+
+    fn advance(&mut self, rows: usize) -> Result<(), String> {
+        self.1 += rows;
+        Ok(())
+    }
+}
+
+#[test]
+fn rows_before_a_refused_one_are_kept_whole() {
+    let counted = |form, mut stream: &[u8]| {
+        let mut counted = Counted::default();
+        let read = read_rows(form, &mut stream, &mut counted);
+        assert!(read.is_err());
+        (counted.0, counted.1)
+    };
+    let lines = b"a,b:integer\nx,1\ny,2\nz,no\n";
+    let (table, read) = answer_and_error(Form::Csv, lines);
+    assert!(read.expect_err("no number").contains("line 4"));
+    let text = |text: &str| Value::Text(text.to_owned());
+    let row = |name: &str, number| vec![text(name), Value::Integer(number)];
+    assert_eq!(table.expect("a table").1, [row("x", 1), row("y", 2)]);
+    assert_eq!(counted(Form::Csv, lines), (vec![2, 2], 2));
+    // Of the second batch the first column is as it should be.
+    let texts = |last: u8| {
+        let body = [
+            &[0, 0, 0, 0, 1, 0, 0, 0, b'a', 0, 0, 0],
+            &[0, 0, 0, 0, 1, 0, 0, 0, last][..],
+        ];
+        (
+            body.concat(),
+            [(0, 0), (0, 8), (8, 1), (0, 0), (12, 8), (20, 1)],
+        )
+    };
+    let (whole, buffers) = texts(b'b');
+    let (damaged, _) = texts(0xff);
+    let mut stream = Vec::new();
+    put_schema(&["a", "b"], arrow::UTF8, &[], &mut stream);
+    put_batch(&[(1, 0); 2], &buffers, &whole, &mut stream);
+    put_batch(&[(1, 0); 2], &buffers, &damaged, &mut stream);
+    assert_eq!(counted(Form::Arrow, &stream), (vec![1, 1], 1));
+    let (table, read) = answer_and_error(Form::Arrow, &stream);
+    assert!(read.expect_err("no text").contains("not UTF-8"));
+    assert_eq!(table.expect("a table").1, [[text("a"), text("b")]]);
+}
+
+/// A schema with columns of one type.
+fn put_schema(names: &[&str], number: u8, of: &[Field], out: &mut Vec<u8>) {
+    let mut builder = Builder::default();
+    let name = |name| (name, builder.text(name));
+    let mut places = std::collections::BTreeMap::new();
+    places.extend({ names.iter().copied() }.map(name));
+    let mut field = |name| {
+        let of = builder.table(of);
+        let children = builder.places(&[]);
+        builder.table(&[
+            Field::At(places[name]),
+            Field::Byte(1),
+            Field::Byte(number),
+            Field::At(of),
+            Field::Absent,
+            Field::At(children),
+        ])
+    };
+    let fields: Vec<_> = names.iter().map(|name| field(*name)).collect();
+    let fields = builder.places(&fields);
+    let schema = builder.table(&[Field::Short(0), Field::At(fields)]);
+    put_message(builder, arrow::SCHEMA, schema, 0, Missed::default(), out);
+}
+
+fn put_batch(nodes: &[(i64, i64)], buffers: &[(i64, i64)], body: &[u8], out: &mut Vec<u8>) {
+    let mut builder = Builder::default();
+    let rows = nodes[0].0;
+    let (nodes, buffers) = (builder.pairs(nodes), builder.pairs(buffers));
+    let batch = builder.table(&[Field::Long(rows), Field::At(nodes), Field::At(buffers)]);
+    let len = body.len();
+    put_message(
+        builder,
+        arrow::RECORD_BATCH,
+        batch,
+        len,
+        Missed::default(),
+        out,
+    );
+    out.extend_from_slice(body);
+}
+
+/// What is small as it is written is small as it is read: nothing in it counts many times.
+#[test]
+fn nothing_is_read_that_is_larger_than_what_was_written() {
+    let refused = |stream: &[u8], why: &str| {
+        let error = answer(Form::Arrow, stream).expect_err(why);
+        assert!(error.contains(why), "{error}");
+    };
+    // Two columns whose values lie in the same place.
+    let mut stream = Vec::new();
+    put_schema(
+        &["a", "b"],
+        arrow::INT,
+        &[Field::Int(64), Field::Byte(1)],
+        &mut stream,
+    );
+    let buffers = [(0, 0), (0, 800), (0, 0), (0, 800)];
+    put_batch(&[(100, 0); 2], &buffers, &[7; 800], &mut stream);
+    refused(&stream, "contradicts its schema or itself");
+    // Each second text is null, and the others are all of the same bytes.
+    let mut stream = Vec::new();
+    put_schema(&["a"], arrow::UTF8, &[], &mut stream);
+    let offsets: Vec<u8> = (0..17_u32)
+        .flat_map(|row| (row % 2 * 500).to_le_bytes())
+        .collect();
+    let body = [&[0x55, 0x55, 0, 0][..], &offsets, &[b'x'; 500]].concat();
+    put_batch(
+        &[(16, 8)],
+        &[(0, 2), (4, 68), (72, 500)],
+        &body,
+        &mut stream,
+    );
+    refused(&stream, "contradicts its schema or itself");
+    // A bit for each of many values.
+    let mut stream = Vec::new();
+    let names: Vec<_> = (0..1_000).map(|number| format!("c{number}")).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    put_schema(&names, 6, &[], &mut stream);
+    put_batch(&[(100_000, 0); 1_000], &[], &[0; 12_500], &mut stream);
+    refused(&stream, "with 1000 columns 67108 are the most");
+    // Names that are long, and fields that are many and all the same.
+    let mut stream = Vec::new();
+    put_schema(&["n".repeat(1_001).as_str()], 6, &[], &mut stream);
+    refused(&stream, "has 1001 bytes");
+    let mut stream = Vec::new();
+    put_schema(&["a"; 1_001], 6, &[], &mut stream);
+    refused(&stream, "it names 1001 columns");
 }
 
 #[test]

@@ -54,7 +54,7 @@ pub(super) fn put_arrow_schema(has_bytes: bool, out: &mut Vec<u8>) {
 }
 
 /// Appends a message's metadata; `body_len` bytes are to follow.
-fn put_message(
+pub(super) fn put_message(
     mut builder: Builder,
     kind: u8,
     header: Place,
