@@ -46,6 +46,7 @@ impl<P: Receive> Receive for Measured<P> {
             for frame in &burst[start..] {
                 measuring.on_frame(frame, || self.port.facts());
             }
+            measuring.answer();
         }
         received
     }

@@ -21,13 +21,28 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     print_styled(&harmless_lines(text))
 }
 
+/// The same, at once; whether anybody reads it.
+pub(crate) fn print_if_read(text: &str) -> anyhow::Result<bool> {
+    let mut stdout = io::stdout().lock();
+    let written = io::Write::write_all(&mut stdout, harmless_lines(text).as_bytes());
+    is_read(written.and_then(|()| io::Write::flush(&mut stdout)))
+}
+
 /// Prints a text that has styles of our own in it, and whose other parts are harmless.
 pub(crate) fn print_styled(text: &str) -> anyhow::Result<()> {
-    match io::Write::write_all(&mut io::stdout().lock(), text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            bail!("standard output: cannot write: {error}")
-        }
-        _ => Ok(()),
+    is_read(io::Write::write_all(
+        &mut io::stdout().lock(),
+        text.as_bytes(),
+    ))
+    .map(drop)
+}
+
+/// Whether anybody reads standard output; it may fail for other reasons.
+fn is_read(written: io::Result<()>) -> anyhow::Result<bool> {
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => bail!("standard output: cannot write: {error}"),
+        Ok(()) => Ok(true),
     }
 }
 

@@ -19,4 +19,4 @@ mod times;
 
 pub use late::LateCounts;
 pub use spread::{Distance, Spread};
-pub use times::{CountedTimes, SharedTimes, SignedTimes, Times};
+pub use times::{CountedTimes, Scan, SharedTimes, SignedTimes, Times};

@@ -126,6 +126,19 @@ impl Times {
         (self.count() > 0).then_some(ns)
     }
 
+    /// Begins to look for quantiles, a part of the histogram at a time.
+    pub fn scan<const N: usize>(&self, shares: [f64; N]) -> Scan<N> {
+        let count = self.count();
+        let rank = |share: f64| ((share * count as f64).ceil() as u64).clamp(1, count.max(1));
+        Scan {
+            // No step below has a value; without any time there is nothing to look at.
+            at: self.min_ns().map_or(usize::MAX, |ns| self.steps.place(ns)),
+            seen: 0,
+            ranks: shares.map(rank),
+            quantiles_ns: [None; N],
+        }
+    }
+
     /// Their distribution; `None` without any.
     pub fn spread(&self) -> Option<Spread> {
         if self.count() == 0 {
@@ -158,6 +171,48 @@ impl Times {
         };
         let asked = Spread::of(asked.steps.iter().map(rounded).collect());
         self.spread()?.distance(&asked)
+    }
+}
+
+/// A look for quantiles of times that are recorded meanwhile: what holds the recorder up is one
+/// part of the histogram, and not the whole of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scan<const N: usize> {
+    /// The next step.
+    at: usize,
+    /// Times in the steps before.
+    seen: u64,
+    /// The number of the time that is each quantile, when the look began.
+    ranks: [u64; N],
+    /// The time that each share does not exceed, once it is found. `None` at the end: there were no
+    /// times.
+    pub quantiles_ns: [Option<u64>; N],
+}
+
+impl<const N: usize> Scan<N> {
+    /// Looks at the next `steps_max` steps of the times with which it began; whether all quantiles
+    /// are found, or nothing is left to look at. Times that were recorded since the beginning make
+    /// a quantile at most as much less as they are of all.
+    pub fn go_on(&mut self, times: &Times, steps_max: usize) -> bool {
+        let counts = &times.steps.counts;
+        let end = self.at.saturating_add(steps_max).min(counts.len());
+        for (place, &count) in counts.iter().enumerate().take(end).skip(self.at) {
+            if count == 0 {
+                continue;
+            }
+            self.seen += count;
+            for (rank, found) in self.ranks.iter().zip(&mut self.quantiles_ns) {
+                if found.is_none() && self.seen >= *rank {
+                    let value = times.steps.highest(place);
+                    *found = Some(value.clamp(times.min_ns, times.max_ns));
+                }
+            }
+            if self.quantiles_ns.iter().all(Option::is_some) {
+                return true;
+            }
+        }
+        self.at = end.max(self.at);
+        self.at >= counts.len()
     }
 }
 
@@ -363,6 +418,40 @@ impl SignedTimes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_scan_by_parts_finds_the_quantiles() {
+        for count in [0, 1, 2, 1_000] {
+            let mut times = Times::default();
+            for number in 0..count {
+                times.add(1_000 + number * number * 977);
+            }
+            for steps in [1, 100, usize::MAX] {
+                let mut scan = times.scan([0.5, 0.99, 1.0]);
+                let mut parts = 1;
+                while !scan.go_on(&times, steps) {
+                    parts += 1;
+                }
+                let expected = [0.5, 0.99, 1.0].map(|share| times.quantile_ns(share));
+                assert_eq!(scan.quantiles_ns, expected, "{count} by {steps}");
+                assert!(steps != 1 || count < 2 || parts > 100, "{parts}");
+                assert!(steps < usize::MAX || parts == 1, "{parts}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_scan_goes_on_while_times_are_recorded() {
+        let mut times = Times::default();
+        (0..1_000).for_each(|_| times.add(1_000_000));
+        let mut scan = times.scan([0.5]);
+        assert!(!scan.go_on(&times, 0), "nothing was looked at");
+        times.add(5);
+        times.add(80_000_000_000);
+        while !scan.go_on(&times, 8) {}
+        let found = scan.quantiles_ns[0].expect("it is found");
+        assert!((1_000_000..1_002_000).contains(&found), "{found}");
+    }
 
     #[test]
     fn shared_times_are_read_in_intervals() {

@@ -57,6 +57,7 @@ pub use changes::ChangeReport;
 pub use classify::{Classifier, EXPRESSIONS_MAX};
 pub use direction_finder::{DirectionFinder, Inside, InsideError};
 pub use element::{Element, LinkReport};
+pub(crate) use live::tap_facts;
 pub use live::{LiveDeparture, LiveLoop, LivePath, below_floor, live_certificate, loop_facts};
 pub use marks::{Mark, MarkError};
 pub use monitors::PathMonitors;

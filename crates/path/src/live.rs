@@ -9,7 +9,9 @@ use lineside_frame::{Burst, Frame};
 use lineside_link::Delay;
 use lineside_measure::monitor::Point;
 use lineside_port::LivePort;
-use lineside_reactor::{Account, Engine, LoopFacts, Reactor, Sides, Tap, TapCounts, Wait};
+use lineside_reactor::{
+    Account, Engine, LoopFacts, Reactor, Sides, Tap, TapCounts, TapFacts, Wait,
+};
 use lineside_run::MonitorSwitch;
 use lineside_time::Nanoseconds;
 
@@ -152,9 +154,14 @@ impl LivePath {
 /// What the loop measured of itself, with the counts of the tap.
 pub fn loop_facts(live: &LiveLoop) -> LoopFacts {
     LoopFacts {
-        tap: live.engine().tapped.as_ref().map(TapCounts::facts),
+        tap: tap_facts(live),
         ..live.facts()
     }
+}
+
+/// The counts of the tap.
+pub(crate) fn tap_facts(live: &LiveLoop) -> Option<TapFacts> {
+    live.engine().tapped.as_ref().map(TapCounts::facts)
 }
 
 /// The path's certificate, with what the loop knows besides; `clock` as [`Certificate::clock`] has

@@ -52,6 +52,27 @@ pub struct LoopFacts {
     pub checksums_completed: u64,
 }
 
+/// What the loop counts of itself, without what has to be worked out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LoopCounts {
+    /// As [`LoopFacts::stalls`].
+    pub stalls: u64,
+    /// As [`LoopFacts::stalls_over_1ms`].
+    pub stalls_over_1ms: u64,
+    /// As [`LoopFacts::stall_max_ns`].
+    pub stall_max_ns: i64,
+    /// As [`LoopFacts::stalled_ns`].
+    pub stalled_ns: i64,
+    /// As [`LoopFacts::refusals`].
+    pub refusals: u64,
+    /// As [`LoopFacts::dropped_at_start`].
+    pub dropped_at_start: u64,
+    /// As [`LoopFacts::too_long`].
+    pub too_long: u64,
+    /// As [`LoopFacts::dropped_down`].
+    pub dropped_down: u64,
+}
+
 /// A side without which the loop goes on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Gone {

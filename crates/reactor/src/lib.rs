@@ -27,7 +27,7 @@ mod sides;
 mod tap;
 
 pub use calibration::Calibration;
-pub use facts::{Gone, LoopFacts};
+pub use facts::{Gone, LoopCounts, LoopFacts};
 pub use reactor::{Account, Engine, Reactor};
 pub use rest::Wait;
 pub use sides::Sides;

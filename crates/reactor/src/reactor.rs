@@ -12,7 +12,7 @@ use crate::calibration::{Calibration, PROBES, PROBES_COLD, Sends};
 use crate::lead::{LEAD_MAX_NS, Lead};
 use crate::rest::Rest;
 use crate::sides::Side;
-use crate::{Gone, LoopFacts, Sides, Wait};
+use crate::{Gone, LoopCounts, LoopFacts, Sides, Wait};
 
 /// What a loop drives: it is given bursts and the time, and says which frames leave, by which side
 /// and when.
@@ -177,6 +177,21 @@ impl<E: Engine> Reactor<E> {
             pickup: self.pickup.spread(),
             hand_over: self.lead.hand_over.spread(),
             ..self.facts.clone()
+        }
+    }
+
+    /// What the loop has counted of itself so far: the part of its [`facts`](Self::facts) that takes
+    /// no time.
+    pub fn counts(&self) -> LoopCounts {
+        LoopCounts {
+            stalls: self.facts.stalls,
+            stalls_over_1ms: self.facts.stalls_over_1ms,
+            stall_max_ns: self.facts.stall_max_ns,
+            stalled_ns: self.facts.stalled_ns,
+            refusals: self.facts.refusals,
+            dropped_at_start: self.facts.dropped_at_start,
+            too_long: self.facts.too_long,
+            dropped_down: self.facts.dropped_down,
         }
     }
 

@@ -23,6 +23,7 @@ mod parts;
 mod progress;
 mod receive;
 mod run;
+pub mod stats;
 mod verdict;
 
 pub use capture_file::check_capture_file;
@@ -33,7 +34,7 @@ pub use error::RunError;
 pub use facts::{input_facts, inputs_facts};
 pub use inputs::{Opened, open, open_files, open_followed, read_files};
 pub use interfaces::{Interfaces, open_interfaces};
-pub use measuring::{Ending, Measuring, MonitorSwitch};
+pub use measuring::{Ending, Looks, Measuring, MonitorSwitch};
 pub use parts::{Parts, bound_encoder};
 pub use progress::Progress;
 pub use receive::{BURST_FRAMES, Consumer, Intake, Moment, Step, Turn, receive_all};

@@ -1,13 +1,15 @@
 //! Monitors of a run, whose rows go into the tables of its folder.
 
 use std::num::NonZeroU64;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::time::Duration;
 
 use lineside_account::{Budget, Lease};
 use lineside_frame::{Descriptor, FrameRef, LinkType};
 use lineside_host::{PartWriter, RunFolder};
 use lineside_measure::monitor::{
-    Bin, FlowFacts, HEAD_LEN, Head, Label, MonitorError, Monitors, Place, Report, Window, Words,
+    Bin, FlowFacts, HEAD_LEN, Head, Label, MonitorError, Monitors, Place, Report, Summary, Window,
+    Words,
 };
 use lineside_port::Facts;
 use lineside_time::Nanoseconds;
@@ -28,6 +30,8 @@ pub struct Measuring {
     /// The number of the place of each interface of each input.
     places: Vec<Vec<Option<u16>>>,
     failure: Option<String>,
+    /// Looks of others at what was found so far.
+    looks: Option<Receiver<SyncSender<Vec<Summary>>>>,
     /// Where drop-ins are started, once they may be.
     waiting: Option<Waiting>,
     drop_ins: Option<DropIns>,
@@ -43,6 +47,18 @@ pub struct MonitorSwitch {
     pub at_ns: Nanoseconds,
     /// Whether it measures.
     pub is_on: bool,
+}
+
+/// Asks monitors, which another thread has, what they have found so far.
+pub struct Looks(Sender<SyncSender<Vec<Summary>>>);
+
+impl Looks {
+    /// What they have found; `None` if they do not answer within `patience`, or are over.
+    pub fn look(&self, patience: Duration) -> Option<Vec<Summary>> {
+        let (answer, answered) = sync_channel(1);
+        self.0.send(answer).ok()?;
+        answered.recv_timeout(patience).ok()
+    }
 }
 
 /// Drop-ins that are not started yet.
@@ -84,6 +100,7 @@ impl Measuring {
             memory: budget.lease(0),
             places: Vec::new(),
             failure: None,
+            looks: None,
             waiting: None,
             drop_ins: None,
             switches: None,
@@ -139,6 +156,23 @@ impl Measuring {
         {
             let drop_ins = DropIns::start(&settings, pace, &folder, &trace_id, &budget);
             self.drop_ins = Some(drop_ins);
+        }
+    }
+
+    /// Where others ask what was found so far: they are answered by [`answer`](Self::answer).
+    pub fn looks(&mut self) -> Looks {
+        let (sender, receiver) = channel();
+        self.looks = Some(receiver);
+        Looks(sender)
+    }
+
+    /// Answers a look, if there is one: to be called after each burst, and where none comes.
+    #[inline]
+    pub fn answer(&self) {
+        let asked = self.looks.as_ref().and_then(|looks| looks.try_recv().ok());
+        if let Some(answer) = asked {
+            // Whoever asked may have gone meanwhile.
+            let _ = answer.send(self.monitors.summaries());
         }
     }
 

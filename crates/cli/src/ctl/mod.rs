@@ -1,5 +1,7 @@
 //! `lineside ctl`: what is asked of an emulated link while it runs.
 
+mod stats;
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io;
@@ -14,10 +16,11 @@ use lineside_trace::{Manifest, State};
 use crate::config::{ConfigError, nearest};
 use crate::exit::Exit;
 use crate::link::keys::LinkWords;
-use crate::link::request::{Change, Done, NewStep, Request, Start, Text, read_answer};
+use crate::link::request::{Answer, Change, Done, NewStep, Request, Text, read_answer};
 use crate::link::spec::files;
 use crate::link::steps::StepWords;
 use crate::print::{fine_time, print, print_json};
+use stats::Form;
 
 /// Flags of `ctl`.
 #[derive(Debug, Args)]
@@ -25,13 +28,16 @@ pub(crate) struct Arguments {
     /// The folder of the run, as given with -o
     #[arg(value_name = "RUN")]
     run: PathBuf,
-    /// What else than settings is asked for: 'mark TEXT' notes an instant, 'step
-    /// WORDS' adds a step, 'start' begins a run that waits
+    /// What is asked for beside settings: 'stats' what was counted so far, 'mark TEXT' to note an
+    /// instant, 'step WORDS' to add a step, 'start' to begin a run that waits
     #[arg(value_name = "WORDS")]
     words: Vec<String>,
+    /// With stats: print them so often, until the run ends: '1s'
+    #[arg(long, value_name = "TIME")]
+    every: Option<String>,
     #[command(flatten)]
     link: LinkWords,
-    /// Print the answer as JSON
+    /// Print the answer as JSON; of stats, a line each
     #[arg(long)]
     json: bool,
     /// Print nothing but errors
@@ -40,21 +46,40 @@ pub(crate) struct Arguments {
 }
 
 /// The words after the run.
-const WORDS: [&str; 3] = ["mark", "start", "step"];
+const WORDS: [&str; 4] = ["stats", "mark", "step", "start"];
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
-    let is_change = !arguments.link.is_empty();
-    match ask(&arguments.run, &arguments.request()?)? {
-        done if arguments.json => print_json(&json(&done)?)?,
-        _ if arguments.quiet => {}
-        Done::Settings(done) => print(&lines(&done, is_change))?,
+    let run = &arguments.run;
+    let form = Form {
+        json: arguments.json,
+        quiet: arguments.quiet,
+        every: arguments.every.as_deref().map(stats::every).transpose()?,
+    };
+    let request = arguments.request()?;
+    if matches!(request, Request::Stats {}) {
+        return stats::run(run, form);
+    }
+    if form.every.is_some() {
+        bail!(ConfigError::usage(
+            "every: only stats are printed again and again: write stats --every TIME"
+        ));
+    }
+    let answer = ask(run, &request)?.map_err(|error| anyhow!(why_none(run, &error)))?;
+    match answer.map_err(|why| ConfigError::usage(&why))? {
+        done if form.json => print_json(&json(&done)?)?,
+        _ if form.quiet => {}
+        Done::Settings(done) => print(&lines(&done, !arguments.link.is_empty()))?,
         Done::Step(step) => print(&format!("armed: {step}\n"))?,
         Done::Start(_) => print("the run has begun\n")?,
         Done::Mark(mark) => {
-            let at = mark.after_ns.map(|after_ns| fine_time(after_ns as f64));
-            let at = at.unwrap_or_else(|| "now".to_owned());
-            print(&format!("mark at {at}: {}\n", mark.text))?;
+            let after_ns = mark.after_ns.unwrap_or_default();
+            print(&format!(
+                "mark at {}: {}\n",
+                fine_time(after_ns as f64),
+                mark.text
+            ))?;
         }
+        Done::Stats(_) => bail!("{}: the run answers something else", run.display()),
     }
     Ok(Exit::Done)
 }
@@ -63,10 +88,10 @@ impl Arguments {
     /// What the words ask for.
     fn request(&self) -> anyhow::Result<Request> {
         let Some((word, rest)) = self.words.split_first() else {
-            return Ok(Request::Settings(Change {
+            return Ok(Request::Settings(Box::new(Change {
                 files: files(&self.link)?,
                 emulate: self.link.clone(),
-            }));
+            })));
         };
         if !WORDS.contains(&word.as_str()) {
             let nearest = nearest(word, WORDS.into_iter());
@@ -82,9 +107,7 @@ impl Arguments {
             )));
         }
         match (word.as_str(), rest) {
-            ("start", []) => Ok(Request::Start(Start {})),
-            ("start", _) => bail!(ConfigError::usage("start: nothing comes after it")),
-            (word, []) => bail!(ConfigError::usage(&format!(
+            (word @ ("mark" | "step"), []) => bail!(ConfigError::usage(&format!(
                 "{word}: the text is missing: write {word} 'TEXT'"
             ))),
             ("step", rest) => {
@@ -93,19 +116,26 @@ impl Arguments {
                 let files = files(&words.link)?;
                 Ok(Request::Step(NewStep { step, files }))
             }
-            (_, rest) => Ok(Request::Mark(Text {
+            ("start", []) => Ok(Request::Start {}),
+            ("mark", rest) => Ok(Request::Mark(Text {
                 text: rest.join(" "),
             })),
+            (_, []) => Ok(Request::Stats {}),
+            (word, [further, ..]) => bail!(ConfigError::usage(&format!(
+                "{word}: '{further}' has no meaning after it: leave it out"
+            ))),
         }
     }
 }
 
-/// Asks a run, and waits for its answer.
-fn ask(run: &Path, request: &Request) -> anyhow::Result<Done> {
-    let answer = lineside_host::ask(run, &request.to_json()?);
-    let answer = answer.map_err(|error| anyhow!(why_none(run, &error)))?;
-    let answer = read_answer(&answer).map_err(|why| anyhow!("{}: {why}", run.display()))?;
-    answer.map_err(|why| ConfigError::usage(&why).into())
+/// Asks a run, and waits for its answer; the inner error is that there is none.
+fn ask(run: &Path, request: &Request) -> anyhow::Result<io::Result<Answer>> {
+    let answer = match lineside_host::ask(run, &request.to_json()?) {
+        Ok(answer) => read_answer(&answer),
+        Err(error) => return Ok(Err(error)),
+    };
+    let answer = answer.map_err(|why| anyhow!("{}: {why}", run.display()))?;
+    Ok(Ok(answer))
 }
 
 /// What was done, without its name.
@@ -115,6 +145,7 @@ fn json(done: &Done) -> serde_json::Result<serde_json::Value> {
         Done::Step(step) => Ok(serde_json::json!({ "step": step })),
         Done::Start(at_ns) => Ok(serde_json::json!({ "at_ns": at_ns })),
         Done::Mark(mark) => serde_json::to_value(mark),
+        Done::Stats(stats) => serde_json::to_value(stats),
     }
 }
 

@@ -33,9 +33,10 @@ impl Arguments {
         let signals = Signals::register().context("cannot handle signals")?;
         let commands = self.commands(budget, &signals)?;
         let mut notes = Notes::begin(self, &self.keys.client)?;
-        let controlled = notes.listen(spec, context)?;
         let taking = Taking::new(self, &notes, &COMMAND_SIDES, budget);
-        let taking = taking.inspect_err(|_| notes.run.withdraw())?;
+        let mut taking = taking.inspect_err(|_| notes.run.withdraw())?;
+        let looks = taking.as_mut().and_then(Taking::looks);
+        let controlled = notes.listen(spec, context, looks)?;
         let tapping = taking.map(Taking::tapping);
         let ran = commands.run(path, controlled, tapping, &mut |event| {
             self.print_event(&event);
@@ -83,11 +84,12 @@ impl Arguments {
         let signals = Signals::register().context("cannot handle signals")?;
         let sides = settings.names();
         let mut notes = Notes::begin(self, &sides)?;
-        let controlled = notes.listen(spec, context)?;
         let folder = notes.run.folder.clone();
         let sides: Vec<_> = sides.iter().map(String::as_str).collect();
         let taking = Taking::new(self, &notes, &sides, budget);
-        let taking = taking.inspect_err(|_| notes.run.withdraw())?;
+        let mut taking = taking.inspect_err(|_| notes.run.withdraw())?;
+        let looks = taking.as_mut().and_then(Taking::looks);
+        let controlled = notes.listen(spec, context, looks)?;
         let file = taking.as_ref().map(Taking::file).transpose()?.flatten();
         let between = settings.into_run(budget, folder.as_ref(), file, &signals);
         let tapping = taking.map(Taking::tapping);

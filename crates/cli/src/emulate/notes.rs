@@ -7,7 +7,7 @@ use lineside_host::{FolderError, SystemClock};
 use lineside_measure::monitor::Words;
 use lineside_path::Certificate;
 use lineside_path::emulate::Controlled;
-use lineside_run::{DropInSettings, Measuring, Pace, Run};
+use lineside_run::{DropInSettings, Looks, Measuring, Pace, Run};
 use lineside_time::Clock;
 use lineside_trace::InputFacts;
 
@@ -36,15 +36,17 @@ impl Notes {
         Ok(Self { run, clock })
     }
 
-    /// Writes the facts known before the first frame, and accepts changes from then on.
+    /// Writes the facts known before the first frame, and takes requests from then on; `looks` is
+    /// where monitors are asked.
     pub(super) fn listen(
         &self,
         spec: LinkSpec,
         context: StepContext,
+        looks: Option<Looks>,
     ) -> Result<Option<Controlled>, FolderError> {
         self.run.save()?;
         let folder = self.run.folder.as_ref();
-        Ok(folder.and_then(|folder| control::listen(folder, spec, context)))
+        Ok(folder.and_then(|folder| control::listen(folder, spec, context, looks)))
     }
 
     /// Monitors and drop-ins with tables in the folder; `None` without any. The parts of the

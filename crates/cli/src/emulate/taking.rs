@@ -17,7 +17,8 @@ use lineside_port::{
 };
 use lineside_reactor::{TapPoints, TapPort, tap_input};
 use lineside_run::{
-    Consumer, DropInSettings, Measuring, MonitorSwitch, Pace, Step, check_capture_file, receive_all,
+    Consumer, DropInSettings, Looks, Measuring, MonitorSwitch, Pace, Step, check_capture_file,
+    receive_all,
 };
 use lineside_trace::Table;
 
@@ -91,6 +92,11 @@ impl<'a> Taking<'a> {
             switches: self.switches.take(),
             take: |port, firsts: Vec<u16>| self.take(port, &firsts),
         }
+    }
+
+    /// Where its monitors are asked for what they have found so far.
+    pub(super) fn looks(&mut self) -> Option<Looks> {
+        self.measuring.as_mut().map(Measuring::looks)
     }
 
     /// The capture file, to be given to the user that remains once privileges are dropped.

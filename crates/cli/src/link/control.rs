@@ -1,24 +1,46 @@
 //! What a run does with requests of `ctl`. Their form is in [`request`](super::request); the
 //! channel between the thread that takes them and the polling loop is in `lineside_path::emulate`.
 
-use lineside_host::RunFolder;
+use std::time::Duration;
+
+use lineside_host::{RunFolder, Stopwatch};
+use lineside_measure::monitor::Summary;
 use lineside_path::emulate::{ChangeAnswer, ChangeSender, Controlled};
 
-use super::request::{Answer, Change, Done, Request, Start, answer_to_json};
+use lineside_run::Looks;
+use lineside_run::stats::{MonitorStats, RunStats};
+
+use super::request::{Answer, Change, Done, Request, answer_to_json};
 use super::spec::LinkSpec;
 use super::steps::{StepContext, StepWords};
 use crate::print::warn;
 
-/// Listens in the run's folder; to be called before privileges are dropped. Where there can be no
-/// socket, the run goes on without.
+/// What requests are answered from, beside the polling loop.
+struct Known {
+    spec: LinkSpec,
+    context: StepContext,
+    monitors: Monitors,
+}
+
+/// Listens in the run's folder; to be called before privileges are dropped. `looks` is where its
+/// monitors are asked. Where there can be no socket, the run goes on without.
 pub(crate) fn listen(
     folder: &RunFolder,
-    mut spec: LinkSpec,
+    spec: LinkSpec,
     context: StepContext,
+    looks: Option<Looks>,
 ) -> Option<Controlled> {
+    let monitors = Monitors {
+        looks,
+        latest: None,
+    };
+    let mut known = Known {
+        spec,
+        context,
+        monitors,
+    };
     let respond = move |text: &str, sender: &ChangeSender| {
-        let asked = Request::read(text);
-        let answer = asked.and_then(|asked| on_request(&mut spec, &context, asked, sender));
+        let answer = Request::read(text).and_then(|asked| on_request(&mut known, asked, sender));
         answer_to_json(&answer).ok()
     };
     match Controlled::listen(folder, respond) {
@@ -30,22 +52,21 @@ pub(crate) fn listen(
     }
 }
 
-fn on_request(
-    spec: &mut LinkSpec,
-    context: &StepContext,
-    asked: Request,
-    sender: &ChangeSender,
-) -> Answer {
+fn on_request(known: &mut Known, asked: Request, sender: &ChangeSender) -> Answer {
     Ok(match asked {
-        Request::Settings(asked) => Done::Settings(change(spec, asked, sender)?),
+        Request::Settings(asked) => Done::Settings(change(&mut known.spec, *asked, sender)?),
         Request::Step(asked) => {
             let words = StepWords::read(&asked.step).map_err(|error| error.to_string())?;
-            let step = words.step(spec, asked.files, context);
+            let step = words.step(&known.spec, asked.files, &known.context);
             sender.arm(step.map_err(|error| error.to_string())?)?;
             Done::Step(asked.step)
         }
-        Request::Start(Start {}) => Done::Start(sender.start()?),
+        Request::Start {} => Done::Start(sender.start()?),
         Request::Mark(asked) => Done::Mark(sender.mark(asked.text)?),
+        Request::Stats {} => Done::Stats(Box::new(RunStats {
+            monitors: known.monitors.stats(),
+            ..sender.stats()?
+        })),
     })
 }
 
@@ -61,4 +82,35 @@ fn change(
     let done = sender.send(patches)?;
     *spec = new;
     Ok(done)
+}
+
+/// The monitors of a run, which measure in a thread of their own.
+struct Monitors {
+    looks: Option<Looks>,
+    /// What they said last, when, and how long that took.
+    latest: Option<(Vec<Summary>, Stopwatch, Duration)>,
+}
+
+impl Monitors {
+    /// Monitors that are busy are not waited for any longer, and said to have found nothing.
+    const PATIENCE: Duration = Duration::from_secs(1);
+    /// A look takes the monitors at most a tenth of their time, however often they are asked:
+    /// frames wait meanwhile.
+    const REST: u32 = 9;
+
+    fn stats(&mut self) -> Vec<MonitorStats> {
+        let Some(looks) = &self.looks else {
+            return Vec::new();
+        };
+        let is_fresh = |&(_, since, took): &(_, Stopwatch, Duration)| {
+            since.elapsed() < took.saturating_mul(Self::REST)
+        };
+        if !self.latest.as_ref().is_some_and(is_fresh) {
+            let asked = Stopwatch::start();
+            let found = looks.look(Self::PATIENCE).unwrap_or_default();
+            self.latest = Some((found, Stopwatch::start(), asked.elapsed()));
+        }
+        let found = { self.latest.iter() }.flat_map(|(found, ..)| found.iter().cloned());
+        found.map(MonitorStats::from).collect()
+    }
 }

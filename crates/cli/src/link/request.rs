@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use lineside_path::Mark;
 use lineside_path::emulate::ChangeAnswer;
+use lineside_run::stats::RunStats;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -27,17 +28,19 @@ const VERSION: u64 = 1;
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Request {
     /// To change the link, or to report its settings.
-    Settings(Change),
+    Settings(Box<Change>),
     /// To add a step.
     Step(NewStep),
     /// To begin.
-    Start(Start),
+    Start {},
     /// To note a text.
     Mark(Text),
+    /// To report what was counted so far.
+    Stats {},
 }
 
 /// The names of requests, for the refusal of others.
-const KINDS: [&str; 4] = ["settings", "step", "start", "mark"];
+const KINDS: [&str; 5] = ["settings", "step", "start", "mark", "stats"];
 
 /// A change of the link.
 #[derive(Debug, Serialize, Deserialize)]
@@ -58,11 +61,6 @@ pub(crate) struct NewStep {
     pub(crate) files: BTreeMap<String, String>,
 }
 
-/// Nothing more need be said.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Start {}
-
 /// A text to be noted.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -80,6 +78,7 @@ pub(crate) enum Done {
     /// When the run began, by its clock.
     Start(i64),
     Mark(Mark),
+    Stats(Box<RunStats>),
 }
 
 /// The answer to a request; the error is why nothing has changed.

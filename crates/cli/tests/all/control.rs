@@ -14,7 +14,7 @@ use crate::commands::{Ordinary, is_forbidden};
 use crate::support::{came_to_its_end, held_status, lineside, manifest, records, talk, wait_until};
 use crate::wire::need_wire;
 
-fn ctl(run: &Path, words: &[&str]) -> Output {
+pub(crate) fn ctl(run: &Path, words: &[&str]) -> Output {
     let mut command = lineside();
     command.arg("ctl").arg(run).args(words);
     command.output().expect("it runs")
@@ -150,7 +150,7 @@ fn a_ping_shows_each_change_and_loses_nothing() {
 }
 
 /// Writes a text to the socket of a run, and reads the answer.
-fn raw(run: &Path, text: &[u8]) -> String {
+pub(crate) fn raw(run: &Path, text: &[u8]) -> String {
     let mut stream = UnixStream::connect(run.join("control")).expect("it listens");
     // A run that has read enough may have closed its end.
     let _ = stream.write_all(text);
@@ -238,7 +238,7 @@ fn marks_are_in_the_certificate_and_among_the_events() {
     for (words, expected) in [
         (&["mark"][..], "the text is missing: write mark 'TEXT'"),
         (&["mark", "  "], "the text of the mark is empty"),
-        (&["mrak", "a"], "the nearest known one is mark"),
+        (&["mrak", "a"], "the nearest known one is"),
         (
             &["mark", "a", "--loss", "1%"],
             "leave out the flags of the link",

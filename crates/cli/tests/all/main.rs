@@ -40,6 +40,7 @@ mod rotate;
 mod services;
 mod slow;
 mod star;
+mod stats;
 mod steps;
 mod support;
 mod tags;

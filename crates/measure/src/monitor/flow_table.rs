@@ -8,6 +8,8 @@ use lineside_account::{Budget, Lease};
 use lineside_time::Nanoseconds;
 use lineside_wire::{Dissected, PROTOCOL_TCP, PROTOCOL_UDP};
 
+use super::FlowCounts;
+
 /// A flow: packets of one protocol from one end to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FlowKey {
@@ -182,6 +184,14 @@ impl<T: Tracked> FlowTable<T> {
     #[inline]
     pub(super) fn state_mut(&mut self, place: usize) -> &mut T {
         &mut self.entries[place].state
+    }
+
+    /// How many there are, and were.
+    pub(super) fn counts(&self) -> FlowCounts {
+        FlowCounts {
+            known: self.entries.len() as u64,
+            seen: self.flows as u64,
+        }
     }
 
     /// All flows, in no order.

@@ -8,7 +8,7 @@ use lineside_wire::{Dissected, PROTOCOL_TCP, TcpFlags, TcpHeader};
 
 use super::flow_table::{Entry, FlowKey, FlowTable, Tracked};
 use super::tcp_stream::{HOLES_MAX, Reordered, TcpStream};
-use super::{Bin, Bins, Monitor, Packet, Rows, Scale, Window, Words};
+use super::{Bin, Bins, FlowCounts, Monitor, Packet, Rows, Scale, Window, Words};
 
 /// What is known of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -377,6 +377,18 @@ impl Monitor for Flows {
             self.others.report(0, out);
         }
         all.all().into_iter().for_each(|bins| bins.report(out));
+    }
+
+    /// Only of what all flows have together, and of those that are over: there may be millions.
+    fn summarize(&self, out: &mut dyn Rows) {
+        self.over
+            .all()
+            .into_iter()
+            .for_each(|bins| bins.report(out));
+    }
+
+    fn flows(&self) -> Option<FlowCounts> {
+        Some(self.table.counts())
     }
 
     fn memory_bytes(&self) -> usize {

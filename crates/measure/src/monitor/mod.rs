@@ -25,6 +25,7 @@ mod flows;
 mod gaps;
 mod monitors;
 mod sizes;
+mod summary;
 mod tcp_stream;
 mod windows;
 mod words;
@@ -33,6 +34,7 @@ pub use bins::{Bins, Scale};
 pub use flow_table::FlowKey;
 pub use flows::{FlowFacts, TcpFacts};
 pub use monitors::{Label, MonitorError, Monitors, Place, Report};
+pub use summary::{FlowCounts, Quantiles, Summary};
 pub use words::{Kind, PlaceWords, Words, WordsError};
 
 use lineside_time::Nanoseconds;
@@ -76,6 +78,17 @@ pub trait Monitor: std::fmt::Debug + Send {
     /// Gives all that has not gone to `out` yet, as it stands: at the end, and whenever somebody
     /// wants to look.
     fn report(&self, out: &mut dyn Rows);
+
+    /// Gives what says most in few rows, in less than a millisecond: frames wait meanwhile. By
+    /// default that is all of it.
+    fn summarize(&self, out: &mut dyn Rows) {
+        self.report(out);
+    }
+
+    /// How many flows it knows; `None` if it follows none.
+    fn flows(&self) -> Option<FlowCounts> {
+        None
+    }
 
     /// Bytes of memory that it takes.
     fn memory_bytes(&self) -> usize;

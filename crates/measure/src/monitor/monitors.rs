@@ -6,7 +6,8 @@ use lineside_time::Nanoseconds;
 use lineside_wire::dissect;
 
 use super::flows::FlowFacts;
-use super::{Bin, Head, Monitor, Packet, Point, Rows, Window, Words};
+use super::summary::{Summaries, Summary};
+use super::{Bin, FlowCounts, Head, Monitor, Packet, Point, Rows, Window, Words};
 
 /// Where a frame of an input is seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -302,6 +303,24 @@ impl Monitors {
         }
     }
 
+    /// What all have found so far, in few numbers, by place.
+    pub fn summaries(&self) -> Vec<Summary> {
+        let mut out = Summaries::default();
+        for (place, seats) in &self.places {
+            for seat in seats {
+                let label = Label {
+                    monitor: &self.asked[seat.asked].name,
+                    place,
+                };
+                out.begin(label, seat.monitor.flows());
+                let report = &mut out;
+                seat.monitor.summarize(&mut Labelled { label, report });
+            }
+        }
+        out.end();
+        out.all
+    }
+
     /// The earliest and the latest stamp of all heads.
     pub fn span(&self) -> Option<(Nanoseconds, Nanoseconds)> {
         self.span
@@ -374,6 +393,14 @@ impl Monitor for Several {
 
     fn report(&self, out: &mut dyn Rows) {
         self.0.iter().for_each(|monitor| monitor.report(out));
+    }
+
+    fn summarize(&self, out: &mut dyn Rows) {
+        self.0.iter().for_each(|monitor| monitor.summarize(out));
+    }
+
+    fn flows(&self) -> Option<FlowCounts> {
+        self.0.iter().find_map(|monitor| monitor.flows())
     }
 
     fn memory_bytes(&self) -> usize {

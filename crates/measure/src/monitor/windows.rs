@@ -13,6 +13,8 @@ pub(super) struct Windows {
     packets: Bins,
     bytes: Bins,
     open: Option<Window>,
+    /// The latest one that is over.
+    latest: Option<Window>,
 }
 
 impl Windows {
@@ -24,6 +26,7 @@ impl Windows {
             packets: Bins::new("window_packets", Scale::LogLinear),
             bytes: Bins::new("window_bytes", Scale::LogLinear),
             open: None,
+            latest: None,
         }
     }
 }
@@ -45,6 +48,7 @@ impl Monitor for Windows {
             self.packets.add(open.packets);
             self.bytes.add(open.bytes);
             out.window(*open);
+            self.latest = Some(*open);
         }
         let start_ns = time_ns.saturating_sub(time_ns.rem_euclid(self.window_ns));
         self.open = Some(Window {
@@ -65,6 +69,14 @@ impl Monitor for Windows {
         }
         packets.report(out);
         bytes.report(out);
+    }
+
+    fn summarize(&self, out: &mut dyn Rows) {
+        if let Some(window) = self.latest.or(self.open) {
+            out.window(window);
+        }
+        self.packets.report(out);
+        self.bytes.report(out);
     }
 
     fn memory_bytes(&self) -> usize {

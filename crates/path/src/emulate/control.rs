@@ -1,4 +1,4 @@
-//! What is asked of a run while it goes on: changes of the settings, marks.
+//! What is asked of a run while it goes on: changes of the settings, marks, what it has counted.
 //!
 //! ```text
 //!  socket ──request──► thread: respond (words) ──Asked──► the polling loop
@@ -9,9 +9,11 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
 use lineside_host::{Control, FolderError, RunFolder};
+use lineside_run::stats::RunStats;
 use lineside_time::{Clock, Nanoseconds};
 use serde::{Deserialize, Serialize};
 
+use super::look::Look;
 use crate::{LiveLoop, Mark, Patches, SettingsWords, Step};
 
 /// The settings before a change, and from then on; the same if nothing was to be changed.
@@ -38,16 +40,22 @@ enum Asked {
     Start { answer: Answer<Nanoseconds> },
     /// To note a text.
     Mark { text: String, answer: Answer<Mark> },
+    /// What it has counted so far.
+    Stats { answer: Answer<RunStats> },
 }
 
 /// Where an answer goes; the error is why nothing has changed.
-type Answer<T> = SyncSender<Result<T, String>>;
+pub(super) type Answer<T> = SyncSender<Result<T, String>>;
 
 /// The end of the thread that takes requests.
 pub struct ChangeSender(Sender<Asked>);
 
 /// The end of the polling loop.
-pub(super) struct Changes(Receiver<Asked>);
+pub(super) struct Changes {
+    asked: Receiver<Asked>,
+    /// The look that goes on.
+    look: Option<Look>,
+}
 
 /// Makes the answer to the text of a request; `None` if there is none.
 type Respond = Box<dyn FnMut(&str, &ChangeSender) -> Option<String> + Send>;
@@ -80,9 +88,14 @@ impl ChangeSender {
         self.ask(|answer| Asked::Mark { text, answer })
     }
 
+    /// What the loop has counted so far, without monitors.
+    pub fn stats(&self) -> Result<RunStats, String> {
+        self.ask(|answer| Asked::Stats { answer })
+    }
+
     /// Asks the loop, and waits for its answer.
     fn ask<T>(&self, asked: impl FnOnce(Answer<T>) -> Asked) -> Result<T, String> {
-        const ENDING: &str = "the run is ending: nothing has changed";
+        const ENDING: &str = "the run is ending";
         let (answer, answered) = sync_channel(1);
         let sent = self.0.send(asked(answer));
         sent.map_err(|_| ENDING)?;
@@ -91,10 +104,14 @@ impl ChangeSender {
 }
 
 impl Changes {
-    /// Does the next thing that is asked for, if there is one: call it between two turns of the
-    /// loop.
-    pub(super) fn make_next(&self, live: &mut LiveLoop, clock: &impl Clock) {
-        let Ok(asked) = self.0.try_recv() else {
+    /// Does the next thing that is asked for, or a part of it, if there is one: call it between two
+    /// turns of the loop.
+    pub(super) fn make_next(&mut self, live: &mut LiveLoop, clock: &impl Clock) {
+        if let Some(look) = self.look.take() {
+            self.look = look.go_on(live);
+            return;
+        }
+        let Ok(asked) = self.asked.try_recv() else {
             return;
         };
         // Whoever asked may have gone meanwhile.
@@ -115,6 +132,9 @@ impl Changes {
             Asked::Mark { text, answer } => {
                 let marked = live.engine_mut().mark(clock.now(), text);
                 let _ = answer.send(marked.map_err(|error| error.to_string()));
+            }
+            Asked::Stats { answer } => {
+                self.look = Some(Look::begin(live, clock.now(), answer));
             }
         }
     }
@@ -169,10 +189,16 @@ impl Controlled {
     }
 }
 
+/// The two ends of what is asked of the loop.
+pub(super) fn ends() -> (ChangeSender, Changes) {
+    let (sender, asked) = channel();
+    (ChangeSender(sender), Changes { asked, look: None })
+}
+
 /// Runs `run` with the changes that are asked for meanwhile.
 pub(super) fn while_controlled<T>(
     controlled: Option<Controlled>,
-    run: impl FnOnce(&Changes) -> T,
+    run: impl FnOnce(&mut Changes) -> T,
 ) -> T {
     /// However the run ends, the thread that takes requests does too.
     struct Closer<'a>(&'a Control);
@@ -181,17 +207,16 @@ pub(super) fn while_controlled<T>(
             self.0.close();
         }
     }
-    let (sender, receiver) = channel();
-    let (sender, changes) = (ChangeSender(sender), Changes(receiver));
+    let (sender, mut changes) = ends();
     let Some(Controlled { control, respond }) = controlled else {
-        return run(&changes);
+        return run(&mut changes);
     };
     let control = &control;
     std::thread::scope(move |scope| {
         let _closer = Closer(control);
         scope.spawn(move || Controlled::serve(control, respond, &sender));
         // With these go the requests that nobody will answer.
-        let changes = changes;
-        run(&changes)
+        let mut changes = changes;
+        run(&mut changes)
     })
 }

@@ -18,6 +18,7 @@ mod commands;
 mod control;
 mod error;
 mod host_end;
+mod look;
 mod tapping;
 mod turns;
 

@@ -111,7 +111,7 @@ pub(super) enum Next {
 pub(super) fn turns(
     live: &mut LiveLoop,
     clock: &impl SteadyClock,
-    changes: &Changes,
+    changes: &mut Changes,
     mut next: impl FnMut(&LiveLoop, Duration) -> Result<Next, EmulationError>,
 ) -> Result<Option<PortError>, EmulationError> {
     let began_ns = clock.now();
@@ -174,7 +174,7 @@ mod tests {
     use lineside_time::{Clock, Nanoseconds, OffsetReading};
 
     use super::*;
-    use crate::emulate::control::while_controlled;
+    use crate::emulate::control::{ChangeSender, ends};
     use crate::{ClockStep, Direction, LivePath, Path};
 
     const MS: i64 = 1_000_000;
@@ -277,10 +277,15 @@ mod tests {
     /// 1,000 frames out, three of them each 300 us, with a delay of 10 ms. At 50 ms the wall clock
     /// is set; returns how they left, and the stamps of the tap.
     fn run_with_a_clock_set(by_ns: i64) -> (Outcome, Vec<i64>) {
-        run_until(Duration::from_millis(130), by_ns)
+        run_until(Duration::from_millis(130), by_ns, drop)
     }
 
-    fn run_until(end: Duration, by_ns: i64) -> (Outcome, Vec<i64>) {
+    /// The same up to `end`, with `ask` in a thread beside it.
+    fn run_until(
+        end: Duration,
+        by_ns: i64,
+        ask: impl FnOnce(ChangeSender) + Send,
+    ) -> (Outcome, Vec<i64>) {
         let time = Time::default();
         let settings = || Settings {
             delay: words::delay("10ms", &mut words::no_files).expect("a delay"),
@@ -307,8 +312,12 @@ mod tests {
         };
         let (tap, mut port) = tap(2, points, 2 << 20, &budget).expect("it fits");
         live.engine_mut().set_tap(Some(tap));
-        let failure = while_controlled(None, |changes| {
-            turns(&mut live, &time, changes, |_, elapsed| {
+        let (sender, changes) = ends();
+        let failure = std::thread::scope(|scope| {
+            scope.spawn(|| ask(sender));
+            // With these go the requests that nobody will answer.
+            let mut changes = changes;
+            turns(&mut live, &time, &mut changes, |_, elapsed| {
                 if elapsed >= Duration::from_millis(50) {
                     time.wall_ahead.store(by_ns, Ordering::Relaxed);
                 }
@@ -360,8 +369,40 @@ mod tests {
     }
 
     #[test]
+    fn looks_move_no_frame_and_find_whole_accounts() {
+        let (calm, _) = run_with_a_clock_set(0);
+        let calm = &calm.certificate.directions[Direction::Outbound.name()];
+        let mut seen = Vec::new();
+        let ask = |sender: ChangeSender| {
+            while let Ok(stats) = sender.stats() {
+                seen.push(stats);
+            }
+        };
+        // Long enough for some looks on a machine with other work.
+        let (outcome, _) = run_until(Duration::from_secs(20), 0, ask);
+        let report = &outcome.certificate.directions[Direction::Outbound.name()];
+        assert_eq!(report.counters, calm.counters);
+        assert_eq!(report.delays.late.over_100us, calm.delays.late.over_100us);
+        let last = seen.last().expect("some are answered");
+        for stats in &seen {
+            for direction in &stats.directions {
+                let gone = direction.released + direction.dropped.total() + direction.held;
+                assert_eq!(direction.entered, gone, "{stats:?}");
+            }
+        }
+        let direction = &last.directions[0];
+        assert_eq!(direction.entered, 1_000);
+        let (delay, realised) = (direction.delay, report.delays.realised.as_ref());
+        let (delay, realised) = delay.zip(realised).expect("all have left");
+        assert_eq!(delay.count, realised.count);
+        assert_eq!(delay.p50_ns as i64, realised.p50_ns);
+        assert_eq!(delay.p99_ns as i64, realised.p99_ns);
+        assert!(last.tap.is_some_and(|tap| tap.copied > 900), "{last:?}");
+    }
+
+    #[test]
     fn frames_under_way_at_the_end_still_leave() {
-        let (outcome, stamps) = run_until(Duration::from_millis(40), 0);
+        let (outcome, stamps) = run_until(Duration::from_millis(40), 0, drop);
         let report = &outcome.certificate.directions[Direction::Outbound.name()];
         let counters = &report.counters;
         // Three each 300 us, the last third of them less than 10 ms before the end.
