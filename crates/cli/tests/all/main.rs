@@ -31,6 +31,7 @@ mod manual;
 mod measured;
 mod monitored;
 mod monitors;
+mod on;
 mod packets;
 mod peer;
 mod probe;
