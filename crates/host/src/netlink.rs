@@ -278,6 +278,13 @@ impl Netlink {
         self.order(libc::RTM_SETLINK, &header, &[])
     }
 
+    /// Switches a link off.
+    pub fn switch_off(&self, index: u32) -> io::Result<()> {
+        let mut header = link_header(index, libc::IFF_UP as u32);
+        header[8..12].copy_from_slice(&0_u32.to_ne_bytes());
+        self.order(libc::RTM_SETLINK, &header, &[])
+    }
+
     /// Keeps a link from asking for neighbours, and from joining groups of IPv6 for its addresses:
     /// a frame goes to a neighbour that was entered, or else to the link's own hardware address.
     pub fn ask_for_no_neighbours(&self, index: u32) -> io::Result<()> {

@@ -11,7 +11,8 @@ use rustix::process::{Gid, Uid, getegid, geteuid, getgid, getuid};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, capability_is_in_bounding_set,
     clear_ambient_capability_set, no_new_privs, remove_capability_from_bounding_set,
-    set_capabilities, set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
+    set_capabilities, set_keep_capabilities, set_no_new_privs, set_thread_groups,
+    set_thread_res_gid, set_thread_res_uid,
 };
 
 use crate::folder::{FolderError, RunFolder};
@@ -284,6 +285,28 @@ pub(crate) fn renounce() -> impl Fn() -> io::Result<()> + Send + Sync {
         };
         set_capabilities(None, none)?;
         // Without new privileges, root of a user namespace gains none by exec either.
+        Ok(set_no_new_privs(true)?)
+    }
+}
+
+/// What a process does to keep one privilege alone, for good, as the user that
+/// [`drop_privileges`] makes of root.
+pub(crate) fn keep_only(capability: Capability) -> impl Fn() -> io::Result<()> {
+    let heir = heir();
+    move || {
+        if let Some((user, group)) = heir {
+            set_keep_capabilities(true)?;
+            set_thread_groups(&[])?;
+            set_thread_res_gid(group, group, group)?;
+            set_thread_res_uid(user, user, user)?;
+        }
+        clear_ambient_capability_set()?;
+        let one = CapabilitySets {
+            effective: capability.set(),
+            permitted: capability.set(),
+            inheritable: CapabilitySet::empty(),
+        };
+        set_capabilities(None, one)?;
         Ok(set_no_new_privs(true)?)
     }
 }

@@ -62,7 +62,7 @@ pub use link::Link;
 pub use patch::{Patch, Setting};
 pub use path_file::{PathFile, PathStep};
 pub use settings::{
-    Chance, Correlation, DELAY_MAX_NS, Delay, Distribution, Draws, ETHERNET_OVERHEAD, Excess,
-    Jitter, Limit, Loss, Order, Place, RateLimit, Schedule, Settings, State,
+    Carrier, Chance, Correlation, DELAY_MAX_NS, Delay, Distribution, Draws, ETHERNET_OVERHEAD,
+    Excess, Jitter, Limit, Loss, Order, Place, RateLimit, Schedule, Settings, State,
 };
 pub use table::{DEVIATION, TABLE_LEN, TABLE_LEN_MAX, Table, TableError, Unit};

@@ -1,6 +1,6 @@
 //! Some settings of a link, which replace those that it has: what a user changes while it runs.
 
-use crate::settings::{Order, Schedule, Settings};
+use crate::settings::{Order, Schedule, Settings, State};
 
 /// A setting of a link, as users name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +86,11 @@ impl Patch {
         self.given >> setting as u16 & 1 == 1
     }
 
+    /// The state, if it gives that.
+    pub fn state(&self) -> Option<State> {
+        self.gives(Setting::Link).then_some(self.settings.state)
+    }
+
     /// Whether it gives none.
     pub fn is_empty(&self) -> bool {
         self.given == 0
@@ -151,7 +156,7 @@ fn replace(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{Chance, State};
+    use crate::settings::{Carrier, Chance};
     use crate::{Deliveries, words};
 
     fn delay(words: &str) -> Settings {
@@ -173,7 +178,9 @@ mod tests {
     #[test]
     fn a_patch_changes_what_it_gives_and_its_undoing_that() {
         let before = Settings {
-            state: State::Down,
+            state: State::Down {
+                carrier: Carrier::Goes,
+            },
             rate: Some(words::rate("1mbit").expect("a rate")),
             ..delay("10ms 1ms order fifo")
         };

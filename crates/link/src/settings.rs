@@ -51,14 +51,30 @@ pub enum State {
     #[default]
     Up,
     /// It does not.
-    Down,
+    Down {
+        /// What the ends see of that.
+        carrier: Carrier,
+    },
     /// In turn, from the link's beginning on.
     Flapping {
         /// So long it does, at least 1 ns.
         up_ns: u64,
         /// Then so long it does not, at least 1 ns.
         down_ns: u64,
+        /// What the ends see while it does not.
+        carrier: Carrier,
     },
+}
+
+/// What the ends of a link see of it while it takes no frames. Between live ports alone there is
+/// something to see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Carrier {
+    /// Nothing: a switch between them has failed.
+    #[default]
+    Stays,
+    /// Their interfaces have no carrier: the cable was pulled out.
+    Goes,
 }
 
 /// A chance for each frame.
@@ -315,12 +331,25 @@ pub enum Limit {
 }
 
 impl State {
+    /// Whether the carrier goes at some time.
+    pub fn takes_carrier(self) -> bool {
+        match self {
+            Self::Up => false,
+            Self::Down { carrier } | Self::Flapping { carrier, .. } => carrier == Carrier::Goes,
+        }
+    }
+
+    /// Whether the ends have a carrier at `since_ns` from the link's beginning.
+    pub fn has_carrier(self, since_ns: Nanoseconds) -> bool {
+        !self.takes_carrier() || self.is_up(since_ns)
+    }
+
     /// Whether frames enter at `since_ns` from the link's beginning.
     pub(crate) fn is_up(self, since_ns: Nanoseconds) -> bool {
         match self {
             Self::Up => true,
-            Self::Down => false,
-            Self::Flapping { up_ns, down_ns } => {
+            Self::Down { .. } => false,
+            Self::Flapping { up_ns, down_ns, .. } => {
                 (since_ns.max(0) as u64) % (up_ns + down_ns).max(1) < up_ns
             }
         }

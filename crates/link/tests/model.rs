@@ -2,8 +2,9 @@
 //! hold whatever the settings.
 
 use lineside_link::{
-    Chance, Correlation, Delay, Deliveries, Departure, Excess, Item, Jitter, Limit, Link, Loss,
-    Order, PathFile, RateLimit, Schedule, Segment, Settings, State, Table, Unit, format, words,
+    Carrier, Chance, Correlation, Delay, Deliveries, Departure, Excess, Item, Jitter, Limit, Link,
+    Loss, Order, PathFile, RateLimit, Schedule, Segment, Settings, State, Table, Unit, format,
+    words,
 };
 use lineside_time::Random;
 use proptest::prelude::*;
@@ -341,10 +342,13 @@ fn a_day_of_changing_settings_leaks_no_frame() {
     let deliveries = Deliveries::read("trace", "3\n3\n500\n700\n").expect("right lines");
     let settings = |random: &mut Random| Settings {
         state: match random.below(8) {
-            0 => State::Down,
+            0 => State::Down {
+                carrier: Carrier::Stays,
+            },
             1 => State::Flapping {
                 up_ns: 3_000_000_000,
                 down_ns: 700_000_000,
+                carrier: Carrier::Stays,
             },
             _ => State::Up,
         },

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use lineside_account::{Budget, Lease};
 use lineside_filter::{Filter, Program};
 use lineside_frame::{FrameRef, LinkType};
-use lineside_link::{Patch, Setting, Settings};
+use lineside_link::{Patch, Setting, Settings, State};
 use lineside_measure::monitor::Point;
 use lineside_time::Nanoseconds;
 use serde::Serialize;
@@ -534,6 +534,13 @@ fn next_after(
 }
 
 impl Step {
+    /// Whether it takes a carrier away.
+    pub(crate) fn takes_carrier(&self) -> bool {
+        let sides = self.patches.iter().flatten().flatten();
+        let mut states = sides.flatten().filter_map(Patch::state);
+        states.any(State::takes_carrier)
+    }
+
     /// The monitors that an event has measure, or not.
     pub fn switches(&self, event: FiringEvent) -> impl Iterator<Item = (usize, bool)> {
         let actions = self.actions.iter();

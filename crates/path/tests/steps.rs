@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use lineside_account::Budget;
 use lineside_filter::Filter;
 use lineside_frame::{Burst, Descriptor, Frame, LinkType};
-use lineside_link::{Departure, Link, Patch, Setting, Settings, State, words};
+use lineside_link::{Carrier, Departure, Link, Patch, Setting, Settings, State, words};
 use lineside_measure::monitor::Point;
 use lineside_path::{
     Action, Certificate, Direction, DirectionFinder, FiringEvent, Inside, Patches, Path, Step,
@@ -16,6 +16,9 @@ use lineside_time::Random;
 use lineside_wire::build::FrameBuilder;
 
 const MEMORY: usize = 64 << 20;
+const DOWN: State = State::Down {
+    carrier: Carrier::Stays,
+};
 const MS: i64 = 1_000_000;
 const BEGAN: i64 = 1_700_000_000_000_000_000;
 
@@ -50,7 +53,7 @@ fn delay(words: &str) -> Settings {
 
 fn down() -> Settings {
     Settings {
-        state: State::Down,
+        state: DOWN,
         ..Settings::default()
     }
 }
@@ -478,7 +481,7 @@ fn a_path_that_waits_counts_from_its_start() {
         let now = BEGAN + after_ms * MS;
         path.on_timer(now, &mut out);
         let state = path.link(Direction::Outbound).settings().state;
-        assert_eq!(state == State::Down, is_down, "{after_ms}");
+        assert_eq!(state == DOWN, is_down, "{after_ms}");
     }
     assert_eq!(path.firings().0[0].after_ns, 2 * MS);
     let error = path.arm(step, BEGAN + 13 * MS).expect_err("it has passed");

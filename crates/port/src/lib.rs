@@ -106,6 +106,12 @@ pub trait Live: Receive {
     /// Lets no further frame in. Frames that have arrived can still be received; then comes the
     /// end.
     fn shut(&mut self);
+
+    /// Takes the carrier of the other end away, or gives it back; whether the port can. Only a
+    /// device that belongs to the port can be switched without a privilege.
+    fn set_carrier(&mut self, _is_up: bool) -> bool {
+        false
+    }
 }
 
 /// A live port in both directions, such as an interface.

@@ -1,6 +1,6 @@
 //! A day of one busy connection.
 
-use lineside_link::State;
+use lineside_link::{Carrier, State};
 use lineside_tcp::Config;
 use lineside_tcp::congestion::CUBIC;
 use lineside_time::Random;
@@ -30,7 +30,12 @@ impl Scenario {
                 // Both ways or one of them.
                 let down = random.below(3) as usize;
                 for (at, link) in links.iter_mut().enumerate() {
-                    link.state = if at == down { link.state } else { State::Down };
+                    link.state = match at == down {
+                        true => link.state,
+                        false => State::Down {
+                            carrier: Carrier::Stays,
+                        },
+                    };
                 }
             }
             changes.push(Change { at_ns, links });

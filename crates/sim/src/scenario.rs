@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use lineside_link::{Chance, Loss, PathFile, Schedule, Settings, State, words};
+use lineside_link::{Carrier, Chance, Loss, PathFile, Schedule, Settings, State, words};
 use lineside_tcp::Config;
 use lineside_tcp::congestion::{CUBIC, NEW_RENO};
 use lineside_time::Random;
@@ -185,7 +185,11 @@ pub(crate) fn link(random: &mut Random) -> Settings {
             true => {
                 let up_ns = 500_000_000 + random.below(5_000_000_000);
                 let down_ns = 1 + random.below(up_ns / 4);
-                State::Flapping { up_ns, down_ns }
+                State::Flapping {
+                    up_ns,
+                    down_ns,
+                    carrier: Carrier::Stays,
+                }
             }
             false => State::Up,
         },

@@ -45,7 +45,7 @@ keys! {
         default it follows from rate and delay")
             .long("limit").value("WORDS").hyphens().or_one()
             .example("64kb");
-        link: Vec<String> = key("Whether the link takes frames: 'up', 'down', 'flap 10s 1s'")
+        link: Vec<String> = key("Whether the link takes frames: 'up', 'down', 'down carrier', 'flap 10s 1s'")
             .long("link").value("WORDS").or_one()
             .example("up");
     }

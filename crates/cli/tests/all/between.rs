@@ -22,7 +22,7 @@ use crate::wire::{Namespace, Running, need_wire, open_folder, run};
 pub(crate) struct Hosts {
     pub(crate) client: Namespace,
     pub(crate) between: Namespace,
-    server: Namespace,
+    pub(crate) server: Namespace,
 }
 
 impl Hosts {

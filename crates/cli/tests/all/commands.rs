@@ -120,6 +120,11 @@ impl Ordinary {
         inside
     }
 
+    pub(crate) fn run_with_tap(&self, arguments: &[&str]) -> Output {
+        let mut command = self.command_with_tap();
+        command.args(arguments).output().expect("it runs")
+    }
+
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         self.command().args(arguments).output().expect("it runs")
     }

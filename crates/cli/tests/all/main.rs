@@ -7,6 +7,7 @@
 
 mod any;
 mod between;
+mod carrier;
 mod commands;
 mod compare;
 mod compounds;

@@ -166,16 +166,20 @@ impl fmt::Display for RateLimit {
 impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::Up => f.write_str("up"),
-            Self::Down => f.write_str("down"),
-            Self::Flapping { up_ns, down_ns } => {
+            Self::Up => f.write_str("up")?,
+            Self::Down { .. } => f.write_str("down")?,
+            Self::Flapping { up_ns, down_ns, .. } => {
                 write!(
                     f,
                     "flap {} {}",
                     format_duration(up_ns),
                     format_duration(down_ns)
-                )
+                )?;
             }
+        }
+        match self.takes_carrier() {
+            true => f.write_str(" carrier"),
+            false => Ok(()),
         }
     }
 }

@@ -6,7 +6,7 @@
 //! | [`loss`] | `[random] SHARE [CORRELATION]` · `gemodel P [R [1-H [1-K]]]` · `burst TIME every TIME` · `every N` · `frames N,N,...` · `segment N [times K]` · `byte OFFSET [times K]` · `none` |
 //! | [`chance`] | `SHARE [CORRELATION]` |
 //! | [`rate`] | `RATE [burst SIZE] [overhead none\|ethernet\|BYTES] [drop]` |
-//! | [`state`] | `up` · `down` · `flap UP-TIME DOWN-TIME` |
+//! | [`state`] | `up` · `down [carrier]` · `flap UP-TIME DOWN-TIME [carrier]` |
 //! | [`limit`] | `FRAMES`, or bytes with a unit: `64kb` |
 
 mod delay;
@@ -15,7 +15,9 @@ mod reader;
 
 use lineside_time::{Rate, parse_rate};
 
-use crate::settings::{Chance, ETHERNET_OVERHEAD, Excess, Limit, Loss, Place, RateLimit, State};
+use crate::settings::{
+    Carrier, Chance, ETHERNET_OVERHEAD, Excess, Limit, Loss, Place, RateLimit, State,
+};
 use crate::table::Table;
 
 pub use delay::delay;
@@ -181,7 +183,9 @@ pub fn state(text: &str) -> Result<State, WordError> {
     };
     let state = match word {
         "up" => State::Up,
-        "down" => State::Down,
+        "down" => State::Down {
+            carrier: carrier(&mut words)?,
+        },
         "flap" => {
             let column = words.column();
             let up_ns = words.time("how long it is up, such as 10s")?;
@@ -189,12 +193,25 @@ pub fn state(text: &str) -> Result<State, WordError> {
             if up_ns == 0 || down_ns == 0 {
                 return Err(words.error(column, "neither time may be 0".to_owned()));
             }
-            State::Flapping { up_ns, down_ns }
+            State::Flapping {
+                up_ns,
+                down_ns,
+                carrier: carrier(&mut words)?,
+            }
         }
         _ => return Err(words.unknown(column, word, &STATE_WORDS)),
     };
     words.end()?;
     Ok(state)
+}
+
+/// What the ends of a link see while it is down.
+fn carrier(words: &mut Words<'_>) -> Result<Carrier, WordError> {
+    match words.next() {
+        None => Ok(Carrier::Stays),
+        Some((_, "carrier")) => Ok(Carrier::Goes),
+        Some((column, word)) => Err(words.unknown(column, word, &["carrier"])),
+    }
 }
 
 /// How much is held.
@@ -311,7 +328,13 @@ mod tests {
             assert_eq!(read.to_string(), resolved);
             assert_eq!(rate(resolved), Ok(read));
         }
-        for text in ["up", "down", "flap 10s 500ms"] {
+        for text in [
+            "up",
+            "down",
+            "down carrier",
+            "flap 10s 500ms",
+            "flap 10s 500ms carrier",
+        ] {
             assert_eq!(state(text).expect(text).to_string(), text);
         }
         assert_eq!(limit("1000"), Ok(Limit::Frames(1000)));

@@ -5,12 +5,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use lineside_account::Budget;
-use lineside_host::{Capability, Privileges, RunClock, RunFolder, Signals};
+use lineside_host::{Capability, LinkSwitch, Privileges, RunClock, RunFolder, Signals};
+use lineside_link::State;
 use lineside_port::live::{EndOptions, Interface, LiveOptions, StampClock, open_each};
 use lineside_port::{LivePort, Method, Port, PortError};
 use lineside_reactor::{TapPort, Wait};
 use lineside_time::Clock;
 
+use super::carrier::Carriers;
 use super::control::while_controlled;
 use super::tapping::while_tapped;
 use super::turns::{Next, turns};
@@ -71,6 +73,8 @@ impl Between<'_> {
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<(Outcome, Option<std::thread::Result<T>>), EmulationError> {
         let clock = RunClock::start();
+        // First: it must hold nothing that is to go with this process.
+        let switch = self.start_switch(&path, controlled.is_some())?;
         let (sides, warnings) = self.open_sides(clock)?;
         let file = self.file.as_ref().map(AsFd::as_fd);
         lineside_host::drop_privileges(self.folder, file.as_slice())?;
@@ -89,7 +93,7 @@ impl Between<'_> {
         let (outcome, taken) = while_tapped(&mut live, tapping, self.budget, |live| {
             live.calibrate(&addresses, &mut || clock.now())?;
             report_floor(live, on_event);
-            self.turn(live, &clock, controlled, on_event)
+            self.turn(live, &clock, (controlled, switch), on_event)
         })?;
         Ok((outcome?, taken))
     }
@@ -116,6 +120,46 @@ impl Between<'_> {
         // Last: what the host sends from now on waits for the loop.
         let led = { self.host.as_ref().zip(device) }.map(|(host, device)| host.lead(&device));
         Ok((sides, led.transpose()?.unwrap_or_default()))
+    }
+
+    /// The process that takes carriers away, if one is to go, or may be asked to go.
+    fn start_switch(
+        &self,
+        path: &Path,
+        is_controlled: bool,
+    ) -> Result<Option<LinkSwitch>, EmulationError> {
+        let mut states = path.sides().map(|side| path.link(side).settings().state);
+        let mut steps = (1..=path.steps().len()).map(|number| path.step(number));
+        let is_wanted = states.any(State::takes_carrier) || steps.any(|step| step.takes_carrier());
+        let privileges = Privileges::read()?;
+        let may = is_wanted || is_controlled && privileges.holds(Capability::NetAdmin);
+        // Nothing of this host's own interface is changed.
+        if self.host.is_some() || !may {
+            return Ok(None);
+        }
+        privileges.require(&[Capability::NetAdmin])?;
+        let links = self.interfaces.iter().map(|interface| interface.index);
+        let links: Vec<_> = links.collect();
+        Ok(Some(LinkSwitch::start(&links)?))
+    }
+
+    /// The carriers of all sides, if they can follow the settings.
+    fn carriers(
+        &self,
+        live: &mut LiveLoop,
+        switch: Option<LinkSwitch>,
+    ) -> Result<Carriers, EmulationError> {
+        let why = match self.host {
+            Some(_) => "nothing of this host's own interface is changed: leave 'carrier' out",
+            None => "the run began without CAP_NET_ADMIN: begin it as root",
+        };
+        let names = (0..live.sides()).map(|side| self.name(side));
+        let names: Vec<_> = names.collect();
+        let carriers = Carriers::new(live, switch, &names, why);
+        match carriers.obstacle(live.engine().path()) {
+            Some(why) => Err(EmulationError::Carrier(why)),
+            None => Ok(carriers),
+        }
     }
 
     /// The name of a side.
@@ -203,12 +247,13 @@ impl Between<'_> {
         &self,
         live: &mut LiveLoop,
         clock: &RunClock,
-        controlled: Option<Controlled>,
+        (controlled, switch): (Option<Controlled>, Option<LinkSwitch>),
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<Outcome, EmulationError> {
         let (mut signal, mut gone, mut began) = (None, 0, Duration::ZERO);
+        let mut carriers = self.carriers(live, switch)?;
         let failure = while_controlled(controlled, |changes| {
-            turns(live, clock, changes, |live, elapsed| {
+            turns(live, clock, changes, &mut carriers, |live, elapsed| {
                 for side in &live.gone()[gone..] {
                     let name = self.name(side.side);
                     on_event(Event::Warning(format!(
@@ -229,6 +274,8 @@ impl Between<'_> {
                 })
             })
         })?;
+        let failures = carriers.end(live).into_iter();
+        failures.for_each(|why| on_event(Event::Warning(why)));
         live.engine_mut().set_tap(None);
         let mut outcome = Outcome::of(live, signal, failure);
         if let (Some(_), Some(input)) = (&self.host, outcome.inputs.first_mut()) {

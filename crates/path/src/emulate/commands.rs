@@ -15,11 +15,13 @@ use lineside_host::{
     Descendants, NetNamespace, Netlink, Outside, OutsideError, OutsidePlan, Program, Readiness,
     RunClock, Signals,
 };
+use lineside_link::State;
 use lineside_port::live::{EndOptions, LinkEnd, StampClock, open_end, open_loopback};
 use lineside_port::{LivePort, PortError};
 use lineside_reactor::{TapPort, Wait};
 use lineside_time::Clock;
 
+use super::carrier::Carriers;
 use super::control::while_controlled;
 use super::tapping::while_tapped;
 use super::turns::{Next, turns};
@@ -82,6 +84,10 @@ const INTERFACE: &str = "lineside";
 /// Ethernet's.
 const MTU: u32 = 1500;
 
+/// Why the carrier of an end cannot go.
+const NO_CARRIER: &str = "the devices are veth pairs: let this user open /dev/net/tun, 'sudo chmod \
+                          666 /dev/net/tun'";
+
 /// How long programs have to end after TERM.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -121,7 +127,17 @@ impl Commands<'_> {
     ) -> Result<Ran<T>, EmulationError> {
         self.signals.shield();
         let clock = RunClock::start();
-        let networks = self.open_networks(clock, on_event)?;
+        let mut networks = self.open_networks(clock, on_event)?;
+        // Before a program runs.
+        let mut states = path.sides().map(|side| path.link(side).settings().state);
+        let mut sides = networks.sides.iter_mut();
+        if states.any(State::takes_carrier)
+            && !sides.all(|ports| ports.iter_mut().any(|port| port.set_carrier(true)))
+        {
+            return Err(EmulationError::Carrier(format!(
+                "the carrier cannot go: {NO_CARRIER}"
+            )));
+        }
         if networks.is_in_own_namespace {
             lineside_host::hand_down_network_rights()
                 .map_err(EmulationError::system("cannot hand down privileges"))?;
@@ -180,8 +196,9 @@ impl Commands<'_> {
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<Turned, EmulationError> {
         let (mut signal, mut status) = (None, None);
+        let mut carriers = Carriers::new(live, None, &["client", "server"], NO_CARRIER);
         let failure = while_controlled(controlled, |changes| {
-            turns(live, clock, changes, |_, _| {
+            turns(live, clock, changes, &mut carriers, |_, _| {
                 status = programs.look(on_event)?;
                 if signal.is_none() {
                     signal = self.signals.stop();
@@ -197,6 +214,7 @@ impl Commands<'_> {
                 })
             })
         })?;
+        carriers.end(live);
         Ok((failure, signal, status))
     }
 

@@ -13,6 +13,7 @@ use lineside_run::stats::RunStats;
 use lineside_time::{Clock, Nanoseconds};
 use serde::{Deserialize, Serialize};
 
+use super::carrier::Carriers;
 use super::look::Look;
 use crate::{LiveLoop, Mark, Patches, SettingsWords, Step};
 
@@ -106,7 +107,12 @@ impl ChangeSender {
 impl Changes {
     /// Does the next thing that is asked for, or a part of it, if there is one: call it between two
     /// turns of the loop.
-    pub(super) fn make_next(&mut self, live: &mut LiveLoop, clock: &impl Clock) {
+    pub(super) fn make_next(
+        &mut self,
+        live: &mut LiveLoop,
+        carriers: &Carriers,
+        clock: &impl Clock,
+    ) {
         if let Some(look) = self.look.take() {
             self.look = look.go_on(live);
             return;
@@ -117,11 +123,10 @@ impl Changes {
         // Whoever asked may have gone meanwhile.
         match asked {
             Asked::Change { change, answer } => {
-                let _ = answer.send(make_change(&change, live, clock.now()));
+                let _ = answer.send(make_change(&change, live, carriers, clock.now()));
             }
             Asked::Arm { step, answer } => {
-                let armed = live.engine_mut().arm(clock.now(), *step);
-                let _ = answer.send(armed.map_err(|error| error.to_string()));
+                let _ = answer.send(arm(*step, live, carriers, clock.now()));
             }
             Asked::Start { answer } => {
                 let now = clock.now();
@@ -140,12 +145,29 @@ impl Changes {
     }
 }
 
+fn arm(
+    step: Step,
+    live: &mut LiveLoop,
+    carriers: &Carriers,
+    now: Nanoseconds,
+) -> Result<(), String> {
+    let patches = step.patches.as_ref();
+    let path = live.engine().path();
+    let obstacle = patches.and_then(|patches| carriers.obstacle_to_change(path, patches));
+    obstacle.map_or(Ok(()), Err)?;
+    let armed = live.engine_mut().arm(now, step);
+    armed.map_err(|error| error.to_string())
+}
+
 fn make_change(
     change: &Patches,
     live: &mut LiveLoop,
+    carriers: &Carriers,
     now: Nanoseconds,
 ) -> Result<ChangeAnswer, String> {
     let before = settings_words(live);
+    let obstacle = carriers.obstacle_to_change(live.engine().path(), change);
+    obstacle.map_or(Ok(()), Err)?;
     if let Some((step, setting)) = live.engine().path().holder(change) {
         let setting = setting.name();
         return Err(format!(

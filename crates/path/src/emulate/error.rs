@@ -28,6 +28,9 @@ pub enum EmulationError {
         /// Why, and what helps.
         why: String,
     },
+    /// A carrier is to go, and cannot.
+    #[error("{0}")]
+    Carrier(String),
     /// The memory for the tap is more than the budget has.
     #[error("the budget bears an eighth for the tap")]
     TapMemory,
@@ -67,7 +70,7 @@ impl EmulationError {
     pub fn is_usage(&self) -> bool {
         matches!(
             self,
-            Self::Outside(OutsideError::NoPasta) | Self::HostEnd { .. }
+            Self::Outside(OutsideError::NoPasta) | Self::HostEnd { .. } | Self::Carrier(_)
         )
     }
 }

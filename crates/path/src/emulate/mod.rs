@@ -14,6 +14,7 @@
 //! * Not here: the words of a command line and of requests, and printing.
 
 mod between;
+mod carrier;
 mod commands;
 mod control;
 mod error;

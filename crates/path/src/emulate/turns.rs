@@ -11,6 +11,7 @@ use lineside_time::{ClockOffset, SteadyClock};
 use lineside_trace::InputFacts;
 
 use super::EmulationError;
+use super::carrier::Carriers;
 use super::control::Changes;
 use crate::{Certificate, LiveLoop, live_certificate, loop_facts};
 
@@ -23,7 +24,7 @@ const TICK: Duration = Duration::from_secs(1);
 
 const TICK_MAX: Duration = Duration::from_secs(10);
 
-/// So often the loop looks whether the wall clock was set.
+/// So often the loop looks whether the wall clock was set, and a carrier is to go.
 const CLOCK_LOOK_NS: i64 = 1_000_000;
 
 /// What a user should know while a run goes on.
@@ -112,6 +113,7 @@ pub(super) fn turns(
     live: &mut LiveLoop,
     clock: &impl SteadyClock,
     changes: &mut Changes,
+    carriers: &mut Carriers,
     mut next: impl FnMut(&LiveLoop, Duration) -> Result<Next, EmulationError>,
 ) -> Result<Option<PortError>, EmulationError> {
     let began_ns = clock.now();
@@ -122,10 +124,11 @@ pub(super) fn turns(
         if let Err(error) = live.turn(&mut || clock.now()) {
             return Ok(Some(error));
         }
-        changes.make_next(live, clock);
+        changes.make_next(live, carriers, clock);
         let now = clock.now();
         if now - looked_ns >= CLOCK_LOOK_NS {
             looked_ns = now;
+            carriers.follow(live, now);
             if let Some(by_ns) = wall.observe(clock.wall_offset()) {
                 live.engine_mut().on_clock_set(now, by_ns, wall.ahead_ns());
             }
@@ -312,20 +315,27 @@ mod tests {
         };
         let (tap, mut port) = tap(2, points, 2 << 20, &budget).expect("it fits");
         live.engine_mut().set_tap(Some(tap));
+        let mut carriers = Carriers::new(&mut live, None, &[], "");
         let (sender, changes) = ends();
         let failure = std::thread::scope(|scope| {
             scope.spawn(|| ask(sender));
             // With these go the requests that nobody will answer.
             let mut changes = changes;
-            turns(&mut live, &time, &mut changes, |_, elapsed| {
-                if elapsed >= Duration::from_millis(50) {
-                    time.wall_ahead.store(by_ns, Ordering::Relaxed);
-                }
-                Ok(match elapsed >= end {
-                    true => Next::Drain,
-                    false => Next::Continue,
-                })
-            })
+            turns(
+                &mut live,
+                &time,
+                &mut changes,
+                &mut carriers,
+                |_, elapsed| {
+                    if elapsed >= Duration::from_millis(50) {
+                        time.wall_ahead.store(by_ns, Ordering::Relaxed);
+                    }
+                    Ok(match elapsed >= end {
+                        true => Next::Drain,
+                        false => Next::Continue,
+                    })
+                },
+            )
         });
         let failure = failure.expect("it goes on to the end");
         let outcome = Outcome::of(&mut live, None, failure);

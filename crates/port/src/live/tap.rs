@@ -244,4 +244,10 @@ impl Live for TapPort {
     fn shut(&mut self) {
         self.is_shut = true;
     }
+
+    fn set_carrier(&mut self, is_up: bool) -> bool {
+        let value = libc::c_int::from(is_up);
+        // SAFETY: the kernel (Linux 5.0 and later) reads one number, which lives.
+        unsafe { libc::ioctl(self.file.as_raw_fd(), libc::TUNSETCARRIER, &raw const value) == 0 }
+    }
 }
