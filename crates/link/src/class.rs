@@ -7,7 +7,7 @@ use lineside_time::Nanoseconds;
 use crate::draw::{Impairment, Normal, Ranks, Sampler};
 use crate::loss::LossState;
 use crate::path_file::PathFile;
-use crate::settings::{Correlation, Draws, Loss, Schedule, Settings};
+use crate::settings::{Correlation, Delay, Draws, Loss, Schedule, Settings};
 
 /// The impairments of one class of frames: loss, duplication, corruption, and delay with its order.
 /// State, rate and limit are the link's, for all classes. Classes with equal loss share one loss
@@ -30,7 +30,7 @@ pub struct Class {
 }
 
 /// A stream of random numbers for each impairment.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Streams {
     pub(crate) delay: Ranks,
     pub(crate) loss: Ranks,
@@ -82,8 +82,20 @@ impl Class {
         self.settings = settings;
     }
 
-    /// Joins classes with equal loss, and classes with equal delay.
-    pub(crate) fn join(classes: &mut [Self]) {
+    /// This class up to a change, of which it keeps what is reported: the settings, and what its
+    /// sampler drew.
+    pub(crate) fn past(&mut self) -> Self {
+        Self {
+            settings: self.settings.clone(),
+            sampler: self.sampler.take(),
+            loss: LossState::default(),
+            streams: self.streams.clone(),
+            ..*self
+        }
+    }
+
+    /// Joins classes with equal loss, and classes with equal delay; `sampler` makes one.
+    pub(crate) fn join(classes: &mut [Self], sampler: impl Fn(&Delay) -> Sampler) {
         for at in 0..classes.len() {
             let settings = &classes[at].settings;
             let first = |is_same: &dyn Fn(&Settings) -> bool| {
@@ -102,7 +114,7 @@ impl Class {
             (class.loss_of, class.delay_of) = (loss_of, delay_of);
             if usize::from(delay_of) == at {
                 let delay = &class.settings.delay;
-                class.sampler.get_or_insert_with(|| Sampler::new(delay));
+                class.sampler.get_or_insert_with(|| sampler(delay));
             } else {
                 class.sampler = None;
             }
@@ -162,6 +174,18 @@ impl Class {
         let scheduled = self.path().map_or(0, PathFile::delay_max_ns);
         drawn.max(scheduled)
     }
+}
+
+/// The delays by the settings of one of these classes, which may share them with another one.
+pub(crate) fn asked_for(classes: &[Class], class: &Class) -> Spread {
+    let owner = &classes[usize::from(class.delay_of)];
+    let spread = owner.sampler.as_ref().map(|sampler| class.asked(sampler));
+    spread.unwrap_or_default()
+}
+
+/// The delays that were drawn for one of these classes, and for those that share them.
+pub(crate) fn drawn_for(classes: &[Class], class: &Class) -> Option<Spread> {
+    classes[usize::from(class.delay_of)].drawn()
 }
 
 fn is_correlated(settings: &Settings) -> bool {

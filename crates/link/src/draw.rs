@@ -4,7 +4,7 @@
 //! correlations computed from them use only +, -, x and /. Not here: which impairment draws when,
 //! which is the link's.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use lineside_time::{Nanoseconds, Random};
 
@@ -238,6 +238,8 @@ pub(crate) struct Sampler {
     /// By entry; uniform and constant delays by the upper 12 bits of the rank.
     counts: Vec<u64>,
     sum_ns: i128,
+    /// The largest delay that can be drawn.
+    max_ns: i64,
 }
 
 #[derive(Debug, Clone)]
@@ -245,7 +247,7 @@ enum Shape {
     Constant(i64),
     /// From the first on, so many nanoseconds wide: netem's `mu - sigma + rnd % (2 * sigma)`.
     Uniform(i64, u64),
-    Table(Box<[i64]>),
+    Table(Arc<[i64]>),
 }
 
 impl Sampler {
@@ -255,12 +257,31 @@ impl Sampler {
             Shape::Table(values) => values.len(),
             _ => TABLE_LEN,
         };
+        let max_ns = match &shape {
+            Shape::Constant(delay_ns) => *delay_ns,
+            &Shape::Uniform(low_ns, width_ns) => low_ns.saturating_add(width_ns as i64),
+            Shape::Table(values) => values.iter().copied().max().unwrap_or(0),
+        };
         Self {
+            max_ns,
             shape,
             draws: delay.draws,
             correlation: delay.correlation(),
             index_bits: len.next_power_of_two().trailing_zeros().max(1),
             counts: vec![0; len],
+            sum_ns: 0,
+        }
+    }
+
+    /// The same delays, of which none has been drawn.
+    pub(crate) fn again(&self) -> Self {
+        Self {
+            shape: self.shape.clone(),
+            draws: self.draws,
+            correlation: self.correlation,
+            index_bits: self.index_bits,
+            max_ns: self.max_ns,
+            counts: vec![0; self.counts.len()],
             sum_ns: 0,
         }
     }
@@ -320,11 +341,7 @@ impl Sampler {
 
     /// The largest delay that can be drawn.
     pub(crate) fn max_ns(&self) -> i64 {
-        match &self.shape {
-            Shape::Constant(delay_ns) => *delay_ns,
-            &Shape::Uniform(low_ns, width_ns) => low_ns.saturating_add(width_ns as i64),
-            Shape::Table(values) => values.iter().copied().max().unwrap_or(0),
-        }
+        self.max_ns
     }
 
     /// The share of draws that lie below 0.

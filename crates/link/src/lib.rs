@@ -58,7 +58,7 @@ pub use counters::{DropReason, Drops, LinkCounters};
 pub use deliveries::{DELIVERY_BYTES, Deliveries};
 pub use effects::{Departure, Dropped, Effects, Output};
 pub use item::{Item, Segment};
-pub use link::Link;
+pub use link::{Link, Past};
 pub use patch::{Patch, Setting};
 pub use path_file::{PathFile, PathStep};
 pub use settings::{

@@ -11,13 +11,13 @@
 use lineside_measure::Spread;
 use lineside_time::Nanoseconds;
 
-use crate::class::Class;
+use crate::class::{self, Class};
 use crate::counters::{DropReason, LinkCounters};
-use crate::draw::Sampler;
+use crate::draw::{Normal, Sampler};
 use crate::effects::{Departure, Dropped, Output};
 use crate::pace::Pace;
 use crate::queue::{Arrival, DelayQueue, WAITING_BYTES};
-use crate::settings::{Chance, Correlation, Limit, Order, Schedule, Settings};
+use crate::settings::{Chance, Correlation, Delay, Limit, Order, Schedule, Settings};
 use crate::{Item, bounds};
 
 /// One direction of an emulated link.
@@ -44,6 +44,45 @@ pub struct Link<T: Item> {
     loss_memory_bytes: usize,
     copies: T::Copies,
     counters: LinkCounters,
+    /// Samplers of delays that may come.
+    prepared: Vec<(Delay, Sampler)>,
+}
+
+/// The classes of a link up to a change of its settings.
+#[derive(Debug)]
+pub struct Past {
+    classes: Vec<Class>,
+    limit: Limit,
+}
+
+impl Past {
+    /// The classes: their settings, and counts of frames.
+    pub fn classes(&self) -> &[Class] {
+        &self.classes
+    }
+
+    /// The limit that was in force.
+    pub fn limit(&self) -> Limit {
+        self.limit
+    }
+
+    /// As [`Link::asked_for`] has it.
+    pub fn asked_for(&self, class: &Class) -> Spread {
+        class::asked_for(&self.classes, class)
+    }
+
+    /// As [`Link::drawn_for`] has it.
+    pub fn drawn_for(&self, class: &Class) -> Option<Spread> {
+        class::drawn_for(&self.classes, class)
+    }
+
+    /// Bytes that it takes of these classes at most.
+    pub fn memory_bytes(classes: &[Class]) -> usize {
+        let delays = classes
+            .iter()
+            .map(|class| class.settings.delay.memory_bytes());
+        size_of_val(classes) + delays.sum::<usize>()
+    }
 }
 
 /// How a frame enters.
@@ -77,9 +116,10 @@ impl<T: Item> Link<T> {
             loss_memory_bytes: 0,
             copies: T::copies(memory_bytes_max),
             counters: LinkCounters::default(),
+            prepared: Vec::new(),
         };
         link.set(settings);
-        link.join_classes();
+        link.join_classes(&[]);
         link
     }
 
@@ -91,7 +131,7 @@ impl<T: Item> Link<T> {
             let stream = stream + 2 * self.classes.len() as u16;
             self.classes.push(Class::new(settings, seed, stream));
         }
-        self.join_classes();
+        self.join_classes(&[]);
     }
 
     /// The classes of frames.
@@ -134,8 +174,10 @@ impl<T: Item> Link<T> {
         now: Nanoseconds,
         settings: impl IntoIterator<Item = Settings>,
         out: &mut impl Output<T>,
-    ) {
+    ) -> Past {
         self.on_timer(now, out);
+        let limit = self.limit;
+        let past: Vec<_> = self.classes.iter_mut().map(Class::past).collect();
         self.changed_ns = self.now_ns;
         self.changes = self.changes.wrapping_add(1);
         let mut settings = settings.into_iter();
@@ -147,7 +189,40 @@ impl<T: Item> Link<T> {
         }
         let models = self.classes.iter().map(|class| class.loss.memory_bytes());
         self.loss_memory_bytes = models.sum();
-        self.join_classes();
+        self.join_classes(&past);
+        if !self.prepared.is_empty() {
+            // What is undone later is as it was.
+            past.iter().for_each(|class| self.keep(class));
+        }
+        Past {
+            classes: past,
+            limit,
+        }
+    }
+
+    /// Makes what frames with these delays need, so that a [change](Self::change) to them takes
+    /// microseconds.
+    pub fn prepare(&mut self, delay: &Delay) {
+        if self.prepared.iter().any(|(known, _)| known == delay) {
+            return;
+        }
+        if delay.correlation() != Correlation::None {
+            Normal::get();
+        }
+        self.prepared.push((delay.clone(), Sampler::new(delay)));
+    }
+
+    /// Keeps the sampler of a class before a change.
+    fn keep(&mut self, class: &Class) {
+        /// Of all settings that users may give, those of steps are few.
+        const KEPT_MAX: usize = 256;
+        let delay = &class.settings.delay;
+        let is_known = self.prepared.iter().any(|(known, _)| known == delay);
+        if let Some(sampler) = class.sampler.as_ref().filter(|_| !is_known)
+            && self.prepared.len() < KEPT_MAX
+        {
+            self.prepared.push((delay.clone(), sampler.again()));
+        }
     }
 
     fn set(&mut self, settings: Settings) {
@@ -159,8 +234,18 @@ impl<T: Item> Link<T> {
         self.classes[0].set(settings);
     }
 
-    fn join_classes(&mut self) {
-        Class::join(&mut self.classes);
+    fn join_classes(&mut self, past: &[Class]) {
+        let prepared = &self.prepared;
+        Class::join(&mut self.classes, |delay| {
+            let is_it = |class: &&Class| class.settings.delay == *delay;
+            let before = past.iter().filter(is_it);
+            let before = before.filter_map(|class| class.sampler.as_ref());
+            let prepared = prepared.iter().filter(|(known, _)| known == delay);
+            let mut known = before.chain(prepared.map(|(_, sampler)| sampler));
+            known
+                .next()
+                .map_or_else(|| Sampler::new(delay), Sampler::again)
+        });
         self.limit = match self.settings().limit {
             Limit::Derived => bounds::derived_limit(self.settings(), self.delay_max_ns()),
             limit => limit,
@@ -458,9 +543,7 @@ impl<T: Item> Link<T> {
     /// The delays of a class by the settings: each entry of the table is as likely as the others.
     /// Of a path file, each delay weighs as many milliseconds as it holds.
     pub fn asked_for(&self, class: &Class) -> Spread {
-        let owner = &self.classes[usize::from(class.delay_of)];
-        let spread = owner.sampler.as_ref().map(|sampler| class.asked(sampler));
-        spread.unwrap_or_default()
+        class::asked_for(&self.classes, class)
     }
 
     /// The delays that were drawn since the latest change, for class 0 and all with the same delay;
@@ -472,7 +555,7 @@ impl<T: Item> Link<T> {
 
     /// The same of the delay of any class, which it may share with others.
     pub fn drawn_for(&self, class: &Class) -> Option<Spread> {
-        self.classes[usize::from(class.delay_of)].drawn()
+        class::drawn_for(&self.classes, class)
     }
 
     /// For each class, the share of draws below 0.

@@ -1,6 +1,6 @@
 //! Some settings of a link, which replace those that it has: what a user changes while it runs.
 
-use crate::settings::{Order, Schedule, Settings, State};
+use crate::settings::{Delay, Order, Schedule, Settings, State};
 
 /// A setting of a link, as users name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,6 +89,11 @@ impl Patch {
     /// The state, if it gives that.
     pub fn state(&self) -> Option<State> {
         self.gives(Setting::Link).then_some(self.settings.state)
+    }
+
+    /// The delay, if it gives that.
+    pub fn delay(&self) -> Option<&Delay> {
+        self.gives(Setting::Delay).then_some(&self.settings.delay)
     }
 
     /// Whether it gives none.

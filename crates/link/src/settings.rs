@@ -7,7 +7,7 @@ use lineside_time::Nanoseconds;
 
 use crate::deliveries::Deliveries;
 use crate::path_file::PathFile;
-use crate::table::Table;
+use crate::table::{TABLE_LEN, Table};
 
 /// The longest delay: a day. Longer ones are cut.
 pub const DELAY_MAX_NS: u64 = 86_400_000_000_000;
@@ -166,6 +166,22 @@ pub struct Delay {
 }
 
 impl Delay {
+    /// Memory of what draws such delays: a value and a count for each entry.
+    pub fn memory_bytes(&self) -> usize {
+        let table = match &self.jitter {
+            Jitter::Measured { table, .. } => Some(table),
+            Jitter::Around { distribution, .. }
+            | Jitter::Above { distribution, .. }
+            | Jitter::Shifted { distribution, .. } => match distribution {
+                Distribution::Table { table, .. } => Some(table),
+                Distribution::Uniform => None,
+            },
+            Jitter::None => None,
+        };
+        let entries = table.map_or(TABLE_LEN, |table| table.values().len());
+        entries * (size_of::<i64>() + size_of::<u64>())
+    }
+
     /// How draws depend on the previous ones.
     pub(crate) fn correlation(&self) -> Correlation {
         match self.order {

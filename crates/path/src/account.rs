@@ -24,6 +24,11 @@ impl Account {
         account
     }
 
+    /// How many classes it has.
+    pub(crate) fn classes(&self) -> usize {
+        self.residence_by_class.len() + 1
+    }
+
     /// The memory of an account.
     pub(crate) fn memory_bytes(classes: usize) -> usize {
         (classes + 1) * Times::MEMORY_BYTES

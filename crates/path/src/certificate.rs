@@ -164,9 +164,8 @@ pub struct MatchReport {
 }
 
 impl Delays {
-    /// Those by the settings and those drawn, of class 0 of a link.
-    pub(crate) fn drawn(link: &Link<Frame>) -> Self {
-        let (asked, drawn) = (link.asked(), link.drawn());
+    /// Those by the settings and those drawn.
+    pub(crate) fn drawn(asked: Spread, drawn: Option<Spread>) -> Self {
         Self {
             drawn_distance: drawn.as_ref().and_then(|drawn| drawn.distance(&asked)),
             asked,
@@ -244,7 +243,7 @@ pub const VIRTUAL: &str = "virtual";
 
 fn report(report: LinkReport<'_>, account: &Account) -> DirectionReport {
     let link = report.link;
-    let mut delays = Delays::drawn(link);
+    let mut delays = Delays::drawn(link.asked(), link.drawn());
     delays.realise(account);
     let mut warnings = link.warnings();
     warnings.extend(held_back(link, &delays));
@@ -257,21 +256,34 @@ fn report(report: LinkReport<'_>, account: &Account) -> DirectionReport {
         delays,
         rate_times_delay_bytes_max: link.product_bytes_max(),
         warnings,
-        matches: matches(report, account),
+        matches: matches(
+            link.classes(),
+            report.classes,
+            link.limit(),
+            |class| (link.asked_for(class), link.drawn_for(class)),
+            account,
+        ),
     }
 }
 
-pub(crate) fn matches(report: LinkReport<'_>, account: &Account) -> Vec<MatchReport> {
-    let link = report.link;
-    let classes = link.classes().iter().skip(1);
-    let parts = classes.zip(&account.residence_by_class).zip(report.classes);
+/// The reports of classes 1, 2, ... with these names; `drawn` are the delays of one by the settings
+/// and those drawn.
+pub(crate) fn matches(
+    classes: &[Class],
+    names: &[String],
+    limit: Limit,
+    drawn: impl Fn(&Class) -> (Spread, Option<Spread>),
+    account: &Account,
+) -> Vec<MatchReport> {
+    let classes = classes.iter().skip(1);
+    let parts = classes.zip(&account.residence_by_class).zip(names);
     // Not every set of expressions has frames that match just these.
     let parts = parts.filter(|((class, _), _)| class.entered() > 0);
     let report = |((class, residence), name): ((&Class, &Times), &String)| {
-        let (asked, drawn) = (link.asked_for(class), link.drawn_for(class));
+        let (asked, drawn) = drawn(class);
         MatchReport {
             expressions: name.clone(),
-            settings: SettingsWords::of(class.settings(), link.limit()),
+            settings: SettingsWords::of(class.settings(), limit),
             entered: class.entered(),
             lost: class.lost(),
             drawn_distance: drawn.as_ref().and_then(|drawn| drawn.distance(&asked)),

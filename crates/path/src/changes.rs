@@ -2,14 +2,13 @@
 
 use lineside_account::Lease;
 use lineside_frame::Frame;
-use lineside_link::{Drops, Limit, Link, LinkCounters, Settings, TABLE_LEN_MAX};
+use lineside_link::{Class, Drops, Limit, Link, LinkCounters, Past, Settings, TABLE_LEN_MAX};
 use lineside_measure::Spread;
 use lineside_time::Nanoseconds;
 use serde::Serialize;
 
 use crate::account::Account;
 use crate::certificate::{self, Delays, MatchReport};
-use crate::element::LinkReport;
 use crate::{SettingsWords, SideId};
 
 /// A change of one direction's settings, and how frames passed that entered before it, since the
@@ -45,11 +44,32 @@ pub struct ChangeReport {
 /// A change, and what is kept to report it.
 #[derive(Debug)]
 pub(crate) struct Change {
-    pub(crate) report: ChangeReport,
-    /// The counters at the change.
-    pub(crate) counters: LinkCounters,
+    pub(crate) at_ns: Nanoseconds,
+    after_ns: Option<Nanoseconds>,
     pub(crate) side: SideId,
+    /// The counters at the change, and what they had become since the previous one.
+    pub(crate) counters: LinkCounters,
+    entered: u64,
+    dropped: Drops,
+    /// The settings from then on.
+    after: Settings,
+    limit_after: Limit,
+    state: Report,
     _lease: Lease,
+}
+
+/// The report of a change. Working it out takes tens of microseconds, which a polling loop has not
+/// when it makes the change.
+#[derive(Debug)]
+enum Report {
+    /// What it is worked out from; an account once no more frames go into it.
+    Open {
+        past: Past,
+        account: Option<Account>,
+        /// What is given back once it is worked out.
+        _lease: Option<Lease>,
+    },
+    Done(Box<ChangeReport>),
 }
 
 /// The values of two distributions, to work out their distance while frames from before the change
@@ -59,63 +79,114 @@ pub(crate) const OPEN_BYTES: usize = 2 * TABLE_LEN_MAX * size_of::<(i64, u64)>()
 /// The memory that the report of a change to these settings takes for good.
 pub(crate) fn memory_bytes(link: &Link<Frame>, settings: &[Settings]) -> usize {
     let before = link.classes().iter().map(|class| class.settings());
-    let words = before.chain(settings).map(|settings| {
-        let words = SettingsWords::of(settings, link.limit());
-        words.len_bytes() + size_of::<MatchReport>()
-    });
-    size_of::<Change>() + words.sum::<usize>()
+    let words = before
+        .chain(settings)
+        .map(|settings| SettingsWords::len_bytes_max(settings) + size_of::<MatchReport>());
+    size_of::<Change>() + size_of::<ChangeReport>() + words.sum::<usize>()
+}
+
+/// The memory of what the report of a change of a link with these classes is worked out from.
+pub(crate) fn open_bytes(classes: &[Class]) -> usize {
+    Account::memory_bytes(classes.len()) + Past::memory_bytes(classes)
 }
 
 impl Change {
-    /// The change at `at_ns` of a link whose settings are still the old ones; `counters` are those
-    /// at the previous change.
+    /// A change at `at_ns` from `past` on, when the link's counters were `now`, and `before` at the
+    /// previous one; its settings are those of `link`.
     pub(crate) fn new(
-        at_ns: Nanoseconds,
-        (side, direction): (SideId, &str),
-        report: LinkReport<'_>,
-        account: &Account,
-        counters: &LinkCounters,
-        lease: Lease,
+        (at_ns, after_ns): (Nanoseconds, Option<Nanoseconds>),
+        side: SideId,
+        (before, now): (LinkCounters, LinkCounters),
+        past: Past,
+        link: &Link<Frame>,
+        (lease, open): (Lease, Option<Lease>),
     ) -> Self {
-        let link = report.link;
-        let words = SettingsWords::of(link.settings(), link.limit());
-        let mut matches = certificate::matches(report, account);
-        for matching in &mut matches {
-            matching.asked.forget_values();
-            matching.drawn.iter_mut().for_each(Spread::forget_values);
-            matching.realised.iter_mut().for_each(Spread::forget_values);
-        }
-        let now = link.counters();
         Self {
-            report: ChangeReport {
-                at_ns,
-                after_ns: None,
-                direction: direction.to_owned(),
-                after: words.clone(),
-                before: words,
-                entered: now.entered - counters.entered,
-                dropped: now.dropped.since(&counters.dropped),
-                delays: Delays::drawn(link),
-                matches,
-                limit_asked: link.settings().limit,
-            },
-            counters: now,
+            at_ns,
+            after_ns,
             side,
+            counters: now,
+            entered: now.entered - before.entered,
+            dropped: now.dropped.since(&before.dropped),
+            after: link.settings().clone(),
+            limit_after: link.limit(),
+            state: Report::Open {
+                past,
+                account: None,
+                _lease: open,
+            },
             _lease: lease,
         }
     }
 
-    /// Ends the report: `account` is that of all frames from before the change.
-    pub(crate) fn close(&mut self, account: &Account) {
-        let delays = &mut self.report.delays;
-        delays.realise(account);
+    /// No more frames go into `account`, which is that of all frames from before the change.
+    pub(crate) fn close(&mut self, of_frames: Account) {
+        if let Report::Open { account, .. } = &mut self.state {
+            *account = Some(of_frames);
+        }
+    }
+
+    /// Whether its report can be worked out for good, and is not yet.
+    pub(crate) fn is_closed(&self) -> bool {
+        matches!(&self.state, Report::Open { account, .. } if account.is_some())
+    }
+
+    /// Whether its report has been worked out for good.
+    pub(crate) fn is_done(&self) -> bool {
+        matches!(self.state, Report::Done(_))
+    }
+
+    /// Works its report out for good.
+    pub(crate) fn settle(&mut self, direction: &str, names: &[String]) {
+        let mut report = self.report(direction, names, None);
+        let delays = &mut report.delays;
         delays.asked.forget_values();
-        for spread in [
+        let spreads = [
             &mut delays.drawn,
             &mut delays.realised,
             &mut delays.difference,
-        ] {
+        ];
+        let matches = report.matches.iter_mut();
+        let matches = matches.flat_map(|matching| {
+            matching.asked.forget_values();
+            [&mut matching.drawn, &mut matching.realised]
+        });
+        for spread in spreads.into_iter().chain(matches) {
             spread.iter_mut().for_each(Spread::forget_values);
+        }
+        self.state = Report::Done(Box::new(report));
+    }
+
+    /// Its report; `account` is that of the frames from before it, if more may go into that.
+    pub(crate) fn report(
+        &self,
+        direction: &str,
+        names: &[String],
+        account: Option<&Account>,
+    ) -> ChangeReport {
+        let (past, closed) = match &self.state {
+            Report::Done(report) => return (**report).clone(),
+            Report::Open { past, account, .. } => (past, account.as_ref()),
+        };
+        let (limit, class) = (past.limit(), &past.classes()[0]);
+        let mut delays = Delays::drawn(past.asked_for(class), past.drawn_for(class));
+        let drawn = |class: &Class| (past.asked_for(class), past.drawn_for(class));
+        let mut matches = Vec::new();
+        if let Some(account) = closed.or(account) {
+            delays.realise(account);
+            matches = certificate::matches(past.classes(), names, limit, drawn, account);
+        }
+        ChangeReport {
+            at_ns: self.at_ns,
+            after_ns: self.after_ns,
+            direction: direction.to_owned(),
+            before: SettingsWords::of(class.settings(), limit),
+            after: SettingsWords::of(&self.after, self.limit_after),
+            entered: self.entered,
+            dropped: self.dropped,
+            delays,
+            matches,
+            limit_asked: class.settings().limit,
         }
     }
 }

@@ -50,11 +50,12 @@ pub struct LiveDeparture {
 impl LivePath {
     /// A loop with this path between its ports, each with those of its queues.
     pub fn between(
-        path: Path,
+        mut path: Path,
         sides: Vec<Vec<Box<dyn LivePort>>>,
         wait: Wait,
         completes_checksums: bool,
     ) -> LiveLoop {
+        path.hurry();
         let live = Self {
             path,
             out: Departures::default(),
@@ -134,6 +135,11 @@ impl LivePath {
     /// Adds a step, as [`Path::arm`] has it.
     pub fn arm(&mut self, now: Nanoseconds, step: Step) -> Result<(), StepError> {
         self.path.arm(step, now)
+    }
+
+    /// Works out the report of a change, which takes tens of microseconds.
+    pub(crate) fn settle(&mut self) {
+        self.path.settle(1);
     }
 
     /// Begins a path that waits; whether it did.

@@ -38,6 +38,13 @@ pub struct Path {
     seed: u64,
     began_ns: Option<Nanoseconds>,
     changes: Vec<Change>,
+    /// The reports of so many changes, the first ones, have been worked out.
+    settled: usize,
+    /// Accounts for changes to come, which are not made in a hurry.
+    spare: Vec<Account>,
+    spare_lease: Option<Lease>,
+    /// Whether they are worked out only when there is time.
+    is_hurried: bool,
     marks: Marks,
     steps: Steps,
     /// Frames before one that fires a step.
@@ -70,6 +77,13 @@ struct Side {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no memory is left to account for it: give more with --memory")]
 pub struct NoMemory;
+
+/// So many changes wait for their reports at most, each with some 700 KiB; the next one works one
+/// out.
+const OPEN_MAX: usize = 16;
+
+/// Accounts that are ready for the next changes.
+const SPARE_MAX: usize = 4;
 
 /// The streams of a link: two for each class that it can have.
 const STREAMS_MAX: u16 = 2 << EXPRESSIONS_MAX;
@@ -143,6 +157,10 @@ impl Path {
             seed,
             began_ns: None,
             changes: Vec::new(),
+            settled: 0,
+            spare: Vec::new(),
+            spare_lease: None,
+            is_hurried: false,
             marks: Marks::default(),
             steps: Steps::default(),
             ahead: Burst::new(),
@@ -413,7 +431,11 @@ impl Path {
     }
 
     /// The memory to account for a change of a side.
-    fn lease(&self, index: usize, settings: &[Settings]) -> Result<Lease, NoMemory> {
+    fn lease(
+        &self,
+        index: usize,
+        settings: &[Settings],
+    ) -> Result<(Lease, Option<Lease>), NoMemory> {
         let side = &self.sides[index];
         let link = side.chain.report().link;
         let classes = link.classes().len();
@@ -422,7 +444,12 @@ impl Path {
         if side.account_before.is_none() {
             bytes += Account::memory_bytes(classes) + changes::OPEN_BYTES;
         }
-        self.budget.lease(bytes).ok_or(NoMemory)
+        let lease = self.budget.lease(bytes).ok_or(NoMemory)?;
+        let open = self.is_hurried.then(|| {
+            let open = self.budget.lease(changes::open_bytes(link.classes()));
+            open.ok_or(NoMemory)
+        });
+        Ok((lease, open.transpose()?))
     }
 
     fn change_side(
@@ -430,7 +457,7 @@ impl Path {
         now: Nanoseconds,
         index: usize,
         settings: &[Settings],
-        lease: Lease,
+        leases: (Lease, Option<Lease>),
         out: &mut Departures,
     ) {
         self.middle.advance(now);
@@ -438,43 +465,73 @@ impl Path {
         let (id, side) = (SideId::new(index), &mut self.sides[index]);
         // Frames that are due by now leave under the old settings.
         side.chain.on_timer(now, out);
-        let account = Account::new(settings.len());
+        let ready = self.spare.pop_if(|spare| spare.classes() == settings.len());
+        let account = ready.unwrap_or_else(|| Account::new(settings.len()));
         let account = std::mem::replace(&mut side.account, account);
         let before = side.account_before.replace(account);
         let mut earlier = self.changes.iter_mut().rev();
         let latest = earlier.find(|change| change.side == id);
-        let counters = match (latest, before) {
-            (Some(latest), Some(before)) => {
-                latest.close(&before);
-                latest.counters
-            }
-            _ => LinkCounters::default(),
-        };
-        let account = side.account_before.get_or_insert_default();
-        let report = side.chain.report();
-        let mut change = Change::new(now, (id, &side.name), report, account, &counters, lease);
+        let mut counters = LinkCounters::default();
+        if let (Some(latest), Some(before)) = (latest, before) {
+            latest.close(before);
+            counters = latest.counters;
+        }
         let link = side.chain.link_mut();
-        link.change(now, settings.iter().cloned(), out);
+        let counters = (counters, link.counters());
+        let past = link.change(now, settings.iter().cloned(), out);
         side.changes = link.changes();
-        change.report.after_ns = self.began_ns.map(|began_ns| now - began_ns);
-        change.report.after = SettingsWords::of(link.settings(), link.limit());
+        let after_ns = self.began_ns.map(|began_ns| now - began_ns);
+        let change = Change::new((now, after_ns), id, counters, past, link, leases);
         self.changes.push(change);
+        match self.is_hurried {
+            false => self.settle(usize::MAX),
+            true if self.changes.len() - self.settled > OPEN_MAX => self.settle(1),
+            true => {}
+        }
+    }
+
+    /// Reports of changes are worked out when [`settle`](Self::settle) is called: the driver has
+    /// deadlines.
+    pub fn hurry(&mut self) {
+        self.is_hurried = true;
+        self.make_spares();
+    }
+
+    /// Makes accounts ready for steps, if there is memory for them.
+    pub(super) fn make_spares(&mut self) {
+        if !self.is_hurried || !self.has_steps() {
+            return;
+        }
+        let classes = self.sides[0].account.classes();
+        if self.spare_lease.is_none() {
+            let bytes = SPARE_MAX * Account::memory_bytes(classes);
+            self.spare_lease = self.budget.lease(bytes);
+        }
+        if self.spare_lease.is_some() {
+            self.spare.resize_with(SPARE_MAX, || Account::new(classes));
+        }
+    }
+
+    /// Works out reports of changes for good, so many at most, each in tens of microseconds.
+    pub fn settle(&mut self, count: usize) {
+        self.make_spares();
+        let changes = self.changes[self.settled..].iter_mut();
+        for change in changes.filter(|change| change.is_closed()).take(count) {
+            let side = &self.sides[change.side.index()];
+            change.settle(&side.name, side.chain.report().classes);
+        }
+        let changes = self.changes[self.settled..].iter();
+        self.settled += changes.take_while(|change| change.is_done()).count();
     }
 
     /// The changes so far.
     pub fn changes(&self) -> Vec<ChangeReport> {
-        let report = |(at, change): (usize, &Change)| {
-            let mut report = change.report.clone();
-            let mut later = self.changes[at + 1..].iter();
-            let is_latest = later.all(|later| later.side != change.side);
-            if let Some(account) = &self.side(change.side).account_before
-                && is_latest
-            {
-                report.delays.realise(account);
-            }
-            report
+        let report = |change: &Change| {
+            let side = self.side(change.side);
+            let names = side.chain.report().classes;
+            change.report(&side.name, names, side.account_before.as_ref())
         };
-        self.changes.iter().enumerate().map(report).collect()
+        self.changes.iter().map(report).collect()
     }
 
     /// Notes a text at `now`, for the certificate. Marks are bounded, and leased from the budget.

@@ -1,4 +1,4 @@
-use lineside_link::{Limit, Schedule, Settings};
+use lineside_link::{Distribution, Jitter, Limit, Loss, Schedule, Settings};
 use serde::{Deserialize, Serialize};
 
 /// The settings of a direction in words, which give the same settings again.
@@ -52,18 +52,30 @@ impl SettingsWords {
         }
     }
 
-    /// Bytes of the words.
-    pub(crate) fn len_bytes(&self) -> usize {
-        let always = [
-            &self.link,
-            &self.loss,
-            &self.duplicate,
-            &self.corrupt,
-            &self.reorder,
-            &self.delay,
-            &self.limit,
-        ];
-        let perhaps = [&self.rate, &self.path].into_iter().flatten();
-        always.into_iter().chain(perhaps).map(String::len).sum()
+    /// Bytes of the words at most: those of names and lists, and what all others take.
+    pub(crate) fn len_bytes_max(settings: &Settings) -> usize {
+        const OTHERS_BYTES: usize = 768;
+        const NUMBER_BYTES: usize = 21;
+        let listed = match &settings.loss {
+            Loss::Frames(numbers) => numbers.len() * NUMBER_BYTES,
+            _ => 0,
+        };
+        let table = match &settings.delay.jitter {
+            Jitter::Measured { name, .. } => name.len(),
+            Jitter::None => 0,
+            Jitter::Around { distribution, .. }
+            | Jitter::Above { distribution, .. }
+            | Jitter::Shifted { distribution, .. } => match distribution {
+                Distribution::Uniform => 0,
+                Distribution::Table { name, .. } => name.len(),
+            },
+        };
+        // The name of a path may stand in two words.
+        let schedule = match &settings.schedule {
+            Some(Schedule::Path(path)) => 2 * path.name().len(),
+            Some(Schedule::Deliveries(deliveries)) => deliveries.name().len(),
+            None => 0,
+        };
+        OTHERS_BYTES + listed + table + schedule
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use lineside_account::{Budget, Lease};
 use lineside_filter::{Filter, Program};
 use lineside_frame::{FrameRef, LinkType};
-use lineside_link::{Patch, Setting, Settings, State};
+use lineside_link::{Delay, Patch, Setting, Settings, State};
 use lineside_measure::monitor::Point;
 use lineside_time::Nanoseconds;
 use serde::Serialize;
@@ -583,9 +583,8 @@ fn overlap(one: &Step, other: &Step) -> Option<StepError> {
 /// The memory of a step, with that of its undoing.
 fn memory_bytes(step: &Step) -> usize {
     let sides = step.patches.iter().flatten().flatten();
-    let patches: usize = sides
-        .map(|classes| classes.len() * size_of::<Patch>())
-        .sum();
+    let bytes = |patch: &Patch| size_of::<Patch>() + patch.delay().map_or(0, Delay::memory_bytes);
+    let patches: usize = sides.flatten().map(bytes).sum();
     size_of::<Armed>() + size_of::<Step>() + step.words.len() + 2 * patches
 }
 

@@ -155,6 +155,7 @@ pub(super) fn turns(
                 if live.is_calm(now) || elapsed - ticked >= TICK_MAX {
                     ticked = elapsed;
                     live.ports_mut().for_each(|port| port.account());
+                    live.engine_mut().settle();
                 }
             }
             Next::Continue => {}

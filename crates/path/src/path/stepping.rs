@@ -1,7 +1,7 @@
 //! What steps do to a path.
 
 use lineside_frame::{Burst, Frame};
-use lineside_link::{Departure, Dropped, Setting, Settings};
+use lineside_link::{Departure, Dropped, Patch, Setting, Settings};
 use lineside_measure::monitor::Point;
 use lineside_time::Nanoseconds;
 
@@ -15,7 +15,14 @@ impl Path {
     /// Adds a step, which counts time from the [beginning](Self::begin). What it needs is allocated
     /// here.
     pub fn arm(&mut self, step: Step, now: Nanoseconds) -> Result<(), StepError> {
-        self.steps.arm(step, now, &self.budget)
+        let sides = step.patches.iter().flatten().zip(&mut self.sides);
+        for (classes, side) in sides {
+            let delays = classes.iter().flatten().filter_map(Patch::delay);
+            delays.for_each(|delay| side.chain.link_mut().prepare(delay));
+        }
+        self.steps.arm(step, now, &self.budget)?;
+        self.make_spares();
+        Ok(())
     }
 
     /// The path begins, once [`begin`](Self::begin) has been called, only at `at_ns`; `None`: at
