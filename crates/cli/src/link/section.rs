@@ -392,10 +392,15 @@ impl Section {
         let modes = Mode::ALL.into_iter().filter(|mode| *mode != Mode::Explain);
         let modes = modes.filter(|mode| refused.modes & mode.bit() != 0);
         let modes: Vec<_> = modes.map(Mode::words).collect();
+        let modes = match &modes[..] {
+            [before @ .., last] if !before.is_empty() => {
+                format!("{} and {last}", before.join(", "))
+            }
+            modes => modes.concat(),
+        };
         Err(ConfigError::new(format!(
-            "{} is for {}, and this is {}: leave it out",
+            "{} is for {modes}, and this is {}: leave it out",
             refused.flag(),
-            modes.join(" and "),
             mode.words()
         )))
     }

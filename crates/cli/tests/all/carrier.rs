@@ -76,7 +76,7 @@ fn hosts_see_the_carrier_go_and_come_back() {
             "{method}: the run has ended"
         );
         let certificate = manifest(&ended.out).certificate.expect("it is there");
-        let words = certificate["directions"]["outbound"]["link"].as_str();
+        let words = certificate["directions"]["outbound"]["settings"]["link"].as_str();
         assert_eq!(words, Some("down carrier"), "{certificate:#}");
     }
 }

@@ -332,26 +332,31 @@ fn flags_of_another_mode_and_a_missing_mode_are_refused() {
     let capture = &[file.to_str().expect("UTF-8")][..];
     let between = &["--between", "lo,lo2"][..];
     let commands = &["--server", "x"][..];
-    let between_only = "is for 'emulate --between IF1,IF2', and this is";
+    let on = &["--on", "lo"][..];
+    let interfaces_only = "is for 'emulate --between IF1,IF2' and 'emulate --on IF', and this is";
     let commands_only = "is for 'emulate -- CMD', and this is";
     let capture_only = "is for 'emulate FILE'";
-    let live = "is for 'emulate --between IF1,IF2' and 'emulate -- CMD', and this is";
+    let live = "is for 'emulate --between IF1,IF2', 'emulate --on IF' and 'emulate -- CMD', and \
+                this is";
     for (mode, flag, is_for) in [
         (capture, &["--wait", "nonsense"][..], live),
-        (capture, &["--method", "af_packet"], between_only),
-        (capture, &["--tap"], between_only),
-        (capture, &["--no-checksum-completion"], between_only),
-        (capture, &["-a", "duration:1"], between_only),
+        (capture, &["--method", "af_packet"], interfaces_only),
+        (capture, &["--tap"], interfaces_only),
+        (capture, &["--no-checksum-completion"], interfaces_only),
+        (capture, &["-a", "duration:1"], interfaces_only),
         (capture, &["--outside"], commands_only),
         (capture, &["--server-wait", "1s"], commands_only),
         (capture, between, capture_only),
         (between, &["--outside"], commands_only),
+        (on, &["--outside"], commands_only),
+        (on, &["-c", "1"], capture_only),
+        (commands, on, "is for 'emulate --on IF', and this is"),
         (between, &["--server-wait", "1s"], commands_only),
         (between, &["-c", "1"], capture_only),
         (capture, &["-b", "files:2"], "between"),
-        (commands, &["--tap"], between_only),
-        (commands, &["--method", "auto"], between_only),
-        (commands, &["-a", "duration:1"], between_only),
+        (commands, &["--tap"], interfaces_only),
+        (commands, &["--method", "auto"], interfaces_only),
+        (commands, &["-a", "duration:1"], interfaces_only),
         (commands, &["-f", "tcp"], capture_only),
     ] {
         let output = lineside().arg("emulate").args(mode).args(flag).output();
