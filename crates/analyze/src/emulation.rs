@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use lineside_trace::{Manifest, State};
 use serde::{Deserialize, Serialize};
 
+use crate::emulated_core::{self, EmulatedCore};
 use crate::numbers::{bytes, grouped, time};
 use crate::page::{Block, Cell, Column, Fact, Kind, Section, Table, Verdict};
 
@@ -28,6 +29,8 @@ pub struct Emulation {
     pub clock_steps: EmulatedClockSteps,
     /// By name.
     pub directions: BTreeMap<String, EmulatedDirection>,
+    /// What the switch between more than two ports counted.
+    pub core: Option<EmulatedCore>,
     /// What was changed while it ran, in order.
     pub changes: Vec<EmulationChange>,
     /// What the polling loop saw of itself.
@@ -200,6 +203,7 @@ pub(crate) fn emulation(manifest: &Manifest) -> Option<Emulation> {
     emulation.clock = part("clock").as_str().unwrap_or_default().to_owned();
     emulation.clock_steps = serde_json::from_value(part("clock_steps")).unwrap_or_default();
     emulation.directions = serde_json::from_value(part("directions")).unwrap_or_default();
+    emulation.core = serde_json::from_value(part("core")).unwrap_or_default();
     emulation.changes = serde_json::from_value(part("changes")).unwrap_or_default();
     emulation.polling = serde_json::from_value(part("loop")).unwrap_or_default();
     Some(emulation)
@@ -258,6 +262,7 @@ pub(crate) fn sections(emulation: &Emulation) -> Vec<Section> {
     }];
     let directions = emulation.directions.iter();
     sections.extend(directions.map(|(name, direction)| direction_section(name, direction)));
+    sections.extend(emulation.core.as_ref().map(emulated_core::section));
     if !emulation.changes.is_empty() {
         sections.push(changes_section(&emulation.changes));
     }
@@ -521,7 +526,7 @@ impl EmulatedDirection {
     }
 }
 
-fn fact(label: &'static str, value: String, note: String) -> Fact {
+pub(crate) fn fact(label: &'static str, value: String, note: String) -> Fact {
     Fact { label, value, note }
 }
 

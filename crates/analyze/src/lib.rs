@@ -21,6 +21,7 @@ mod batch;
 mod choice;
 mod columns;
 mod compare;
+mod emulated_core;
 mod emulation;
 mod filter;
 mod findings;
@@ -46,6 +47,7 @@ pub use compare::{
     Appearance, Appearances, COMPARE_VERSION, Change, CompareParameters, Compared, Comparison,
     Course, Side, Subject, compare,
 };
+pub use emulated_core::{EmulatedAddresses, EmulatedCore, EmulatedPort};
 pub use emulation::{
     EmulatedCounters, EmulatedDirection, EmulatedTimes, Emulation, EmulationFloor, EmulationLoop,
 };

@@ -17,7 +17,7 @@ use crate::numbers::digits;
 use crate::unfinished::Unfinished;
 
 /// [`Report::report_version`].
-pub const REPORT_VERSION: &str = "3.2";
+pub const REPORT_VERSION: &str = "3.3";
 
 /// The whole report.
 #[derive(Debug, Clone, Default, Serialize)]

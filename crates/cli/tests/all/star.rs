@@ -2,14 +2,17 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use lineside_analyze::{Report, grouped};
 use lineside_time::Random;
 use lineside_trace::Table;
 use serde_json::Value;
 
 use crate::between::emulate;
+use crate::report::check;
 use crate::support::{held_status, lineside, manifest, records, talk};
 use crate::wire::{Namespace, need_wire, run};
 
@@ -176,10 +179,37 @@ fn three_hosts_reach_each_other_through_a_switch() {
             .map(number)
             .sum();
         assert_eq!(came + number(&core["copies"]), left + dropped, "{core:#}");
+        reported(&ended.out, core);
         // Requests for addresses go to all, TCP does not.
         let (flooded, forwarded) = (number(&core["flooded"]), number(&core["forwarded"]));
         assert!((1..50).contains(&flooded) && forwarded > 600, "{core:#}");
     }
+}
+
+/// A report of the run has the switch as the certificate has it, in every form.
+fn reported(run: &Path, core: &Value) {
+    let report = |words: &[&str]| {
+        let output = lineside().arg("report").arg(run).args(words).output();
+        let output = output.expect("it runs");
+        assert!(output.status.success(), "{}", talk(&output));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let json: Value = serde_json::from_str(&report(&["--json"])).expect("JSON");
+    assert_eq!(json["emulation"]["core"], *core);
+    let schema = schemars::schema_for!(Report).to_value();
+    let mut found = Vec::new();
+    check(&json, &schema, &schema, "report", &mut found);
+    assert!(found.is_empty(), "{found:#?}");
+    let (text, page) = (report(&[]), report(&["--html", "-"]));
+    let count = |name: &str| grouped(number(&core[name]));
+    let flooded = format!("{} copies", count("copies"));
+    for expected in ["Switch", &count("came"), &flooded, "m2", "3 known"] {
+        assert!(text.contains(expected), "{expected}: {text}");
+        assert!(page.contains(expected), "{expected}");
+    }
+    let (_, index) = page.split_once("<nav").expect("an index");
+    let (index, _) = index.split_once("</nav>").expect("its end");
+    assert_eq!(index.matches(">Switch<").count(), 1, "{index}");
 }
 
 #[test]
