@@ -65,7 +65,7 @@ enum Report {
     /// What it is worked out from; an account once no more frames go into it.
     Open {
         past: Past,
-        account: Option<Account>,
+        account: Option<Box<Account>>,
         /// What is given back once it is worked out.
         _lease: Option<Lease>,
     },
@@ -122,7 +122,7 @@ impl Change {
     /// No more frames go into `account`, which is that of all frames from before the change.
     pub(crate) fn close(&mut self, of_frames: Account) {
         if let Report::Open { account, .. } = &mut self.state {
-            *account = Some(of_frames);
+            *account = Some(Box::new(of_frames));
         }
     }
 
@@ -166,7 +166,7 @@ impl Change {
     ) -> ChangeReport {
         let (past, closed) = match &self.state {
             Report::Done(report) => return (**report).clone(),
-            Report::Open { past, account, .. } => (past, account.as_ref()),
+            Report::Open { past, account, .. } => (past, account.as_deref()),
         };
         let (limit, class) = (past.limit(), &past.classes()[0]);
         let mut delays = Delays::drawn(past.asked_for(class), past.drawn_for(class));
