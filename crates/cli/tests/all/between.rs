@@ -88,7 +88,7 @@ pub(crate) fn round_trips(hosts: &Hosts) -> Vec<Duration> {
 }
 
 /// Sends this many random bytes from the client to the server by the kernels' TCP.
-fn transfer(hosts: &Hosts, len: usize) {
+pub(crate) fn transfer(hosts: &Hosts, len: usize) {
     let mut random = Random::new(11);
     let sent: Vec<u8> = (0..len).map(|_| random.below(256) as u8).collect();
     let listen = || TcpListener::bind("192.0.2.2:2049").expect("free");

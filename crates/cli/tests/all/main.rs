@@ -6,6 +6,7 @@
 //! counts these.
 
 mod any;
+mod beside;
 mod between;
 mod carrier;
 mod commands;
