@@ -1110,7 +1110,8 @@ tables! {
     MonitorEvents monitor_events MonitorEventRow MonitorEventColumns null "not of one port" {
         time_ns: Option<i64>, Delta, "when" null "no frame has a time";
         event: Label, Dictionary, "`begin`: the first frame; `end`: the last one; `change`: \
-        settings of the link were changed; `mark`: the text of `lineside ctl RUN mark`; \
+        settings of the link were changed; `mark`: the text of `lineside ctl RUN mark` or of a step; \
+        `step`, `undone`, `refused`: a step fired, its time was over, it was to fire and did not; \
         `unmeasured`: frames found no room on their way to the monitors, which do not count them"
             null "never";
         port: Text, Dictionary, "where";

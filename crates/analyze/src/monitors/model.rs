@@ -253,7 +253,8 @@ pub struct MonitorEvent {
     pub time_ns: Option<i64>,
     /// From the begin of the run.
     pub after_ns: Option<i64>,
-    /// As in the table: `begin`, `end`, `change`, `mark`, `unmeasured`, `others`.
+    /// As in the table: `begin`, `end`, `change`, `mark`, `step`, `undone`, `refused`,
+    /// `unmeasured`, `others`.
     pub event: String,
     /// Where; null if it is not of one port.
     pub port: Option<String>,
