@@ -2,7 +2,7 @@ use std::os::fd::BorrowedFd;
 
 use lineside_frame::Burst;
 use lineside_port::{Facts, Live, Port, PortError, Receive, Received};
-use lineside_run::Measuring;
+use lineside_run::{Looks, Measuring};
 
 /// A port whose frames monitors see, in the order in which they come out.
 pub struct Measured<P> {
@@ -24,6 +24,11 @@ impl<P: Port> Measured<P> {
     /// The port, to end it.
     pub fn port_mut(&mut self) -> &mut P {
         &mut self.port
+    }
+
+    /// Where others ask what monitors have found so far; `None` without any.
+    pub fn looks(&mut self) -> Option<Looks> {
+        self.measuring.as_mut().map(Measuring::looks)
     }
 
     /// The monitors, which see no further frame.

@@ -12,6 +12,7 @@
 //! [`Progress`].
 #![forbid(unsafe_code)]
 
+mod answering;
 mod capture_file;
 mod drop_in;
 mod error;
@@ -26,6 +27,7 @@ mod run;
 pub mod stats;
 mod verdict;
 
+pub use answering::{Answering, Respond};
 pub use capture_file::check_capture_file;
 pub use drop_in::{
     DropIn, DropInError, DropInReport, DropInSettings, Form, GivenRows, Pace, read_rows,

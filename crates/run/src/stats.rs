@@ -17,17 +17,17 @@ pub struct RunStats {
     pub stats_version: String,
     /// When, by the run's clock, in nanoseconds since 1970.
     pub at_ns: i64,
-    /// The same, from the beginning of the run.
+    /// The same, from the beginning of the run; none of a capture.
     pub after_ns: Option<i64>,
-    /// Each direction of the link; with a switch, both links of each port.
+    /// Each direction of the link; with a switch, both links of each port. None of a capture.
     pub directions: Vec<DirectionStats>,
     /// What the switch counted, if there is one.
     pub switch: Option<SwitchStats>,
     /// The copies of frames for monitors and captures, if any are taken.
     pub tap: Option<TapStats>,
-    /// What the polling loop measured of itself.
+    /// What the polling loop measured of itself, if there is one.
     #[serde(rename = "loop")]
-    pub polling: LoopStats,
+    pub polling: Option<LoopStats>,
     /// What each monitor has found so far, at each place.
     pub monitors: Vec<MonitorStats>,
 }
@@ -360,7 +360,7 @@ mod tests {
             }],
             switch: None,
             tap: None,
-            polling: LoopStats::default(),
+            polling: None,
             monitors: Vec::new(),
         };
         let before = stats(1_000_000_000, 1_000);

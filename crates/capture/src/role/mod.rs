@@ -27,8 +27,8 @@ use lineside_port::{
     CaptureWriter, Interface, Live as _, Merge, Port as _, PortError, WriterConfig,
 };
 use lineside_run::{
-    DropInReport, Evidence, Interfaces, Measuring, Opened, Pace, Progress, Run, RunError,
-    check_capture_file, judge, open, open_followed, open_interfaces,
+    Answering, DropInReport, Evidence, Interfaces, Measuring, Opened, Pace, Progress, Run,
+    RunError, check_capture_file, judge, open, open_followed, open_interfaces,
 };
 use lineside_time::Clock;
 use lineside_trace::{EncoderConfig, InMemory, Manifest};
@@ -114,7 +114,7 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
         cause,
     })?;
     let (clock, stopwatch) = (SystemClock::default(), Stopwatch::start());
-    let (mut run, mut port) = begin(settings, inputs, &budget, clock.now(), progress)?;
+    let (mut run, mut port, answering) = begin(settings, inputs, &budget, clock.now(), progress)?;
     let around = Around {
         signals: &signals,
         clock: &clock,
@@ -123,7 +123,13 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
         progress,
     };
     let mut watch = Watch::new(settings, &mut run, around);
-    let mut ran = take_frames(settings, &budget, &mut port, &mut watch)?;
+    let respond = settings.respond.zip(port.looks());
+    let respond = respond.map(|(respond, looks)| respond(looks));
+    let mut take = || take_frames(settings, &budget, &mut port, &mut watch);
+    let mut ran = match answering.zip(respond) {
+        Some((answering, respond)) => answering.during(respond, take)?,
+        None => take()?,
+    };
     if matches!(watch.stop, Stop::Output(_)) {
         // A failure in the middle leaves the last second unaccounted.
         port.account();
@@ -242,7 +248,7 @@ fn begin(
     budget: &Budget,
     now_ns: i64,
     progress: &mut dyn Progress,
-) -> Result<(Run, Input), CaptureError> {
+) -> Result<(Run, Input, Option<Answering>), CaptureError> {
     if let Some(file) = &settings.capture_file {
         check_capture_file(&file.path, file.is_series, &settings.inputs, settings.force)?;
     }
@@ -256,6 +262,7 @@ fn begin(
     let writer = { settings.capture_file.as_ref() }
         .map(|file| open_writer(file, settings, &inputs, budget, now_ns))
         .transpose()?;
+    let answering = listen(settings, &run, progress);
     if settings.live.is_some() {
         let file = writer.as_ref().and_then(CaptureWriter::file);
         let dropped = lineside_host::drop_privileges(run.folder.as_ref(), file.as_slice());
@@ -294,7 +301,24 @@ fn begin(
         ..InMemory::default()
     });
     run.save()?;
-    Ok((run, port))
+    Ok((run, port, answering))
+}
+
+/// Listens in the folder of a live run with monitors. Where there can be no socket, the run goes on
+/// without.
+fn listen(settings: &Settings, run: &Run, progress: &mut dyn Progress) -> Option<Answering> {
+    let is_asked = settings.live.is_some() && settings.respond.is_some();
+    let folder = run
+        .folder
+        .as_ref()
+        .filter(|_| is_asked && !settings.monitors.is_empty())?;
+    match Answering::listen(folder) {
+        Ok(answering) => Some(answering),
+        Err(error) => {
+            progress.warn(&format!("nothing can be asked while this runs: {error}"));
+            None
+        }
+    }
 }
 
 /// Makes the capture file that frames are written into.

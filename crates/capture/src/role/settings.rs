@@ -5,7 +5,7 @@ use std::time::Duration;
 use lineside_filter::Filter;
 use lineside_measure::monitor::Words;
 use lineside_port::Rotation;
-use lineside_run::{DropInSettings, Interfaces};
+use lineside_run::{DropInSettings, Interfaces, Looks, Respond};
 use lineside_trace::Table;
 
 use super::CoreSettings;
@@ -37,6 +37,8 @@ pub struct Settings {
     pub rotation: PartRotation,
     /// What is measured of all frames, into tables of its own.
     pub monitors: Vec<Words>,
+    /// Answers requests of others while a live run measures; `None`: it takes none.
+    pub respond: Option<fn(Looks) -> Respond>,
     /// The programs that are given heads of all frames.
     pub drop_ins: DropInSettings,
     /// The one memory budget.

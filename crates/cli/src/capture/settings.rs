@@ -18,6 +18,7 @@ use lineside_trace::Table;
 
 use super::decode_as;
 use crate::drop_ins::drop_ins;
+use crate::link::control::answer_capture;
 use crate::monitors::monitors;
 
 use super::keys::{FILES, OVERLOADS, ROTATE_SIZE_MAX, Section};
@@ -143,6 +144,7 @@ impl Section {
             tables: section.tables(),
             rotation,
             monitors: monitors(section.monitors.as_deref(), section.output.is_some())?,
+            respond: Some(answer_capture),
             drop_ins: drop_ins(
                 section.drop_ins.as_deref(),
                 section.drop_in_bytes,

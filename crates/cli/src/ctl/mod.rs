@@ -161,9 +161,10 @@ fn why_none(run: &Path, error: &io::Error) -> String {
             "the run belongs to another user: run ctl as that user, or with sudo".to_owned()
         }
         (io::ErrorKind::NotFound, _) if lineside_host::is_running(run) => {
-            "the run there accepts no changes now: only 'lineside emulate --between' or \
-            '--server' with -o does, until it ends"
-                .to_owned()
+            "the run there takes no requests now: only 'lineside emulate' between interfaces or \
+            commands with -o does, and 'lineside capture -i' with --monitor for stats, until they \
+            end"
+            .to_owned()
         }
         // It may have ended since: that it still runs is certain, that it had ended is not.
         _ if lineside_host::is_running(run) => {

@@ -103,23 +103,8 @@ fn look(run: &Path, is_known: bool) -> anyhow::Result<Option<RunStats>> {
 /// The figures for a person: a line for each direction, and what else there is.
 fn lines(stats: &RunStats) -> String {
     let mut out = String::new();
-    let after = stats.after_ns.unwrap_or_default();
-    let _ = writeln!(
-        out,
-        "{:<15}{:>12}{:>12}{:>9}{:>8}{:>11}{:>11}{:>11}{:>10}{:>10}",
-        format!("at {:.1} s", after as f64 / 1e9),
-        "entered",
-        "left",
-        "dropped",
-        "held",
-        "late>100us",
-        "p50",
-        "p99",
-        "in Mb/s",
-        "out Mb/s"
-    );
-    for direction in &stats.directions {
-        direction_lines(direction, &mut out);
+    if !stats.directions.is_empty() {
+        directions_lines(stats, &mut out);
     }
     if let Some(switch) = &stats.switch {
         let _ = writeln!(
@@ -136,13 +121,14 @@ fn lines(stats: &RunStats) -> String {
             let _ = writeln!(out, "               {} takes no further part", port.name);
         }
     }
-    let polling = &stats.polling;
-    let _ = writeln!(
-        out,
-        "loop           {} stalls of more than 100 us, {} the longest",
-        grouped(polling.stalls),
-        fine_time(polling.stall_max_ns as f64)
-    );
+    if let Some(polling) = &stats.polling {
+        let _ = writeln!(
+            out,
+            "loop           {} stalls of more than 100 us, {} the longest",
+            grouped(polling.stalls),
+            fine_time(polling.stall_max_ns as f64)
+        );
+    }
     if let Some(tap) = &stats.tap {
         let _ = writeln!(
             out,
@@ -155,6 +141,27 @@ fn lines(stats: &RunStats) -> String {
         monitor_lines(monitor, &mut out);
     }
     out
+}
+
+fn directions_lines(stats: &RunStats, out: &mut String) {
+    let after = stats.after_ns.unwrap_or_default();
+    let _ = writeln!(
+        out,
+        "{:<15}{:>12}{:>12}{:>9}{:>8}{:>11}{:>11}{:>11}{:>10}{:>10}",
+        format!("at {:.1} s", after as f64 / 1e9),
+        "entered",
+        "left",
+        "dropped",
+        "held",
+        "late>100us",
+        "p50",
+        "p99",
+        "in Mb/s",
+        "out Mb/s"
+    );
+    for direction in &stats.directions {
+        direction_lines(direction, out);
+    }
 }
 
 fn direction_lines(direction: &DirectionStats, out: &mut String) {

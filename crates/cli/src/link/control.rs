@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use lineside_host::{RunFolder, Stopwatch};
+use lineside_host::{RunFolder, Stopwatch, wall_ns};
 use lineside_measure::monitor::Summary;
 use lineside_path::emulate::{ChangeAnswer, ChangeSender, Controlled};
 
-use lineside_run::Looks;
-use lineside_run::stats::{MonitorStats, RunStats};
+use lineside_run::stats::{MonitorStats, RunStats, STATS_VERSION};
+use lineside_run::{Looks, Respond};
 
 use super::request::{Answer, Change, Done, Request, answer_to_json};
 use super::spec::LinkSpec;
@@ -50,6 +50,30 @@ pub(crate) fn listen(
             None
         }
     }
+}
+
+/// Answers requests to a live capture, which has monitors and no link.
+pub(crate) fn answer_capture(looks: Looks) -> Respond {
+    let mut monitors = Monitors {
+        looks: Some(looks),
+        latest: None,
+    };
+    Box::new(move |text| {
+        let answer = Request::read(text).and_then(|asked| match asked {
+            Request::Stats {} => Ok(Done::Stats(Box::new(RunStats {
+                stats_version: STATS_VERSION.to_owned(),
+                at_ns: wall_ns(),
+                after_ns: None,
+                directions: Vec::new(),
+                switch: None,
+                tap: None,
+                polling: None,
+                monitors: monitors.stats(),
+            }))),
+            _ => Err("the run is a capture, which has no link: it can be asked for stats".into()),
+        });
+        answer_to_json(&answer).ok()
+    })
 }
 
 fn on_request(known: &mut Known, asked: Request, sender: &ChangeSender) -> Answer {

@@ -2,8 +2,8 @@
 //! and its answer, each with the version of this form.
 //!
 //! ```text
-//!  {"version": 1, "settings": {"emulate": {}, "files": {}}}   {"version": 1, "done": {"settings": ..}}
-//!  {"version": 1, "mark": {"text": "now"}}                    {"version": 1, "refused": "why"}
+//!  {"version": 1, "stats": {}}               {"version": 1, "done": {"stats": {..}}}
+//!  {"version": 1, "mark": {"text": "now"}}   {"version": 1, "refused": "why"}
 //! ```
 //!
 //! The two may be of different builds of `lineside`: whatever one does not know of the other is

@@ -13,7 +13,7 @@ use crate::report::{check, publish};
 use crate::support::{
     came_to_its_end, held_status, lineside, manifest, talk, undisturbed, wait_until,
 };
-use crate::wire::need_wire;
+use crate::wire::{Running, need_wire, open_folder};
 
 fn schema() -> Value {
     schemars::schema_for!(RunStats).to_value()
@@ -261,6 +261,52 @@ fn a_client_sees_the_stats_of_its_own_link() {
         marked.starts_with("mark at ") && marked.ends_with(": it begins"),
         "{marked}"
     );
+}
+
+#[test]
+fn a_live_capture_with_monitors_has_stats_too() {
+    need_wire!("ping");
+    let hosts = Hosts::new();
+    let folder = open_folder();
+    let out = folder.path().join("run");
+    let mut command = hosts.between.command(lineside().get_program());
+    command
+        .args(["capture", "-i", "m0", "--monitor", "size"])
+        .arg("-o")
+        .arg(&out);
+    let running = Running::spawn(&mut command, out, folder);
+    running.wait_until("it listens", || {
+        running.messages().contains("listening at m0 ")
+    });
+    // Nobody answers, but the host asks for its neighbour.
+    let mut ping = hosts
+        .client
+        .command("ping")
+        .args(["-n", "-q", "-w", "60", "192.0.2.2"])
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("it runs");
+    let counted = || stats(&running.out).monitors;
+    wait_until("frames are seen", || {
+        let monitors = counted();
+        let mut found = monitors.iter().flat_map(|monitor| &monitor.distributions);
+        found.any(|each| each.metric == "packet_bytes" && each.count > 0)
+    });
+    let stats = stats(&running.out);
+    assert!(stats.directions.is_empty() && stats.polling.is_none());
+    for (words, expected) in [
+        (&["--delay", "1ms"][..], "it can be asked for stats"),
+        (&["mark", "a"], "it can be asked for stats"),
+    ] {
+        let output = ctl(&running.out, words);
+        assert_eq!(output.status.code(), Some(2), "{}", talk(&output));
+        assert!(talk(&output).contains(expected), "{}", talk(&output));
+    }
+    let _ = ping.kill();
+    let _ = ping.wait();
+    let ended = running.interrupt();
+    assert!(ended.status.success(), "{}", ended.messages);
+    assert!(!ended.out.join("control").exists(), "nothing is left");
 }
 
 /// Frames that leave more than a millisecond late while stats are asked for a thousand times are as

@@ -8,7 +8,8 @@
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
-use lineside_host::{Control, FolderError, RunFolder};
+use lineside_host::{FolderError, RunFolder};
+use lineside_run::Answering;
 use lineside_run::stats::RunStats;
 use lineside_time::{Clock, Nanoseconds};
 use serde::{Deserialize, Serialize};
@@ -63,7 +64,7 @@ type Respond = Box<dyn FnMut(&str, &ChangeSender) -> Option<String> + Send>;
 
 /// A run that takes changes: the socket in its folder, and what responds to requests.
 pub struct Controlled {
-    control: Control,
+    answering: Answering,
     respond: Respond,
 }
 
@@ -196,18 +197,9 @@ impl Controlled {
         respond: impl FnMut(&str, &ChangeSender) -> Option<String> + Send + 'static,
     ) -> Result<Self, FolderError> {
         Ok(Self {
-            control: Control::listen(folder)?,
+            answering: Answering::listen(folder)?,
             respond: Box::new(respond),
         })
-    }
-
-    /// Until the socket is closed.
-    fn serve(control: &Control, mut respond: Respond, sender: &ChangeSender) {
-        while let Some(request) = control.next() {
-            if let Some(text) = respond(&request.text, sender) {
-                request.answer(&text);
-            }
-        }
     }
 }
 
@@ -222,21 +214,16 @@ pub(super) fn while_controlled<T>(
     controlled: Option<Controlled>,
     run: impl FnOnce(&mut Changes) -> T,
 ) -> T {
-    /// However the run ends, the thread that takes requests does too.
-    struct Closer<'a>(&'a Control);
-    impl Drop for Closer<'_> {
-        fn drop(&mut self) {
-            self.0.close();
-        }
-    }
     let (sender, mut changes) = ends();
-    let Some(Controlled { control, respond }) = controlled else {
+    let Some(Controlled {
+        answering,
+        mut respond,
+    }) = controlled
+    else {
         return run(&mut changes);
     };
-    let control = &control;
-    std::thread::scope(move |scope| {
-        let _closer = Closer(control);
-        scope.spawn(move || Controlled::serve(control, respond, &sender));
+    let respond = move |text: &str| respond(text, &sender);
+    answering.during(respond, move || {
         // With these go the requests that nobody will answer.
         let mut changes = changes;
         run(&mut changes)

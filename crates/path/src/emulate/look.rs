@@ -58,7 +58,7 @@ impl Look {
                 dropped_queue: tap.dropped_queue,
                 dropped_memory: tap.dropped_memory,
             }),
-            polling: LoopStats {
+            polling: Some(LoopStats {
                 stalls: counts.stalls,
                 stalls_over_1ms: counts.stalls_over_1ms,
                 stall_max_ns: counts.stall_max_ns,
@@ -67,7 +67,7 @@ impl Look {
                 too_long: counts.too_long,
                 dropped_down: counts.dropped_down,
                 dropped_at_start: counts.dropped_at_start,
-            },
+            }),
             monitors: Vec::new(),
         };
         Self {
