@@ -68,6 +68,8 @@ impl Arguments {
             (_, Some(status)) if status.success() && is_measured => held(&outcome.certificate),
             (_, Some(status)) if status.success() => Exit::Done,
             (Some(signal), _) => Exit::Signal(signal),
+            // A step ended it, and with it the client.
+            _ if outcome.is_over => held(&outcome.certificate),
             (None, Some(status)) => exit(status),
             (None, None) => Exit::Failure,
         })

@@ -191,8 +191,7 @@ impl StepWords {
     /// `times N`, `after TIME`, `for TIME`, each once.
     fn take_options(&mut self, words: &[&str]) -> Result<(), ConfigError> {
         let mut seen = Vec::new();
-        let mut pairs = words.chunks(2);
-        while let Some(pair) = pairs.next() {
+        for pair in words.chunks(2) {
             let text = self.text.clone();
             let error = |why: String| Err(wrong(&text, &why));
             if seen.contains(&pair[0]) {

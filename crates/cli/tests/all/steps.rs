@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::between::{Hosts, emulate};
 use crate::commands::{Ordinary, is_forbidden};
-use crate::support::{example, held_status, lineside, manifest, records, talk};
+use crate::support::{came_to_its_end, example, held_status, lineside, manifest, records, talk};
 use crate::wire::need_wire;
 
 const MS: i64 = 1_000_000;
@@ -364,4 +364,9 @@ fn a_step_works_between_commands() {
     let certificate = manifest(&ordinary.path().join("run")).certificate;
     let certificate = certificate.expect("it is there");
     assert_eq!(certificate["steps"][0]["fired"], 1, "{certificate:#}");
+    // The end of the run is that of the client too.
+    let words = ["--server", "sleep 99", "--server-wait", "0", "-o", "ended"];
+    let end = ["--step", "at 300ms: end", "--", "sleep", "99"];
+    let output = ordinary.run(&[&words[..], &end].concat());
+    assert!(came_to_its_end(&output), "{}", talk(&output));
 }

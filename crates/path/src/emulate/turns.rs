@@ -61,6 +61,8 @@ pub struct Outcome {
     pub failure: Option<PortError>,
     /// Frames of a command that passed its loopback interface and not the link, where known.
     pub beside: Option<u64>,
+    /// Whether a step ended the run.
+    pub is_over: bool,
 }
 
 impl Outcome {
@@ -89,6 +91,7 @@ impl Outcome {
             signal,
             failure,
             beside: None,
+            is_over: live.engine().path().is_over(),
         }
     }
 }
