@@ -180,8 +180,8 @@ impl<E: Engine> Reactor<E> {
         }
     }
 
-    /// What the loop has counted of itself so far: the part of its [`facts`](Self::facts) that takes
-    /// no time.
+    /// What the loop has counted of itself so far: the part of its [`facts`](Self::facts) that
+    /// takes no time.
     pub fn counts(&self) -> LoopCounts {
         LoopCounts {
             stalls: self.facts.stalls,
