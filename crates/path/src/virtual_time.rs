@@ -1,3 +1,5 @@
+//! A path in virtual time, by the stamps of captured frames.
+
 use lineside_frame::{Burst, Frame};
 use lineside_link::Departure;
 use lineside_time::{Nanoseconds, VirtualClock};

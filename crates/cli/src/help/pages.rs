@@ -97,8 +97,8 @@ pub(crate) const PAGES: [Page; 16] = [
     Page {
         verb: "emulate",
         groups: &[
-            ("Link", &["delay", "loss", "rate", "limit"]),
-            ("Ends", &["between", "on", "server", "outside"]),
+            ("Link", &["delay", "loss", "rate", "step"]),
+            ("Ends", &["between", "on", "server"]),
             ("Output", &["output", "write-pcap", "seed"]),
         ],
         examples: &[

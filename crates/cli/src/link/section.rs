@@ -186,7 +186,7 @@ keys! {
             .only(LIVE);
         start_at: String = key("Begin only then, as other runs do: '18:00:00', or \
         '2026-11-25T18:00:00Z'")
-            .long("start-at").value("CLOCK-TIME")
+            .long("start-at").value("CLOCK")
             .only(LIVE)
             .example("2026-11-25T18:00:00Z");
         output: PathBuf = key("The folder of the run: trace.json with the certificate")
