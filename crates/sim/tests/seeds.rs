@@ -68,6 +68,20 @@ fn every_byte_arrives_whatever_the_links_do() {
     }
 }
 
+/// Runs in which an end forgets a connection that the other end still speaks of.
+#[test]
+fn rare_ends_of_connections_are_no_faults() {
+    for (seed, what) in [
+        (
+            24_248,
+            "an RST in reply to a challenge, then a late SYN: a smaller window on a new connection",
+        ),
+    ] {
+        let outcome = run(&Scenario::draw(seed));
+        assert!(outcome.is_ok(), "{what}: {outcome:?}");
+    }
+}
+
 #[test]
 fn a_run_is_a_function_of_its_seed() {
     for seed in 0..20 {
