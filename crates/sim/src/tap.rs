@@ -10,6 +10,9 @@ use lineside_wire::{Direction, Dissected, HeaderChecksum, dissect_outermost, tcp
 use crate::host::PORT;
 use crate::{ClientEnd, Content};
 
+/// No more than the largest window of a scenario comes after what is missing.
+const AHEAD_MAX: u64 = 1 << 20;
+
 /// The engine, and what it delivered.
 pub(crate) struct Tap {
     engine: Engine,
@@ -20,12 +23,22 @@ pub(crate) struct Tap {
 
 #[derive(Default)]
 struct Seen {
-    /// Bytes of the client and of the server.
+    /// Bytes of the client and of the server, in the incarnation that has most of them.
     streams: BTreeMap<ClientEnd, [u64; 2]>,
-    /// By slot: the connection, and the direction in which its client sends.
-    slots: BTreeMap<usize, (ClientEnd, Direction)>,
+    slots: BTreeMap<usize, Incarnation>,
     errors: Vec<String>,
     lost: Vec<(ClientEnd, String)>,
+}
+
+/// A connection as the engine knows it. A late SYN begins another one of the same four-tuple, whose
+/// bytes count from 0 again: RFC 9293, 3.5, figure 8.
+struct Incarnation {
+    client: ClientEnd,
+    /// The direction in which its client sends.
+    of_client: Direction,
+    /// Bytes of the client and of the server so far, holes among them; of one that had no SYN it is
+    /// known only once its bytes show where it goes on.
+    offsets: [Option<u64>; 2],
 }
 
 impl Tap {
@@ -97,12 +110,17 @@ fn is_damaged(frame: &Frame) -> bool {
 impl StreamSink for Seen {
     fn on_open(&mut self, connection: usize, facts: &Connection) {
         let [one, other] = facts.ends();
-        let (client, direction) = match one.port == PORT {
+        let (client, of_client) = match one.port == PORT {
             true => (other, Direction::Reverse),
             false => (one, Direction::Forward),
         };
         let client = (client.address, client.port);
-        self.slots.insert(connection, (client, direction));
+        let incarnation = Incarnation {
+            client,
+            of_client,
+            offsets: [None; 2],
+        };
+        self.slots.insert(connection, incarnation);
         self.streams.entry(client).or_default();
     }
 
@@ -110,19 +128,43 @@ impl StreamSink for Seen {
         &mut self,
         connection: usize,
         direction: Direction,
-        _: bool,
+        after_syn: bool,
         chunk: Chunk<'_>,
         _: &mut Counters,
     ) {
-        let (client, of_client) = self.slots[&connection];
-        let from_client = direction == of_client;
-        let streams = self.streams.entry(client).or_default();
-        let offset = &mut streams[usize::from(!from_client)];
-        if let Some(at) = Content::new(client, from_client).differs(*offset, chunk.bytes()) {
+        let incarnation = self.slots.get_mut(&connection).expect("it was opened");
+        let client = incarnation.client;
+        let from_client = direction == incarnation.of_client;
+        let content = Content::new(client, from_client);
+        let side = usize::from(!from_client);
+        let most = &mut self.streams.entry(client).or_default()[side];
+        let place = match incarnation.offsets[side] {
+            None if after_syn => Some(0),
+            None if chunk.missing().is_some() => return,
+            // To an end that has forgotten the connection, as the tap has: bytes that come again,
+            // or come late.
+            None => {
+                let mut places = 0..*most + AHEAD_MAX;
+                places.find(|&at| content.differs(at, chunk.bytes()).is_none())
+            }
+            known => known,
+        };
+        let Some(offset) = place else {
+            let text = format!("the tap has bytes of no place of {client:?}");
+            self.errors.push(text);
+            return;
+        };
+        if offset > *most {
+            let text = format!("the tap lost {most}..{offset} of {client:?}");
+            self.lost.push((client, text));
+        }
+        if let Some(at) = content.differs(offset, chunk.bytes()) {
             let text = format!("the tap has another byte at {at} of {client:?}");
             self.errors.push(text);
         }
-        *offset += chunk.len() as u64;
+        let end = offset + chunk.len() as u64;
+        incarnation.offsets[side] = Some(end);
+        *most = (*most).max(end);
     }
 
     fn on_datagram(&mut self, _: usize, _: Direction, _: &[Chunk<'_>], _: &mut Counters) {}
@@ -135,7 +177,7 @@ impl StreamSink for Seen {
         offset: i64,
         hole: Chunk<'_>,
     ) {
-        let (client, _) = self.slots[&connection];
+        let client = self.slots[&connection].client;
         let len = hole.len();
         let text = format!("the tap lost {len} bytes at {offset} of {client:?}");
         self.lost.push((client, text));

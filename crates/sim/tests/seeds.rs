@@ -76,6 +76,8 @@ fn rare_ends_of_connections_are_no_faults() {
             24_248,
             "an RST in reply to a challenge, then a late SYN: a smaller window on a new connection",
         ),
+        (55_912, "an RST, a late SYN, then late data of before it"),
+        (58_111, "the same, with SYN and data sent again"),
     ] {
         let outcome = run(&Scenario::draw(seed));
         assert!(outcome.is_ok(), "{what}: {outcome:?}");
