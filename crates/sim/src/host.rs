@@ -47,6 +47,12 @@ pub(crate) struct Owner {
     /// Bytes that arrived of each connection.
     pub(crate) received: BTreeMap<ClientEnd, u64>,
     pub(crate) closed: usize,
+    /// When each connection ended here of which everything arrived, in both directions.
+    pub(crate) whole: BTreeMap<ClientEnd, i64>,
+    /// Connections that the peer reset, all of whose bytes had come, and when. The reset is right
+    /// if the peer had all of ours, and only its last acknowledgements were lost.
+    pub(crate) forgotten: Vec<(ClientEnd, i64, String)>,
+    now: i64,
     pub(crate) errors: Vec<String>,
     is_server: bool,
 }
@@ -85,14 +91,18 @@ impl Owner {
             self.error(format!("{connection:?} is over twice"));
             return;
         };
-        let is_whole = half.received == half.expected
-            && half.acknowledged == half.side.bytes
-            && half.has_ended
-            && why == Closed::Finished;
+        let has_all = half.received == half.expected && half.has_ended && half.is_shut;
+        let is_acknowledged = half.acknowledged == half.side.bytes;
         // What was aborted breaks off, but nobody is left to wait.
         let is_broken = half.may_break && why != Closed::TimedOut;
-        if !is_whole && !is_broken {
-            self.error(format!("{why:?} of {half:?}"));
+        let text = || format!("{why:?} of {half:?}");
+        match why {
+            Closed::Finished if has_all && is_acknowledged => {
+                self.whole.insert(half.client, self.now);
+            }
+            _ if is_broken => {}
+            Closed::Reset if has_all => self.forgotten.push((half.client, self.now, text())),
+            _ => self.error(text()),
         }
     }
 }
@@ -177,6 +187,7 @@ pub(crate) struct Host {
     pub(crate) budget: Budget,
     /// Frames that it has not looked at.
     pub(crate) inbox: Burst,
+    pub(crate) time_wait_ns: i64,
     link_address: [u8; 6],
     random: Random,
 }
@@ -187,6 +198,7 @@ impl Host {
         let mut random = Random::new(seed);
         let secret = [random.bits(), random.bits()];
         let link_address = config.link_address;
+        let time_wait_ns = config.time_wait_ns;
         let mut stack = Stack::new(config, secret, &budget).expect("64 MiB are enough");
         if is_server {
             stack.listen(None, PORT, 0).expect("nobody listens there");
@@ -199,6 +211,7 @@ impl Host {
             },
             budget,
             inbox: Burst::new(),
+            time_wait_ns,
             link_address,
             random,
         }
@@ -211,6 +224,7 @@ impl Host {
 
     /// What is due now happens.
     pub(crate) fn step(&mut self, now: i64) {
+        self.owner.now = now;
         if !self.inbox.is_empty() {
             { &mut self.stack }.on_burst(now, &mut self.inbox, &mut self.owner);
         }

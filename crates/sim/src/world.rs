@@ -19,6 +19,8 @@ const BEGIN_NS: i64 = 1_790_000_000_000_000_000;
 const REST_NS: i64 = 3_600_000_000_000;
 /// So is one of more steps, for each hour that it may take.
 const STEPS_MAX: u64 = 4_000_000;
+/// A stack keeps the end of TIME-WAIT in units of two milliseconds.
+const TIME_WAIT_UNIT_NS: i64 = 2_000_000;
 /// Memory of a link: more than any queue here needs.
 const LINK_BYTES: usize = 64 << 20;
 /// Each client's first port.
@@ -216,6 +218,7 @@ impl World {
         }
         check_rest(&self.server, scenario.talks.iter())
             .map_err(|error| format!("server: {error}"))?;
+        self.check_forgotten()?;
         let counters = self.hosts().map(|host| host.stack.counters()).collect();
         self.edges.finish()?;
         let talks = || self.ends.iter().copied().zip(&scenario.talks);
@@ -246,6 +249,24 @@ impl World {
             lost,
             samples: self.samples,
         })
+    }
+
+    /// An end in TIME-WAIT (RFC 9293, 3.6.1) cannot wait for ever: if its last acknowledgements are
+    /// lost, and the next retransmission comes later, it answers with an RST (3.10.7.1). Such a
+    /// reset is no fault if that end has everything, and has waited its time.
+    fn check_forgotten(&self) -> Result<(), String> {
+        let was_whole_before = |client: &ClientEnd, at: i64| {
+            self.hosts().any(|host| {
+                let whole_at = host.owner.whole.get(client);
+                let waited_ns = host.time_wait_ns - TIME_WAIT_UNIT_NS;
+                whole_at.is_some_and(|whole_at| at >= whole_at + waited_ns)
+            })
+        };
+        let mut forgotten = self.hosts().flat_map(|host| &host.owner.forgotten);
+        match forgotten.find(|(client, at, _)| !was_whole_before(client, *at)) {
+            Some((_, _, error)) => Err(error.clone()),
+            None => Ok(()),
+        }
     }
 }
 

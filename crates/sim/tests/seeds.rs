@@ -78,6 +78,10 @@ fn rare_ends_of_connections_are_no_faults() {
         ),
         (55_912, "an RST, a late SYN, then late data of before it"),
         (58_111, "the same, with SYN and data sent again"),
+        (
+            61_391,
+            "the last acknowledgement is lost, and data come again after TIME-WAIT",
+        ),
     ] {
         let outcome = run(&Scenario::draw(seed));
         assert!(outcome.is_ok(), "{what}: {outcome:?}");
