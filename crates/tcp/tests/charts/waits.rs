@@ -31,6 +31,18 @@ fn a_fin_that_comes_again_makes_it_wait_anew() {
     chart.expect_empty();
 }
 
+/// The peer's last acknowledgement was lost, and its timer waited for longer than TIME-WAIT.
+#[test]
+fn what_comes_again_after_the_wait_is_answered_by_rst() {
+    let mut chart = waiting();
+    chart.run("+60.1");
+    chart.expect_empty();
+    chart.run(
+        "< FA 1:2 ack 1
+         > R 1:1",
+    );
+}
+
 #[test]
 fn a_rst_does_not_end_the_wait() {
     let mut chart = waiting();
