@@ -150,7 +150,7 @@ struct Armed {
     missed: u64,
     /// When it fires by the clock.
     due_ns: Option<Nanoseconds>,
-    /// It does not fire before.
+    /// It does not fire before; never again, if this is the end of time.
     opens_ns: Nanoseconds,
     hold: Option<Hold>,
 }
@@ -389,8 +389,14 @@ impl Steps {
 
     /// A step was to fire at `now`, and changed nothing.
     pub(crate) fn refused(&mut self, index: usize, now: Nanoseconds, why: &'static str) {
+        let has_room = self.has_room();
         self.armed[index].refused += 1;
         self.passed(index, now, FiringEvent::Refused, Some(why));
+        if !has_room {
+            let armed = &mut self.armed[index];
+            (armed.due_ns, armed.opens_ns) = (None, Nanoseconds::MAX);
+            self.find_next();
+        }
     }
 
     fn passed(

@@ -465,6 +465,27 @@ fn what_a_step_holds_no_other_changes() {
 }
 
 #[test]
+fn a_step_that_fires_without_end_is_ended() {
+    for when in [When::Every(1), when("ip", &[(0, Point::Came)])] {
+        let steps = [Step {
+            actions: vec![Action::Mark("again".to_owned())],
+            ..step(when, None)
+        }];
+        let frames = (0..12_000).map(|number: i64| {
+            let ordinal = number.unsigned_abs() + 1;
+            frame(Direction::Outbound, number * MS, 100, ordinal)
+        });
+        let (left, certificate) = run(Default::default(), &steps, frames.collect(), 64);
+        assert_eq!(left.len(), 12_000);
+        let fired = certificate.steps[0].fired;
+        assert!((9_900..10_000).contains(&fired), "{fired}");
+        assert_eq!(certificate.steps[0].refused, 1, "and no more");
+        assert_eq!(certificate.firings.len() as u64, fired);
+        assert_eq!(certificate.firings_unlisted, 1);
+    }
+}
+
+#[test]
 fn a_path_that_waits_counts_from_its_start() {
     let budget = Budget::new(MEMORY);
     let settings = [Settings::default(), Settings::default()];

@@ -10,7 +10,7 @@
 //! * [`Between`] and [`Commands`] open their ports, drop privileges and decide when the run ends;
 //!   both turn the loop by the same function.
 //! * [`Controlled`] takes requests at the socket of the run's folder in a thread of its own. The
-//!   loop makes one [`Change`] between two turns.
+//!   loop does one of the things that they ask for between two turns.
 //! * Not here: the words of a command line and of requests, and printing.
 
 mod between;
