@@ -19,9 +19,14 @@ pub(crate) struct Account {
 impl Account {
     pub(crate) fn new(classes: usize) -> Self {
         let mut account = Self::default();
-        let others = &mut account.residence_by_class;
-        others.resize_with(classes - 1, Times::default);
+        account.grow(classes);
         account
+    }
+
+    /// Has so many classes, of which those that are new have no frames.
+    pub(crate) fn grow(&mut self, classes: usize) {
+        let others = &mut self.residence_by_class;
+        others.resize_with(classes - 1, Times::default);
     }
 
     /// How many classes it has.

@@ -1,7 +1,9 @@
+use lineside_filter::Filter;
 use lineside_frame::{Burst, Frame};
 use lineside_link::{Departure, Effects, Link};
 use lineside_time::Nanoseconds;
 
+use crate::classify::Classifier;
 use crate::element::{Element, LinkReport};
 
 /// The elements that frames pass which enter at one side, the first one first.
@@ -16,7 +18,7 @@ pub(crate) struct Chain {
 impl Chain {
     pub(crate) fn new(link: Link<Frame>) -> Self {
         Self {
-            elements: vec![Box::new(link)],
+            elements: vec![Box::new(Classifier::new(Vec::new(), link))],
             between: Vec::new(),
         }
     }
@@ -123,6 +125,11 @@ impl Chain {
     pub(crate) fn report(&self) -> LinkReport<'_> {
         let mut reports = self.elements.iter().filter_map(|element| element.report());
         reports.next().expect("a chain begins with a link")
+    }
+
+    /// Tells frames apart from now on, as [`Element::classify`] has it.
+    pub(crate) fn classify(&mut self, filter: Filter, seed: u64, stream: u16) {
+        self.elements[0].classify(filter, seed, stream);
     }
 
     /// The same link.

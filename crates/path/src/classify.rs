@@ -48,14 +48,8 @@ impl Classifier {
     pub fn new(filters: Vec<Filter>, link: Link<Frame>) -> Self {
         let count = Self::class_count(filters.len());
         assert_eq!(link.classes().len(), count, "each class has settings");
-        let name = |set: usize| {
-            let chosen = filters.iter().enumerate();
-            let chosen = chosen.filter(|(bit, _)| set >> bit & 1 == 1);
-            let chosen: Vec<_> = chosen.map(|(_, filter)| filter.expression()).collect();
-            chosen.join("; ")
-        };
         Self {
-            names: (1..count).map(name).collect(),
+            names: (1..count).map(|set| name(&filters, set)).collect(),
             filters,
             programs: Vec::new(),
             link,
@@ -66,6 +60,9 @@ impl Classifier {
     /// match.
     #[inline]
     fn class(&mut self, frame: &FrameRef) -> u8 {
+        if self.filters.is_empty() {
+            return 0;
+        }
         let (link_type, wire_len) = (frame.descriptor().link_type, frame.descriptor().wire_len);
         let mut known = self.programs.iter();
         let known = known.position(|(each, _)| *each == link_type);
@@ -89,7 +86,28 @@ impl Classifier {
     }
 }
 
+/// The expressions of a set of them, a bit each.
+fn name(filters: &[Filter], set: usize) -> String {
+    let chosen = filters.iter().enumerate();
+    let chosen = chosen.filter(|(bit, _)| set >> bit & 1 == 1);
+    let chosen: Vec<_> = chosen.map(|(_, filter)| filter.expression()).collect();
+    chosen.join("; ")
+}
+
 impl Element for Classifier {
+    fn classify(&mut self, filter: Filter, seed: u64, stream: u16) {
+        let known = self.link.classes().iter();
+        let settings: Vec<_> = known.map(|class| class.settings().clone()).collect();
+        let count = settings.len();
+        self.link.add_classes(settings, seed, stream);
+        for (link_type, programs) in &mut self.programs {
+            programs.push(filter.compile(link_type.0).ok());
+        }
+        self.filters.push(filter);
+        let names = (count..2 * count).map(|set| name(&self.filters, set));
+        self.names.extend(names);
+    }
+
     fn begin(&mut self, now: Nanoseconds) {
         self.link.begin(now);
     }

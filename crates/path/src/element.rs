@@ -1,3 +1,4 @@
+use lineside_filter::Filter;
 use lineside_frame::{Burst, Frame, FrameRef};
 use lineside_link::{Departure, Effects, Link};
 use lineside_time::Nanoseconds;
@@ -35,6 +36,11 @@ pub trait Element: std::fmt::Debug {
     fn report(&self) -> Option<LinkReport<'_>> {
         None
     }
+
+    /// Tells frames that match from all others from now on, if it tells frames apart at all: each
+    /// class becomes two, those with the new expression after all others, and with the same
+    /// settings.
+    fn classify(&mut self, _filter: Filter, _seed: u64, _stream: u16) {}
 
     /// The link, to change its settings.
     fn link_mut(&mut self) -> Option<&mut Link<Frame>> {

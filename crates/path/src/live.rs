@@ -5,6 +5,7 @@
 
 use std::sync::mpsc::Sender;
 
+use lineside_filter::Filter;
 use lineside_frame::{Burst, Frame};
 use lineside_link::Delay;
 use lineside_measure::monitor::Point;
@@ -130,6 +131,11 @@ impl LivePath {
     /// Changes settings at `now`, as [`Path::apply`] has it.
     pub fn apply(&mut self, now: Nanoseconds, patches: &Patches) -> Result<bool, NoMemory> {
         self.path.apply(now, patches, &mut self.out)
+    }
+
+    /// Tells frames apart, as [`Path::add_expression`] has it.
+    pub fn add_expression(&mut self, side: SideId, filter: Filter) -> Result<(), NoMemory> {
+        self.path.add_expression(side, filter)
     }
 
     /// Adds a step, as [`Path::arm`] has it.

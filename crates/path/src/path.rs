@@ -200,6 +200,34 @@ impl Path {
         Ok(())
     }
 
+    /// Tells frames of a side that match from all others, from now on: they have the settings that
+    /// they had, until these are [changed](Self::change) for the classes of which there are twice
+    /// as many. Steps do to both what they did to one. The accounts of the new classes are leased
+    /// from the budget; without memory for them nothing changes.
+    ///
+    /// # Panics
+    ///
+    /// If the side has [`EXPRESSIONS_MAX`](crate::EXPRESSIONS_MAX) expressions.
+    pub fn add_expression(
+        &mut self,
+        side: impl Into<SideId>,
+        filter: Filter,
+    ) -> Result<(), NoMemory> {
+        let index = side.into().index();
+        let side = &mut self.sides[index];
+        let count = side.chain.report().link.classes().len();
+        assert!(
+            count < 1 << EXPRESSIONS_MAX,
+            "the caller counts expressions"
+        );
+        let bytes = Account::memory_bytes(count);
+        self.leases.push(self.budget.lease(bytes).ok_or(NoMemory)?);
+        side.chain.classify(filter, self.seed, side.stream);
+        side.account.grow(2 * count);
+        self.steps.classify(index);
+        Ok(())
+    }
+
     /// Adds an element that frames of a side pass after those before it. To be called before the
     /// first frame.
     pub fn add_element(&mut self, side: impl Into<SideId>, element: Box<dyn Element>) {

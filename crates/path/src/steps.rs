@@ -365,6 +365,22 @@ impl Steps {
         holders.next()
     }
 
+    /// Each class of a side has become two: what is for one is for both.
+    pub(crate) fn classify(&mut self, side: usize) {
+        let double = |patches: &mut Option<Patches>| {
+            let classes = patches.as_mut().and_then(|sides| sides[side].as_mut());
+            if let Some(classes) = classes {
+                classes.extend_from_within(..);
+            }
+        };
+        for armed in &mut self.armed {
+            double(&mut Arc::make_mut(&mut armed.step).patches);
+            if let Some(hold) = &mut armed.hold {
+                double(&mut hold.undo);
+            }
+        }
+    }
+
     /// Whether the list of firings has room for another one, and for the end of each hold.
     pub(crate) fn has_room(&self) -> bool {
         self.firings.len() + STEPS_MAX < FIRINGS_MAX

@@ -486,6 +486,85 @@ fn a_step_that_fires_without_end_is_ended() {
 }
 
 #[test]
+fn expressions_that_come_later_change_nothing_by_themselves() {
+    let jitter = || [delay("1ms 500us"), delay("2ms")];
+    let loss = Settings {
+        loss: words::loss("100%").expect("a loss"),
+        ..Settings::default()
+    };
+    // Frames of more than 200 bytes are lost from 50 ms on for 20 ms, once they can be told apart.
+    let pass = |classifies: bool| {
+        let path = Path::new(jitter(), 7, MEMORY / 2, &Budget::new(MEMORY)).expect("memory");
+        let inside: Inside = "10.0.0.0/16".parse().expect("a network");
+        let mut emulation = Virtual::new(path, DirectionFinder::new(Some(inside)));
+        let held = Step {
+            for_ns: Some(60 * MS),
+            ..step(
+                When::At(10 * MS),
+                patches(Setting::Duplicate, [Some(loss.clone()), None]),
+            )
+        };
+        emulation.path_mut().arm(held, 0).expect("it is armed");
+        let (mut left, mut burst) = (Burst::new(), Burst::new());
+        for (number, frame) in out_each_ms(200).into_iter().enumerate() {
+            if number == 30 && classifies {
+                for expression in ["greater 200", "less 150"] {
+                    let filter = Filter::parse(expression).expect("an expression");
+                    let path = emulation.path_mut();
+                    path.add_expression(Direction::Outbound, filter)
+                        .expect("memory");
+                }
+                let of = |bit: usize| (0..4).map(move |class| class >> bit & 1 == 1);
+                let classes = of(0).map(|is_large| {
+                    let setting = is_large.then_some(Setting::Loss);
+                    Patch::new(setting, loss.clone())
+                });
+                let lossy = Step {
+                    for_ns: Some(20 * MS),
+                    ..step(
+                        When::At(100 * MS),
+                        Some(vec![Some(classes.collect()), None]),
+                    )
+                };
+                let now = BEGAN + 30 * MS - MS / 2;
+                emulation.path_mut().arm(lossy, now).expect("it is armed");
+            }
+            burst.push(frame);
+            emulation.on_burst(&mut burst, &mut left);
+        }
+        while emulation.drain(&mut left) {}
+        let left = left.iter().map(|frame| {
+            let descriptor = frame.descriptor();
+            (descriptor.stamp_ns, descriptor.ordinal)
+        });
+        (left.collect::<Vec<_>>(), emulation.certificate())
+    };
+    let (plain, _) = pass(false);
+    let (classified, certificate) = pass(true);
+    // The step holds from 100 to 120 ms. What is lost draws no delay, so later ones have others.
+    let ordinals = |left: &[(Option<i64>, u64)]| {
+        let mut ordinals: Vec<_> = left.iter().map(|(_, ordinal)| *ordinal).collect();
+        ordinals.sort_unstable();
+        ordinals
+    };
+    let expected = (1..=200).filter(|ordinal| !(101..=120).contains(ordinal));
+    assert!(expected.eq(ordinals(&classified)));
+    let early = |left: &[(Option<i64>, u64)]| -> Vec<_> {
+        let early = left.iter().filter(|(_, ordinal)| *ordinal <= 100);
+        early.copied().collect()
+    };
+    assert_eq!(early(&plain), early(&classified));
+    assert_eq!(plain.len(), classified.len() + 20);
+    let outbound = &certificate.directions["outbound"];
+    let matches: Vec<_> = { outbound.matches.iter() }
+        .map(|matching| (matching.expressions.as_str(), matching.entered))
+        .collect();
+    // 200 bytes are frame 59's; from the thirty-first frame on the classes count.
+    assert_eq!(matches, [("greater 200", 142)]);
+    assert_eq!(certificate.firings.len(), 4, "{:?}", certificate.firings);
+}
+
+#[test]
 fn a_path_that_waits_counts_from_its_start() {
     let budget = Budget::new(MEMORY);
     let settings = [Settings::default(), Settings::default()];

@@ -5,14 +5,18 @@ use std::time::Duration;
 
 use lineside_host::{RunFolder, Stopwatch, wall_ns};
 use lineside_measure::monitor::Summary;
+use lineside_path::SideId;
 use lineside_path::emulate::{ChangeAnswer, ChangeSender, Controlled};
 
 use lineside_run::stats::{MonitorStats, RunStats, STATS_VERSION};
 use lineside_run::{Looks, Respond};
 
+use super::keys::LinkWords;
 use super::request::{Answer, Change, Done, Request, answer_to_json};
 use super::spec::LinkSpec;
 use super::steps::{StepContext, StepWords};
+use super::words::filters;
+use crate::config::ConfigError;
 use crate::print::warn;
 
 /// What requests are answered from, beside the polling loop.
@@ -81,8 +85,12 @@ fn on_request(known: &mut Known, asked: Request, sender: &ChangeSender) -> Answe
         Request::Settings(asked) => Done::Settings(change(&mut known.spec, *asked, sender)?),
         Request::Step(asked) => {
             let words = StepWords::read(&asked.step).map_err(|error| error.to_string())?;
-            let step = words.step(&known.spec, asked.files, &known.context);
-            sender.arm(step.map_err(|error| error.to_string())?)?;
+            let text = |error: ConfigError| error.to_string();
+            let (spec, new) = classified(&known.spec, &words.link).map_err(text)?;
+            let step = words.step(&spec, asked.files, &known.context);
+            let step = step.map_err(text)?;
+            classify(&mut known.spec, &new, sender)?;
+            sender.arm(step)?;
             Done::Step(asked.step)
         }
         Request::Start {} => Done::Start(sender.start()?),
@@ -94,17 +102,50 @@ fn on_request(known: &mut Known, asked: Request, sender: &ChangeSender) -> Answe
     })
 }
 
+/// The link with the expressions of `given` that are new, and those; nothing has been asked yet.
+fn classified(
+    spec: &LinkSpec,
+    given: &LinkWords,
+) -> Result<(LinkSpec, Vec<(usize, String)>), ConfigError> {
+    let new = spec.new_expressions(given)?;
+    let mut classified = spec.clone();
+    for (way, expression) in &new {
+        classified = classified.with_expression(*way, expression)?;
+    }
+    Ok((classified, new))
+}
+
+/// Has the run tell frames apart by these expressions too.
+fn classify(
+    spec: &mut LinkSpec,
+    new: &[(usize, String)],
+    sender: &ChangeSender,
+) -> Result<(), String> {
+    for (way, expression) in new {
+        let text = |error: ConfigError| error.to_string();
+        let filter = filters(std::slice::from_ref(expression)).map_err(text)?;
+        let with = spec.with_expression(*way, expression).map_err(text)?;
+        for filter in filter {
+            sender.classify(SideId::new(*way), filter)?;
+        }
+        *spec = with;
+    }
+    Ok(())
+}
+
 fn change(
     spec: &mut LinkSpec,
     asked: Change,
     sender: &ChangeSender,
 ) -> Result<ChangeAnswer, String> {
-    let patches = spec.patches(&asked.emulate, asked.files.clone());
-    let patches = patches.map_err(|error| error.to_string())?;
-    let new = spec.changed(&asked.emulate, asked.files);
-    let new = new.map_err(|error| error.to_string())?;
+    let text = |error: ConfigError| error.to_string();
+    let (known, new) = classified(spec, &asked.emulate).map_err(text)?;
+    let patches = known.patches(&asked.emulate, asked.files.clone());
+    let patches = patches.map_err(text)?;
+    let changed = known.changed(&asked.emulate, asked.files).map_err(text)?;
+    classify(spec, &new, sender)?;
     let done = sender.send(patches)?;
-    *spec = new;
+    *spec = changed;
     Ok(done)
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Context;
 use lineside_account::Budget;
 use lineside_link::{Patch, Setting, Settings, words};
-use lineside_path::{Patches, Path, Switch};
+use lineside_path::{EXPRESSIONS_MAX, Patches, Path, Switch};
 
 use super::files::Files;
 use super::keys::LinkWords;
@@ -38,6 +38,37 @@ impl LinkSpec {
         let expressions = (0..ways.count()).map(|way| words.expressions(&ways, way, later));
         let expressions = expressions.collect::<Result<_, _>>()?;
         Self::of(ways, words.clone(), Files::default(), expressions)
+    }
+
+    /// The expressions of `given` that are new, one each with the number of its way.
+    pub(crate) fn new_expressions(
+        &self,
+        given: &LinkWords,
+    ) -> Result<Vec<(usize, String)>, ConfigError> {
+        let mut new = Vec::new();
+        for (way, known) in self.expressions.iter().enumerate() {
+            let here = given.expressions(&self.ways, way, &[])?;
+            let here = here.into_iter().filter(|each| !known.contains(each));
+            let before = new.len();
+            new.extend(here.map(|expression| (way, expression)));
+            if known.len() + new.len() - before > EXPRESSIONS_MAX {
+                return Err(ConfigError::usage(&format!(
+                    "match: the run has {} expressions for one direction, and can have \
+                    {EXPRESSIONS_MAX}: {}",
+                    known.len(),
+                    known.join("; ")
+                )));
+            }
+        }
+        Ok(new)
+    }
+
+    /// This link, with another expression of a way.
+    pub(crate) fn with_expression(&self, way: usize, new: &str) -> Result<Self, ConfigError> {
+        let mut expressions = self.expressions.clone();
+        expressions[way].push(new.to_owned());
+        let files = Files::of(self.files.clone());
+        Self::of(self.ways.clone(), self.words.clone(), files, expressions)
     }
 
     /// These words, with those of `given` in place of those for the same frames; `files` are those

@@ -72,10 +72,8 @@ fn a_ping_shows_each_change_and_loses_nothing() {
             "reorder: frames can overtake others only where there is a delay",
         ),
         (&["--rate", "0"], "rate '0'"),
-        (
-            &["--delay", "match udp: 1ms"],
-            "match udp: the expressions are those that the run was begun with: none",
-        ),
+        (&["--delay", "match prt 53: 1ms"], "prt"),
+        (&["--loss", "match udp: 200%"], "loss '200%'"),
         (&["--path", "nowhere.path"], "nowhere.path: cannot read it"),
     ] {
         let output = ctl(&run, words);

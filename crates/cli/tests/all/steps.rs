@@ -328,6 +328,50 @@ fn a_run_that_waits_is_begun_and_given_steps_by_ctl() {
 }
 
 #[test]
+fn frames_are_told_apart_by_expressions_that_come_later() {
+    need_wire!("ping");
+    let hosts = Hosts::new();
+    let words = [
+        "--between",
+        "m0,m1",
+        "--wait",
+        "sleep",
+        "--delay",
+        "match arp: 1ms",
+    ];
+    let running = emulate(&hosts.between, &words, "m1");
+    let run = running.out.clone();
+    let ctl = |words: &[&str]| {
+        let mut command = lineside();
+        command.arg("ctl").arg(&run).args(words);
+        let output = command.output().expect("it runs");
+        (output.status.success(), talk(&output))
+    };
+    assert_eq!(answered(&hosts).len(), 100);
+    let changed = ctl(&["--loss", "out: match icmp[icmptype] = icmp-echo: 100%"]);
+    assert!(changed.0, "{}", changed.1);
+    assert_eq!(answered(&hosts), []);
+    let step = "when icmp[6:2] = 51 at m0.came: loss out: match icmp[icmptype] = icmp-echo: 0%; \
+                delay in: match icmp: 2ms";
+    let armed = ctl(&["step", step]);
+    assert!(armed.0, "{}", armed.1);
+    assert_eq!(answered(&hosts), (51..=100).collect::<Vec<u64>>());
+    for number in 0..4 {
+        let words = format!("out: match udp port {}: 1%", 5000 + number);
+        let added = ctl(&["--loss", &words]);
+        assert!(added.0, "{}", added.1);
+    }
+    let (is_done, why) = ctl(&["--loss", "out: match tcp: 1%"]);
+    assert!(!is_done && why.contains("can have 6"), "{why}");
+    let ended = running.interrupt();
+    let held = held_status(&ended.out);
+    assert_eq!(ended.status.code(), Some(held), "{}", ended.messages);
+    let certificate = manifest(&ended.out).certificate.expect("it is there");
+    let lost = &certificate["directions"]["outbound"]["counters"]["dropped"]["loss"];
+    assert_eq!(lost.as_u64(), Some(150), "{certificate:#}");
+}
+
+#[test]
 fn a_step_works_between_commands() {
     let ordinary = Ordinary::new();
     let words = [

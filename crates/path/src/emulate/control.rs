@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
+use lineside_filter::Filter;
 use lineside_host::{FolderError, RunFolder};
 use lineside_run::Answering;
 use lineside_run::stats::RunStats;
@@ -16,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::carrier::Carriers;
 use super::look::Look;
-use crate::{LiveLoop, Mark, Patches, SettingsWords, Step};
+use crate::{LiveLoop, Mark, Patches, SettingsWords, SideId, Step};
 
 /// The settings before a change, and from then on; the same if nothing was to be changed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -35,6 +36,12 @@ enum Asked {
     Change {
         change: Patches,
         answer: Answer<ChangeAnswer>,
+    },
+    /// To tell frames of a side apart that match.
+    Classify {
+        side: SideId,
+        filter: Box<Filter>,
+        answer: Answer<()>,
     },
     /// To add a step.
     Arm { step: Box<Step>, answer: Answer<()> },
@@ -72,6 +79,18 @@ impl ChangeSender {
     /// Has the loop make a change, and waits until it has. The error is why nothing has changed.
     pub fn send(&self, change: Patches) -> Result<ChangeAnswer, String> {
         self.ask(|answer| Asked::Change { change, answer })
+    }
+
+    /// Has the loop tell frames of a side apart that match, of
+    /// [`EXPRESSIONS_MAX`](crate::EXPRESSIONS_MAX) expressions at most. The error is why it does
+    /// not.
+    pub fn classify(&self, side: impl Into<SideId>, filter: Filter) -> Result<(), String> {
+        let (side, filter) = (side.into(), Box::new(filter));
+        self.ask(|answer| Asked::Classify {
+            side,
+            filter,
+            answer,
+        })
     }
 
     /// Has the loop add a step. The error is why it has not.
@@ -128,6 +147,14 @@ impl Changes {
             }
             Asked::Arm { step, answer } => {
                 let _ = answer.send(arm(*step, live, carriers, clock.now()));
+            }
+            Asked::Classify {
+                side,
+                filter,
+                answer,
+            } => {
+                let done = live.engine_mut().add_expression(side, *filter);
+                let _ = answer.send(done.map_err(|error| error.to_string()));
             }
             Asked::Start { answer } => {
                 let now = clock.now();
