@@ -446,12 +446,16 @@ impl Path {
     ) -> Result<(), NoMemory> {
         let given = settings.iter().enumerate();
         let given = given.filter_map(|(index, settings)| Some((index, (*settings)?)));
-        let leases = given.map(|(index, settings)| {
-            let lease = self.lease(index, settings)?;
-            Ok((index, settings, lease))
-        });
+        let mut leases = Vec::new();
+        for (index, settings) in given {
+            let lease = self.lease(index, settings).or_else(|NoMemory| {
+                // What earlier changes wait with for their reports is more than these take.
+                self.settle(usize::MAX);
+                self.lease(index, settings)
+            });
+            leases.push((index, settings, lease?));
+        }
         // All or none.
-        let leases: Vec<_> = leases.collect::<Result<_, NoMemory>>()?;
         for (index, settings, lease) in leases {
             self.change_side(now, index, settings, lease, out);
         }
