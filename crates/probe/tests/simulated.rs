@@ -231,7 +231,8 @@ proptest! {
     #[test]
     fn any_link_is_found_as_asked(
         delay_us in 0..50_000_i64,
-        kbit in 200..300_000_u64,
+        // Fewer are filled by the echoes themselves, which are 500 kbit/s.
+        kbit in 1_000..300_000_u64,
         bucket_bytes in prop_oneof![Just(0), 1_514..200_000_u64],
         loss_percent in prop_oneof![Just(0), 1..10_u32],
     ) {
@@ -243,7 +244,7 @@ proptest! {
         let found = probe([link(), link()], settings(200));
         for way in [&found.out, &found.back] {
             let median_ns = way.delay.as_ref().expect("a delay").p50_ns;
-            prop_assert!((median_ns - delay_us * 1000).abs() <= 20_000, "{:?}", way.rate);
+            prop_assert!((median_ns - delay_us * 1000).abs() <= 20_000, "{median_ns}: {:?}", way.rate);
             let rate = way.rate.expect("a rate");
             prop_assert!(!rate.is_at_least, "{:?}", rate);
             let error = rate.bits_per_second as f64 / (kbit as f64 * 1000.0) - 1.0;

@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     /// instant, 'step WORDS' to add a step, 'start' to begin a run that waits
     #[arg(value_name = "WORDS")]
     words: Vec<String>,
-    /// With stats: print them so often, until the run ends: '1s'
+    /// With stats: print them so often, such as 10s, until the run ends
     #[arg(long, value_name = "TIME")]
     every: Option<String>,
     #[command(flatten)]

@@ -220,10 +220,8 @@ pub(crate) const PAGES: [Page; 16] = [
             ("Form", &["every", "json"]),
         ],
         examples: &[
-            ("lineside ctl run", "what holds"),
             ("lineside ctl run --delay 'out: 40ms' --loss 0%", "another"),
             ("lineside ctl run stats --every 1s", "what it counts"),
-            ("lineside ctl run mark 'the backup begins'", "note it"),
         ],
         files: &[("RUN/control", "the socket of the run, for its user")],
         see_also: "lineside-emulate(1)",

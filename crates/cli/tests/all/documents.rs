@@ -33,7 +33,7 @@ const PROGRAMS: [&str; 13] = [
 ];
 
 /// Commands that are not run here, and why.
-const ELSEWHERE: [(&str, &str); 9] = [
+const ELSEWHERE: [(&str, &str); 10] = [
     ("./demo", "builds a release"),
     ("./test", "runs this"),
     ("cargo ", "builds"),
@@ -42,6 +42,10 @@ const ELSEWHERE: [(&str, &str); 9] = [
     ("lab/up", "`lab` has tests of its own"),
     ("lab/cap", "needs `lab/up`"),
     ("lab/down", "needs `lab/up`"),
+    (
+        "--on eth0",
+        "an interface of a host: `on` has tests of its own",
+    ),
     ("spark-submit", "Spark is half a gigabyte"),
 ];
 
@@ -124,8 +128,10 @@ const BESIDE: &str = r#"
     run=$(grep -oiw -m 1 'run' <<<"$COMMAND" | head -n 1)
     lineside emulate --between eth1,eth2 --delay 10ms -o $run --force -q & link=$!
     until [ -S $run/control ]; do sleep 0.05; done
+    # Some commands end with the run.
+    { sleep 4; kill -INT $link; } >/dev/null 2>&1 & end=$!
     bash -c "$COMMAND"; status=$?
-    kill -INT $link; wait $link
+    kill -INT $link 2>/dev/null; wait $link; kill $end 2>/dev/null
     exit $status
 "#;
 

@@ -1,8 +1,8 @@
 //! `lineside emulate --on`: a host of its own stack, whose connections outlive what is put in front
 //! of its interface.
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -28,6 +28,16 @@ const FAR: [&str; 6] = [
     "2001:db8:9::9",
     "2001:db8:1::7",
 ];
+
+/// A datagram that arrives, whatever signals do meanwhile.
+fn received(socket: &UdpSocket, bytes: &mut [u8]) -> (usize, SocketAddr) {
+    loop {
+        match socket.recv_from(bytes) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            received => return received.expect("it arrives"),
+        }
+    }
+}
 
 impl Hosts {
     fn new() -> Self {
@@ -115,9 +125,9 @@ impl Hosts {
             let to = echo.local_addr().expect("it is bound");
             asking.send_to(&[number], to).expect("sent");
             let mut byte = [0];
-            let (_, back) = echo.recv_from(&mut byte).expect("it arrives");
+            let (_, back) = received(&echo, &mut byte);
             echo.send_to(&byte, back).expect("sent");
-            asking.recv_from(&mut byte).expect("it comes back");
+            received(&asking, &mut byte);
             began.elapsed()
         };
         // The first one waits for an address too.

@@ -9,6 +9,7 @@ use tempfile::TempDir;
 
 use crate::between::{Hosts, emulate};
 use crate::commands::{Ordinary, is_forbidden};
+use crate::control::ctl;
 use crate::support::{came_to_its_end, example, held_status, lineside, manifest, records, talk};
 use crate::wire::need_wire;
 
@@ -288,11 +289,7 @@ fn a_run_that_waits_is_begun_and_given_steps_by_ctl() {
     ];
     let running = emulate(&hosts.between, &words, "m1");
     let run = running.out.clone();
-    let ctl = |words: &[&str]| {
-        let mut command = lineside();
-        command.arg("ctl").arg(&run).args(words);
-        command.output().expect("it runs")
-    };
+    let ctl = |words: &[&str]| ctl(&run, words);
     // It waits, and frames pass.
     assert_eq!(answered(&hosts).len(), 100);
     let wrong = ctl(&["step", "at 5ms: lnk down"]);
@@ -342,9 +339,7 @@ fn frames_are_told_apart_by_expressions_that_come_later() {
     let running = emulate(&hosts.between, &words, "m1");
     let run = running.out.clone();
     let ctl = |words: &[&str]| {
-        let mut command = lineside();
-        command.arg("ctl").arg(&run).args(words);
-        let output = command.output().expect("it runs");
+        let output = ctl(&run, words);
         (output.status.success(), talk(&output))
     };
     assert_eq!(answered(&hosts).len(), 100);
