@@ -113,6 +113,9 @@ enum ActionWords {
     End,
 }
 
+/// As of the marks of `ctl`.
+const MARK_BYTES_MAX: usize = 1_000;
+
 /// What the words of steps are about.
 pub(crate) struct StepContext {
     /// The ports, in the order of their sides.
@@ -244,6 +247,11 @@ impl StepWords {
             ("", _) => return error("an action is missing"),
             ("end", "") => self.actions.push(ActionWords::End),
             ("mark", "") => return error("mark: the text is missing"),
+            ("mark", text) if text.len() > MARK_BYTES_MAX => {
+                return error(&format!(
+                    "mark: the text is longer than {MARK_BYTES_MAX} bytes"
+                ));
+            }
             ("mark", text) => self.actions.push(ActionWords::Mark(text.to_owned())),
             ("start" | "stop", of) => {
                 let number = match of.split_once(char::is_whitespace) {
@@ -448,7 +456,11 @@ pub(crate) fn resolved(
     context: &StepContext,
 ) -> Result<Vec<Step>, ConfigError> {
     let steps = words.iter();
-    let steps = steps.map(|words| words.step(spec, files(&words.link)?, context));
+    let steps = steps.map(|words| {
+        let files = files(&words.link);
+        let files = files.map_err(|error| wrong(&words.text, &error.to_string()))?;
+        words.step(spec, files, context)
+    });
     let steps = steps.collect::<Result<Vec<_>, _>>()?;
     // Whatever step comes before another one, their words fit together.
     for (number, one) in words.iter().enumerate() {
@@ -537,6 +549,7 @@ mod tests {
 
     #[test]
     fn wrong_steps_name_what_is_wrong() {
+        let long = format!("at 5s: mark {}", "x".repeat(1_001));
         for (texts, why) in [
             (&["at 5s link down"][..], "WHEN: ACTION"),
             (&["in 5s: link down"], "'at TIME', 'every TIME'"),
@@ -553,6 +566,9 @@ mod tests {
             (&["at 5s: link sideways"], "link"),
             (&["at 5s: link"], "words are missing"),
             (&["at 5s: start monitor 3"], "has 2 monitors"),
+            (&["at 5s: delay distribution nowhere"], "delay"),
+            (&["at 5s: path nowhere"], "nowhere: cannot read it"),
+            (&[long.as_str()], "longer than 1000 bytes"),
             (&["at 5s: reorder 5%"], "overtake"),
             (&["at 5s: loss match: 5%"], "match"),
             (&["when ip: mark x"], "at PORT.POINT"),
