@@ -168,17 +168,8 @@ pub struct Delay {
 impl Delay {
     /// Memory of what draws such delays: a value and a count for each entry.
     pub fn memory_bytes(&self) -> usize {
-        let table = match &self.jitter {
-            Jitter::Measured { table, .. } => Some(table),
-            Jitter::Around { distribution, .. }
-            | Jitter::Above { distribution, .. }
-            | Jitter::Shifted { distribution, .. } => match distribution {
-                Distribution::Table { table, .. } => Some(table),
-                Distribution::Uniform => None,
-            },
-            Jitter::None => None,
-        };
-        let entries = table.map_or(TABLE_LEN, |table| table.values().len());
+        let table = self.jitter.table();
+        let entries = table.map_or(TABLE_LEN, |(_, table)| table.values().len());
         entries * (size_of::<i64>() + size_of::<u64>())
     }
 
@@ -234,6 +225,22 @@ pub enum Jitter {
         /// The factor.
         times: f64,
     },
+}
+
+impl Jitter {
+    /// The table that it is drawn from, if there is one, and its name.
+    pub fn table(&self) -> Option<(&str, &Table)> {
+        match self {
+            Self::Measured { name, table, .. } => Some((name, table)),
+            Self::Around { distribution, .. }
+            | Self::Above { distribution, .. }
+            | Self::Shifted { distribution, .. } => match distribution {
+                Distribution::Table { name, table } => Some((name, table)),
+                Distribution::Uniform => None,
+            },
+            Self::None => None,
+        }
+    }
 }
 
 /// The shape of jitter.

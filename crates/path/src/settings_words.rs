@@ -1,4 +1,4 @@
-use lineside_link::{Distribution, Jitter, Limit, Loss, Schedule, Settings};
+use lineside_link::{Limit, Loss, Schedule, Settings};
 use serde::{Deserialize, Serialize};
 
 /// The settings of a direction in words, which give the same settings again.
@@ -60,16 +60,8 @@ impl SettingsWords {
             Loss::Frames(numbers) => numbers.len() * NUMBER_BYTES,
             _ => 0,
         };
-        let table = match &settings.delay.jitter {
-            Jitter::Measured { name, .. } => name.len(),
-            Jitter::None => 0,
-            Jitter::Around { distribution, .. }
-            | Jitter::Above { distribution, .. }
-            | Jitter::Shifted { distribution, .. } => match distribution {
-                Distribution::Uniform => 0,
-                Distribution::Table { name, .. } => name.len(),
-            },
-        };
+        let table = settings.delay.jitter.table();
+        let table = table.map_or(0, |(name, _)| name.len());
         // The name of a path may stand in two words.
         let schedule = match &settings.schedule {
             Some(Schedule::Path(path)) => 2 * path.name().len(),

@@ -208,7 +208,7 @@ impl DelayWords {
                 "the draws of prbs31 are not correlated: choose another order",
             ));
         }
-        let len = table_of(jitter).map_or(2, |table| table.values().len());
+        let len = jitter.table().map_or(2, |(_, table)| table.values().len());
         if !len.is_power_of_two() || len < 2 {
             return Err((column, "prbs31 needs a table of 2, 4, 8, ... entries"));
         }
@@ -239,19 +239,6 @@ fn default_order(jitter: &Jitter, draws: &Draws) -> Order {
         _ => Order::Correlated {
             half_life_ns: size_ns.saturating_mul(HALF_LIFE).min(DELAY_MAX_NS),
         },
-    }
-}
-
-fn table_of(jitter: &Jitter) -> Option<&Table> {
-    match jitter {
-        Jitter::Measured { table, .. } => Some(table),
-        Jitter::Around { distribution, .. }
-        | Jitter::Above { distribution, .. }
-        | Jitter::Shifted { distribution, .. } => match distribution {
-            Distribution::Table { table, .. } => Some(table),
-            Distribution::Uniform => None,
-        },
-        Jitter::None => None,
     }
 }
 
