@@ -455,22 +455,20 @@ pub(crate) fn resolved(
     spec: &LinkSpec,
     context: &StepContext,
 ) -> Result<Vec<Step>, ConfigError> {
-    let steps = words.iter();
-    let steps = steps.map(|words| {
-        let files = files(&words.link);
-        let files = files.map_err(|error| wrong(&words.text, &error.to_string()))?;
-        words.step(spec, files, context)
+    let texts = words.iter().map(|words| {
+        let texts = files(&words.link);
+        texts.map_err(|error| wrong(&words.text, &error.to_string()))
     });
+    let texts = texts.collect::<Result<Vec<_>, _>>()?;
+    let steps = words.iter().zip(&texts);
+    let steps = steps.map(|(words, texts)| words.step(spec, texts.clone(), context));
     let steps = steps.collect::<Result<Vec<_>, _>>()?;
     // Whatever step comes before another one, their words fit together.
     for (number, one) in words.iter().enumerate() {
-        let after = spec.changed(&one.link, files(&one.link)?)?;
-        for (_, other) in words
-            .iter()
-            .enumerate()
-            .filter(|(other, _)| *other != number)
-        {
-            let both = after.changed(&other.link, files(&other.link)?);
+        let after = spec.changed(&one.link, texts[number].clone())?;
+        let others = words.iter().zip(&texts).enumerate();
+        for (_, (other, texts)) in others.filter(|(other, _)| *other != number) {
+            let both = after.changed(&other.link, texts.clone());
             let before = |error: ConfigError| format!("after step '{}': {error}", one.text);
             both.map_err(|error| wrong(&other.text, &before(error)))?;
         }
