@@ -20,6 +20,11 @@ pub trait Engine {
     /// What it must know of a frame that leaves once it has left.
     type Account: Account;
 
+    /// How many frames it takes at once, as long as none of its own is held up by that.
+    fn burst_max(&mut self, _now: Nanoseconds) -> usize {
+        BURST_MAX
+    }
+
     /// Takes all frames of `burst`, which arrived by `side`: each when its stamp says, or `now`.
     fn on_burst(&mut self, now: Nanoseconds, side: usize, burst: &mut Burst);
 
@@ -291,10 +296,11 @@ impl<E: Engine> Reactor<E> {
             return (None, None);
         }
         let has_queues = queues.len() > 1;
+        let burst_max = self.engine.burst_max(now).min(BURST_MAX);
         let mut failure = None;
         for (number, queue) in queues.iter_mut().enumerate() {
             let before = self.burst.len();
-            match queue.port.receive(&mut self.burst, BURST_MAX) {
+            match queue.port.receive(&mut self.burst, burst_max) {
                 Ok(Received::PoolEmpty) => self.engine.spill(side),
                 Ok(_) => {}
                 Err(why) => failure = Some(why),

@@ -1,0 +1,210 @@
+//! The interface between a transport and what makes or answers load: callbacks that never block,
+//! and calls that the transport makes when the callback has returned.
+
+use std::net::IpAddr;
+
+use lineside_frame::Chunk;
+use lineside_time::{Nanoseconds, TimerId, Wheel};
+use serde::{Deserialize, Serialize};
+
+/// A connection of a transport: a small number, given again after the connection is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ConnectionId(pub u32);
+
+/// An address and port.
+pub type End = (IpAddr, u16);
+
+/// Why a connection is over, or never was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// Both ends had sent everything.
+    Finished,
+    /// The peer reset it.
+    Reset,
+    /// Nobody listens there.
+    Refused,
+    /// The peer did not answer.
+    TimedOut,
+    /// Nobody is there, as the network or the kernel says.
+    Unreachable,
+    /// This end ended it.
+    Aborted,
+    /// All local ports are in use.
+    NoPort,
+    /// The process may open no more descriptors.
+    NoDescriptor,
+    /// A bound on memory was reached.
+    NoRoom,
+    /// Anything else that the kernel reported.
+    Other,
+}
+
+/// How this end ends a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CloseBy {
+    /// By a FIN, after what is ready to be sent.
+    #[default]
+    Fin,
+    /// By a RST, at once: neither end waits in TIME-WAIT.
+    Rst,
+    /// Not at all: the peer ends it.
+    Peer,
+}
+
+/// What an application wants done, in order.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Call {
+    Connect {
+        local: End,
+        remote: End,
+        owner: u32,
+    },
+    Send {
+        connection: ConnectionId,
+        len: u64,
+        due: Option<Nanoseconds>,
+    },
+    Finish(ConnectionId),
+    Close(ConnectionId),
+    Abort(ConnectionId),
+    Window {
+        connection: ConnectionId,
+        bytes: u32,
+    },
+}
+
+/// What an application asks its transport for. Calls are made in order, soon after the callback has
+/// returned; a connection that is over by then ignores them.
+#[derive(Debug, Default)]
+pub struct Calls {
+    now: Nanoseconds,
+    pub(crate) list: Vec<Call>,
+    pub(crate) wheel: Wheel,
+}
+
+impl Calls {
+    /// The time: of the event that is reported, where the transport knows it.
+    pub fn now(&self) -> Nanoseconds {
+        self.now
+    }
+
+    pub(crate) fn set_now(&mut self, now: Nanoseconds) {
+        self.now = now;
+    }
+
+    /// Opens a connection from an address (any if unspecified) and port (any if 0) to another end.
+    /// The callbacks about it have `owner`; [`on_open`](Application::on_open) or
+    /// [`on_close`](Application::on_close) says what came of it.
+    pub fn connect(&mut self, local: End, remote: End, owner: u32) {
+        self.list.push(Call::Connect {
+            local,
+            remote,
+            owner,
+        });
+    }
+
+    /// `len` more bytes of the stream are ready, to leave at `due` or at once. They are asked for
+    /// by [`fill`](Application::fill) when they are sent.
+    pub fn send(&mut self, connection: ConnectionId, len: u64, due: Option<Nanoseconds>) {
+        self.list.push(Call::Send {
+            connection,
+            len,
+            due,
+        });
+    }
+
+    /// A FIN follows what is ready; the peer may go on sending.
+    pub fn finish(&mut self, connection: ConnectionId) {
+        self.list.push(Call::Finish(connection));
+    }
+
+    /// A FIN follows what is ready, and nothing more is taken.
+    pub fn close(&mut self, connection: ConnectionId) {
+        self.list.push(Call::Close(connection));
+    }
+
+    /// Ends a connection at once, by a RST.
+    pub fn abort(&mut self, connection: ConnectionId) {
+        self.list.push(Call::Abort(connection));
+    }
+
+    /// The application takes so many more bytes of a connection, and no others until the next such
+    /// call; with `u32::MAX` it takes whatever comes.
+    pub fn set_window(&mut self, connection: ConnectionId, bytes: u32) {
+        self.list.push(Call::Window { connection, bytes });
+    }
+
+    /// [`on_task`](Application::on_task) is called with `task` at `at`, or as soon after it as the
+    /// loop looks.
+    pub fn schedule(&mut self, at: Nanoseconds, task: u32) -> TimerId {
+        self.wheel.insert(at, task)
+    }
+
+    /// Moves a pending task to another instant.
+    pub fn reschedule(&mut self, timer: TimerId, at: Nanoseconds) {
+        self.wheel.set(timer, at);
+    }
+
+    /// Cancels a pending task.
+    pub fn cancel(&mut self, timer: TimerId) {
+        self.wheel.cancel(timer);
+    }
+}
+
+/// What makes or answers load over the connections of a transport. No callback blocks, and none
+/// calls back into the transport: an application queues what it wants in [`Calls`].
+///
+/// `owner` is the number that [`Calls::connect`] gave; for connections that a listener took, it is
+/// the listener's.
+pub trait Application {
+    /// A connection is open: our end, and the peer's.
+    fn on_open(&mut self, connection: ConnectionId, owner: u32, ends: [End; 2], calls: &mut Calls);
+
+    /// The next bytes of the peer's stream, where they lie.
+    fn on_bytes(
+        &mut self,
+        connection: ConnectionId,
+        owner: u32,
+        chunk: Chunk<'_>,
+        calls: &mut Calls,
+    );
+
+    /// So many more bytes will never be asked for again.
+    fn on_acknowledged(
+        &mut self,
+        connection: ConnectionId,
+        owner: u32,
+        bytes: u64,
+        calls: &mut Calls,
+    );
+
+    /// The peer has no more data.
+    fn on_end(&mut self, connection: ConnectionId, owner: u32, calls: &mut Calls);
+
+    /// A connection is over; without a number it was never one.
+    fn on_close(
+        &mut self,
+        connection: Option<ConnectionId>,
+        owner: u32,
+        reason: Reason,
+        calls: &mut Calls,
+    );
+
+    /// A scheduled task is due; it was meant for `at`.
+    fn on_task(&mut self, at: Nanoseconds, task: u32, calls: &mut Calls);
+
+    /// Writes the bytes of a stream from `offset` on. They may be asked for more than once.
+    fn fill(&mut self, connection: ConnectionId, owner: u32, offset: u64, bytes: &mut [u8]);
+
+    /// Bytes of a stream up to the offset `until` left, for the first time or again, at `sent_ns`.
+    fn on_departed(
+        &mut self,
+        _connection: ConnectionId,
+        _owner: u32,
+        _until: u64,
+        _sent_ns: Nanoseconds,
+    ) {
+    }
+}

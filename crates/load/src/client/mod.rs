@@ -1,0 +1,800 @@
+//! A client: connections, the requests on them, and the account of each request.
+//!
+//! ```text
+//!  Pace ─► due instants ─► begin(slot) ─► Calls::send ─► fill ─► on_departed ─► on_bytes ─► account
+//!                             ▲  no slot: waits, and keeps the instant
+//!                        ready slots
+//! ```
+//!
+//! * A slot is a connection of the plan, open or not. It is small; what a request needs is in pools
+//!   for those under way.
+//! * Latency counts from the instant for which a request was planned, and beside it from its
+//!   departure. A request that found no connection waits, and is late by that.
+//! * planned = sent + unsent by reason; sent = answered + failed by cause + outstanding.
+
+mod exchanges;
+mod pace;
+mod slots;
+
+pub use pace::{Arrivals, Pace, ThinkTimes};
+pub use slots::{Locals, Target};
+
+use std::collections::VecDeque;
+
+use lineside_frame::Chunk;
+use lineside_time::{Nanoseconds, TimerId};
+
+use crate::application::{Application, Calls, CloseBy, ConnectionId, End, Reason};
+use crate::protocol::{Answer, Client as Protocol, Request, Step};
+use crate::results::{Cause, Counts, DEPARTURES_KEPT, Results, Row, Unsent};
+use crate::rows::Rows;
+use exchanges::{Exchange, Exchanges, NONE};
+use slots::{Slots, State};
+
+/// What a client does, its pace apart.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Connections that are open at once.
+    pub connections: u32,
+    /// Requests of a connection, after which it ends and another one opens; `None`: no end.
+    pub requests_each: Option<u32>,
+    /// Requests that may be outstanding on a connection.
+    pub pipeline: u32,
+    /// How this end ends a connection.
+    pub close_by: CloseBy,
+    /// Requests in all, of this client; `None`: until the time is over.
+    pub requests: Option<u64>,
+    /// An answer may take so long.
+    pub timeout_ns: i64,
+    /// How long before its instant a request is prepared.
+    pub ahead_ns: i64,
+    /// Handshakes that are under way at once before the start.
+    pub opening_max: u32,
+    /// Requests that wait for a connection; more are given up.
+    pub waiting_max: usize,
+    /// After a connection failed, the next try of its slot waits so long.
+    pub retry_ns: i64,
+    /// This client's place among those of the run, and how many there are: numbers of requests in a
+    /// closed loop leave this rest.
+    pub share: (u64, u64),
+}
+
+/// Where a client stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Connections open; no request leaves.
+    Opening,
+    /// Requests leave.
+    Running,
+    /// No further request leaves; answers are waited for.
+    Draining,
+    /// Nothing is under way.
+    Over,
+}
+
+/// Tasks that are no slot's.
+const TASK_ARRIVAL: u32 = u32::MAX;
+const TASK_TIMEOUT: u32 = u32::MAX - 1;
+/// With this bit, a slot has thought; without it, it opens again.
+const TASK_THOUGHT: u32 = 1 << 31;
+/// The first number of requests that follow others on connections that arrive.
+const FOLLOWERS: u64 = 1 << 40;
+/// Arrivals that are dealt with in one task.
+const ARRIVALS_MAX: usize = 16;
+
+/// A client of a protocol: see the module.
+pub struct Client<P: Protocol> {
+    protocol: P,
+    plan: Plan,
+    pace: Pace,
+    phase: Phase,
+    slots: Slots,
+    exchanges: Exchanges<P::Reader>,
+    /// Slots that take a request.
+    ready: VecDeque<u32>,
+    /// Slots without a connection, of a plan whose arrivals are those of connections.
+    free: Vec<u32>,
+    /// Requests that found no slot: number, and instant.
+    waiting: VecDeque<(u64, Nanoseconds)>,
+    /// The next arrival of an open loop.
+    next: Option<(u64, Nanoseconds)>,
+    /// Requests of a closed loop so far.
+    drawn: u64,
+    started_ns: Nanoseconds,
+    /// Requests behind the first ones of connections that arrive.
+    followed: u64,
+    opening: u32,
+    open: u32,
+    /// Slots that were never tried yet.
+    untried: u32,
+    timeout: Option<TimerId>,
+    /// The request that was written last.
+    written: Vec<u8>,
+    written_for: Option<Request>,
+    results: Results,
+    rows: Option<Rows>,
+}
+
+impl<P: Protocol> Client<P> {
+    /// A client of `targets` in turn, whose connections come from `locals`, or from wherever the
+    /// transport likes.
+    pub fn new(
+        protocol: P,
+        plan: Plan,
+        pace: Pace,
+        targets: Vec<Target>,
+        locals: Option<Locals>,
+        rows: Option<Rows>,
+    ) -> Self {
+        let count = plan.connections as usize;
+        let under_way = count.saturating_mul(plan.pipeline as usize).min(1 << 16);
+        Self {
+            protocol,
+            phase: Phase::Opening,
+            slots: Slots::new(plan.connections, locals, targets),
+            exchanges: Exchanges::with_capacity(under_way),
+            ready: VecDeque::with_capacity(count),
+            free: Vec::new(),
+            waiting: VecDeque::with_capacity(plan.waiting_max.min(1 << 12)),
+            next: None,
+            drawn: 0,
+            started_ns: Nanoseconds::MAX,
+            followed: 0,
+            opening: 0,
+            open: 0,
+            untried: plan.connections,
+            timeout: None,
+            written: Vec::with_capacity(1 << 10),
+            written_for: None,
+            results: Results::default(),
+            rows,
+            plan,
+            pace,
+        }
+    }
+
+    /// Where it stands.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Connections that are open.
+    pub fn open_connections(&self) -> u32 {
+        self.open
+    }
+
+    /// Whether every connection of the plan is open, or was tried and failed.
+    pub fn is_ready(&self) -> bool {
+        self.is_of_flows() || (self.untried == 0 && self.opening == 0)
+    }
+
+    /// What was counted and measured.
+    pub fn results(&mut self) -> &mut Results {
+        &mut self.results
+    }
+
+    /// The protocol.
+    pub fn protocol(&self) -> &P {
+        &self.protocol
+    }
+
+    /// Takes the queue of rows, to [finish](Rows::finish) it.
+    pub fn take_rows(&mut self) -> Option<Rows> {
+        self.rows.take()
+    }
+
+    /// An identity of the counts that does not hold.
+    pub fn broken_identity(&self) -> Option<&'static str> {
+        let counts = &self.results.counts;
+        let outstanding = self.exchanges.active.iter();
+        let outstanding = outstanding.map(|(_, active)| u64::from(active.outstanding));
+        counts.broken_identity(self.waiting.len() as u64, outstanding.sum())
+    }
+
+    /// Bytes of memory for each connection of the plan, and for what is under way.
+    pub fn allocated_bytes(&self) -> usize {
+        self.slots.all.capacity() * size_of::<slots::Slot>() + self.exchanges.allocated_bytes()
+    }
+
+    fn is_of_flows(&self) -> bool {
+        matches!(self.pace, Pace::Open { of_flows: true, .. })
+    }
+
+    /// Opens connections, as many at once as the plan allows. To be called at the beginning.
+    pub fn open(&mut self, calls: &mut Calls) {
+        if self.is_of_flows() {
+            self.free = (0..self.plan.connections).rev().collect();
+            self.untried = 0;
+            return;
+        }
+        self.open_more(calls);
+    }
+
+    fn open_more(&mut self, calls: &mut Calls) {
+        while self.untried > 0 && self.opening < self.plan.opening_max {
+            let slot = self.plan.connections - self.untried;
+            self.untried -= 1;
+            self.connect(slot, calls);
+        }
+    }
+
+    fn connect(&mut self, slot: u32, calls: &mut Calls) {
+        let [local, remote] = self.slots.next_ends(slot, calls.now());
+        self.opening += 1;
+        calls.connect(local, remote, slot);
+    }
+
+    /// Requests leave from `at` on.
+    pub fn start(&mut self, at: Nanoseconds, calls: &mut Calls) {
+        (self.phase, self.started_ns) = (Phase::Running, at);
+        match &mut self.pace {
+            Pace::Closed(_) => {
+                for _ in 0..self.ready.len() {
+                    if let Some(slot) = self.ready.pop_front() {
+                        self.slots.all[slot as usize].is_ready = false;
+                        calls.schedule(at, TASK_THOUGHT | slot);
+                    }
+                }
+            }
+            Pace::Open { arrivals, .. } => {
+                self.next = { arrivals.next() }.map(|(number, after)| (number, at + after));
+                self.schedule_arrival(calls);
+            }
+        }
+    }
+
+    fn schedule_arrival(&mut self, calls: &mut Calls) {
+        if let Some((_, due)) = self.next {
+            calls.schedule(due.saturating_sub(self.plan.ahead_ns), TASK_ARRIVAL);
+        } else if self.waiting.is_empty() {
+            self.stop(calls);
+        }
+    }
+
+    /// No further request leaves. Answers are waited for until [`end`](Self::end).
+    pub fn stop(&mut self, calls: &mut Calls) {
+        if self.phase != Phase::Running {
+            return;
+        }
+        self.phase = Phase::Draining;
+        self.results.counts.unsent[Unsent::RunOver as usize] += self.waiting.len() as u64;
+        self.waiting.clear();
+        self.look_for_the_end(calls);
+    }
+
+    fn look_for_the_end(&mut self, calls: &mut Calls) {
+        if self.phase == Phase::Draining && self.exchanges.exchanges.is_empty() {
+            self.end(calls);
+        }
+    }
+
+    /// The run is over: requests without an answer fail by their time, and all connections end.
+    pub fn end(&mut self, calls: &mut Calls) {
+        if self.phase == Phase::Over {
+            return;
+        }
+        self.phase = Phase::Over;
+        for slot in 0..self.slots.all.len() as u32 {
+            self.fail_all(slot, Cause::Timeout);
+            let entry = self.slots.all[slot as usize];
+            if matches!(entry.state, State::Open | State::Closing) {
+                let connection = ConnectionId(entry.connection);
+                match self.plan.close_by {
+                    CloseBy::Rst => calls.abort(connection),
+                    CloseBy::Fin | CloseBy::Peer => calls.close(connection),
+                }
+            }
+        }
+    }
+
+    /// Numbers of requests in a closed loop; `None` after the last one.
+    fn draw(&mut self) -> Option<u64> {
+        if { self.plan.requests }.is_some_and(|requests| self.drawn >= requests) {
+            return None;
+        }
+        let (place, count) = self.plan.share;
+        let number = self.drawn * count + place;
+        self.drawn += 1;
+        Some(number)
+    }
+
+    /// Requests of an open loop whose instants have come, or come soon.
+    fn on_arrivals(&mut self, calls: &mut Calls) {
+        let until = calls.now().saturating_add(self.plan.ahead_ns);
+        for _ in 0..ARRIVALS_MAX {
+            let Some((number, due)) = self.next.filter(|&(_, due)| due <= until) else {
+                break;
+            };
+            if { self.plan.requests }.is_some_and(|requests| self.drawn >= requests) {
+                self.next = None;
+                break;
+            }
+            self.drawn += 1;
+            self.on_arrival(number, due, calls);
+            let Pace::Open { arrivals, .. } = &mut self.pace else {
+                return;
+            };
+            let started_ns = self.started_ns;
+            self.next = { arrivals.next() }.map(|(number, after)| (number, started_ns + after));
+        }
+        if self.phase == Phase::Running {
+            self.schedule_arrival(calls);
+        }
+    }
+
+    fn on_arrival(&mut self, number: u64, due: Nanoseconds, calls: &mut Calls) {
+        self.results.counts.planned += 1;
+        if let Some(slot) = self.take_ready() {
+            self.begin(slot, number, due, calls);
+            return;
+        }
+        if let Some(slot) = self.free.pop() {
+            // The request leaves when it is open.
+            self.connect(slot, calls);
+        } else {
+            self.results.counts.waited += 1;
+        }
+        if self.waiting.len() >= self.plan.waiting_max {
+            self.results.counts.unsent[Unsent::NoConnection as usize] += 1;
+            return;
+        }
+        self.waiting.push_back((number, due));
+    }
+
+    fn take_ready(&mut self) -> Option<u32> {
+        let slot = self.ready.pop_front()?;
+        self.slots.all[slot as usize].is_ready = false;
+        Some(slot)
+    }
+
+    /// A slot may take another request: one that waits, the next of a closed loop, or it is listed.
+    fn offer(&mut self, slot: u32, calls: &mut Calls) {
+        let entry = &self.slots.all[slot as usize];
+        let is_able = entry.state == State::Open && entry.left > 0 && !entry.is_ready;
+        if !is_able || self.outstanding(slot) >= self.plan.pipeline {
+            return;
+        }
+        let is_begun = Some(entry.left) != self.plan.requests_each;
+        if self.is_of_flows() && is_begun {
+            self.follow(slot, calls);
+            return;
+        }
+        if let Some((number, due)) = self.waiting.pop_front() {
+            self.begin(slot, number, due, calls);
+            if self.waiting.is_empty() && self.next.is_none() {
+                self.stop(calls);
+            }
+            return;
+        }
+        if matches!(self.pace, Pace::Closed(_)) && self.phase == Phase::Running {
+            self.think(slot, calls);
+            return;
+        }
+        self.slots.all[slot as usize].is_ready = true;
+        self.ready.push_back(slot);
+    }
+
+    /// The next request of a connection whose first one had an instant of its own.
+    fn follow(&mut self, slot: u32, calls: &mut Calls) {
+        if self.phase == Phase::Running {
+            // Their numbers lie above those of all arrivals.
+            self.followed += 1;
+            let (place, count) = self.plan.share;
+            let number = FOLLOWERS + self.followed * count + place;
+            self.results.counts.planned += 1;
+            self.begin(slot, number, calls.now(), calls);
+        }
+    }
+
+    fn outstanding(&self, slot: u32) -> u32 {
+        match self.slots.all[slot as usize].active {
+            NONE => 0,
+            active => self.exchanges.active[active as usize].outstanding,
+        }
+    }
+
+    /// The next request of a closed loop, after a time to think.
+    fn think(&mut self, slot: u32, calls: &mut Calls) {
+        let Pace::Closed(think) = &mut self.pace else {
+            return;
+        };
+        let (place, count) = self.plan.share;
+        let think = think.as_mut().map(|think| think.before(self.drawn * count + place));
+        match think {
+            Some(wait_ns) if wait_ns > 0 => {
+                calls.schedule(calls.now().saturating_add(wait_ns), TASK_THOUGHT | slot);
+            }
+            _ => self.go_on(slot, calls),
+        }
+    }
+
+    /// A slot of a closed loop has thought.
+    fn go_on(&mut self, slot: u32, calls: &mut Calls) {
+        let entry = &self.slots.all[slot as usize];
+        if self.phase != Phase::Running || entry.state != State::Open || entry.left == 0 {
+            return;
+        }
+        let Some(number) = self.draw() else {
+            self.stop(calls);
+            return;
+        };
+        self.results.counts.planned += 1;
+        self.begin(slot, number, calls.now(), calls);
+    }
+
+    /// A request leaves by a slot, at its instant or, if that has passed, at once.
+    fn begin(&mut self, slot: u32, ordinal: u64, intended_ns: Nanoseconds, calls: &mut Calls) {
+        let request = Request { ordinal, slot };
+        self.write(request);
+        let len = self.written.len() as u32;
+        let entry = &mut self.slots.all[slot as usize];
+        if entry.active == NONE {
+            entry.active = self.exchanges.activate(entry.sent);
+        }
+        let exchange = Exchange {
+            request,
+            start: entry.sent,
+            len,
+            next: NONE,
+            intended_ns,
+            departed_ns: Nanoseconds::MIN,
+            first_ns: Nanoseconds::MIN,
+            begun_ns: intended_ns.max(calls.now()),
+            is_answered: false,
+            older: NONE,
+            younger: NONE,
+        };
+        self.exchanges.append(entry.active, exchange);
+        entry.sent += u64::from(len);
+        entry.left -= 1;
+        let connection = ConnectionId(entry.connection);
+        self.results.counts.sent += 1;
+        self.results.counts.request_bytes += u64::from(len);
+        calls.send(connection, len.into(), Some(intended_ns));
+        if self.timeout.is_none() {
+            let deadline = exchange.begun_ns.saturating_add(self.plan.timeout_ns);
+            self.timeout = Some(calls.schedule(deadline, TASK_TIMEOUT));
+        }
+        // With pipelining there may be room for more.
+        if self.plan.pipeline > 1 {
+            self.offer(slot, calls);
+        }
+    }
+
+    fn write(&mut self, request: Request) {
+        if self.written_for != Some(request) {
+            self.written.clear();
+            self.protocol.write(request, &mut self.written);
+            self.written_for = Some(request);
+        }
+    }
+
+    /// Requests whose time is over fail, and their connections with them.
+    fn on_timeouts(&mut self, calls: &mut Calls) {
+        self.timeout = None;
+        while let Some(oldest) = self.exchanges.oldest() {
+            let deadline = oldest.begun_ns.saturating_add(self.plan.timeout_ns);
+            if deadline > calls.now() {
+                self.timeout = Some(calls.schedule(deadline, TASK_TIMEOUT));
+                return;
+            }
+            self.break_off(oldest.request.slot, Cause::Timeout, calls);
+        }
+    }
+
+    /// A connection is of no use any more: its requests fail, and it ends by a RST.
+    #[cold]
+    fn break_off(&mut self, slot: u32, cause: Cause, calls: &mut Calls) {
+        self.fail_all(slot, cause);
+        let entry = &mut self.slots.all[slot as usize];
+        entry.state = State::Closing;
+        calls.abort(ConnectionId(entry.connection));
+    }
+
+    /// Requests of a slot that have no answer fail.
+    fn fail_all(&mut self, slot: u32, cause: Cause) {
+        let active = std::mem::replace(&mut self.slots.all[slot as usize].active, NONE);
+        if active == NONE {
+            return;
+        }
+        let (results, rows) = (&mut self.results, &mut self.rows);
+        let slots = &self.slots;
+        self.exchanges.clear(active, |exchange| {
+            results.counts.failed[cause as usize] += 1;
+            if let Some(rows) = rows.as_mut().filter(|rows| rows.wants(exchange.request.ordinal)) {
+                rows.push(row(slots, &exchange, Err(cause)));
+            }
+        });
+    }
+
+    /// An answer is over.
+    fn on_answer(&mut self, slot: u32, answer: Answer, at: Nanoseconds) -> bool {
+        let active = self.slots.all[slot as usize].active;
+        let found = match active {
+            NONE => None,
+            active => self.exchanges.unanswered(active, answer.request),
+        };
+        let Some(place) = found else {
+            return false;
+        };
+        let exchange = self.exchanges.answer(active, place);
+        self.account(&exchange, answer, at);
+        if let Some(rows) = self.rows.as_mut().filter(|rows| rows.wants(exchange.request.ordinal)) {
+            rows.push(row(&self.slots, &exchange, Ok((answer, at))));
+        }
+        if self.exchanges.trim(active) {
+            self.slots.all[slot as usize].active = NONE;
+            self.exchanges.active.remove(active as usize);
+        }
+        true
+    }
+
+    fn account(&mut self, exchange: &Exchange, answer: Answer, at: Nanoseconds) {
+        let Results { counts, times, recent, .. } = &mut self.results;
+        counts.answered += 1;
+        counts.succeeded += u64::from(answer.is_success);
+        counts.content_bytes += answer.content_bytes;
+        counts.on_status(answer.status);
+        let latency_ns = at - exchange.intended_ns;
+        times.latency.record(latency_ns);
+        recent.record(latency_ns);
+        // A fast answer may come before the loop knows when its request left.
+        let departed_ns = match exchange.departed_ns {
+            Nanoseconds::MIN => exchange.intended_ns,
+            departed_ns => departed_ns,
+        };
+        times.service.record(at - departed_ns);
+        times.first_byte.record(exchange.first_ns - departed_ns);
+    }
+
+    /// What a slot does when an answer is over.
+    fn after_answer(&mut self, slot: u32, answer: Answer, calls: &mut Calls) {
+        let entry = &mut self.slots.all[slot as usize];
+        if answer.closes {
+            // What was sent behind it is not answered.
+            entry.left = 0;
+        }
+        let (is_open, is_used_up) = (entry.state == State::Open, entry.left == 0);
+        let is_last = is_used_up && (answer.closes || self.outstanding(slot) == 0);
+        match is_last && is_open {
+            true => self.retire(slot, calls),
+            false => self.offer(slot, calls),
+        }
+        self.look_for_the_end(calls);
+    }
+
+    /// A connection has had all its requests.
+    fn retire(&mut self, slot: u32, calls: &mut Calls) {
+        let entry = &mut self.slots.all[slot as usize];
+        entry.state = State::Closing;
+        self.results.counts.closed += 1;
+        let connection = ConnectionId(entry.connection);
+        match self.plan.close_by {
+            CloseBy::Fin => calls.close(connection),
+            CloseBy::Rst => calls.abort(connection),
+            CloseBy::Peer => {}
+        }
+    }
+
+    /// After a connection is over, its slot opens another one, at once or later.
+    fn reopen(&mut self, slot: u32, is_failure: bool, calls: &mut Calls) {
+        let entry = &mut self.slots.all[slot as usize];
+        (entry.state, entry.connection) = (State::Free, NONE);
+        if !matches!(self.phase, Phase::Opening | Phase::Running) {
+            return;
+        }
+        if self.is_of_flows() {
+            self.free.push(slot);
+            return;
+        }
+        match is_failure {
+            // One that cannot open while the others do so is tried again when the run goes on.
+            true => {
+                calls.schedule(calls.now().saturating_add(self.plan.retry_ns), slot);
+            }
+            false => self.connect(slot, calls),
+        }
+    }
+}
+
+/// The row of a request that is answered or has failed.
+#[cold]
+fn row(
+    slots: &Slots,
+    exchange: &Exchange,
+    outcome: Result<(Answer, Nanoseconds), Cause>,
+) -> Row {
+    let known = |at: Nanoseconds| (at != Nanoseconds::MIN).then_some(at);
+    let answer = outcome.ok();
+    Row {
+        ordinal: exchange.request.ordinal,
+        slot: exchange.request.slot,
+        intended_ns: exchange.intended_ns,
+        departed_ns: known(exchange.departed_ns),
+        first_ns: known(exchange.first_ns),
+        end_ns: answer.map(|(_, at)| at),
+        ends: slots.ends(exchange.request.slot),
+        status: answer.map(|(answer, _)| answer.status),
+        request_bytes: exchange.len,
+        content_bytes: answer.map_or(0, |(answer, _)| answer.content_bytes),
+        cause: outcome.err(),
+    }
+}
+
+impl<P: Protocol> Application for Client<P> {
+    fn on_open(&mut self, connection: ConnectionId, slot: u32, ends: [End; 2], calls: &mut Calls) {
+        let entry = &mut self.slots.all[slot as usize];
+        let began_ns = entry.sent.cast_signed();
+        (entry.connection, entry.state) = (connection.0, State::Open);
+        (entry.sent, entry.active) = (0, NONE);
+        entry.left = self.plan.requests_each.unwrap_or(u32::MAX);
+        self.slots.set_local(slot, ends[0]);
+        self.opening -= 1;
+        self.open += 1;
+        self.results.counts.opened += 1;
+        self.results.times.opening.record(calls.now() - began_ns);
+        if self.phase == Phase::Over {
+            calls.close(connection);
+            return;
+        }
+        self.offer(slot, calls);
+        if self.phase == Phase::Opening {
+            self.open_more(calls);
+        }
+    }
+
+    fn on_bytes(&mut self, _: ConnectionId, slot: u32, chunk: Chunk<'_>, calls: &mut Calls) {
+        let at = chunk.descriptor().stamp_ns.unwrap_or(calls.now());
+        let mut bytes = chunk.bytes();
+        self.results.counts.received_bytes += bytes.len() as u64;
+        while !bytes.is_empty() {
+            let entry = &self.slots.all[slot as usize];
+            if entry.active == NONE {
+                // Nothing was asked; an end that is under way may still bring something.
+                if entry.state == State::Open {
+                    self.break_off(slot, Cause::Protocol, calls);
+                }
+                return;
+            }
+            let oldest = self.exchanges.unanswered(entry.active, None);
+            let oldest = oldest.map(|place| {
+                let exchange = &mut self.exchanges.exchanges[place as usize];
+                if exchange.first_ns == Nanoseconds::MIN {
+                    exchange.first_ns = at;
+                }
+                exchange.request
+            });
+            let reader = &mut self.exchanges.active[entry.active as usize].reader;
+            match self.protocol.read(reader, oldest, bytes) {
+                Step::More => return,
+                Step::Done { taken, answer } if self.on_answer(slot, answer, at) => {
+                    bytes = &bytes[taken..];
+                    self.after_answer(slot, answer, calls);
+                }
+                Step::Done { .. } | Step::Broken => {
+                    self.break_off(slot, Cause::Protocol, calls);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn on_acknowledged(&mut self, _: ConnectionId, slot: u32, bytes: u64, calls: &mut Calls) {
+        let active = self.slots.all[slot as usize].active;
+        if active == NONE {
+            return;
+        }
+        self.exchanges.active[active as usize].acknowledged += bytes;
+        if self.exchanges.trim(active) {
+            self.slots.all[slot as usize].active = NONE;
+            self.exchanges.active.remove(active as usize);
+            self.look_for_the_end(calls);
+        }
+    }
+
+    fn on_end(&mut self, connection: ConnectionId, slot: u32, calls: &mut Calls) {
+        let entry = self.slots.all[slot as usize];
+        if entry.active != NONE {
+            let oldest = self.exchanges.unanswered(entry.active, None);
+            let oldest =
+                oldest.map(|place| self.exchanges.exchanges[place as usize].request);
+            let reader = &mut self.exchanges.active[entry.active as usize].reader;
+            if let Some(answer) = self.protocol.end(reader, oldest) {
+                self.on_answer(slot, answer, calls.now());
+            }
+        }
+        self.fail_all(slot, Cause::Closed);
+        if matches!(entry.state, State::Open | State::Closing) {
+            self.slots.all[slot as usize].state = State::Closing;
+            calls.close(connection);
+        }
+        self.look_for_the_end(calls);
+    }
+
+    fn on_close(
+        &mut self,
+        _: Option<ConnectionId>,
+        slot: u32,
+        reason: Reason,
+        calls: &mut Calls,
+    ) {
+        let state = self.slots.all[slot as usize].state;
+        let is_failure = state == State::Opening;
+        if is_failure {
+            self.opening -= 1;
+            self.results.counts.refused[Cause::from(reason) as usize] += 1;
+            // The request for which it was to open has no other one.
+            if self.is_of_flows() && self.waiting.pop_front().is_some() {
+                self.results.counts.unsent[Unsent::Refused as usize] += 1;
+            }
+        } else {
+            self.open -= 1;
+        }
+        self.fail_all(slot, Cause::from(reason));
+        self.reopen(slot, is_failure, calls);
+        if self.phase == Phase::Opening {
+            self.open_more(calls);
+        }
+        self.look_for_the_end(calls);
+    }
+
+    fn on_task(&mut self, _: Nanoseconds, task: u32, calls: &mut Calls) {
+        match task {
+            TASK_ARRIVAL if self.phase == Phase::Running => self.on_arrivals(calls),
+            TASK_ARRIVAL => {}
+            TASK_TIMEOUT => self.on_timeouts(calls),
+            task if task & TASK_THOUGHT != 0 => self.go_on(task & !TASK_THOUGHT, calls),
+            slot if matches!(self.phase, Phase::Opening | Phase::Running) => {
+                self.connect(slot, calls);
+            }
+            _ => {}
+        }
+    }
+
+    fn fill(&mut self, _: ConnectionId, slot: u32, offset: u64, bytes: &mut [u8]) {
+        let active = self.slots.all[slot as usize].active;
+        if active == NONE {
+            return;
+        }
+        let end = offset + bytes.len() as u64;
+        let mut place = self.exchanges.active[active as usize].first;
+        while place != NONE {
+            let exchange = self.exchanges.exchanges[place as usize];
+            let (start, last) = (exchange.start, exchange.start + u64::from(exchange.len));
+            if start >= end {
+                return;
+            }
+            if last > offset {
+                self.write(exchange.request);
+                let (from, to) = (start.max(offset), last.min(end));
+                bytes[(from - offset) as usize..(to - offset) as usize]
+                    .copy_from_slice(&self.written[(from - start) as usize..(to - start) as usize]);
+            }
+            place = exchange.next;
+        }
+    }
+
+    fn on_departed(&mut self, _: ConnectionId, slot: u32, until: u64, sent_ns: Nanoseconds) {
+        let active = self.slots.all[slot as usize].active;
+        if active == NONE {
+            return;
+        }
+        let mut place = self.exchanges.active[active as usize].first;
+        while place != NONE {
+            let exchange = &mut self.exchanges.exchanges[place as usize];
+            if exchange.start >= until {
+                return;
+            }
+            if exchange.departed_ns == Nanoseconds::MIN {
+                exchange.departed_ns = sent_ns;
+                let (intended_ns, late_ns) = (exchange.intended_ns, sent_ns - exchange.intended_ns);
+                self.results.times.lateness.record(late_ns);
+                self.results.times.late.record(late_ns);
+                if self.results.departures.len() < DEPARTURES_KEPT {
+                    self.results.departures.push((intended_ns, sent_ns));
+                }
+            }
+            place = exchange.next;
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! When requests are meant to leave: an open loop has instants of its own, a closed loop follows
+//! the answers.
+
+use lineside_time::Nanoseconds;
+
+/// The instants of an open loop.
+pub trait Arrivals: Send {
+    /// The next one: its number within the run, and nanoseconds after the start, never less than
+    /// before; `None`: there are no more.
+    fn next(&mut self) -> Option<(u64, Nanoseconds)>;
+}
+
+/// How long a connection of a closed loop waits between an answer and the next request.
+pub trait ThinkTimes: Send {
+    /// Nanoseconds before the request with this number.
+    fn before(&mut self, ordinal: u64) -> i64;
+}
+
+/// When requests are meant to leave.
+pub enum Pace {
+    /// Each as soon as a connection takes it, or after a time to think.
+    Closed(Option<Box<dyn ThinkTimes>>),
+    /// At instants that do not depend on answers.
+    Open {
+        /// The instants.
+        arrivals: Box<dyn Arrivals>,
+        /// They are those of connections, not of requests.
+        of_flows: bool,
+    },
+}
+
+impl<F: FnMut() -> Option<(u64, Nanoseconds)> + Send> Arrivals for F {
+    fn next(&mut self) -> Option<(u64, Nanoseconds)> {
+        self()
+    }
+}

@@ -1,0 +1,114 @@
+//! What clients say and servers answer, behind one trait each. A protocol keeps what it has read of
+//! an unfinished message and nothing else: when a request is meant to leave, and what became of it,
+//! is the client's business, and how bytes travel the transport's.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// What one reading of a client's stream came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// All bytes were taken, and an answer is not over.
+    More,
+    /// An answer is over, after so many bytes of those that were given.
+    Done {
+        /// Bytes taken.
+        taken: usize,
+        /// What the answer says.
+        answer: Answer,
+    },
+    /// The bytes are no answer: the connection is of no use any more.
+    Broken,
+}
+
+/// What an answer says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Answer {
+    /// The protocol's own status: of HTTP its code, of NFS `nfsstat3`.
+    pub status: u32,
+    /// Whether the status reports success.
+    pub is_success: bool,
+    /// Bytes of its content: a body, a value, data that were read.
+    pub content_bytes: u64,
+    /// The server ends the connection after it.
+    pub closes: bool,
+    /// Which of the outstanding requests it answers: the number that [`Client::write`] was given,
+    /// as far as 32 bits show it; `None` for the oldest one.
+    pub request: Option<u32>,
+}
+
+/// A request of a client, by numbers from which its bytes follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    /// Its number within the run.
+    pub ordinal: u64,
+    /// The slot of its connection.
+    pub slot: u32,
+}
+
+/// The client's side of a protocol over a byte stream.
+pub trait Client {
+    /// What is kept of an answer that is not over; the default before the first and after each.
+    type Reader: Default;
+
+    /// What reports and rows call it: `http`, `memcached`.
+    fn name(&self) -> &'static str;
+
+    /// Appends a request. The same request has the same bytes whenever it is asked for: they are
+    /// written again for a retransmission.
+    fn write(&mut self, request: Request, out: &mut Vec<u8>);
+
+    /// Reads what has come, up to the end of one answer. `request` is the oldest that is
+    /// outstanding; `None`: none is, and any byte is one too many.
+    fn read(&mut self, reader: &mut Self::Reader, request: Option<Request>, bytes: &[u8]) -> Step;
+
+    /// The peer has no more data: an answer may be over by that.
+    fn end(&mut self, _reader: &mut Self::Reader, _request: Option<Request>) -> Option<Answer> {
+        None
+    }
+
+    /// What a request is called in `operations`: `GET`.
+    fn operation(&self, request: Request) -> &'static str;
+
+    /// What a status is called in `operations`.
+    fn status(&self, status: u32) -> std::borrow::Cow<'static, str> {
+        status.to_string().into()
+    }
+
+    /// How long an answer may take, unless the plan says otherwise.
+    fn timeout(&self) -> Duration {
+        Duration::from_secs(30)
+    }
+}
+
+/// What a server answers is taken from here, a piece at a time.
+pub trait Answers {
+    /// Bytes that are kept until the client acknowledges them.
+    fn bytes(&mut self, bytes: &[u8]);
+    /// `len` bytes of a content that [`Server::content`] writes whenever it is asked, so that
+    /// nothing is kept.
+    fn content(&mut self, content: u32, len: u64);
+    /// The connection ends after what was answered so far.
+    fn close(&mut self);
+    /// A request was read: for the count.
+    fn request(&mut self);
+}
+
+/// The server's side of a protocol over a byte stream.
+pub trait Server {
+    /// What is kept of a request that is not over.
+    type Reader: Default;
+
+    /// What reports call it.
+    fn name(&self) -> &'static str;
+
+    /// What it says when a connection opens; nothing, for most.
+    fn greet(&mut self, _reader: &mut Self::Reader, _answers: &mut impl Answers) {}
+
+    /// Takes all bytes, and answers the requests that end in them.
+    fn read(&mut self, reader: &mut Self::Reader, bytes: &[u8], answers: &mut impl Answers);
+
+    /// Writes a part of a content.
+    fn content(&self, content: u32, offset: u64, bytes: &mut [u8]);
+}

@@ -1,0 +1,261 @@
+//! What a client counts, and the rows of its requests.
+
+use lineside_measure::{LateCounts, Times};
+use lineside_time::Nanoseconds;
+use serde::{Deserialize, Serialize};
+
+use crate::application::{End, Reason};
+
+/// Why a request got no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// The peer reset the connection.
+    Reset,
+    /// The peer ended the connection first.
+    Closed,
+    /// No answer in time.
+    Timeout,
+    /// The transport gave up, or the network said that nobody is there.
+    Unreachable,
+    /// The bytes were no answer.
+    Protocol,
+    /// This end had no room, port or descriptor.
+    Local,
+}
+
+/// Why a planned request never left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unsent {
+    /// More waited for a connection than may.
+    NoConnection,
+    /// The run was over before one was free.
+    RunOver,
+    /// The connection for it did not open.
+    Refused,
+}
+
+impl Cause {
+    /// All of them, in the order in which they are counted.
+    pub const ALL: [Self; 6] = [
+        Self::Reset,
+        Self::Closed,
+        Self::Timeout,
+        Self::Unreachable,
+        Self::Protocol,
+        Self::Local,
+    ];
+
+    /// What rows and reports call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Reset => "reset",
+            Self::Closed => "closed",
+            Self::Timeout => "timeout",
+            Self::Unreachable => "unreachable",
+            Self::Protocol => "protocol",
+            Self::Local => "local",
+        }
+    }
+}
+
+impl From<Reason> for Cause {
+    fn from(reason: Reason) -> Self {
+        match reason {
+            Reason::Finished => Self::Closed,
+            Reason::Reset | Reason::Refused => Self::Reset,
+            Reason::TimedOut => Self::Timeout,
+            Reason::Unreachable => Self::Unreachable,
+            Reason::Aborted => Self::Protocol,
+            Reason::NoPort | Reason::NoDescriptor | Reason::NoRoom | Reason::Other => Self::Local,
+        }
+    }
+}
+
+/// Of so many departures at the start of a run the instants are kept, to be compared with the
+/// model.
+pub const DEPARTURES_KEPT: usize = 10_000;
+
+/// Statuses that are told apart; others share the last place.
+const STATUSES_MAX: usize = 64;
+
+/// The counts of a client. Adding those of two clients gives those of both.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Requests whose instant came.
+    pub planned: u64,
+    /// Of these, given to a connection.
+    pub sent: u64,
+    /// Planned, and never given to one: in the order of [`Unsent`].
+    pub unsent: [u64; 3],
+    /// Answers that came whole.
+    pub answered: u64,
+    /// Of these, with a status that reports success.
+    pub succeeded: u64,
+    /// Sent and not answered, by [`Cause`].
+    pub failed: [u64; 6],
+    /// Requests that found no connection at their instant.
+    pub waited: u64,
+    /// Connections that were opened.
+    pub opened: u64,
+    /// Connections that were tried and did not open, by cause.
+    pub refused: [u64; 6],
+    /// Connections that the plan ended.
+    pub closed: u64,
+    /// Bytes of requests.
+    pub request_bytes: u64,
+    /// Bytes that came.
+    pub received_bytes: u64,
+    /// Bytes of answers' contents.
+    pub content_bytes: u64,
+    /// Answers by status, sorted by it.
+    pub statuses: Vec<(u32, u64)>,
+}
+
+impl Counts {
+    /// Requests that were sent and wait for their answer.
+    pub fn outstanding(&self) -> u64 {
+        let over = self.answered + self.failed.iter().sum::<u64>();
+        self.sent.saturating_sub(over)
+    }
+
+    /// An identity that does not hold; `None`: all do. At the end of a run nothing is outstanding,
+    /// and nothing waits.
+    pub fn broken_identity(&self, waiting: u64, outstanding: u64) -> Option<&'static str> {
+        let unsent = self.unsent.iter().sum::<u64>();
+        let failed = self.failed.iter().sum::<u64>();
+        if self.planned != self.sent + unsent + waiting {
+            return Some("planned = sent + unsent + waiting");
+        }
+        if self.sent != self.answered + failed + outstanding {
+            return Some("sent = answered + failed + outstanding");
+        }
+        let by_status = self.statuses.iter().map(|&(_, count)| count).sum::<u64>();
+        (by_status != self.answered).then_some("answered = sum of all statuses")
+    }
+
+    /// Counts an answer's status.
+    pub(crate) fn on_status(&mut self, status: u32) {
+        let place = self.statuses.binary_search_by_key(&status, |&(each, _)| each);
+        match place {
+            Ok(place) => self.statuses[place].1 += 1,
+            Err(place) if self.statuses.len() < STATUSES_MAX => {
+                self.statuses.insert(place, (status, 1));
+            }
+            // A server that invents statuses: the largest that was seen stands for the others.
+            Err(_) => self.statuses[STATUSES_MAX - 1].1 += 1,
+        }
+    }
+
+    /// Adds those of another client.
+    pub fn add(&mut self, other: &Self) {
+        let sum = |one: &mut [u64], other: &[u64]| {
+            one.iter_mut().zip(other).for_each(|(one, other)| *one += other);
+        };
+        self.planned += other.planned;
+        self.sent += other.sent;
+        sum(&mut self.unsent, &other.unsent);
+        self.answered += other.answered;
+        self.succeeded += other.succeeded;
+        sum(&mut self.failed, &other.failed);
+        self.waited += other.waited;
+        self.opened += other.opened;
+        sum(&mut self.refused, &other.refused);
+        self.closed += other.closed;
+        self.request_bytes += other.request_bytes;
+        self.received_bytes += other.received_bytes;
+        self.content_bytes += other.content_bytes;
+        for &(status, count) in &other.statuses {
+            match self.statuses.binary_search_by_key(&status, |&(each, _)| each) {
+                Ok(place) => self.statuses[place].1 += count,
+                Err(place) => self.statuses.insert(place, (status, count)),
+            }
+        }
+    }
+}
+
+/// The times of a client's requests. Recording allocates nothing.
+#[derive(Debug, Clone)]
+pub struct RequestTimes {
+    /// From the planned instant to the end of the answer.
+    pub latency: Times,
+    /// From the departure to the end of the answer.
+    pub service: Times,
+    /// From the departure to the first byte of the answer.
+    pub first_byte: Times,
+    /// From the SYN to an open connection.
+    pub opening: Times,
+    /// From the planned instant to the departure.
+    pub lateness: Times,
+    /// Requests by how late they left.
+    pub late: LateCounts,
+}
+
+/// Times of a run are told apart up to an hour.
+const HOUR_NS: u64 = 3_600_000_000_000;
+
+impl Default for RequestTimes {
+    fn default() -> Self {
+        let times = || Times::up_to(HOUR_NS);
+        Self {
+            latency: times(),
+            service: times(),
+            first_byte: times(),
+            opening: times(),
+            lateness: times(),
+            late: LateCounts::default(),
+        }
+    }
+}
+
+/// What a client has counted and measured.
+#[derive(Debug)]
+pub struct Results {
+    /// Counts.
+    pub counts: Counts,
+    /// Times.
+    pub times: RequestTimes,
+    /// The first departures with an instant of their own: planned, left.
+    pub departures: Vec<(Nanoseconds, Nanoseconds)>,
+    /// Latencies since the counts were looked at last.
+    pub recent: Box<Times>,
+}
+
+impl Default for Results {
+    fn default() -> Self {
+        Self {
+            counts: Counts::default(),
+            times: RequestTimes::default(),
+            departures: Vec::with_capacity(DEPARTURES_KEPT),
+            recent: Box::new(Times::up_to(HOUR_NS)),
+        }
+    }
+}
+
+/// A request, for `operations`.
+#[derive(Debug, Clone, Copy)]
+pub struct Row {
+    /// Its number within the run.
+    pub ordinal: u64,
+    /// The slot of its connection.
+    pub slot: u32,
+    /// For when it was planned.
+    pub intended_ns: Nanoseconds,
+    /// When its first byte left; `None`: it never did.
+    pub departed_ns: Option<Nanoseconds>,
+    /// When the first byte of the answer came.
+    pub first_ns: Option<Nanoseconds>,
+    /// When the answer was over.
+    pub end_ns: Option<Nanoseconds>,
+    /// Our end of the connection, and the server's.
+    pub ends: [End; 2],
+    /// The answer's status.
+    pub status: Option<u32>,
+    /// Bytes of the request.
+    pub request_bytes: u32,
+    /// Bytes of the answer's content.
+    pub content_bytes: u64,
+    /// Why there is no answer.
+    pub cause: Option<Cause>,
+}

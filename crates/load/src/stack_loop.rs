@@ -1,0 +1,332 @@
+//! Our own TCP over live ports: the engine that a polling loop drives for an application.
+//!
+//! ```text
+//!  burst ─► Stack ─► callbacks ─► Calls ─┐                  ┌─ due ─► Departures ─► due ─┐
+//!  wheel ─► on_task ─────────────────────┴► Stack ─► frame ─┤                            ├─► Sides
+//!                                                           └─ at once ───────────────────┘
+//! ```
+
+use lineside_frame::{Burst, Frame};
+use lineside_reactor::{Account, Engine, Sides};
+use lineside_tcp::{Closed, ConnectionId as StackConnection, Effects, Event, Refused, Stack, Why};
+use lineside_time::Nanoseconds;
+
+use crate::application::Call;
+use crate::departures::Departures;
+use crate::{Application, Calls, ConnectionId, Reason};
+
+/// Frames due within so long leave by one kick: a kick takes longer than that.
+const KICK_NS: i64 = 1_000;
+/// What a frame, a task or a call takes at most, roughly: so many of them fit before a departure.
+const STEP_NS: i64 = 1_000;
+/// Frames, tasks and calls of a turn in which nothing is about to leave.
+const STEPS_MAX: usize = 32;
+
+/// An application over our own [`Stack`], at one side of a polling loop.
+pub struct StackLoop<A> {
+    side: usize,
+    stack: Stack,
+    world: World<A>,
+    /// Where the calls of a turn are while they are made.
+    calling: Vec<Call>,
+    counters: StackLoopCounters,
+}
+
+/// What a [`StackLoop`] counted beside its stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StackLoopCounters {
+    /// Frames that left at an instant that the application gave.
+    pub timed: u64,
+    /// Frames with bytes that a window had held back.
+    pub held_back: u64,
+    /// Frames with bytes that were sent before.
+    pub retransmitted: u64,
+    /// All others: they leave at once.
+    pub others: u64,
+    /// Frames that never left: their port was down.
+    pub unsent: u64,
+}
+
+/// What the stack acts on.
+struct World<A> {
+    application: A,
+    calls: Calls,
+    now: Nanoseconds,
+    departures: Departures<(Frame, Leaving)>,
+    at_once: Vec<(Frame, Leaving)>,
+    /// Up to where bytes of a stream were written for the frame that leaves next.
+    filled: Option<(StackConnection, u32, u64)>,
+    counters: StackLoopCounters,
+}
+
+/// A frame that leaves: whose bytes it carries, and up to where.
+#[derive(Debug, Clone, Copy)]
+pub struct Leaving {
+    carries: Option<(ConnectionId, u32, u64)>,
+    built: Nanoseconds,
+    due: Nanoseconds,
+}
+
+impl Account for Leaving {
+    fn entered_ns(&self) -> Nanoseconds {
+        self.built
+    }
+
+    fn at_ns(&self) -> Nanoseconds {
+        self.due
+    }
+}
+
+impl<A: Application> Effects for World<A> {
+    fn transmit(&mut self, frame: Frame, departure: lineside_tcp::Departure) {
+        let carries = { self.filled.take() }
+            .map(|(StackConnection(number), owner, until)| (ConnectionId(number), owner, until));
+        let due = departure.due.unwrap_or(self.now);
+        let leaving = Leaving {
+            carries,
+            built: self.now,
+            due,
+        };
+        match departure.why {
+            Why::Data if departure.due.is_some() => self.counters.timed += 1,
+            Why::HeldBack => self.counters.held_back += 1,
+            Why::Retransmission => self.counters.retransmitted += 1,
+            _ => self.counters.others += 1,
+        }
+        if due > self.now {
+            self.departures.push(due, (frame, leaving));
+        } else {
+            self.at_once.push((frame, leaving));
+        }
+    }
+
+    fn fill(&mut self, connection: StackConnection, owner: u32, offset: u64, bytes: &mut [u8]) {
+        self.filled = Some((connection, owner, offset + bytes.len() as u64));
+        let connection = ConnectionId(connection.0);
+        self.application.fill(connection, owner, offset, bytes);
+    }
+
+    fn on_event(&mut self, connection: StackConnection, owner: u32, event: Event<'_>) {
+        let (connection, calls) = (ConnectionId(connection.0), &mut self.calls);
+        let application = &mut self.application;
+        match event {
+            Event::Opened { ends } => application.on_open(connection, owner, ends, calls),
+            Event::Stream(chunk) => application.on_bytes(connection, owner, chunk, calls),
+            Event::Acknowledged(bytes) => {
+                application.on_acknowledged(connection, owner, bytes, calls);
+            }
+            Event::Ended => application.on_end(connection, owner, calls),
+            Event::Closed(why) => {
+                application.on_close(Some(connection), owner, reason_of(why), calls);
+            }
+        }
+    }
+}
+
+fn reason_of(why: Closed) -> Reason {
+    match why {
+        Closed::Finished => Reason::Finished,
+        Closed::Reset => Reason::Reset,
+        Closed::Refused => Reason::Refused,
+        Closed::TimedOut => Reason::TimedOut,
+        Closed::Aborted => Reason::Aborted,
+        Closed::Unreachable => Reason::Unreachable,
+    }
+}
+
+impl<A: Application> StackLoop<A> {
+    /// An application over `stack`, whose frames come and leave by `side`.
+    pub fn new(stack: Stack, side: usize, application: A) -> Self {
+        Self {
+            side,
+            stack,
+            world: World {
+                application,
+                calls: Calls::default(),
+                now: Nanoseconds::MIN,
+                departures: Departures::default(),
+                at_once: Vec::new(),
+                filled: None,
+                counters: StackLoopCounters::default(),
+            },
+            calling: Vec::new(),
+            counters: StackLoopCounters::default(),
+        }
+    }
+
+    /// The application.
+    pub fn application(&self) -> &A {
+        &self.world.application
+    }
+
+    /// The application, to change it between two turns, and the calls that it may ask for.
+    pub fn application_mut(&mut self, now: Nanoseconds) -> (&mut A, &mut Calls) {
+        self.world.calls.set_now(now);
+        (&mut self.world.application, &mut self.world.calls)
+    }
+
+    /// The stack, for its counters.
+    pub fn stack(&self) -> &Stack {
+        &self.stack
+    }
+
+    /// What was counted beside the stack.
+    pub fn counters(&self) -> StackLoopCounters {
+        StackLoopCounters {
+            unsent: self.counters.unsent,
+            ..self.world.counters
+        }
+    }
+
+    /// How many frames, tasks or calls fit before the next departure; one at least, so that work
+    /// goes on when departures are dense.
+    fn steps(&mut self, now: Nanoseconds) -> usize {
+        let slack_ns = self.world.departures.next_due().map(|due| due - now);
+        let steps = slack_ns.map_or(STEPS_MAX as i64, |slack_ns| slack_ns / STEP_NS);
+        steps.clamp(1, STEPS_MAX as i64) as usize
+    }
+
+    /// Time passes for everything that asks for it.
+    fn pass(&mut self, now: Nanoseconds) {
+        self.world.now = self.world.now.max(now);
+        self.world.calls.set_now(self.world.now);
+    }
+
+    /// Makes up to `max` of the calls that are queued.
+    fn call(&mut self, now: Nanoseconds, max: usize) {
+        let count = self.world.calls.list.len().min(max);
+        self.calling.extend(self.world.calls.list.drain(..count));
+        let mut calling = std::mem::take(&mut self.calling);
+        for call in calling.drain(..) {
+            self.make(now, call);
+        }
+        self.calling = calling;
+    }
+
+    fn make(&mut self, now: Nanoseconds, call: Call) {
+        let (stack, world) = (&mut self.stack, &mut self.world);
+        let made = match call {
+            Call::Connect {
+                local,
+                remote,
+                owner,
+            } => {
+                let opened = stack.connect(now, local, remote, owner, world);
+                if let Err(refused) = opened {
+                    let reason = reason_of_refusal(refused);
+                    world
+                        .application
+                        .on_close(None, owner, reason, &mut world.calls);
+                }
+                return;
+            }
+            Call::Send {
+                connection: ConnectionId(number),
+                len,
+                due,
+            } => match due {
+                Some(due) => stack.send_at(now, StackConnection(number), len, due, world),
+                None => stack.send(now, StackConnection(number), len, world),
+            },
+            Call::Finish(ConnectionId(number)) => {
+                stack.shutdown(now, StackConnection(number), world)
+            }
+            Call::Close(ConnectionId(number)) => stack.close(now, StackConnection(number), world),
+            Call::Abort(ConnectionId(number)) => stack.abort(StackConnection(number), world),
+            Call::Window { connection, bytes } => {
+                stack.set_window(now, StackConnection(connection.0), bytes, world)
+            }
+        };
+        // A connection that is over has said so by a callback. Without room for a larger record the
+        // connection cannot send: it ends, and says so too.
+        if made == Err(Refused::Full)
+            && let Call::Send { connection, .. } = call
+        {
+            let _ = stack.abort(StackConnection(connection.0), world);
+        }
+    }
+}
+
+fn reason_of_refusal(refused: Refused) -> Reason {
+    match refused {
+        Refused::NoPort | Refused::InUse(_) => Reason::NoPort,
+        Refused::Full => Reason::NoRoom,
+        Refused::NoRoute(_) | Refused::NotUnicast(_) => Reason::Unreachable,
+        _ => Reason::Other,
+    }
+}
+
+impl<A: Application> Engine for StackLoop<A> {
+    type Account = Leaving;
+
+    fn burst_max(&mut self, now: Nanoseconds) -> usize {
+        self.steps(now)
+    }
+
+    fn on_burst(&mut self, now: Nanoseconds, _: usize, burst: &mut Burst) {
+        self.pass(now);
+        self.stack.on_burst(now, burst, &mut self.world);
+    }
+
+    fn on_timer(&mut self, now: Nanoseconds, until: Nanoseconds, out: &mut Sides<Leaving>) {
+        self.pass(now);
+        let steps = self.steps(until);
+        self.stack.on_timer(now, &mut self.world);
+        for _ in 0..steps {
+            let World {
+                application, calls, ..
+            } = &mut self.world;
+            let Some((at, task)) = calls.wheel.pop(now) else {
+                break;
+            };
+            application.on_task(at, task, calls);
+        }
+        self.call(now, steps);
+        for (frame, leaving) in self.world.at_once.drain(..) {
+            out.send(self.side, frame, leaving);
+        }
+        let departures = &mut self.world.departures;
+        if departures.next_due().is_some_and(|due| due <= until) {
+            while let Some((_, (frame, leaving))) = departures.pop(until + KICK_NS) {
+                out.send(self.side, frame, leaving);
+            }
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Nanoseconds> {
+        if !self.world.calls.list.is_empty() || !self.world.at_once.is_empty() {
+            return Some(0);
+        }
+        let mut first = self.stack.next_deadline();
+        for another in [
+            self.world.calls.wheel.next_deadline(),
+            self.world.departures.earliest(),
+        ] {
+            first = match (first, another) {
+                (Some(one), Some(other)) => Some(one.min(other)),
+                (one, other) => one.or(other),
+            };
+        }
+        first
+    }
+
+    fn held(&self) -> usize {
+        self.world.departures.len() + self.world.at_once.len()
+    }
+
+    fn spill(&mut self, _: usize) {
+        self.stack.spill();
+    }
+
+    fn on_sent(&mut self, leaving: Leaving, sent_ns: Nanoseconds) {
+        if let Some((connection, owner, until)) = leaving.carries {
+            let application = &mut self.world.application;
+            application.on_departed(connection, owner, until, sent_ns);
+        }
+    }
+
+    /// It is sent again, like one that was lost on the way.
+    fn on_unsent(&mut self, _: Leaving, _: &Frame) {
+        self.counters.unsent += 1;
+    }
+}
