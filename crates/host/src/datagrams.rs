@@ -4,7 +4,7 @@
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use rustix::net::{
 };
 
 use crate::clock::{monotonic_ns, read_offset, wall_ns};
+use crate::options::set_option;
 
 /// What a train of packets may fill while this process does not run; the kernel allows less where
 /// `net.core.rmem_max` says so.
@@ -122,21 +123,7 @@ impl Datagrams {
     }
 
     fn set(&self, level: i32, name: i32, value: i32) -> io::Result<()> {
-        // SAFETY: the kernel reads an `int` from where there is one, and writes nothing.
-        // JUSTIFICATION: rustix has none of these options.
-        let done = unsafe {
-            libc::setsockopt(
-                self.socket.as_raw_fd(),
-                level,
-                name,
-                (&raw const value).cast(),
-                size_of::<i32>() as u32,
-            )
-        };
-        match done {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
+        Ok(set_option(&self.socket, level, name, value)?)
     }
 
     /// The address of this end.
@@ -266,6 +253,13 @@ impl Datagrams {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+/// Readable when a datagram has come.
+impl AsFd for Datagrams {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 

@@ -18,12 +18,14 @@ mod masquerade;
 mod memory;
 mod namespaces;
 mod netlink;
+mod options;
 mod output;
 mod outside;
 mod privileges;
 mod probe;
 mod programs;
 mod signals;
+mod sockets;
 mod terminal;
 mod tun;
 
@@ -49,5 +51,6 @@ pub use privileges::{Capability, Dropped, PrivilegeError, Privileges, drop_privi
 pub use probe::{Ping, ProbeError, connect_round_trip};
 pub use programs::{Descendants, Program, Readiness};
 pub use signals::Signals;
+pub use sockets::{SocketError, TcpListener, TcpOptions, TcpSocket, UdpSocket};
 pub use terminal::terminal_columns;
 pub use tun::{TunError, open_tun};
