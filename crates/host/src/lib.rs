@@ -8,6 +8,7 @@ mod clock;
 mod companion;
 mod control;
 mod datagrams;
+mod descriptors;
 mod detour;
 mod epoll;
 mod folder;
@@ -33,6 +34,7 @@ pub use clock::{RunClock, Stopwatch, SystemClock, monotonic_ns, read_offset, wal
 pub use companion::{Companion, CompanionOutput, Ended, Weighed};
 pub use control::{Control, Request, ask, is_running};
 pub use datagrams::{Datagram, Datagrams, Peer};
+pub use descriptors::{DescriptorError, Descriptors};
 pub use detour::Detour;
 pub use epoll::{Epoll, Interest, Ready};
 pub use folder::{FolderError, IsTrace, RunFolder, TraceFiles};
