@@ -1,5 +1,6 @@
 //! What a run asks of the operating system: clocks, signals, privileges, network namespaces with
-//! their links, routes and a way outside, programs and probes, facts about the machine, and the run
+//! their links, routes and a way outside, programs and probes, facts about the machine, what a
+//! polling loop wants of it (cores, priority, locked memory, sockets with epoll), and the run
 //! folder with its control socket.
 //!
 //! Engines never come here; roles and the binary do.
@@ -7,6 +8,7 @@
 mod clock;
 mod companion;
 mod control;
+mod cores;
 mod datagrams;
 mod descriptors;
 mod detour;
@@ -14,6 +16,7 @@ mod epoll;
 mod folder;
 mod give_back;
 mod link_switch;
+mod locked;
 mod machine;
 mod masquerade;
 mod memory;
@@ -22,6 +25,7 @@ mod netlink;
 mod options;
 mod output;
 mod outside;
+mod priority;
 mod privileges;
 mod probe;
 mod programs;
@@ -33,12 +37,14 @@ mod tun;
 pub use clock::{RunClock, Stopwatch, SystemClock, monotonic_ns, read_offset, wall_ns};
 pub use companion::{Companion, CompanionOutput, Ended, Weighed};
 pub use control::{Control, Request, ask, is_running};
+pub use cores::{CoreError, Cores, Pinned, Threads};
 pub use datagrams::{Datagram, Datagrams, Peer};
 pub use descriptors::{DescriptorError, Descriptors};
 pub use detour::Detour;
 pub use epoll::{Epoll, Interest, Ready};
 pub use folder::{FolderError, IsTrace, RunFolder, TraceFiles};
 pub use link_switch::LinkSwitch;
+pub use locked::{LockError, lock_memory, unlock_memory};
 pub use machine::{MachineFacts, MemoryUse};
 pub use masquerade::Masquerade;
 pub use memory::prefer_huge_pages;
@@ -49,6 +55,7 @@ pub use namespaces::{
 pub use netlink::{Link, LinkStats, Netlink, Rule};
 pub use output::{PartQueue, PartWriter, Pieces};
 pub use outside::{Outside, OutsideError, OutsidePlan};
+pub use priority::{LOOP_PRIORITY, PriorityError, set_normal_priority, set_real_time_priority};
 pub use privileges::{Capability, Dropped, PrivilegeError, Privileges, drop_privileges};
 pub use probe::{Ping, ProbeError, connect_round_trip};
 pub use programs::{Descendants, Program, Readiness};

@@ -72,7 +72,7 @@ fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// Bytes of a line `name: 123 kB`.
-fn kib_field(text: &str, name: &str) -> Option<u64> {
+pub(crate) fn kib_field(text: &str, name: &str) -> Option<u64> {
     let number = field(text, name)?.strip_suffix("kB")?;
     number.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
