@@ -140,6 +140,8 @@ enum Owner<'a> {
     Frame(&'a FrameRef),
     Range(&'a Range),
     Hole(Cause, &'a Descriptor),
+    /// Nobody's frame: bytes that are gone when the callback returns.
+    Lent(&'a Descriptor),
 }
 
 impl<'a> Chunk<'a> {
@@ -151,6 +153,17 @@ impl<'a> Chunk<'a> {
             offset,
             bytes: &frame.bytes()[offset..offset + len],
             len,
+        }
+    }
+
+    /// Bytes that lie in no frame, such as those that a kernel's socket gave: holding them copies
+    /// them.
+    pub fn lent(bytes: &'a [u8], descriptor: &'a Descriptor) -> Self {
+        Self {
+            owner: Owner::Lent(descriptor),
+            offset: 0,
+            bytes,
+            len: bytes.len(),
         }
     }
 
@@ -197,7 +210,7 @@ impl<'a> Chunk<'a> {
         match self.owner {
             Owner::Frame(frame) => frame.descriptor(),
             Owner::Range(range) => &range.descriptor,
-            Owner::Hole(_, descriptor) => descriptor,
+            Owner::Hole(_, descriptor) | Owner::Lent(descriptor) => descriptor,
         }
     }
 
@@ -207,7 +220,7 @@ impl<'a> Chunk<'a> {
         match self.owner {
             Owner::Frame(_) => self.offset,
             Owner::Range(range) => range.offset_in_frame as usize + self.offset,
-            Owner::Hole(..) => 0,
+            Owner::Hole(..) | Owner::Lent(_) => 0,
         }
     }
 
@@ -230,12 +243,18 @@ impl<'a> Chunk<'a> {
         self.part(offset, self.len - offset)
     }
 
-    /// Keeps it: counted, without a copy.
+    /// Keeps it: counted, without a copy unless the bytes are lent.
     pub fn hold(&self) -> Range {
         match self.owner {
             Owner::Frame(frame) => Range::bound(frame, self.offset, self.len),
             Owner::Range(range) => range.part(self.offset, self.len),
             Owner::Hole(cause, descriptor) => Range::hole(self.len, cause, *descriptor),
+            Owner::Lent(descriptor) => Range {
+                bytes: Bytes::Spilled(self.bytes.into()),
+                len: self.len as u32,
+                offset_in_frame: 0,
+                descriptor: *descriptor,
+            },
         }
     }
 
@@ -262,6 +281,8 @@ mod tests {
         assert!(range.spill() && !range.spill());
         assert_eq!(range.bytes(), b"bcde");
         assert_eq!(range.part(1, 2).bytes(), b"cd");
+        let lent = Chunk::lent(b"lent", frame.descriptor()).from(1).hold();
+        assert_eq!(lent.bytes(), b"ent");
         assert_eq!(
             Range::hole(3, Cause::NotSeen, Descriptor::default()).bytes(),
             b""

@@ -232,7 +232,7 @@ impl<A: Application> StackLoop<A> {
                 stack.shutdown(now, StackConnection(number), world)
             }
             Call::Close(ConnectionId(number)) => stack.close(now, StackConnection(number), world),
-            Call::Abort(ConnectionId(number)) => stack.abort(StackConnection(number), world),
+            Call::Abort(ConnectionId(number)) => stack.abort(now, StackConnection(number), world),
             Call::Window { connection, bytes } => {
                 stack.set_window(now, StackConnection(connection.0), bytes, world)
             }
@@ -242,7 +242,7 @@ impl<A: Application> StackLoop<A> {
         if made == Err(Refused::Full)
             && let Call::Send { connection, .. } = call
         {
-            let _ = stack.abort(StackConnection(connection.0), world);
+            let _ = stack.abort(now, StackConnection(connection.0), world);
         }
     }
 }

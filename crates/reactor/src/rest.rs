@@ -29,7 +29,7 @@ impl Wait {
     ];
 
     /// How long to sleep if the next frame is due in `left_ns`, if at all.
-    pub(crate) fn sleep_ns(self, left_ns: Option<i64>) -> i64 {
+    pub fn sleep_ns(self, left_ns: Option<i64>) -> i64 {
         let left_ns = left_ns.map_or(SLEEP_MAX_NS, |left_ns| left_ns.clamp(0, SLEEP_MAX_NS));
         match self {
             Self::Spin => 0,

@@ -26,7 +26,7 @@ use lineside_time::{Nanoseconds, TimerId};
 
 use crate::application::{Application, Calls, CloseBy, ConnectionId, End, Reason};
 use crate::protocol::{Answer, Client as Protocol, Request, Step};
-use crate::results::{Cause, Counts, DEPARTURES_KEPT, Results, Row, Unsent};
+use crate::results::{Cause, DEPARTURES_KEPT, Results, Row, Unsent};
 use crate::rows::Rows;
 use exchanges::{Exchange, Exchanges, NONE};
 use slots::{Slots, State};

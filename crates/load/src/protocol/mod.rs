@@ -103,8 +103,14 @@ pub trait Server {
     /// What reports call it.
     fn name(&self) -> &'static str;
 
-    /// What it says when a connection opens; nothing, for most.
+    /// Whether it says something when a connection opens.
+    const GREETS: bool = false;
+
+    /// Says it.
     fn greet(&mut self, _reader: &mut Self::Reader, _answers: &mut impl Answers) {}
+
+    /// Whether no request is unfinished: nothing of the reader need be kept.
+    fn rests(&self, reader: &Self::Reader) -> bool;
 
     /// Takes all bytes, and answers the requests that end in them.
     fn read(&mut self, reader: &mut Self::Reader, bytes: &[u8], answers: &mut impl Answers);
@@ -112,3 +118,7 @@ pub trait Server {
     /// Writes a part of a content.
     fn content(&self, content: u32, offset: u64, bytes: &mut [u8]);
 }
+
+mod echo;
+
+pub use echo::{Echo, EchoServer, SinkServer, SourceServer};

@@ -1,0 +1,31 @@
+//! Stateful load: when each request was meant to leave, when it left, and what came of it.
+//!
+//! ```text
+//!  models (workload) ─► Client ─ Application ─┬─ StackLoop ─ Reactor ─ ports    our own TCP
+//!                       Server ─ callbacks ───┴─ SocketLoop ─ epoll             the kernel's
+//! ```
+//!
+//! * An [`Application`] hears of connections by callbacks that never block, and queues what it
+//!   wants in [`Calls`]. Two transports drive it: [`StackLoop`], our own TCP over live ports, and
+//!   [`SocketLoop`], the kernel's sockets, which need no privilege.
+//! * Two timers: tasks wait in a wheel, at the level of requests; what is built waits for its
+//!   instant in [`Departures`], at the level of frames, and the loop spins on it.
+//! * [`client`] decides what leaves when, by models that know nothing of each other; [`protocol`]
+//!   says what it is; [`server`] answers.
+#![forbid(unsafe_code)]
+
+mod application;
+pub mod client;
+mod departures;
+pub mod protocol;
+pub mod results;
+mod rows;
+pub mod server;
+mod socket_loop;
+mod stack_loop;
+
+pub use application::{Application, Calls, CloseBy, ConnectionId, End, Reason};
+pub use departures::Departures;
+pub use rows::{RowSource, Rows, rows};
+pub use socket_loop::{ListenError, SocketLoop, SocketLoopCounters};
+pub use stack_loop::{Leaving, StackLoop, StackLoopCounters};

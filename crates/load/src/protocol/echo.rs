@@ -1,0 +1,155 @@
+//! The simplest protocols: an echo, RFC 862; a sink, RFC 863; a source, as of RFC 864, whose bytes
+//! never end.
+
+use super::{Answer, Answers, Client, Request, Server, Step};
+
+/// A client of an echo: each request is so many bytes, and its answer the same ones.
+#[derive(Debug, Clone)]
+pub struct Echo {
+    bytes: u32,
+    seed: u64,
+    expected: Vec<u8>,
+}
+
+/// How much of an answer has come.
+#[derive(Debug, Default)]
+pub struct EchoReader {
+    received: u32,
+}
+
+impl Echo {
+    /// Requests of `bytes` bytes, at least 1, which follow from the seed.
+    pub fn new(bytes: u32, seed: u64) -> Self {
+        let bytes = bytes.max(1);
+        Self {
+            bytes,
+            seed,
+            expected: Vec::with_capacity(bytes as usize),
+        }
+    }
+}
+
+/// The bytes of a request are its number and the seed, again and again: cheap, and different from
+/// those of any other request.
+fn pattern(seed: u64, ordinal: u64) -> [u8; 8] {
+    (seed ^ ordinal.wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_le_bytes()
+}
+
+impl Client for Echo {
+    type Reader = EchoReader;
+
+    fn name(&self) -> &'static str {
+        "echo"
+    }
+
+    fn write(&mut self, request: Request, out: &mut Vec<u8>) {
+        let pattern = pattern(self.seed, request.ordinal);
+        out.extend(pattern.iter().cycle().take(self.bytes as usize));
+    }
+
+    fn read(&mut self, reader: &mut EchoReader, request: Option<Request>, bytes: &[u8]) -> Step {
+        let Some(request) = request else {
+            return Step::Broken;
+        };
+        let len = bytes.len().min((self.bytes - reader.received) as usize);
+        let pattern = pattern(self.seed, request.ordinal);
+        self.expected.clear();
+        let from = reader.received as usize % pattern.len();
+        self.expected.extend(pattern.iter().cycle().skip(from).take(len));
+        if self.expected != bytes[..len] {
+            return Step::Broken;
+        }
+        reader.received += len as u32;
+        if reader.received < self.bytes {
+            return Step::More;
+        }
+        reader.received = 0;
+        let answer = Answer {
+            is_success: true,
+            content_bytes: self.bytes.into(),
+            ..Answer::default()
+        };
+        Step::Done { taken: len, answer }
+    }
+
+    fn operation(&self, _: Request) -> &'static str {
+        "ECHO"
+    }
+}
+
+/// Returns what comes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct EchoServer;
+
+impl Server for EchoServer {
+    type Reader = ();
+
+    fn name(&self) -> &'static str {
+        "echo"
+    }
+
+    fn rests(&self, (): &()) -> bool {
+        true
+    }
+
+    fn read(&mut self, (): &mut (), bytes: &[u8], answers: &mut impl Answers) {
+        answers.request();
+        answers.bytes(bytes);
+    }
+
+    fn content(&self, _: u32, _: u64, _: &mut [u8]) {}
+}
+
+/// Takes what comes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SinkServer;
+
+impl Server for SinkServer {
+    type Reader = ();
+
+    fn name(&self) -> &'static str {
+        "sink"
+    }
+
+    fn rests(&self, (): &()) -> bool {
+        true
+    }
+
+    fn read(&mut self, (): &mut (), _: &[u8], _: &mut impl Answers) {}
+
+    fn content(&self, _: u32, _: u64, _: &mut [u8]) {}
+}
+
+/// Sends bytes as fast as the client takes them, so many on each connection.
+#[derive(Debug, Clone, Copy)]
+pub struct SourceServer {
+    /// How many.
+    pub bytes: u64,
+}
+
+impl Server for SourceServer {
+    type Reader = ();
+    const GREETS: bool = true;
+
+    fn name(&self) -> &'static str {
+        "source"
+    }
+
+    fn greet(&mut self, (): &mut (), answers: &mut impl Answers) {
+        answers.content(0, self.bytes);
+        answers.close();
+    }
+
+    fn rests(&self, (): &()) -> bool {
+        true
+    }
+
+    fn read(&mut self, (): &mut (), _: &[u8], _: &mut impl Answers) {}
+
+    /// The characters of RFC 864, without its lines.
+    fn content(&self, _: u32, offset: u64, bytes: &mut [u8]) {
+        for (byte, at) in bytes.iter_mut().zip(offset..) {
+            *byte = b' ' + (at % 95) as u8;
+        }
+    }
+}
