@@ -9,6 +9,7 @@ pub(crate) mod file;
 pub(crate) mod filter;
 pub(crate) mod flow;
 pub(crate) mod frame;
+pub(crate) mod http;
 pub(crate) mod link;
 pub(crate) mod message;
 pub(crate) mod monitor;
@@ -23,7 +24,7 @@ pub(crate) mod side;
 /// A target: it panics if something is wrong.
 pub(crate) type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 15] = [
+const TARGETS: [(&str, Target); 16] = [
     ("file", file::run),
     ("frame", frame::run),
     ("filter", filter::run),
@@ -39,6 +40,7 @@ const TARGETS: [(&str, Target); 15] = [
     ("script", script::run),
     ("monitor", monitor::run),
     ("drop_in", drop_in::run),
+    ("http", http::run),
 ];
 
 /// The target of this name.
