@@ -1,15 +1,35 @@
-//! When frames of a replay are due, and how late they left.
+//! What a load sends and when: arrivals, sizes, keys and contents by models; and when frames of a
+//! replay are due.
 //!
 //! ```text
+//!  words ─► Arrivals ─┐
+//!  words ─► Profile ──┴─► Schedule ─► Arrival { ordinal, at_ns }
 //!  stamps, lengths ─plan─► due instants ─due(now)─► how many may leave ─on_sent(now)─► Departures
 //! ```
 //!
-//! * The schedule holds no frames, clock or socket: the caller asks which frames are due, sends
+//! * Draws are functions of a seed and of the ordinal of what is sent, made of operations that IEEE
+//!   754 fixes: the same on each machine, and with any number of workers.
+//! * The schedule holds no frames, clock or socket: the caller asks when arrivals are due, sends
 //!   them, and reports when.
 //! * Lateness counts from the instant at which a frame was due, so that a stall is not forgotten by
 //!   shifting the rest (no coordinated omission).
 #![forbid(unsafe_code)]
 
+mod arrivals;
+mod draw;
+mod gap_file;
+mod math;
+mod profile;
 mod replay;
+mod schedule;
+mod shape;
+mod words;
 
+pub use arrivals::{Arrivals, STATES_MAX, State, Width};
+pub use draw::{Purpose, seed_for};
+pub use gap_file::{GAPS_MAX, GapFile};
+pub use profile::{Profile, STEPS_MAX, Step};
 pub use replay::{Departures, Lateness, Replay, Speed, SpeedError, Timing};
+pub use schedule::{Arrival, Schedule, ScheduleError, Share};
+pub use shape::Shape;
+pub use words::{LoadFile, WordError, no_files};
