@@ -74,6 +74,12 @@ pub fn monotonic_ns() -> i64 {
     nanoseconds(clock_gettime(ClockId::Monotonic))
 }
 
+/// Processor time of the calling thread, in nanoseconds: its own, and the kernel's for it.
+#[inline]
+pub fn thread_cpu_ns() -> i64 {
+    nanoseconds(clock_gettime(ClockId::ThreadCPUTime))
+}
+
 /// The wall clock: nanoseconds since the Unix epoch. It may be set at any time.
 #[inline]
 pub fn wall_ns() -> i64 {

@@ -34,7 +34,7 @@ mod sockets;
 mod terminal;
 mod tun;
 
-pub use clock::{RunClock, Stopwatch, SystemClock, monotonic_ns, read_offset, wall_ns};
+pub use clock::{RunClock, Stopwatch, SystemClock, monotonic_ns, read_offset, thread_cpu_ns, wall_ns};
 pub use companion::{Companion, CompanionOutput, Ended, Weighed};
 pub use control::{Control, Request, ask, is_running};
 pub use cores::{CoreError, Cores, Pinned, Threads};

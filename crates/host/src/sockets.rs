@@ -83,6 +83,9 @@ pub struct TcpOptions {
     /// worker, and connections that differ in their peer share a local port (`SO_REUSEPORT`);
     /// default: no.
     pub reuse_port: bool,
+    /// What was sent, or a SYN, waits at most so long for an answer (`TCP_USER_TIMEOUT`, RFC 5482);
+    /// the kernel's own choice otherwise, which is minutes.
+    pub user_timeout: Option<Duration>,
     /// Bytes of the send buffer; the kernel's own choice otherwise, which grows with need.
     pub send_buffer_bytes: Option<usize>,
     /// The same of the receive buffer, which bounds the window.
@@ -95,6 +98,7 @@ impl Default for TcpOptions {
             no_delay: true,
             reset_on_close: false,
             reuse_port: false,
+            user_timeout: None,
             send_buffer_bytes: None,
             receive_buffer_bytes: None,
         }
@@ -109,6 +113,10 @@ impl TcpOptions {
         }
         if self.reuse_port {
             sockopt::set_socket_reuseport(socket, true)?;
+        }
+        if let Some(timeout) = self.user_timeout {
+            let milliseconds = u32::try_from(timeout.as_millis().max(1)).unwrap_or(u32::MAX);
+            sockopt::set_tcp_user_timeout(socket, milliseconds)?;
         }
         if let Some(bytes) = self.send_buffer_bytes {
             sockopt::set_socket_send_buffer_size(socket, bytes)?;

@@ -77,6 +77,22 @@ pub enum Method {
 }
 
 impl Method {
+    /// The name of a registered method; `OTHER` for any other one.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Head => "HEAD",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Delete => "DELETE",
+            Self::Connect => "CONNECT",
+            Self::Options => "OPTIONS",
+            Self::Trace => "TRACE",
+            Self::Patch => "PATCH",
+            Self::Other => "OTHER",
+        }
+    }
+
     /// The method of this name; names are case-sensitive (RFC 9110 section 9.1).
     pub fn from_name(name: &[u8]) -> Self {
         match name {

@@ -20,12 +20,18 @@ mod departures;
 pub mod protocol;
 pub mod results;
 mod rows;
+pub mod run;
 pub mod server;
 mod socket_loop;
 mod stack_loop;
+pub mod stack_transport;
+mod worker;
 
 pub use application::{Application, Calls, CloseBy, ConnectionId, End, Reason};
 pub use departures::Departures;
 pub use rows::{RowSource, Rows, rows};
 pub use socket_loop::{ListenError, SocketLoop, SocketLoopCounters};
 pub use stack_loop::{Leaving, StackLoop, StackLoopCounters};
+pub use worker::{
+    DriveError, DriveFacts, Driver, Ends, News, Order, Second, Timing, WorkerResults, drive,
+};

@@ -209,6 +209,18 @@ impl Default for RequestTimes {
     }
 }
 
+impl RequestTimes {
+    /// Adds those of another client.
+    pub fn add(&mut self, other: &Self) {
+        self.latency.merge(&other.latency);
+        self.service.merge(&other.service);
+        self.first_byte.merge(&other.first_byte);
+        self.opening.merge(&other.opening);
+        self.lateness.merge(&other.lateness);
+        self.late.add(&other.late);
+    }
+}
+
 /// What a client has counted and measured.
 #[derive(Debug)]
 pub struct Results {
@@ -228,7 +240,7 @@ impl Default for Results {
             counts: Counts::default(),
             times: RequestTimes::default(),
             departures: Vec::with_capacity(DEPARTURES_KEPT),
-            recent: Box::new(Times::up_to(HOUR_NS)),
+            recent: Box::default(),
         }
     }
 }

@@ -52,7 +52,7 @@ pub struct Server<P: Protocol> {
     protocol: P,
     /// By the number of a connection.
     places: Vec<Place>,
-    records: Vec<Record<P::Reader>>,
+    records: Vec<Record<P>>,
     free: Vec<u32>,
     counts: ServerCounts,
 }
@@ -72,17 +72,15 @@ const AT_REST: Place = Place {
 };
 
 /// What a connection needs while something is under way on it.
-#[derive(Default)]
-struct Record<R> {
-    reader: R,
-    outgoing: Outgoing,
+struct Record<P: Protocol> {
+    reader: P::Reader,
+    outgoing: Outgoing<P::Content>,
     is_held: bool,
 }
 
 /// Answers that the client does not have yet.
-#[derive(Default)]
-struct Outgoing {
-    pieces: VecDeque<Piece>,
+struct Outgoing<C> {
+    pieces: VecDeque<Piece<C>>,
     kept: VecDeque<u8>,
     /// The stream's bytes so far, and those that are acknowledged.
     ready: u64,
@@ -94,21 +92,35 @@ struct Outgoing {
 }
 
 #[derive(Clone, Copy)]
-struct Piece {
+struct Piece<C> {
     /// Where it ends in the stream.
     end: u64,
     len: u64,
     /// Which content; `None`: bytes that are kept.
-    content: Option<u32>,
+    content: Option<C>,
 }
 
-impl Answers for Outgoing {
+impl<C> Default for Outgoing<C> {
+    fn default() -> Self {
+        Self {
+            pieces: VecDeque::new(),
+            kept: VecDeque::new(),
+            ready: 0,
+            acknowledged: 0,
+            fresh: 0,
+            requests: 0,
+            closes: false,
+        }
+    }
+}
+
+impl<C: Copy> Answers<C> for Outgoing<C> {
     fn bytes(&mut self, bytes: &[u8]) {
         self.kept.extend(bytes);
         self.push(bytes.len() as u64, None);
     }
 
-    fn content(&mut self, content: u32, len: u64) {
+    fn content(&mut self, content: C, len: u64) {
         self.push(len, Some(content));
     }
 
@@ -121,8 +133,8 @@ impl Answers for Outgoing {
     }
 }
 
-impl Outgoing {
-    fn push(&mut self, len: u64, content: Option<u32>) {
+impl<C: Copy> Outgoing<C> {
+    fn push(&mut self, len: u64, content: Option<C>) {
         if len == 0 {
             return;
         }
@@ -162,7 +174,7 @@ impl Outgoing {
         }
     }
 
-    fn fill(&self, protocol: &impl Protocol, offset: u64, bytes: &mut [u8]) {
+    fn fill(&self, protocol: &impl Protocol<Content = C>, offset: u64, bytes: &mut [u8]) {
         let end = offset + bytes.len() as u64;
         let mut kept = 0;
         for piece in &self.pieces {
@@ -220,7 +232,7 @@ impl<P: Protocol> Server<P> {
     /// Bytes of memory for connections.
     pub fn allocated_bytes(&self) -> usize {
         self.places.capacity() * size_of::<Place>()
-            + self.records.capacity() * size_of::<Record<P::Reader>>()
+            + self.records.capacity() * size_of::<Record<P>>()
     }
 
     fn place(&self, connection: ConnectionId) -> usize {
@@ -232,7 +244,11 @@ impl<P: Protocol> Server<P> {
         let place = &mut self.places[connection.0 as usize];
         if place.record == NONE {
             place.record = self.free.pop().unwrap_or_else(|| {
-                self.records.push(Record::default());
+                self.records.push(Record {
+                    reader: P::Reader::default(),
+                    outgoing: Outgoing::default(),
+                    is_held: false,
+                });
                 self.records.len() as u32 - 1
             });
             let [low, high] = place.sent.map(u64::from);
@@ -260,7 +276,7 @@ impl<P: Protocol> Server<P> {
         if let Some(record) = self.records.get_mut(number as usize) {
             let sent = record.outgoing.ready;
             place.sent = [sent as u32, (sent >> 32) as u32];
-            record.reader = P::Reader::default();
+            self.protocol.release(std::mem::take(&mut record.reader));
             record.outgoing.clear();
             record.is_held = false;
             self.free.push(number);
@@ -279,7 +295,8 @@ impl<P: Protocol> Server<P> {
             calls.send(connection, fresh, None);
         }
         if std::mem::take(&mut outgoing.closes) {
-            calls.close(connection);
+            // A client that goes on sending hears its answer all the same: RFC 9112, 9.6.
+            calls.finish(connection);
         } else if outgoing.is_full() && !record.is_held {
             record.is_held = true;
             calls.set_window(connection, 0);

@@ -51,8 +51,13 @@ pub struct SocketLoop<A> {
     ready: Vec<Ready>,
     buffer: Box<[u8]>,
     wait: Wait,
+    /// When it last had nothing to wait for any more.
+    woke: Option<Nanoseconds>,
     counters: SocketLoopCounters,
 }
+
+/// A turn that takes longer is a stall.
+const STALL_NS: i64 = 1_000_000;
 
 /// What a [`SocketLoop`] counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -63,6 +68,17 @@ pub struct SocketLoopCounters {
     pub held_back: u64,
     /// Connections that were not accepted for want of descriptors; each is tried again.
     pub not_accepted: u64,
+    /// Turns that took more than 1 ms, waiting apart.
+    pub stalls: u64,
+    /// The longest of them.
+    pub stall_max_ns: i64,
+}
+
+impl SocketLoopCounters {
+    fn on_turn(&mut self, took_ns: i64) {
+        self.stalls += u64::from(took_ns > STALL_NS);
+        self.stall_max_ns = self.stall_max_ns.max(took_ns);
+    }
 }
 
 struct Socket {
@@ -109,6 +125,7 @@ impl<A: Application> SocketLoop<A> {
             ready: Vec::with_capacity(EVENTS_MAX),
             buffer: vec![0; BUFFER_BYTES].into(),
             wait,
+            woke: None,
             counters: SocketLoopCounters::default(),
         })
     }
@@ -159,6 +176,9 @@ impl<A: Application> SocketLoop<A> {
     /// none, the loop waits.
     pub fn turn(&mut self, clock: &mut impl FnMut() -> Nanoseconds) -> io::Result<()> {
         let now = clock();
+        if let Some(woke) = self.woke.take() {
+            self.counters.on_turn(now - woke);
+        }
         self.calls.set_now(now);
         for _ in 0..TASKS_MAX {
             let Some((at, task)) = self.calls.wheel.pop(now) else {
@@ -170,10 +190,12 @@ impl<A: Application> SocketLoop<A> {
         self.depart(clock);
         let timeout_ns = self.timeout_ns(clock());
         if timeout_ns < 0 {
+            self.woke = Some(now);
             return Ok(());
         }
         let events = self.epoll.wait(Some(timeout_ns as u64))?;
         self.ready.extend(events);
+        self.woke = Some(clock());
         let mut ready = std::mem::take(&mut self.ready);
         for event in ready.drain(..) {
             self.depart(clock);

@@ -27,6 +27,14 @@ impl LateCounts {
         self.over_100us += u64::from(late_ns > 100_000);
         self.over_1000us += u64::from(late_ns > 1_000_000);
     }
+
+    /// Adds those of another count.
+    pub fn add(&mut self, other: &Self) {
+        self.over_1000us += other.over_1000us;
+        self.over_100us += other.over_100us;
+        self.over_10us += other.over_10us;
+        self.over_1us += other.over_1us;
+    }
 }
 
 #[cfg(test)]

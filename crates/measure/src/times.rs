@@ -95,6 +95,29 @@ impl Times {
         self.squares = squares;
     }
 
+    /// Adds the times of another histogram of the same digits; the greater of both sizes is its
+    /// own from then on.
+    ///
+    /// # Panics
+    ///
+    /// If their steps differ in width.
+    pub fn merge(&mut self, other: &Self) {
+        assert_eq!(self.steps.bits, other.steps.bits, "steps of one width");
+        self.steps.merge(&other.steps);
+        self.sum_ns += other.sum_ns;
+        self.squares += other.squares;
+        self.min_ns = self.min_ns.min(other.min_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
+    }
+
+    /// Forgets all times, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.steps.counts.fill(0);
+        self.steps.counted = 0;
+        (self.sum_ns, self.squares) = (0, 0.0);
+        (self.min_ns, self.max_ns) = (u64::MAX, 0);
+    }
+
     /// How many were recorded.
     pub fn count(&self) -> u64 {
         self.steps.counted
@@ -346,6 +369,17 @@ impl Steps {
     fn grow(&mut self, place: usize) {
         // A power of two at a time.
         self.counts.resize((place | ((1 << self.bits) - 1)) + 1, 0);
+    }
+
+    fn merge(&mut self, other: &Self) {
+        if self.counts.len() < other.counts.len() {
+            self.counts.resize(other.counts.len(), 0);
+            self.last = self.last.max(other.last);
+        }
+        for (count, other) in self.counts.iter_mut().zip(&other.counts) {
+            *count += other;
+        }
+        self.counted += other.counted;
     }
 
     #[inline]

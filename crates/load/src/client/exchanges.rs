@@ -157,14 +157,17 @@ impl<R: Default> Exchanges<R> {
         true
     }
 
-    /// Lets all of a connection go; `each` gets those that have no answer.
-    pub(super) fn clear(&mut self, active: u32, mut each: impl FnMut(Exchange)) {
-        let mut place = self.active.remove(active as usize).first;
+    /// Lets all of a connection go, but for the reader, which is returned; `each` gets those that
+    /// have no answer.
+    pub(super) fn clear(&mut self, active: u32, mut each: impl FnMut(Exchange)) -> R {
+        let Active { first, reader, .. } = self.active.remove(active as usize);
+        let mut place = first;
         while place != NONE {
             if !self.exchanges[place as usize].is_answered {
                 each(self.unlink(place));
             }
             place = self.exchanges.remove(place as usize).next;
         }
+        reader
     }
 }

@@ -25,7 +25,7 @@ use lineside_frame::Chunk;
 use lineside_time::{Nanoseconds, TimerId};
 
 use crate::application::{Application, Calls, CloseBy, ConnectionId, End, Reason};
-use crate::protocol::{Answer, Client as Protocol, Request, Step};
+use crate::protocol::{Answer, Broken, Client as Protocol, Outstanding, Request};
 use crate::results::{Cause, DEPARTURES_KEPT, Results, Row, Unsent};
 use crate::rows::Rows;
 use exchanges::{Exchange, Exchanges, NONE};
@@ -36,6 +36,9 @@ use slots::{Slots, State};
 pub struct Plan {
     /// Connections that are open at once.
     pub connections: u32,
+    /// What arrives is connections: each opens when its instant has come. Otherwise all are open
+    /// before the start, and requests arrive.
+    pub opens_on_arrival: bool,
     /// Requests of a connection, after which it ends and another one opens; `None`: no end.
     pub requests_each: Option<u32>,
     /// Requests that may be outstanding on a connection.
@@ -197,7 +200,7 @@ impl<P: Protocol> Client<P> {
     }
 
     fn is_of_flows(&self) -> bool {
-        matches!(self.pace, Pace::Open { of_flows: true, .. })
+        self.plan.opens_on_arrival
     }
 
     /// Opens connections, as many at once as the plan allows. To be called at the beginning.
@@ -236,7 +239,7 @@ impl<P: Protocol> Client<P> {
                     }
                 }
             }
-            Pace::Open { arrivals, .. } => {
+            Pace::Open(arrivals) => {
                 self.next = { arrivals.next() }.map(|(number, after)| (number, at + after));
                 self.schedule_arrival(calls);
             }
@@ -311,7 +314,7 @@ impl<P: Protocol> Client<P> {
             }
             self.drawn += 1;
             self.on_arrival(number, due, calls);
-            let Pace::Open { arrivals, .. } = &mut self.pace else {
+            let Pace::Open(arrivals) = &mut self.pace else {
                 return;
             };
             let started_ns = self.started_ns;
@@ -499,63 +502,71 @@ impl<P: Protocol> Client<P> {
         }
         let (results, rows) = (&mut self.results, &mut self.rows);
         let slots = &self.slots;
-        self.exchanges.clear(active, |exchange| {
+        let reader = self.exchanges.clear(active, |exchange| {
             results.counts.failed[cause as usize] += 1;
-            if let Some(rows) = rows.as_mut().filter(|rows| rows.wants(exchange.request.ordinal)) {
+            if let Some(rows) = { rows.as_mut() }.filter(|rows| rows.wants(exchange.request.ordinal))
+            {
                 rows.push(row(slots, &exchange, Err(cause)));
             }
         });
+        self.protocol.release(reader);
     }
 
-    /// An answer is over.
-    fn on_answer(&mut self, slot: u32, answer: Answer, at: Nanoseconds) -> bool {
+    /// Has the protocol read what came, and does what follows from each answer.
+    fn read(
+        &mut self,
+        slot: u32,
+        at: Nanoseconds,
+        calls: &mut Calls,
+        read: impl FnOnce(&mut P, &mut P::Reader, &mut Waiting<'_, P::Reader>) -> Result<(), Broken>,
+    ) {
         let active = self.slots.all[slot as usize].active;
-        let found = match active {
-            NONE => None,
-            active => self.exchanges.unanswered(active, answer.request),
+        let mut reader = std::mem::take(&mut self.exchanges.active[active as usize].reader);
+        let mut waiting = Waiting {
+            exchanges: &mut self.exchanges,
+            results: &mut self.results,
+            rows: self.rows.as_mut(),
+            slots: &self.slots,
+            active,
+            at,
+            answers: 0,
+            closes: false,
         };
-        let Some(place) = found else {
-            return false;
-        };
-        let exchange = self.exchanges.answer(active, place);
-        self.account(&exchange, answer, at);
-        if let Some(rows) = self.rows.as_mut().filter(|rows| rows.wants(exchange.request.ordinal)) {
-            rows.push(row(&self.slots, &exchange, Ok((answer, at))));
+        waiting.on_first_byte();
+        let outcome = read(&mut self.protocol, &mut reader, &mut waiting);
+        let Waiting {
+            answers, closes, ..
+        } = waiting;
+        self.exchanges.active[active as usize].reader = reader;
+        if outcome.is_err() {
+            self.break_off(slot, Cause::Protocol, calls);
+            return;
         }
-        if self.exchanges.trim(active) {
-            self.slots.all[slot as usize].active = NONE;
-            self.exchanges.active.remove(active as usize);
+        self.trim(slot);
+        for _ in 0..answers {
+            self.after_answer(slot, closes, calls);
         }
-        true
     }
 
-    fn account(&mut self, exchange: &Exchange, answer: Answer, at: Nanoseconds) {
-        let Results { counts, times, recent, .. } = &mut self.results;
-        counts.answered += 1;
-        counts.succeeded += u64::from(answer.is_success);
-        counts.content_bytes += answer.content_bytes;
-        counts.on_status(answer.status);
-        let latency_ns = at - exchange.intended_ns;
-        times.latency.record(latency_ns);
-        recent.record(latency_ns);
-        // A fast answer may come before the loop knows when its request left.
-        let departed_ns = match exchange.departed_ns {
-            Nanoseconds::MIN => exchange.intended_ns,
-            departed_ns => departed_ns,
-        };
-        times.service.record(at - departed_ns);
-        times.first_byte.record(exchange.first_ns - departed_ns);
+    /// Lets go what is answered and acknowledged.
+    fn trim(&mut self, slot: u32) {
+        let entry = &mut self.slots.all[slot as usize];
+        if entry.active != NONE && self.exchanges.trim(entry.active) {
+            let active = std::mem::replace(&mut entry.active, NONE);
+            let active = self.exchanges.active.remove(active as usize);
+            self.protocol.release(active.reader);
+        }
     }
 
     /// What a slot does when an answer is over.
-    fn after_answer(&mut self, slot: u32, answer: Answer, calls: &mut Calls) {
+    fn after_answer(&mut self, slot: u32, closes: bool, calls: &mut Calls) {
         let entry = &mut self.slots.all[slot as usize];
-        if answer.closes {
+        if closes {
             // What was sent behind it is not answered.
             entry.left = 0;
         }
         let (is_open, is_used_up) = (entry.state == State::Open, entry.left == 0);
-        let is_last = is_used_up && (answer.closes || self.outstanding(slot) == 0);
+        let is_last = is_used_up && (closes || self.outstanding(slot) == 0);
         match is_last && is_open {
             true => self.retire(slot, calls),
             false => self.offer(slot, calls),
@@ -594,6 +605,81 @@ impl<P: Protocol> Client<P> {
             }
             false => self.connect(slot, calls),
         }
+    }
+}
+
+/// The requests of a connection while its answers are read.
+struct Waiting<'a, R> {
+    exchanges: &'a mut Exchanges<R>,
+    results: &'a mut Results,
+    rows: Option<&'a mut Rows>,
+    slots: &'a Slots,
+    active: u32,
+    at: Nanoseconds,
+    answers: u32,
+    closes: bool,
+}
+
+impl<R: Default> Waiting<'_, R> {
+    /// Bytes came: the first ones of the answer to the oldest request, if none came before.
+    fn on_first_byte(&mut self) {
+        if let Some(place) = self.exchanges.unanswered(self.active, None) {
+            let exchange = &mut self.exchanges.exchanges[place as usize];
+            if exchange.first_ns == Nanoseconds::MIN {
+                exchange.first_ns = self.at;
+            }
+        }
+    }
+}
+
+impl<R: Default> Outstanding for Waiting<'_, R> {
+    fn oldest(&mut self) -> Option<Request> {
+        let place = self.exchanges.unanswered(self.active, None)?;
+        Some(self.exchanges.exchanges[place as usize].request)
+    }
+
+    fn answered(&mut self, answer: Answer) -> Result<(), Broken> {
+        let place = self.exchanges.unanswered(self.active, answer.request);
+        let place = place.ok_or(Broken)?;
+        let mut exchange = self.exchanges.answer(self.active, place);
+        if exchange.first_ns == Nanoseconds::MIN {
+            exchange.first_ns = self.at;
+        }
+        self.results.on_answer(&exchange, answer, self.at);
+        if let Some(rows) = self.rows.as_mut()
+            && rows.wants(exchange.request.ordinal)
+        {
+            rows.push(row(self.slots, &exchange, Ok((answer, self.at))));
+        }
+        self.answers += 1;
+        self.closes |= answer.closes;
+        self.on_first_byte();
+        Ok(())
+    }
+}
+
+impl Results {
+    fn on_answer(&mut self, exchange: &Exchange, answer: Answer, at: Nanoseconds) {
+        let Self {
+            counts,
+            times,
+            recent,
+            ..
+        } = self;
+        counts.answered += 1;
+        counts.succeeded += u64::from(answer.is_success);
+        counts.content_bytes += answer.content_bytes;
+        counts.on_status(answer.status);
+        let latency_ns = at - exchange.intended_ns;
+        times.latency.record(latency_ns);
+        recent.record(latency_ns);
+        // A fast answer may come before the loop knows when its request left.
+        let departed_ns = match exchange.departed_ns {
+            Nanoseconds::MIN => exchange.intended_ns,
+            departed_ns => departed_ns,
+        };
+        times.service.record(at - departed_ns);
+        times.first_byte.record(exchange.first_ns - departed_ns);
     }
 }
 
@@ -645,67 +731,41 @@ impl<P: Protocol> Application for Client<P> {
 
     fn on_bytes(&mut self, _: ConnectionId, slot: u32, chunk: Chunk<'_>, calls: &mut Calls) {
         let at = chunk.descriptor().stamp_ns.unwrap_or(calls.now());
-        let mut bytes = chunk.bytes();
+        let bytes = chunk.bytes();
         self.results.counts.received_bytes += bytes.len() as u64;
-        while !bytes.is_empty() {
-            let entry = &self.slots.all[slot as usize];
-            if entry.active == NONE {
-                // Nothing was asked; an end that is under way may still bring something.
-                if entry.state == State::Open {
-                    self.break_off(slot, Cause::Protocol, calls);
-                }
-                return;
+        let entry = &self.slots.all[slot as usize];
+        if entry.active == NONE {
+            // Nothing was asked; an end that is under way may still bring something.
+            if entry.state == State::Open {
+                self.break_off(slot, Cause::Protocol, calls);
             }
-            let oldest = self.exchanges.unanswered(entry.active, None);
-            let oldest = oldest.map(|place| {
-                let exchange = &mut self.exchanges.exchanges[place as usize];
-                if exchange.first_ns == Nanoseconds::MIN {
-                    exchange.first_ns = at;
-                }
-                exchange.request
-            });
-            let reader = &mut self.exchanges.active[entry.active as usize].reader;
-            match self.protocol.read(reader, oldest, bytes) {
-                Step::More => return,
-                Step::Done { taken, answer } if self.on_answer(slot, answer, at) => {
-                    bytes = &bytes[taken..];
-                    self.after_answer(slot, answer, calls);
-                }
-                Step::Done { .. } | Step::Broken => {
-                    self.break_off(slot, Cause::Protocol, calls);
-                    return;
-                }
-            }
+            return;
         }
+        self.read(slot, at, calls, |protocol, reader, waiting| {
+            protocol.read(reader, bytes, waiting)
+        });
     }
 
     fn on_acknowledged(&mut self, _: ConnectionId, slot: u32, bytes: u64, calls: &mut Calls) {
         let active = self.slots.all[slot as usize].active;
-        if active == NONE {
-            return;
-        }
-        self.exchanges.active[active as usize].acknowledged += bytes;
-        if self.exchanges.trim(active) {
-            self.slots.all[slot as usize].active = NONE;
-            self.exchanges.active.remove(active as usize);
+        if let Some(active) = self.exchanges.active.get_mut(active as usize) {
+            active.acknowledged += bytes;
+            self.trim(slot);
             self.look_for_the_end(calls);
         }
     }
 
     fn on_end(&mut self, connection: ConnectionId, slot: u32, calls: &mut Calls) {
-        let entry = self.slots.all[slot as usize];
-        if entry.active != NONE {
-            let oldest = self.exchanges.unanswered(entry.active, None);
-            let oldest =
-                oldest.map(|place| self.exchanges.exchanges[place as usize].request);
-            let reader = &mut self.exchanges.active[entry.active as usize].reader;
-            if let Some(answer) = self.protocol.end(reader, oldest) {
-                self.on_answer(slot, answer, calls.now());
-            }
+        if self.slots.all[slot as usize].active != NONE {
+            let at = calls.now();
+            self.read(slot, at, calls, |protocol, reader, waiting| {
+                protocol.end(reader, waiting)
+            });
         }
         self.fail_all(slot, Cause::Closed);
+        let entry = &mut self.slots.all[slot as usize];
         if matches!(entry.state, State::Open | State::Closing) {
-            self.slots.all[slot as usize].state = State::Closing;
+            entry.state = State::Closing;
             calls.close(connection);
         }
         self.look_for_the_end(calls);

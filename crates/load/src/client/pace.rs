@@ -21,16 +21,12 @@ pub enum Pace {
     /// Each as soon as a connection takes it, or after a time to think.
     Closed(Option<Box<dyn ThinkTimes>>),
     /// At instants that do not depend on answers.
-    Open {
-        /// The instants.
-        arrivals: Box<dyn Arrivals>,
-        /// They are those of connections, not of requests.
-        of_flows: bool,
-    },
+    Open(Box<dyn Arrivals>),
 }
 
-impl<F: FnMut() -> Option<(u64, Nanoseconds)> + Send> Arrivals for F {
+impl Arrivals for lineside_workload::Schedule {
     fn next(&mut self) -> Option<(u64, Nanoseconds)> {
-        self()
+        let arrival = Iterator::next(self)?;
+        Some((arrival.ordinal, arrival.at_ns))
     }
 }

@@ -1,7 +1,7 @@
 //! The simplest protocols: an echo, RFC 862; a sink, RFC 863; a source, as of RFC 864, whose bytes
 //! never end.
 
-use super::{Answer, Answers, Client, Request, Server, Step};
+use super::{Answer, Answers, Broken, Client, Outstanding, Request, Server};
 
 /// A client of an echo: each request is so many bytes, and its answer the same ones.
 #[derive(Debug, Clone)]
@@ -47,29 +47,35 @@ impl Client for Echo {
         out.extend(pattern.iter().cycle().take(self.bytes as usize));
     }
 
-    fn read(&mut self, reader: &mut EchoReader, request: Option<Request>, bytes: &[u8]) -> Step {
-        let Some(request) = request else {
-            return Step::Broken;
-        };
-        let len = bytes.len().min((self.bytes - reader.received) as usize);
-        let pattern = pattern(self.seed, request.ordinal);
-        self.expected.clear();
-        let from = reader.received as usize % pattern.len();
-        self.expected.extend(pattern.iter().cycle().skip(from).take(len));
-        if self.expected != bytes[..len] {
-            return Step::Broken;
+    fn read(
+        &mut self,
+        reader: &mut EchoReader,
+        mut bytes: &[u8],
+        outstanding: &mut impl Outstanding,
+    ) -> Result<(), Broken> {
+        while !bytes.is_empty() {
+            let request = outstanding.oldest().ok_or(Broken)?;
+            let len = bytes.len().min((self.bytes - reader.received) as usize);
+            let pattern = pattern(self.seed, request.ordinal);
+            self.expected.clear();
+            let from = reader.received as usize % pattern.len();
+            self.expected
+                .extend(pattern.iter().cycle().skip(from).take(len));
+            if self.expected != bytes[..len] {
+                return Err(Broken);
+            }
+            bytes = &bytes[len..];
+            reader.received += len as u32;
+            if reader.received == self.bytes {
+                reader.received = 0;
+                outstanding.answered(Answer {
+                    is_success: true,
+                    content_bytes: self.bytes.into(),
+                    ..Answer::default()
+                })?;
+            }
         }
-        reader.received += len as u32;
-        if reader.received < self.bytes {
-            return Step::More;
-        }
-        reader.received = 0;
-        let answer = Answer {
-            is_success: true,
-            content_bytes: self.bytes.into(),
-            ..Answer::default()
-        };
-        Step::Done { taken: len, answer }
+        Ok(())
     }
 
     fn operation(&self, _: Request) -> &'static str {
@@ -83,6 +89,7 @@ pub struct EchoServer;
 
 impl Server for EchoServer {
     type Reader = ();
+    type Content = ();
 
     fn name(&self) -> &'static str {
         "echo"
@@ -92,12 +99,12 @@ impl Server for EchoServer {
         true
     }
 
-    fn read(&mut self, (): &mut (), bytes: &[u8], answers: &mut impl Answers) {
+    fn read(&mut self, (): &mut (), bytes: &[u8], answers: &mut impl Answers<()>) {
         answers.request();
         answers.bytes(bytes);
     }
 
-    fn content(&self, _: u32, _: u64, _: &mut [u8]) {}
+    fn content(&self, (): (), _: u64, _: &mut [u8]) {}
 }
 
 /// Takes what comes.
@@ -106,6 +113,7 @@ pub struct SinkServer;
 
 impl Server for SinkServer {
     type Reader = ();
+    type Content = ();
 
     fn name(&self) -> &'static str {
         "sink"
@@ -115,9 +123,9 @@ impl Server for SinkServer {
         true
     }
 
-    fn read(&mut self, (): &mut (), _: &[u8], _: &mut impl Answers) {}
+    fn read(&mut self, (): &mut (), _: &[u8], _: &mut impl Answers<()>) {}
 
-    fn content(&self, _: u32, _: u64, _: &mut [u8]) {}
+    fn content(&self, (): (), _: u64, _: &mut [u8]) {}
 }
 
 /// Sends bytes as fast as the client takes them, so many on each connection.
@@ -129,14 +137,15 @@ pub struct SourceServer {
 
 impl Server for SourceServer {
     type Reader = ();
+    type Content = ();
     const GREETS: bool = true;
 
     fn name(&self) -> &'static str {
         "source"
     }
 
-    fn greet(&mut self, (): &mut (), answers: &mut impl Answers) {
-        answers.content(0, self.bytes);
+    fn greet(&mut self, (): &mut (), answers: &mut impl Answers<()>) {
+        answers.content((), self.bytes);
         answers.close();
     }
 
@@ -144,10 +153,10 @@ impl Server for SourceServer {
         true
     }
 
-    fn read(&mut self, (): &mut (), _: &[u8], _: &mut impl Answers) {}
+    fn read(&mut self, (): &mut (), _: &[u8], _: &mut impl Answers<()>) {}
 
     /// The characters of RFC 864, without its lines.
-    fn content(&self, _: u32, offset: u64, bytes: &mut [u8]) {
+    fn content(&self, (): (), offset: u64, bytes: &mut [u8]) {
         for (byte, at) in bytes.iter_mut().zip(offset..) {
             *byte = b' ' + (at % 95) as u8;
         }

@@ -6,20 +6,17 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// What one reading of a client's stream came to.
+/// The bytes that came are no answer: the connection is of no use any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
-    /// All bytes were taken, and an answer is not over.
-    More,
-    /// An answer is over, after so many bytes of those that were given.
-    Done {
-        /// Bytes taken.
-        taken: usize,
-        /// What the answer says.
-        answer: Answer,
-    },
-    /// The bytes are no answer: the connection is of no use any more.
-    Broken,
+pub struct Broken;
+
+/// The requests of a connection that wait for an answer.
+pub trait Outstanding {
+    /// The oldest of them.
+    fn oldest(&mut self) -> Option<Request>;
+
+    /// An answer is over. Without a request that it answers, the bytes are [`Broken`].
+    fn answered(&mut self, answer: Answer) -> Result<(), Broken>;
 }
 
 /// What an answer says.
@@ -59,14 +56,25 @@ pub trait Client {
     /// written again for a retransmission.
     fn write(&mut self, request: Request, out: &mut Vec<u8>);
 
-    /// Reads what has come, up to the end of one answer. `request` is the oldest that is
-    /// outstanding; `None`: none is, and any byte is one too many.
-    fn read(&mut self, reader: &mut Self::Reader, request: Option<Request>, bytes: &[u8]) -> Step;
+    /// Reads all that has come, and reports each answer that ends in it.
+    fn read(
+        &mut self,
+        reader: &mut Self::Reader,
+        bytes: &[u8],
+        outstanding: &mut impl Outstanding,
+    ) -> Result<(), Broken>;
 
     /// The peer has no more data: an answer may be over by that.
-    fn end(&mut self, _reader: &mut Self::Reader, _request: Option<Request>) -> Option<Answer> {
-        None
+    fn end(
+        &mut self,
+        _reader: &mut Self::Reader,
+        _outstanding: &mut impl Outstanding,
+    ) -> Result<(), Broken> {
+        Ok(())
     }
+
+    /// A connection is over: what its reader holds elsewhere goes back.
+    fn release(&mut self, _reader: Self::Reader) {}
 
     /// What a request is called in `operations`: `GET`.
     fn operation(&self, request: Request) -> &'static str;
@@ -83,12 +91,12 @@ pub trait Client {
 }
 
 /// What a server answers is taken from here, a piece at a time.
-pub trait Answers {
+pub trait Answers<C> {
     /// Bytes that are kept until the client acknowledges them.
     fn bytes(&mut self, bytes: &[u8]);
     /// `len` bytes of a content that [`Server::content`] writes whenever it is asked, so that
     /// nothing is kept.
-    fn content(&mut self, content: u32, len: u64);
+    fn content(&mut self, content: C, len: u64);
     /// The connection ends after what was answered so far.
     fn close(&mut self);
     /// A request was read: for the count.
@@ -99,6 +107,8 @@ pub trait Answers {
 pub trait Server {
     /// What is kept of a request that is not over.
     type Reader: Default;
+    /// Names a content whose bytes follow from it.
+    type Content: Copy;
 
     /// What reports call it.
     fn name(&self) -> &'static str;
@@ -107,18 +117,28 @@ pub trait Server {
     const GREETS: bool = false;
 
     /// Says it.
-    fn greet(&mut self, _reader: &mut Self::Reader, _answers: &mut impl Answers) {}
+    fn greet(&mut self, _reader: &mut Self::Reader, _answers: &mut impl Answers<Self::Content>) {}
 
     /// Whether no request is unfinished: nothing of the reader need be kept.
     fn rests(&self, reader: &Self::Reader) -> bool;
 
     /// Takes all bytes, and answers the requests that end in them.
-    fn read(&mut self, reader: &mut Self::Reader, bytes: &[u8], answers: &mut impl Answers);
+    fn read(
+        &mut self,
+        reader: &mut Self::Reader,
+        bytes: &[u8],
+        answers: &mut impl Answers<Self::Content>,
+    );
+
+    /// A connection is over: what its reader holds elsewhere goes back.
+    fn release(&mut self, _reader: Self::Reader) {}
 
     /// Writes a part of a content.
-    fn content(&self, content: u32, offset: u64, bytes: &mut [u8]);
+    fn content(&self, content: Self::Content, offset: u64, bytes: &mut [u8]);
 }
 
 mod echo;
+mod http;
 
 pub use echo::{Echo, EchoServer, SinkServer, SourceServer};
+pub use http::{Http, HttpServer};

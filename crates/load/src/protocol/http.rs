@@ -1,0 +1,276 @@
+//! HTTP/1.1 (RFC 9110, RFC 9112), by the parser and templates of `lineside-http`.
+
+use lineside_http::{
+    End, Head, Heads, Method, Parser, Reply, RequestTemplate, Responder, Role, Sink,
+};
+
+use super::{Answer, Answers, Broken, Client, Outstanding, Request, Server};
+
+/// Heads that come in pieces, at once.
+const HEADS_MAX: usize = 1 << 14;
+
+/// A client that asks for one URL.
+#[derive(Debug)]
+pub struct Http {
+    template: RequestTemplate,
+    heads: Heads,
+}
+
+/// An answer that is not over.
+#[derive(Debug)]
+pub struct HttpReader {
+    parser: Parser,
+    content_bytes: u64,
+    status: u16,
+    closes: bool,
+}
+
+impl Default for HttpReader {
+    fn default() -> Self {
+        Self {
+            parser: Parser::new(Role::Response),
+            content_bytes: 0,
+            status: 0,
+            closes: false,
+        }
+    }
+}
+
+impl Http {
+    /// Requests as the template has them.
+    pub fn new(template: RequestTemplate) -> Self {
+        Self {
+            template,
+            heads: Heads::new(HEADS_MAX),
+        }
+    }
+}
+
+/// What the parser reports, on its way to the requests.
+struct Reading<'a, O> {
+    outstanding: &'a mut O,
+    method: Method,
+    content_bytes: &'a mut u64,
+    status: &'a mut u16,
+    closes: &'a mut bool,
+    is_broken: bool,
+}
+
+impl<O: Outstanding> Sink for Reading<'_, O> {
+    fn asked(&mut self) -> Method {
+        self.method
+    }
+
+    fn on_head(&mut self, head: &Head<'_>) {
+        *self.status = head.status();
+        *self.closes = !head.keep_alive;
+        *self.content_bytes = 0;
+    }
+
+    fn on_body(&mut self, _: u64, bytes: &[u8]) {
+        *self.content_bytes += bytes.len() as u64;
+    }
+
+    fn on_end(&mut self, _: End<'_>) {
+        let answer = Answer {
+            status: (*self.status).into(),
+            is_success: (200..400).contains(self.status),
+            content_bytes: *self.content_bytes,
+            closes: *self.closes,
+            request: None,
+        };
+        self.is_broken |= self.outstanding.answered(answer).is_err();
+    }
+}
+
+/// Feeds a parser with a sink of these requests.
+fn feed<O: Outstanding>(
+    reader: &mut HttpReader,
+    method: Method,
+    outstanding: &mut O,
+    feed: impl FnOnce(&mut Parser, &mut Reading<'_, O>) -> bool,
+) -> Result<(), Broken> {
+    let HttpReader {
+        parser,
+        content_bytes,
+        status,
+        closes,
+    } = reader;
+    let mut reading = Reading {
+        outstanding,
+        method,
+        content_bytes,
+        status,
+        closes,
+        is_broken: false,
+    };
+    let is_whole = feed(parser, &mut reading);
+    match is_whole && !reading.is_broken {
+        true => Ok(()),
+        false => Err(Broken),
+    }
+}
+
+impl Client for Http {
+    type Reader = HttpReader;
+
+    fn name(&self) -> &'static str {
+        "http"
+    }
+
+    fn write(&mut self, _: Request, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.template.bytes());
+    }
+
+    fn read(
+        &mut self,
+        reader: &mut HttpReader,
+        bytes: &[u8],
+        outstanding: &mut impl Outstanding,
+    ) -> Result<(), Broken> {
+        if reader.parser.is_idle() && outstanding.oldest().is_none() {
+            return Err(Broken);
+        }
+        let (method, heads) = (self.template.method(), &mut self.heads);
+        feed(reader, method, outstanding, |parser, reading| {
+            parser.push(0, bytes, heads, reading).is_ok()
+        })
+    }
+
+    fn end(
+        &mut self,
+        reader: &mut HttpReader,
+        outstanding: &mut impl Outstanding,
+    ) -> Result<(), Broken> {
+        let (method, heads) = (self.template.method(), &mut self.heads);
+        feed(reader, method, outstanding, |parser, reading| {
+            parser.finish(0, heads, reading).is_ok()
+        })
+    }
+
+    fn release(&mut self, mut reader: HttpReader) {
+        reader.parser.release(&mut self.heads);
+    }
+
+    fn operation(&self, _: Request) -> &'static str {
+        self.template.method().name()
+    }
+}
+
+/// A server that answers from templates.
+#[derive(Debug)]
+pub struct HttpServer {
+    responder: Responder,
+    heads: Heads,
+}
+
+/// A request that is not over.
+#[derive(Debug)]
+pub struct HttpRequest {
+    parser: Parser,
+    reply: Option<Reply>,
+    /// The last answer was given.
+    is_over: bool,
+}
+
+impl Default for HttpRequest {
+    fn default() -> Self {
+        Self {
+            parser: Parser::new(Role::Request),
+            reply: None,
+            is_over: false,
+        }
+    }
+}
+
+impl HttpServer {
+    /// Answers as `responder` says.
+    pub fn new(responder: Responder) -> Self {
+        Self {
+            responder,
+            heads: Heads::new(HEADS_MAX),
+        }
+    }
+}
+
+/// Requests on their way to their answers.
+struct Serving<'a, A> {
+    responder: &'a Responder,
+    answers: &'a mut A,
+    reply: &'a mut Option<Reply>,
+    is_over: &'a mut bool,
+}
+
+impl<A: Answers<Reply>> Serving<'_, A> {
+    fn answer(&mut self, reply: Reply) {
+        self.answers.content(reply, self.responder.len(reply));
+        if reply.closes() {
+            *self.is_over = true;
+            self.answers.close();
+        }
+    }
+}
+
+impl<A: Answers<Reply>> Sink for Serving<'_, A> {
+    fn on_head(&mut self, head: &Head<'_>) {
+        if *self.is_over {
+            return;
+        }
+        let reply = self.responder.on_head(head);
+        if let Some(interim) = reply.continues() {
+            self.answers.bytes(interim);
+        }
+        *self.reply = Some(reply);
+    }
+
+    fn on_end(&mut self, _: End<'_>) {
+        if let Some(reply) = self.reply.take() {
+            self.answers.request();
+            self.answer(reply);
+        }
+    }
+}
+
+impl Server for HttpServer {
+    type Reader = HttpRequest;
+    type Content = Reply;
+
+    fn name(&self) -> &'static str {
+        "http"
+    }
+
+    fn rests(&self, request: &HttpRequest) -> bool {
+        request.parser.is_idle() && request.reply.is_none() && !request.is_over
+    }
+
+    fn read(&mut self, request: &mut HttpRequest, bytes: &[u8], answers: &mut impl Answers<Reply>) {
+        let HttpRequest {
+            parser,
+            reply,
+            is_over,
+        } = request;
+        if *is_over {
+            return;
+        }
+        let mut serving = Serving {
+            responder: &self.responder,
+            answers,
+            reply,
+            is_over,
+        };
+        let Err(error) = parser.push(0, bytes, &mut self.heads, &mut serving) else {
+            return;
+        };
+        if let Some(refusal) = self.responder.on_error(error.kind).filter(|_| !*serving.is_over) {
+            serving.answer(refusal);
+        }
+    }
+
+    fn content(&self, reply: Reply, offset: u64, bytes: &mut [u8]) {
+        self.responder.fill(reply, offset, bytes);
+    }
+
+    fn release(&mut self, mut request: HttpRequest) {
+        request.parser.release(&mut self.heads);
+    }
+}
