@@ -110,12 +110,7 @@ impl Spread {
             let share = below_here as f64 / self.count as f64;
             largest = largest.max((share - below_there as f64 / asked.count as f64).abs());
         }
-        let root = (self.count as f64).sqrt();
-        let p_value = kolmogorov((root + 0.12 + 0.11 / root) * largest);
-        Some(Distance {
-            ks: largest,
-            p_value,
-        })
+        Some(Distance::of(largest, self.count as f64))
     }
 }
 
@@ -126,6 +121,16 @@ pub struct Distance {
     pub ks: f64,
     /// How likely a distance at least as large is among independent draws.
     pub p_value: f64,
+}
+
+impl Distance {
+    /// That of `count` values from a distribution: the limiting distribution with Stephens'
+    /// correction. Between two samples of n and m values, `count` is n m / (n + m).
+    pub fn of(ks: f64, count: f64) -> Self {
+        let root = count.sqrt();
+        let p_value = kolmogorov((root + 0.12 + 0.11 / root) * ks);
+        Self { ks, p_value }
+    }
 }
 
 /// The chance that Kolmogorov's statistic exceeds `x`.
