@@ -1,5 +1,12 @@
+//! How late frames left: counts by bound, and quantiles. When they were due is the caller's.
+
 use lineside_time::Nanoseconds;
 use serde::Serialize;
+
+use crate::Times;
+
+/// Quantiles of lateness are exact to 0.1 % up to this.
+const HOUR_NS: u64 = 3_600_000_000_000;
 
 /// Frames by how late they left. A frame counts under each bound that it exceeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -37,6 +44,64 @@ impl LateCounts {
     }
 }
 
+/// Nanoseconds between when frames were due and when they left; to 0.1 %, up to an hour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Lateness {
+    /// Half of the frames were no later.
+    pub p50_ns: u64,
+    /// 90 % of the frames were no later.
+    pub p90_ns: u64,
+    /// 99 % of the frames were no later.
+    pub p99_ns: u64,
+    /// 99.9 % of the frames were no later.
+    pub p999_ns: u64,
+    /// The most; exact, and without a bound.
+    pub max_ns: u64,
+    /// Frames by how late they left.
+    pub late: LateCounts,
+}
+
+/// Records how late frames left, one by one; recording allocates nothing. What left early was not
+/// late.
+#[derive(Debug, Clone)]
+pub struct LateTimes {
+    times: Times,
+    late: LateCounts,
+}
+
+impl Default for LateTimes {
+    fn default() -> Self {
+        Self {
+            times: Times::up_to(HOUR_NS),
+            late: LateCounts::default(),
+        }
+    }
+}
+
+impl LateTimes {
+    /// A frame that was due at one instant left at another.
+    #[inline]
+    pub fn record(&mut self, due_ns: Nanoseconds, left_ns: Nanoseconds) {
+        // Two instants may lie farther apart than a signed number reaches.
+        let late_ns = u64::try_from(i128::from(left_ns) - i128::from(due_ns)).unwrap_or(0);
+        self.times.add(late_ns);
+        self.late.record(i64::try_from(late_ns).unwrap_or(i64::MAX));
+    }
+
+    /// What was recorded so far; `None` without any.
+    pub fn lateness(&self) -> Option<Lateness> {
+        let times = &self.times;
+        Some(Lateness {
+            p50_ns: times.quantile_ns(0.5)?,
+            p90_ns: times.quantile_ns(0.9)?,
+            p99_ns: times.quantile_ns(0.99)?,
+            p999_ns: times.quantile_ns(0.999)?,
+            max_ns: times.max_ns()?,
+            late: self.late,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,5 +119,20 @@ mod tests {
             over_1000us: 2,
         };
         assert_eq!(late, expected);
+    }
+
+    #[test]
+    fn lateness_has_the_figures_of_what_was_recorded() {
+        let mut late = LateTimes::default();
+        assert_eq!(late.lateness(), None);
+        for late_ns in 1..=1000 {
+            late.record(-500, late_ns - 500);
+        }
+        late.record(7, 3);
+        late.record(i64::MIN, i64::MAX);
+        let lateness = late.lateness().expect("recorded");
+        assert_eq!((lateness.p50_ns, lateness.p90_ns), (500, 901));
+        assert_eq!((lateness.p99_ns, lateness.max_ns), (991, u64::MAX));
+        assert_eq!(lateness.late.over_1000us, 1);
     }
 }

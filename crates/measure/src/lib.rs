@@ -5,7 +5,7 @@
 //!   start.
 //! * [`Spread`] holds the figures of a distribution, and its values; [`Distance`] is the
 //!   Kolmogorov-Smirnov distance between two.
-//! * [`LateCounts`] counts frames by how late they left.
+//! * [`LateTimes`] records how late frames left, and [`LateCounts`] only counts them.
 //! * [`monitor`] has the monitors: windows, lengths, gaps, bursts and flows of what passes a point.
 //!
 //! Not here: clocks. The caller measures, and passes nanoseconds.
@@ -17,6 +17,6 @@ pub mod monitor;
 mod spread;
 mod times;
 
-pub use late::LateCounts;
+pub use late::{LateCounts, LateTimes, Lateness};
 pub use spread::{Distance, Spread};
 pub use times::{CountedTimes, Scan, SharedTimes, SignedTimes, Times};

@@ -29,7 +29,7 @@ pub use arrivals::{Arrivals, STATES_MAX, State, Width};
 pub use draw::{Purpose, seed_for};
 pub use gap_file::{GAPS_MAX, GapFile};
 pub use profile::{Profile, STEPS_MAX, Step};
-pub use replay::{Departures, Lateness, Replay, Speed, SpeedError, Timing};
+pub use replay::{Departures, Replay, Speed, SpeedError, Timing};
 pub use schedule::{Arrival, Schedule, ScheduleError, Share};
 pub use shape::Shape;
 pub use words::{LoadFile, WordError, no_files};

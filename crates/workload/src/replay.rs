@@ -6,11 +6,8 @@
 use std::collections::VecDeque;
 use std::str::FromStr;
 
-use lineside_measure::{LateCounts, Times};
+use lineside_measure::{LateTimes, Lateness};
 use lineside_time::{Nanoseconds, Rate};
-
-/// Quantiles of lateness are exact to 0.1 % up to this.
-const HOUR_NS: u64 = 3_600_000_000_000;
 
 /// How the frames of a capture are spaced.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -71,8 +68,7 @@ pub struct Replay {
     /// Of the frames that were sent: as they were due, and as they left.
     asked: Pace,
     achieved: Pace,
-    lateness: Times,
-    late: LateCounts,
+    lateness: LateTimes,
 }
 
 /// What passes from the first instant of some frames to their last one. Of frames that share the
@@ -137,21 +133,6 @@ pub struct Departures {
     pub stamps_missing: u64,
 }
 
-/// Nanoseconds between when frames were due and when they left; to 0.1 %, up to an hour.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lateness {
-    /// Half of the frames were no later.
-    pub p50_ns: u64,
-    /// 99 % of the frames were no later.
-    pub p99_ns: u64,
-    /// 99.9 % of the frames were no later.
-    pub p999_ns: u64,
-    /// The most; exact, and without a bound.
-    pub max_ns: u64,
-    /// Frames by how late they left.
-    pub late: LateCounts,
-}
-
 impl Replay {
     /// A replay whose first frame is due at `start_ns`, by the clock of all other instants here.
     pub fn new(timing: Timing, start_ns: Nanoseconds) -> Self {
@@ -166,8 +147,7 @@ impl Replay {
             departures: Departures::default(),
             asked: Pace::default(),
             achieved: Pace::default(),
-            lateness: Times::up_to(HOUR_NS),
-            late: LateCounts::default(),
+            lateness: LateTimes::default(),
         }
     }
 
@@ -229,9 +209,7 @@ impl Replay {
                 continue;
             }
             self.asked.add(due_ns, len);
-            let late_ns = elapsed(due_ns, now_ns);
-            self.lateness.add(late_ns);
-            self.late.record(i64::try_from(late_ns).unwrap_or(i64::MAX));
+            self.lateness.record(due_ns, now_ns);
         }
     }
 
@@ -244,20 +222,9 @@ impl Replay {
             achieved_ns: achieved.span_ns,
             achieved_bps: achieved.bps(),
             achieved_pps: achieved.per_second(achieved.frames),
-            lateness: self.lateness(),
+            lateness: self.lateness.lateness(),
             ..self.departures.clone()
         }
-    }
-
-    fn lateness(&self) -> Option<Lateness> {
-        let times = &self.lateness;
-        Some(Lateness {
-            p50_ns: times.quantile_ns(0.5)?,
-            p99_ns: times.quantile_ns(0.99)?,
-            p999_ns: times.quantile_ns(0.999)?,
-            max_ns: times.max_ns()?,
-            late: self.late,
-        })
     }
 }
 
