@@ -23,6 +23,8 @@ mod profile;
 mod replay;
 mod schedule;
 mod shape;
+mod size_words;
+mod sizes;
 mod words;
 
 pub use arrivals::{Arrivals, STATES_MAX, State, Width};
@@ -32,4 +34,5 @@ pub use profile::{Profile, STEPS_MAX, Step};
 pub use replay::{Departures, Replay, Speed, SpeedError, Timing};
 pub use schedule::{Arrival, Schedule, ScheduleError, Share};
 pub use shape::Shape;
+pub use sizes::{Centre, Family, ROWS_MAX, SizeModel, Sizes, Unit, VALUE_MAX};
 pub use words::{LoadFile, WordError, no_files};

@@ -80,7 +80,7 @@ pub(crate) fn sigma_of(cv: f64) -> f64 {
 }
 
 /// Draws from a [`Shape`]; what does not change from one draw to the next is worked out once.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Sampler {
     shape: Shape,
     scale: f64,

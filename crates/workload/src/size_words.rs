@@ -1,0 +1,302 @@
+//! The words of sizes and times, and tables of them in files. Drawing is `sizes`'s.
+
+use lineside_time::format_duration;
+
+use crate::sizes::{Centre, Family, ROWS_MAX, SizeModel, Unit, VALUE_MAX};
+use crate::words::{LoadFile, WordError, Words, time};
+
+const MODELS: [&str; 9] = [
+    "constant",
+    "uniform",
+    "exponential",
+    "gamma",
+    "weibull",
+    "lognormal",
+    "pareto",
+    "table",
+    "file",
+];
+
+/// Shares may be written to so many digits that they add up to 100 % only within this.
+const SHARE_ERROR: f64 = 1e-6;
+
+pub(crate) fn model(
+    words: &mut Words<'_>,
+    unit: Unit,
+    load: LoadFile<'_>,
+) -> Result<SizeModel, WordError> {
+    let Some(word) = words.peek() else {
+        let example = unit.example();
+        return Err(words.missing(&format!("a value, such as {example}, or a model")));
+    };
+    let column = words.column();
+    let model = if word.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '.') {
+        SizeModel::Constant(words.value(unit, 0)?)
+    } else {
+        words.next();
+        match word {
+            "constant" => SizeModel::Constant(words.value(unit, 0)?),
+            "uniform" => words.uniform(unit)?,
+            "exponential" => {
+                let centre = words.mean(unit)?;
+                words.shaped(Family::Exponential, centre, unit)?
+            }
+            "gamma" => {
+                let centre = words.mean(unit)?;
+                let width = words.gamma_width()?;
+                words.shaped(Family::Gamma(width), centre, unit)?
+            }
+            "weibull" => {
+                let centre = words.mean(unit)?;
+                let shape = words.weibull_shape()?;
+                words.shaped(Family::Weibull(shape), centre, unit)?
+            }
+            "lognormal" => {
+                let centre = words.centre(unit)?;
+                let width = words.lognormal_width()?;
+                words.shaped(Family::Lognormal(width), centre, unit)?
+            }
+            "pareto" => words.pareto(unit)?,
+            "table" => words.table(unit)?,
+            "file" => words.file(unit, load)?,
+            _ => return Err(words.unknown(column, word, &MODELS)),
+        }
+    };
+    words.end()?;
+    Ok(model)
+}
+
+impl Unit {
+    fn example(self) -> &'static str {
+        match self {
+            Self::Bytes => "4KiB",
+            Self::Time => "100us",
+        }
+    }
+}
+
+/// The value of a word, from `least` to [`VALUE_MAX`].
+fn value(word: &str, unit: Unit, least: u64) -> Result<u64, String> {
+    let value = match unit {
+        Unit::Bytes => bytes(word)?,
+        Unit::Time => time(word, 0)?,
+    };
+    match value {
+        _ if value < least => Err(format!("'{word}' is too small: give {}", unit.example())),
+        _ if value > VALUE_MAX => Err(format!("'{word}' is more than 1PiB")),
+        _ => Ok(value),
+    }
+}
+
+/// Units of bytes; the longer ones come first, as each ends in the last one.
+const SIZES: [(&str, f64); 8] = [
+    ("KiB", 1024.0),
+    ("MiB", 1_048_576.0),
+    ("GiB", 1_073_741_824.0),
+    ("kB", 1e3),
+    ("MB", 1e6),
+    ("GB", 1e9),
+    ("B", 1.0),
+    ("", 1.0),
+];
+
+fn bytes(word: &str) -> Result<u64, String> {
+    let refused = || {
+        format!("'{word}' is not a size: write bytes, or a number with kB, KiB, MB, MiB, GB or GiB")
+    };
+    let found =
+        { SIZES.iter() }.find_map(|&(unit, factor)| Some((word.strip_suffix(unit)?, factor)));
+    let (digits, factor) = found.ok_or_else(refused)?;
+    let is_number = digits.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+    let number = digits.parse::<f64>().ok().filter(|_| is_number);
+    let bytes = number.ok_or_else(refused)? * factor;
+    match bytes == bytes.trunc() && bytes < 1e18 {
+        true => Ok(bytes as u64),
+        false => Err(format!(
+            "'{word}' is not a whole number of bytes below 1e18"
+        )),
+    }
+}
+
+/// A value as [`value`] reads it.
+pub(crate) fn format(value: u64, unit: Unit) -> String {
+    if unit == Unit::Time {
+        return format_duration(value);
+    }
+    let units = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    let fits = |&&(_, factor): &&(&str, u64)| value > 0 && value.is_multiple_of(factor);
+    let (unit, factor) = units.iter().find(fits).copied().unwrap_or(("", 1));
+    format!("{}{unit}", value / factor)
+}
+
+impl Words<'_> {
+    fn value(&mut self, unit: Unit, least: u64) -> Result<u64, WordError> {
+        let what = format!("a value, such as {}", unit.example());
+        self.parsed(&what, |word| value(word, unit, least))
+    }
+
+    fn uniform(&mut self, unit: Unit) -> Result<SizeModel, WordError> {
+        let what = match unit {
+            Unit::Bytes => "a range, such as 1KiB..64KiB",
+            Unit::Time => "a range, such as 1ms..5ms",
+        };
+        self.parsed(what, |word| {
+            let (low, high) = word
+                .split_once("..")
+                .ok_or_else(|| format!("'{word}' is not {what}"))?;
+            let (low, high) = (value(low, unit, 0)?, value(high, unit, 0)?);
+            match low <= high {
+                true => Ok(SizeModel::Uniform(low, high)),
+                false => Err(format!("'{word}' goes down: write the smaller value first")),
+            }
+        })
+    }
+
+    fn mean(&mut self, unit: Unit) -> Result<Centre, WordError> {
+        self.expect("mean")?;
+        Ok(Centre::Mean(self.value(unit, 1)?))
+    }
+
+    fn centre(&mut self, unit: Unit) -> Result<Centre, WordError> {
+        match self.next() {
+            Some((_, "mean")) => Ok(Centre::Mean(self.value(unit, 1)?)),
+            Some((_, "median")) => Ok(Centre::Median(self.value(unit, 1)?)),
+            Some((column, word)) => Err(self.unknown(column, word, &["mean", "median"])),
+            None => Err(self.missing(&format!("median and a value, such as {},", unit.example()))),
+        }
+    }
+
+    fn shaped(
+        &mut self,
+        family: Family,
+        centre: Centre,
+        unit: Unit,
+    ) -> Result<SizeModel, WordError> {
+        Ok(SizeModel::Shaped {
+            family,
+            centre,
+            max: self.max(unit, 1)?,
+        })
+    }
+
+    fn max(&mut self, unit: Unit, least: u64) -> Result<Option<u64>, WordError> {
+        match self.peek() {
+            None => Ok(None),
+            Some(_) => {
+                self.expect("max")?;
+                let column = self.column();
+                let max = self.value(unit, 1)?;
+                match max >= least {
+                    true => Ok(Some(max)),
+                    false => Err(self.error(column, "max must be above min")),
+                }
+            }
+        }
+    }
+
+    fn pareto(&mut self, unit: Unit) -> Result<SizeModel, WordError> {
+        self.expect("min")?;
+        let min = self.value(unit, 1)?;
+        let alpha = self.alpha(0.1)?;
+        // With both the same, all would be min, and the share above it would be none.
+        let max = self.max(unit, min + 1)?;
+        Ok(SizeModel::Pareto { min, alpha, max })
+    }
+
+    /// `VALUE:SHARE%`, with commas between.
+    fn table(&mut self, unit: Unit) -> Result<SizeModel, WordError> {
+        let begin = self.column();
+        let mut rows = Vec::new();
+        loop {
+            if rows.len() == ROWS_MAX {
+                return Err(self.error(self.column(), format!("more than {ROWS_MAX} rows")));
+            }
+            rows.push(
+                self.parsed("a value and its share, such as 64:90%", |word| {
+                    let wrong = || format!("'{word}' is not a value and its share, such as 64:90%");
+                    let (number, share) = word.split_once(':').ok_or_else(wrong)?;
+                    let percent = share.strip_suffix('%').ok_or_else(wrong)?;
+                    let percent = percent.parse::<f64>().map_err(|_| wrong())?;
+                    match (0.0..=100.0).contains(&percent) {
+                        true => Ok((value(number, unit, 0)?, percent / 100.0)),
+                        false => Err(wrong()),
+                    }
+                })?,
+            );
+            if self.peek().is_none() {
+                break;
+            }
+            self.expect(",")?;
+        }
+        let sum: f64 = rows.iter().map(|row| row.1).sum();
+        if (sum - 1.0).abs() > SHARE_ERROR {
+            let percent = sum * 100.0;
+            let problem = format!("the shares add up to {percent}%: make it 100%");
+            return Err(self.error(begin, problem));
+        }
+        Ok(SizeModel::Table(rows.into()))
+    }
+
+    fn file(&mut self, unit: Unit, load: LoadFile<'_>) -> Result<SizeModel, WordError> {
+        let (column, name) = self.rest();
+        if name.is_empty() {
+            return Err(self.missing("the name of a file"));
+        }
+        let rows = load(name).and_then(|text| rows(name, &text, unit));
+        Ok(SizeModel::File {
+            name: name.to_owned(),
+            rows: rows.map_err(|problem| self.error(column, problem))?.into(),
+        })
+    }
+}
+
+/// Rows of a value and the share up to it, which ends in 1, or in 100 %; `#` begins a comment.
+fn rows(name: &str, text: &str, unit: Unit) -> Result<Vec<(u64, f64)>, String> {
+    let mut rows: Vec<(u64, f64)> = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let refused = |problem: String| format!("{name}, line {number}: {problem}");
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if line.is_empty() {
+            continue;
+        }
+        let row = row(line, unit).map_err(refused)?;
+        let before = rows.last().copied().unwrap_or_default();
+        let is_first = rows.is_empty();
+        if !is_first && (row.0 < before.0 || row.1 <= before.1) {
+            let problem = "values and shares must rise from line to line: sort them, shares summed";
+            return Err(refused(problem.to_owned()));
+        }
+        if rows.len() == ROWS_MAX {
+            return Err(refused(format!(
+                "more than {ROWS_MAX} rows: leave some away"
+            )));
+        }
+        rows.push(row);
+    }
+    let last = rows.last().map_or(0.0, |row| row.1);
+    if (last - 1.0).abs() > SHARE_ERROR {
+        return Err(format!(
+            "{name}: the last share is {last}, and must be 1 (or 100%)"
+        ));
+    }
+    Ok(rows)
+}
+
+fn row(line: &str, unit: Unit) -> Result<(u64, f64), String> {
+    let wrong = || {
+        let example = unit.example();
+        format!("'{line}' is not a value and the share up to it, such as '{example} 0.35'")
+    };
+    let mut words = line
+        .split([' ', '\t', ',', ';'])
+        .filter(|word| !word.is_empty());
+    let (Some(number), Some(share), None) = (words.next(), words.next(), words.next()) else {
+        return Err(wrong());
+    };
+    let share = match share.strip_suffix('%') {
+        Some(percent) => percent.parse::<f64>().map(|percent| percent / 100.0),
+        None => share.parse::<f64>(),
+    };
+    let share = share.ok().filter(|share| (0.0..=1.0).contains(share));
+    Ok((value(number, unit, 0)?, share.ok_or_else(wrong)?))
+}
