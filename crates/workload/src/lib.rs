@@ -18,6 +18,7 @@
 mod arrivals;
 mod draw;
 mod gap_file;
+mod keys;
 mod math;
 mod profile;
 mod replay;
@@ -30,6 +31,7 @@ mod words;
 pub use arrivals::{Arrivals, STATES_MAX, State, Width};
 pub use draw::{Purpose, seed_for};
 pub use gap_file::{GAPS_MAX, GapFile};
+pub use keys::{KEYS_MAX, Keys, Order};
 pub use profile::{Profile, STEPS_MAX, Step};
 pub use replay::{Departures, Replay, Speed, SpeedError, Timing};
 pub use schedule::{Arrival, Schedule, ScheduleError, Share};
