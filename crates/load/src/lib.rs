@@ -21,6 +21,7 @@ pub mod protocol;
 pub mod results;
 mod rows;
 pub mod run;
+pub mod serve;
 pub mod server;
 mod socket_loop;
 mod stack_loop;

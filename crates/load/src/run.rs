@@ -18,7 +18,7 @@ use crate::protocol::Client as Protocol;
 use crate::results::{Counts, RequestTimes};
 use crate::rows::Rows;
 use crate::stack_transport::{StackError, StackSettings, open_stack};
-use crate::worker::{DriveFacts, Driver, Ends, News, Order, Second, Timing, WorkerResults, drive};
+use crate::worker::{DriveFacts, Ends, News, Order, Second, Timing, WorkerResults, drive};
 use crate::{CloseBy, SocketLoop, StackLoop};
 
 /// A worker begins so long after all were told, so that they begin together.

@@ -109,7 +109,7 @@ impl<A: Application> Driver<A> for Reactor<StackLoop<A>> {
         let method = self.method(0).map_or(String::new(), |method| method.to_string());
         let loop_facts = Self::facts(self);
         let dropped = self.ports().flat_map(|port| port.facts());
-        let dropped = dropped.filter_map(|facts| facts.live);
+        let dropped = dropped.filter_map(|facts| facts.live.clone());
         let dropped = dropped
             .map(|live| live.dropped_interface + live.dropped_ring + live.dropped_pool);
         let counters = self.engine().counters();

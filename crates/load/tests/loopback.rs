@@ -1,0 +1,223 @@
+//! Clients and servers of this crate over the kernel's sockets, on loopback.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::thread;
+
+use lineside_account::Budget;
+use lineside_host::RunClock;
+use lineside_http::{Body, RequestTemplate, Responder, ResponseTemplate, Url};
+use lineside_load::client::{Pace, Plan};
+use lineside_load::protocol::{Client, Echo, EchoServer, Http, HttpServer, Server};
+use lineside_load::run::{LoadError, Make, Outcome, Settings, Transport, Watch, run};
+use lineside_load::serve::{ServeSettings, Served, serve};
+use lineside_load::{CloseBy, Timing};
+use lineside_reactor::Wait;
+use lineside_workload::{Arrivals, Profile, Schedule, Share, no_files};
+
+fn plan() -> Plan {
+    Plan {
+        connections: 8,
+        opens_on_arrival: false,
+        requests_each: None,
+        pipeline: 1,
+        close_by: CloseBy::Fin,
+        requests: Some(2_000),
+        timeout_ns: 5_000_000_000,
+        ahead_ns: 100_000,
+        opening_max: 64,
+        waiting_max: 1 << 16,
+        retry_ns: 10_000_000,
+        share: (0, 1),
+    }
+}
+
+fn settings(at: SocketAddr, plan: Plan, workers: u32) -> Settings {
+    Settings {
+        targets: vec![(at.ip(), at.port())],
+        transport: Transport::Sockets { from: Vec::new() },
+        workers,
+        pins: false,
+        wait: Wait::Hybrid,
+        plan,
+        timing: Timing {
+            duration_ns: None,
+            drain_ns: 5_000_000_000,
+            linger_ns: 1_000_000_000,
+            report_ns: 100_000_000,
+        },
+        budget: Budget::new(64 << 20),
+        secret: [1, 2],
+    }
+}
+
+struct Making<F, R> {
+    protocol: F,
+    /// Requests a second of all workers; `None`: a closed loop.
+    rate: Option<R>,
+}
+
+impl<P, F: Fn() -> P + Sync> Make<P> for Making<F, f64> {
+    fn protocol(&self, _: u32) -> P {
+        (self.protocol)()
+    }
+
+    fn pace(&self, worker: u32, workers: u32) -> Pace {
+        let Some(rate) = self.rate else {
+            return Pace::Closed(None);
+        };
+        let arrivals = Arrivals::parse("poisson", &mut no_files).expect("words");
+        let profile = Profile::constant(rate).expect("a rate");
+        let share = Share::of(worker, workers);
+        let schedule = Schedule::new(&arrivals, Some(&profile), 7, share).expect("a schedule");
+        Pace::Open(Box::new(schedule))
+    }
+}
+
+struct Silent;
+
+impl Watch for Silent {}
+
+/// Runs a client against a server of this crate.
+fn against<S: Server, P: Client>(
+    server: impl Fn() -> S + Sync + Send,
+    client: impl Fn(SocketAddr) -> P + Sync,
+    plan: Plan,
+    workers: u32,
+    rate: Option<f64>,
+) -> (Outcome, Served) {
+    let stop = AtomicBool::new(false);
+    let (tell, heard) = channel();
+    thread::scope(|scope| {
+        let serve_settings = ServeSettings {
+            at: (Ipv4Addr::LOCALHOST, 0).into(),
+            stack: None,
+            workers: 1,
+            wait: Wait::Sleep,
+            budget: Budget::new(64 << 20),
+            secret: [3, 4],
+        };
+        let stop = &stop;
+        let serving = scope.spawn(move || {
+            let ready = |at| tell.send(at).expect("somebody listens");
+            serve(&serve_settings, &server, RunClock::start(), stop, ready)
+        });
+        let at = heard.recv().expect("it listens");
+        let making = Making {
+            protocol: || client(at),
+            rate,
+        };
+        let settings = settings(at, plan, workers);
+        let outcome = run(&settings, &making, RunClock::start(), &mut Silent);
+        stop.store(true, Ordering::Relaxed);
+        let served = serving.join().expect("no panic").expect("it served");
+        (outcome.expect("it ran"), served)
+    })
+}
+
+#[track_caller]
+fn is_whole(outcome: &Outcome, served: &Served, requests: u64) {
+    let counts = &outcome.counts;
+    assert_eq!(outcome.broken_identity, None);
+    assert_eq!((counts.planned, counts.sent), (requests, requests), "{counts:?}");
+    assert_eq!((counts.answered, counts.succeeded), (requests, requests), "{counts:?}");
+    assert_eq!(counts.outstanding(), 0);
+    assert_eq!(served.counts.requests, requests);
+    assert_eq!(served.counts.received_bytes, counts.request_bytes);
+    assert_eq!(served.counts.answer_bytes, counts.received_bytes);
+    assert_eq!(served.counts.opened, counts.opened);
+    assert_eq!(outcome.times.latency.count(), requests);
+}
+
+#[test]
+fn an_echo_answers_each_request_of_a_closed_loop() {
+    for workers in [1, 2] {
+        let (outcome, served) =
+            against(|| EchoServer, |_| Echo::new(100, 3), plan(), workers, None);
+        is_whole(&outcome, &served, 2_000);
+        assert_eq!(outcome.counts.opened, 8);
+    }
+}
+
+fn http(at: SocketAddr) -> Http {
+    let url = Url::parse(&format!("http://{at}/file")).expect("a URL");
+    let template = RequestTemplate::new("GET", &url, &[] as &[&str], b"");
+    Http::new(template.expect("a request"))
+}
+
+fn responder() -> HttpServer {
+    let mut responder = Responder::new();
+    let response = ResponseTemplate::new(200, &[] as &[&str], Body::Synthetic(64));
+    let added = responder.route_others(response.expect("a response"));
+    added.expect("room for a template");
+    HttpServer::new(responder)
+}
+
+#[test]
+fn http_answers_each_request_of_an_open_loop() {
+    for (workers, requests_each, close_by) in [
+        (1, None, CloseBy::Fin),
+        (2, None, CloseBy::Fin),
+        (1, Some(1), CloseBy::Fin),
+        (1, Some(3), CloseBy::Rst),
+    ] {
+        let plan = Plan {
+            requests_each,
+            close_by,
+            ..plan()
+        };
+        let (outcome, served) = against(responder, http, plan, workers, Some(4_000.0));
+        is_whole(&outcome, &served, 2_000);
+        assert_eq!(outcome.counts.statuses, [(200, 2_000)]);
+        assert_eq!(outcome.counts.content_bytes, 2_000 * 64);
+        let least = requests_each.map_or(8, |each| 2_000 / u64::from(each));
+        assert!(outcome.counts.opened >= least, "{:?}", outcome.counts);
+    }
+}
+
+#[test]
+fn connections_arrive_and_carry_their_requests() {
+    let plan = Plan {
+        opens_on_arrival: true,
+        requests_each: Some(4),
+        connections: 200,
+        requests: Some(300),
+        ..plan()
+    };
+    let (outcome, served) = against(responder, http, plan, 1, Some(1_000.0));
+    let counts = &outcome.counts;
+    assert_eq!(outcome.broken_identity, None);
+    assert!(counts.sent >= 300 && counts.answered == counts.sent, "{counts:?}");
+    assert_eq!(counts.opened, 300);
+    assert_eq!(served.counts.requests, counts.sent);
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_order() {
+    let plan = Plan {
+        pipeline: 16,
+        ..plan()
+    };
+    for rate in [None, Some(10_000.0)] {
+        let (outcome, served) = against(responder, http, plan.clone(), 1, rate);
+        is_whole(&outcome, &served, 2_000);
+    }
+}
+
+#[test]
+fn nobody_there_is_an_error_that_names_the_server() {
+    let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let at = listener.local_addr().expect("an address");
+    drop(listener);
+    let making = Making {
+        protocol: || http(at),
+        rate: None,
+    };
+    let outcome = run(&settings(at, plan(), 1), &making, RunClock::start(), &mut Silent);
+    let Err(error @ LoadError::NobodyThere { .. }) = outcome else {
+        panic!("{outcome:?}");
+    };
+    let text = error.to_string();
+    assert!(text.contains(&at.to_string()) && text.contains("refuses"), "{text}");
+}
