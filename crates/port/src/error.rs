@@ -247,6 +247,14 @@ pub enum PortError {
         /// The frame's number.
         number: u64,
     },
+    /// Frames cannot be shared with the host as asked.
+    #[error("cannot take some frames of '{name}' alone: {why}")]
+    Steering {
+        /// The interface.
+        name: String,
+        /// Why, and the way out.
+        why: String,
+    },
     /// AF_XDP cannot be had there.
     #[error("cannot {action} '{name}' by AF_XDP: {cause}; {remedy}")]
     Xdp {

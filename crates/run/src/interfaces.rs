@@ -105,6 +105,8 @@ pub fn open_interfaces(
             budget: budget.clone(),
             // As for files: a quarter is for frames in flight.
             bytes_max: budget.limit_bytes() / 4 / named.len(),
+            steering: None,
+            transmit_max: None,
             clock: StampClock::Wall,
         };
         ports.extend(lineside_port::live::open(interface, &options)?);

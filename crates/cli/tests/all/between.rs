@@ -179,6 +179,8 @@ fn raw_ends(hosts: &Hosts) -> [Box<dyn LivePort>; 2] {
                 filter: Vec::new(),
                 budget: Budget::new(64 << 20),
                 bytes_max: 16 << 20,
+                steering: None,
+                transmit_max: None,
                 clock: StampClock::Wall,
             };
             let interface = Interface::named(name).expect("it is there");

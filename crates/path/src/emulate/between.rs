@@ -189,6 +189,8 @@ impl Between<'_> {
                 None => self.method,
             },
             sockets: 1,
+            steering: None,
+            transmit_max: None,
             // The host has the interface take what is for it.
             promiscuous: self.host.is_none(),
             filter: Vec::new(),

@@ -12,6 +12,11 @@ use rustix::mm::{MapFlags, ProtFlags};
 use super::FilterInstruction;
 use super::bpf;
 use super::bpf::assembler::{Assembler, Instruction, Register};
+use super::classic::{
+    ALU, CLASS, DIVIDE, EQUAL, FROM_X, JA, JMP, LD_ABS_B, LD_ABS_H, LD_ABS_W, LD_IMM, LD_IND_B,
+    LD_IND_H, LD_IND_W, LD_LEN, LD_MEM, LDX_IMM, LDX_MEM, LDX_MSH, LEFT, MODULO, NEG, OPERATION,
+    RET_A, RET_K, ST, STX, TAX, TXA,
+};
 use super::mapping::Mapping;
 
 /// A filter in the kernel, and the number of frames that it has looked at.
@@ -185,36 +190,5 @@ fn translate(filter: &[FilterInstruction], seen: BorrowedFd<'_>) -> Option<Vec<I
     Some(program.finish())
 }
 
-// Codes of classic BPF (linux/bpf_common.h); where eBPF has the same instruction it has the same
-// code.
-const LD_IMM: u8 = 0x00;
-const LDX_IMM: u8 = 0x01;
-const LD_ABS_W: u8 = 0x20;
-const LD_ABS_H: u8 = 0x28;
-const LD_ABS_B: u8 = 0x30;
-const LD_IND_W: u8 = 0x40;
-const LD_IND_H: u8 = 0x48;
-const LD_IND_B: u8 = 0x50;
-const LD_MEM: u8 = 0x60;
-const LDX_MEM: u8 = 0x61;
-const LD_LEN: u8 = 0x80;
-const LDX_MSH: u8 = 0xb1;
-const ST: u8 = 0x02;
-const STX: u8 = 0x03;
-const ALU: u8 = 0x04;
-const JMP: u8 = 0x05;
-const CLASS: u8 = 0x07;
-const OPERATION: u8 = 0xf0;
-const FROM_X: u8 = 0x08;
-const DIVIDE: u8 = 0x30;
-const MODULO: u8 = 0x90;
-const NEG: u8 = 0x84;
-const JA: u8 = 0x05;
-const EQUAL: u8 = 0x15;
-const RET_K: u8 = 0x06;
-const RET_A: u8 = 0x16;
-const TAX: u8 = 0x07;
-const TXA: u8 = 0x87;
-/// Of eBPF alone: a move of 32 bits, and a shift to the left.
+/// Of eBPF alone: a move of 32 bits.
 const MOVE: u8 = 0xb4;
-const LEFT: u8 = 0x64;

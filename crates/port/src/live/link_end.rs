@@ -116,12 +116,15 @@ fn open_veth(
         sockets: 1,
         promiscuous: false,
         filter: Vec::new(),
+        steering: None,
+        transmit_max: None,
         clock: options.clock,
         budget: options.budget.clone(),
         bytes_max: options.bytes_max,
     };
     let reason = format!("{why}");
-    let port = packet::open_each(&Interface::named(OTHER_END)?, &options, &reason)?;
+    let ports = packet::open_each(&Interface::named(OTHER_END)?, &options, &reason)?;
+    let port = ports.into_iter().next().expect("one socket, one port");
     home.enter().map_err(entered)?;
     // Frames pass no adapter that would compute checksums or cut segments.
     if !ethtool::leave_nothing_to_the_adapter(name) {

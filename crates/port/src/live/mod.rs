@@ -1,6 +1,7 @@
 //! Live ports: frames from and to interfaces (packet(7), AF_XDP).
 
 mod bpf;
+mod classic;
 mod clock;
 mod each;
 mod ethtool;
@@ -12,6 +13,7 @@ mod loopback;
 mod mapping;
 mod packet;
 mod packet_socket;
+mod steering;
 mod tap;
 mod xdp;
 
@@ -25,6 +27,7 @@ pub use generator::{Departures, Generator, GeneratorError, pass_all};
 pub use interface::Interface;
 pub use link_end::{EndOptions, LinkEnd, open_end, open_tap};
 pub use loopback::open_loopback;
+pub use steering::{AddressBlock, AddressBlockError, Steering};
 
 use crate::{LivePort, Method, PortError, Transmit};
 
@@ -39,7 +42,9 @@ const HEADER_LEN_MAX: usize = HEADER_LEN + 2 * TAG_LEN;
 pub struct LiveOptions {
     /// How frames are to be taken; `None`: the best way that takes nothing from the host.
     pub method: Option<Method>,
-    /// Sockets among which packet sockets share the frames, those of a connection at the same one.
+    /// Sockets among which packet sockets share the frames, those of a connection at the same one:
+    /// to receive by a hash of the kernel's, to [send as well](open_each) by the local port. AF_XDP
+    /// has a socket for each queue.
     pub sockets: usize,
     /// Also frames that are not for this host.
     pub promiscuous: bool,
@@ -47,6 +52,13 @@ pub struct LiveOptions {
     /// bytes are kept of them. Empty: all pass whole. The kernel runs it for AF_PACKET alone, whose
     /// frames say that they [passed](lineside_frame::Descriptor::has_passed).
     pub filter: Vec<FilterInstruction>,
+    /// Which frames are taken, while the host goes on using the interface. `None`: all of them.
+    pub steering: Option<Steering>,
+    /// Parts of frames that may be on their way out at once, at each queue of AF_XDP: the length of
+    /// its transmit ring, a power of two, and as many chunks of memory kept for it. A frame is one
+    /// part unless it is longer than a page. `None`: 2,048, or fewer where there is little memory.
+    /// The kernel copies what packet sockets send as it takes it, as far as its own queues go.
+    pub transmit_max: Option<u32>,
     /// The clock of the stamps.
     pub clock: StampClock,
     /// What memory for frames is drawn on.
@@ -88,6 +100,12 @@ impl LiveOptions {
         let mut each = self.filter.iter();
         each.any(|instruction| instruction.operand == VLAN_TAG_PRESENT)
     }
+
+    /// Whether AF_PACKET will do where AF_XDP cannot be had.
+    fn may_be_by_packets(&self) -> bool {
+        let steering = self.steering.as_ref();
+        self.method.is_none() && steering.is_none_or(|it| it.can_be_by(Method::AfPacket))
+    }
 }
 
 /// Loads at these offsets are extensions of the kernel's (linux/filter.h): the VLAN tag that was
@@ -101,7 +119,12 @@ pub fn open(
     options: &LiveOptions,
 ) -> Result<Vec<Box<dyn LivePort>>, PortError> {
     must_be_up(interface)?;
+    must_be_steered(interface, options)?;
     let (method, reason) = match options.method {
+        None if options.steering.is_some() => (
+            Method::AfXdpNative,
+            "the host keeps all other frames".to_owned(),
+        ),
         None => match choice(interface) {
             (Method::AfXdpNative, _) if options.looks_at_tags() && interface.takes_out_tags() => {
                 let reason = "the filter asks for VLAN tags, which the adapter takes out of frames";
@@ -115,7 +138,7 @@ pub fn open(
         return packet::open(interface, options, &reason);
     }
     match xdp::open(interface, options, &reason, false) {
-        Err(error) if options.method.is_none() => packet::open(
+        Err(error) if options.may_be_by_packets() => packet::open(
             interface,
             options,
             &format!("AF_XDP cannot be had: {error}"),
@@ -124,24 +147,32 @@ pub fn open(
     }
 }
 
-/// Opens an interface to receive and send each frame at once: a port for each of its queues.
+/// Opens an interface to receive and send each frame at once: a port for each of its queues, or of
+/// packet sockets for each of [`LiveOptions::sockets`].
+///
 /// Without a method in the options it is AF_XDP, or where that cannot be had AF_PACKET, by which
-/// the host gets the frames too.
+/// the host gets the frames too. Of `n` packet sockets the one with number `k` has what comes for
+/// the local ports `p` with `p % n == k`, of TCP and UDP; fragments, ARP, ICMP and all else come to
+/// the first. The queue of AF_XDP is the driver's choice.
 pub fn open_each(
     interface: &Interface,
     options: &LiveOptions,
 ) -> Result<Vec<Box<dyn LivePort>>, PortError> {
     must_be_up(interface)?;
-    let packet = |reason: &str| Ok(vec![packet::open_each(interface, options, reason)?]);
-    let reason = match options.method {
-        Some(_) => "asked for",
-        None => "the host gets no frame besides",
+    must_be_steered(interface, options)?;
+    let packet = |reason: &str| packet::open_each(interface, options, reason);
+    let reason = match (options.method, &options.steering) {
+        (Some(_), _) => "asked for",
+        (None, None) => "the host gets no frame besides",
+        (None, Some(_)) => "the host keeps all other frames",
     };
     if options.method == Some(Method::AfPacket) {
         return packet(reason);
     }
     match xdp::open(interface, options, reason, true) {
-        Err(error) if options.method.is_none() => packet(&format!("AF_XDP cannot be had: {error}")),
+        Err(error) if options.may_be_by_packets() => {
+            packet(&format!("AF_XDP cannot be had: {error}"))
+        }
         opened => opened,
     }
 }
@@ -188,6 +219,24 @@ pub fn must_carry(interface: &Interface) -> Result<(), PortError> {
     Err(PortError::NoCarrier {
         name: interface.name.clone(),
     })
+}
+
+/// Fails if frames cannot be steered as asked.
+fn must_be_steered(interface: &Interface, options: &LiveOptions) -> Result<(), PortError> {
+    let Some(steering) = &options.steering else {
+        return Ok(());
+    };
+    steering.check(interface)?;
+    match options.method {
+        Some(method) if !steering.can_be_by(method) => Err(PortError::Steering {
+            name: interface.name.clone(),
+            why: format!(
+                "by {method} the host's kernel sees frames for its own address as well, and resets \
+                 their connections: take AF_XDP, or an address that the host does not have"
+            ),
+        }),
+        _ => Ok(()),
+    }
 }
 
 fn must_be_up(interface: &Interface) -> Result<(), PortError> {

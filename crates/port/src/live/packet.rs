@@ -16,6 +16,7 @@ use lineside_frame::{BlockWriter, Burst, Descriptor, LinkType, Slots};
 use lineside_host::monotonic_ns;
 use rustix::mm::{MapFlags, ProtFlags};
 
+use super::classic::RET_K;
 use super::clock::ClockWatch;
 use super::each::{EachError, EachRing};
 use super::filter::CountingFilter;
@@ -23,7 +24,7 @@ use super::mapping::Mapping;
 use super::packet_socket::PacketSocket;
 use super::{
     FilterInstruction, HEADER_LEN_MAX, Interface, LiveOptions, StampClock, see_all_frames,
-    set_option,
+    set_option, steering,
 };
 use crate::{Facts, Live, LivePort, Port, PortError, Receive, Received, Transmit};
 
@@ -67,19 +68,51 @@ pub(super) fn open(
     Ok(ports)
 }
 
-/// Opens a port that takes each frame at once, and sends.
+/// Opens ports that take each frame at once, and send: of several each has what comes for its local
+/// ports.
 pub(super) fn open_each(
     interface: &Interface,
     options: &LiveOptions,
     reason: &str,
-) -> Result<Box<dyn LivePort>, PortError> {
+) -> Result<Vec<Box<dyn LivePort>>, PortError> {
+    let count = options.sockets.max(1);
+    let program = options.program();
+    let mut ports = Vec::with_capacity(count);
+    for queue in 0..count {
+        let mut port = one_of_each(interface, options, reason, count)?;
+        if count == 1 {
+            port.listen(options, 1)?;
+            return Ok(vec![Box::new(port)]);
+        }
+        port.socket.live_mut().queue = Some(queue as u32);
+        port.socket.facts.name = format!("{} ({queue})", interface.name);
+        port.join(options, &ports)?;
+        ports.push(port);
+    }
+    // Only now is a frame at the socket of its port, and at no other.
+    for port in &mut ports {
+        port.let_in(&program)?;
+    }
+    let boxed = ports
+        .into_iter()
+        .map(|port| Box::new(port) as Box<dyn LivePort>);
+    Ok(boxed.collect())
+}
+
+/// One of `count` such ports, which hears nothing yet.
+fn one_of_each(
+    interface: &Interface,
+    options: &LiveOptions,
+    reason: &str,
+    count: usize,
+) -> Result<PacketPort, PortError> {
     let mut socket = PacketSocket::new(interface, options.clock, reason)?;
     let frame_len = interface.mtu as usize + HEADER_LEN_MAX;
     let ring = EachRing::new(
         socket.socket.as_fd(),
         frame_len,
         &options.budget,
-        options.bytes_max,
+        options.bytes_max / count,
     );
     let ring = ring.map_err(|error| match error {
         EachError::Memory(needed_bytes) => PortError::Memory {
@@ -102,9 +135,7 @@ pub(super) fn open_each(
         &reported,
     )
     .is_ok();
-    let mut port = PacketPort::new(socket, options.clock, Frames::Slots(ring));
-    port.listen(options, 1)?;
-    Ok(Box::new(port))
+    Ok(PacketPort::new(socket, options.clock, Frames::Slots(ring)))
 }
 
 struct PacketPort {
@@ -178,11 +209,7 @@ impl PacketPort {
 
     /// Lets frames in: only now, so that all of them have passed the filter.
     fn listen(&mut self, options: &LiveOptions, sockets: usize) -> Result<(), PortError> {
-        if !options.filter.is_empty() {
-            self.filter(&options.filter).map_err(|cause| {
-                PacketSocket::failure(&self.socket.interface, "attach the filter at", cause)
-            })?;
-        }
+        self.let_in(&options.program())?;
         let interface = &self.socket.interface;
         let failed = |action| move |cause| PacketSocket::failure(interface, action, cause);
         if self.socket.interface.is_loopback {
@@ -205,6 +232,46 @@ impl PacketPort {
                 .map_err(failed("share among sockets the frames of"))?;
         }
         Ok(())
+    }
+
+    /// Joins the sockets before it, among which the kernel then shares frames by local port; lets
+    /// no frame in yet.
+    fn join(&mut self, options: &LiveOptions, before: &[Self]) -> Result<(), PortError> {
+        let interface = &self.socket.interface;
+        let failed = |action| move |cause| PacketSocket::failure(interface, action, cause);
+        let none = [FilterInstruction {
+            code: RET_K.into(),
+            jump_true: 0,
+            jump_false: 0,
+            operand: 0,
+        }];
+        let attached = self.socket.attach(&none);
+        attached.map_err(failed("attach the filter at"))?;
+        if options.promiscuous {
+            see_all_frames(self.socket.socket.as_fd(), interface)
+                .map_err(failed("see all frames of"))?;
+        }
+        self.socket.bind(libc::ETH_P_ALL as u16)?;
+        let joined = match before.first() {
+            None => self.socket.found_group(&steering::fan_out()),
+            Some(first) => self.socket.join_group(&first.socket),
+        };
+        joined.map_err(|cause| {
+            let action = "share among sockets the frames of";
+            PacketSocket::failure(&self.socket.interface, action, cause)
+        })
+    }
+
+    /// Lets in what a program lets pass, or all if it is empty.
+    fn let_in(&mut self, program: &[FilterInstruction]) -> Result<(), PortError> {
+        let attached = match (program.is_empty(), self.socket.is_fanned_out) {
+            (true, false) => Ok(()),
+            (true, true) => self.socket.detach(),
+            _ => self.filter(program),
+        };
+        attached.map_err(|cause| {
+            PacketSocket::failure(&self.socket.interface, "attach the filter at", cause)
+        })
     }
 
     /// Attaches a filter: if possible one that counts what it rejects.

@@ -34,6 +34,8 @@ pub(super) struct PacketSocket {
     pub(super) facts: Facts,
     /// The kernel stamps frames that are sent, if it is asked to.
     pub(super) stamps_sent: bool,
+    /// It shares frames with others by local port.
+    pub(super) is_fanned_out: bool,
     /// Those of frames that came and of frames that were sent.
     pub(super) stamps: KernelStamps,
     stamping: Stamping,
@@ -99,6 +101,7 @@ impl PacketSocket {
             link_type,
             facts,
             stamps_sent: false,
+            is_fanned_out: false,
             stamps: KernelStamps::new(clock, Source::Wall),
             stamping: Stamping::Idle,
             unstamped: STAMP_EVERY,
@@ -147,16 +150,61 @@ impl PacketSocket {
     }
 
     pub(super) fn attach(&self, program: &[FilterInstruction]) -> io::Result<()> {
-        let program = libc::sock_fprog {
-            len: program.len() as u16,
-            filter: program.as_ptr().cast_mut().cast(),
-        };
         set_option(
             self.socket.as_fd(),
             libc::SOL_SOCKET,
             libc::SO_ATTACH_FILTER,
-            &program,
+            &as_program(program),
         )
+    }
+
+    /// Takes the program away.
+    pub(super) fn detach(&self) -> io::Result<()> {
+        let (socket, level) = (self.socket.as_fd(), libc::SOL_SOCKET);
+        set_option(socket, level, libc::SO_DETACH_FILTER, &0_i32)
+    }
+
+    /// Is the first of sockets among which the kernel chooses one for each frame: by the remainder
+    /// of what the program gives back (`PACKET_FANOUT_CBPF`).
+    pub(super) fn found_group(&mut self, program: &[FilterInstruction]) -> io::Result<()> {
+        let found = |flags: u32| {
+            let group = FANOUT_UNIQUE | flags | libc::PACKET_FANOUT_CBPF;
+            self.set(libc::PACKET_FANOUT, &(group << 16))
+        };
+        // Frames that this host sends would be shared as well; kernels before 5.11 do not know the
+        // flag, and the ring leaves them out.
+        found(FANOUT_IGNORE_OUTGOING).or_else(|_| found(0))?;
+        self.set(libc::PACKET_FANOUT_DATA, &as_program(program))?;
+        self.is_fanned_out = true;
+        Ok(())
+    }
+
+    /// Joins the group of another.
+    pub(super) fn join_group(&mut self, first: &Self) -> io::Result<()> {
+        let group = first.group()? & !(FANOUT_UNIQUE << 16);
+        self.set(libc::PACKET_FANOUT, &group)?;
+        self.is_fanned_out = true;
+        Ok(())
+    }
+
+    /// Number, kind and flags of the group.
+    fn group(&self) -> io::Result<u32> {
+        let mut group = 0_u32;
+        let mut len = size_of::<u32>() as u32;
+        // SAFETY: the kernel writes at most `len` bytes to where there are as many.
+        let result = unsafe {
+            libc::getsockopt(
+                self.socket.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_FANOUT,
+                (&raw mut group).cast(),
+                &raw mut len,
+            )
+        };
+        if result < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(group)
     }
 
     pub(super) fn set<T>(&self, option: i32, value: &T) -> io::Result<()> {
@@ -271,6 +319,18 @@ impl PacketSocket {
             }
         }
         None
+    }
+}
+
+/// The kernel chooses a number that no other group has (linux/if_packet.h).
+const FANOUT_UNIQUE: u32 = 0x2000;
+const FANOUT_IGNORE_OUTGOING: u32 = 0x4000;
+
+/// A program as the kernel reads it, as long as the slice lives.
+fn as_program(program: &[FilterInstruction]) -> libc::sock_fprog {
+    libc::sock_fprog {
+        len: program.len() as u16,
+        filter: program.as_ptr().cast_mut().cast(),
     }
 }
 

@@ -29,6 +29,8 @@ fn options(method: Method) -> LiveOptions {
         filter: Vec::new(),
         budget: Budget::new(64 << 20),
         bytes_max: 16 << 20,
+        steering: None,
+        transmit_max: None,
         clock: StampClock::Wall,
     }
 }

@@ -28,6 +28,8 @@ fn main() -> anyhow::Result<()> {
         filter: Vec::new(),
         budget: Budget::new(256 << 20),
         bytes_max: 64 << 20,
+        steering: None,
+        transmit_max: None,
         clock: StampClock::Wall,
     };
     let mut port = Merge::new(open(&Interface::named(name)?, &options)?);

@@ -207,6 +207,8 @@ fn serve(options: &Options) -> Result<()> {
                 // Its Ethernet address is not the host's.
                 promiscuous: true,
                 filter: Vec::new(),
+                steering: None,
+                transmit_max: None,
                 clock: stamps,
                 budget: budget.clone(),
                 bytes_max: MEMORY_BYTES / 4,

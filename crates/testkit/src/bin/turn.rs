@@ -84,6 +84,8 @@ fn main() -> anyhow::Result<()> {
         sockets: 1,
         promiscuous: true,
         filter: Vec::new(),
+        steering: None,
+        transmit_max: None,
         clock: StampClock::Steady {
             ahead_ns: clock.ahead_ns(),
         },

@@ -78,6 +78,11 @@ impl Assembler {
         self.push(ALU64 | XOR, to, Register::R0, 0, value)
     }
 
+    /// `to <<= bits`
+    pub(in crate::live) fn shift_left(&mut self, to: Register, bits: i32) -> &mut Self {
+        self.push(ALU64 | SHIFT_LEFT, to, Register::R0, 0, bits)
+    }
+
     /// `to >>= bits`, filled with zeros
     pub(in crate::live) fn shift_right(&mut self, to: Register, bits: i32) -> &mut Self {
         self.push(ALU64 | SHIFT_RIGHT, to, Register::R0, 0, bits)
@@ -93,6 +98,22 @@ impl Assembler {
             immediate: map.as_raw_fd(),
         });
         self.push(0, Register::R0, Register::R0, 0, 0)
+    }
+
+    /// `to = *(u8 *)(from + offset)`
+    pub(in crate::live) fn load_byte(
+        &mut self,
+        to: Register,
+        from: Register,
+        offset: i16,
+    ) -> &mut Self {
+        self.push(LOAD_MEMORY | BYTE, to, from, offset, 0)
+    }
+
+    /// The lowest 16 or 32 bits of `to`, as they lie in memory, become a number that was written in
+    /// network byte order.
+    pub(in crate::live) fn from_network(&mut self, to: Register, bits: i32) -> &mut Self {
+        self.push(TO_BIG_ENDIAN, to, Register::R0, 0, bits)
     }
 
     /// `to = *(u32 *)(from + offset)`
@@ -302,7 +323,9 @@ const JUMP: u8 = 0x05;
 const JUMP32: u8 = 0x06;
 const CLASS: u8 = 0x07;
 const ALU64: u8 = 0x07;
+const TO_BIG_ENDIAN: u8 = 0xdc;
 // Sizes.
+const BYTE: u8 = 0x10;
 const WORD: u8 = 0x00;
 const HALF_WORD: u8 = 0x08;
 const DOUBLE_WORD: u8 = 0x18;
@@ -310,6 +333,7 @@ const DOUBLE_WORD: u8 = 0x18;
 const FROM_REGISTER: u8 = 0x08;
 const ADD: u8 = 0x00;
 const AND: u8 = 0x50;
+const SHIFT_LEFT: u8 = 0x60;
 const SHIFT_RIGHT: u8 = 0x70;
 const XOR: u8 = 0xa0;
 /// Beside `ADD`: with the old value as result, which is what makes it a barrier.
@@ -355,6 +379,9 @@ mod tests {
             .classic_jump(0x45, Register::R0, Register::R0, 0x1fff, end)
             .jump_always(end)
             .here(end)
+            .load_byte(Register::R0, Register::R2, 14)
+            .from_network(Register::R0, 16)
+            .shift_left(Register::R0, 2)
             .exit();
         let bytes: Vec<_> = program
             .finish()
@@ -386,6 +413,9 @@ mod tests {
                 (0x48, 0x70, 0, 14),
                 (0x46, 0x00, 1, 0x1fff),
                 (0x05, 0x00, 0, 0),
+                (0x71, 0x20, 14, 0),
+                (0xdc, 0x00, 0, 16),
+                (0x67, 0x00, 0, 2),
                 (0x95, 0x00, 0, 0),
             ]
         );

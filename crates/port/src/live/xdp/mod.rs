@@ -13,6 +13,8 @@
 //!   process.
 //! * Copy mode: works on every driver, and leaves the frame in a chunk that is ours alone.
 //! * A frame that spans chunks is copied together into a block: frames are contiguous.
+//! * With [steering](super::Steering) the program in front of this lets frames pass to the kernel
+//!   that are not ours.
 //! * Not here: which method an interface gets (`super`).
 
 mod chunks;
@@ -20,6 +22,7 @@ mod port;
 mod program;
 mod rings;
 mod socket;
+mod translation;
 mod umem;
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -31,7 +34,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use super::bpf::{self, Mode};
 use super::ethtool::queues_in_use;
-use super::{HEADER_LEN_MAX, Interface, LiveOptions, see_all_frames};
+use super::{HEADER_LEN_MAX, Interface, LiveOptions, Steering, see_all_frames};
 use crate::{BLOCK_LEN, LivePort, Method, PortError};
 
 use chunks::Chunks;
@@ -65,7 +68,13 @@ pub(super) fn open(
         .map_err(|errno| refusal.of("map memory for", errno, "take less memory"))?
         .ok_or_else(|| memory(chunks))?;
     let mut sockets: Vec<Socket> = Vec::with_capacity(queues);
-    let sizes = sizes(chunks / queues);
+    let sizes = sizes(chunks / queues, options.transmit_max).map_err(|chunks| {
+        let needed_bytes = chunks * queues * chunk.len() / 3 * 4;
+        PortError::Memory {
+            name: interface.name.clone(),
+            needed_bytes,
+        }
+    })?;
     for queue in 0..queues as u32 {
         match Socket::new(interface.index, queue, &umem, sizes, sockets.first()) {
             Ok(socket) => sockets.push(socket),
@@ -117,17 +126,29 @@ const BLOCKS_MAX: usize = 32;
 
 /// The receive ring holds at most two thirds of the chunks, so that what a slow reader loses is
 /// lost there, and what holders cost is lost for want of chunks: the counters distinguish the two.
-fn sizes(chunks: usize) -> Sizes {
-    let receive = 1 << (chunks * 2 / 3).ilog2();
-    Sizes {
+///
+/// The transmit ring is no longer than that one, so that frames still come while it is full. Fails
+/// with the chunks that there would have to be for it.
+fn sizes(chunks: usize, transmit_max: Option<u32>) -> Result<Sizes, usize> {
+    let receive: u32 = 1 << (chunks * 2 / 3).ilog2();
+    let transmit = match transmit_max {
+        None => receive.min(TRANSMIT_MAX),
+        Some(wanted) => wanted.clamp(1, TRANSMIT_LIMIT).next_power_of_two(),
+    };
+    if transmit > receive {
+        return Err((transmit as usize * 3).div_ceil(2));
+    }
+    Ok(Sizes {
         fill: (chunks as u32).next_power_of_two(),
         receive,
-        transmit: receive.min(TRANSMIT_MAX),
-    }
+        transmit,
+    })
 }
 
 /// Eight times what a system call sends.
 const TRANSMIT_MAX: u32 = 2048;
+/// More than the kernel's queues behind the ring ever hold.
+const TRANSMIT_LIMIT: u32 = 1 << 15;
 
 /// Chunks kept to send from where that happens now and then. Ports that send all the time keep as
 /// many as the transmit ring takes.
@@ -171,8 +192,9 @@ impl Attached {
         for (queue, socket) in sockets.iter().enumerate() {
             maps.open(queue as u32, socket.as_fd()).map_err(make)?;
         }
+        let steering = options.steering.as_ref();
         let program = maps
-            .load()
+            .load(steering.map(Steering::program).as_deref())
             .map_err(|(errno, log)| refusal.of("load an XDP program for", errno, &log))?;
         let link = |mode| bpf::link_xdp(program.as_fd(), interface.index, mode);
         let refused = |errno| refusal.of_link(errno);
@@ -203,7 +225,9 @@ impl Attached {
             interface: interface.clone(),
             method,
             reason,
-            warnings: is_blind.then_some(warning).into_iter().collect(),
+            warnings: { is_blind.then_some(warning).into_iter() }
+                .chain(steering.and_then(Steering::warning))
+                .collect(),
             maps,
             link: Mutex::new(Some(link)),
             open: AtomicUsize::new(sockets.len()),

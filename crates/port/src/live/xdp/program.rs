@@ -1,6 +1,8 @@
 //! The XDP program: frames of a queue with a socket go there, stamped and counted; others pass on.
 //!
 //! ```text
+//! ours, where there is steering?  no ─► XDP_PASS, untouched
+//!         │ yes
 //! socket of this queue?  no ─► XDP_PASS, untouched
 //!         │ yes
 //! arrived[queue] += 1, then eight bytes of stamp before the frame, then XDP_REDIRECT
@@ -16,9 +18,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
+use crate::live::FilterInstruction;
 use crate::live::bpf;
 use crate::live::bpf::assembler::{Assembler, Instruction, Register};
 use crate::live::mapping::Mapping;
+
+use super::translation::translate;
 
 /// Bytes before a frame that hold its stamp: nanoseconds of CLOCK_MONOTONIC.
 pub(super) const STAMP_LEN: usize = 8;
@@ -70,13 +75,17 @@ impl Maps {
         })
     }
 
-    /// Loads the program over these maps; the error has the log of the verifier.
-    pub(super) fn load(&self) -> Result<OwnedFd, (Errno, String)> {
+    /// Loads the program over these maps, in front of it one that says which frames are ours: all
+    /// are without it. The error has the log of the verifier.
+    pub(super) fn load(
+        &self,
+        steering: Option<&[FilterInstruction]>,
+    ) -> Result<OwnedFd, (Errno, String)> {
         bpf::load(
             bpf::Kind::Xdp,
             c"lineside",
             c"MIT OR Apache-2.0",
-            &redirect(self.sockets.as_fd(), self.counters.as_fd()),
+            &redirect(self.sockets.as_fd(), self.counters.as_fd(), steering),
         )
     }
 }
@@ -104,10 +113,15 @@ impl Arrivals {
 /// Bytes of a counter: a cache line, so that queues served by different cores do not share one.
 const COUNTER_LEN: usize = 64;
 
-fn redirect(sockets: BorrowedFd<'_>, counters: BorrowedFd<'_>) -> Vec<Instruction> {
-    use Register::{R0, R1, R2, R3, R6, R7, R10};
+fn redirect(
+    sockets: BorrowedFd<'_>,
+    counters: BorrowedFd<'_>,
+    steering: Option<&[FilterInstruction]>,
+) -> Vec<Instruction> {
+    use Register::{R0, R1, R2, R3, R6, R7, R8, R9, R10};
     // struct xdp_md, enum xdp_action and enum bpf_func_id of linux/bpf.h.
     const DATA: i16 = 0;
+    const DATA_END: i16 = 4;
     const DATA_META: i16 = 8;
     const RX_QUEUE_INDEX: i16 = 16;
     const XDP_PASS: i32 = 2;
@@ -119,8 +133,18 @@ fn redirect(sockets: BorrowedFd<'_>, counters: BorrowedFd<'_>) -> Vec<Instructio
 
     let mut program = Assembler::default();
     let (stamp, redirected, done) = (program.label(), program.label(), program.label());
+    program.copy(R6, R1);
+    if let Some(steering) = steering {
+        let (ours, pass) = (program.label(), program.label());
+        program.load_word(R8, R6, DATA).load_word(R9, R6, DATA_END);
+        translate(steering, &mut program, ours, pass);
+        program
+            .here(pass)
+            .load(R0, XDP_PASS)
+            .jump_always(done)
+            .here(ours);
+    }
     program
-        .copy(R6, R1)
         .load_word(R7, R6, RX_QUEUE_INDEX)
         // A queue without a socket gives the action in R3 back, and the frame passes as it came:
         // metadata would keep the kernel from merging it with its neighbours.
