@@ -75,19 +75,59 @@ pub(crate) enum Call {
     },
 }
 
+impl Call {
+    fn connection(&self) -> Option<ConnectionId> {
+        match *self {
+            Self::Connect { .. } => None,
+            Self::Finish(connection) | Self::Close(connection) | Self::Abort(connection) => {
+                Some(connection)
+            }
+            Self::Send { connection, .. } | Self::Window { connection, .. } => Some(connection),
+        }
+    }
+}
+
 /// What an application asks its transport for. Calls are made in order, soon after the callback has
 /// returned; a connection that is over by then ignores them.
 #[derive(Debug, Default)]
 pub struct Calls {
     now: Nanoseconds,
-    pub(crate) list: Vec<Call>,
+    /// Each with the number of connections that had had its connection's number before.
+    pub(crate) list: Vec<(Call, u8)>,
     pub(crate) wheel: Wheel,
+    /// By the number of a connection, how many are over that had it, as far as 8 bits show it. A
+    /// call is made soon: no number is given again so often until then.
+    over: Vec<u8>,
 }
 
 impl Calls {
     /// The time: of the event that is reported, where the transport knows it.
     pub fn now(&self) -> Nanoseconds {
         self.now
+    }
+
+    fn push(&mut self, connection: ConnectionId, call: Call) {
+        self.list.push((call, self.generation(connection)));
+    }
+
+    fn generation(&self, ConnectionId(number): ConnectionId) -> u8 {
+        self.over.get(number as usize).copied().unwrap_or(0)
+    }
+
+    /// Whether the connection that a call is about is not over yet.
+    pub(crate) fn holds(&self, call: &Call, generation: u8) -> bool {
+        let connection = call.connection();
+        connection.is_none_or(|connection| self.generation(connection) == generation)
+    }
+
+    /// A connection is over: calls about it that are still queued are of no other one that gets its
+    /// number.
+    pub(crate) fn on_over(&mut self, ConnectionId(number): ConnectionId) {
+        let number = number as usize;
+        if self.over.len() <= number {
+            self.over.resize(number + 1, 0);
+        }
+        self.over[number] = self.over[number].wrapping_add(1);
     }
 
     pub(crate) fn set_now(&mut self, now: Nanoseconds) {
@@ -98,42 +138,44 @@ impl Calls {
     /// The callbacks about it have `owner`; [`on_open`](Application::on_open) or
     /// [`on_close`](Application::on_close) says what came of it.
     pub fn connect(&mut self, local: End, remote: End, owner: u32) {
-        self.list.push(Call::Connect {
+        let call = Call::Connect {
             local,
             remote,
             owner,
-        });
+        };
+        self.list.push((call, 0));
     }
 
     /// `len` more bytes of the stream are ready, to leave at `due` or at once. They are asked for
     /// by [`fill`](Application::fill) when they are sent.
     pub fn send(&mut self, connection: ConnectionId, len: u64, due: Option<Nanoseconds>) {
-        self.list.push(Call::Send {
+        let call = Call::Send {
             connection,
             len,
             due,
-        });
+        };
+        self.push(connection, call);
     }
 
     /// A FIN follows what is ready; the peer may go on sending.
     pub fn finish(&mut self, connection: ConnectionId) {
-        self.list.push(Call::Finish(connection));
+        self.push(connection, Call::Finish(connection));
     }
 
     /// A FIN follows what is ready, and nothing more is taken.
     pub fn close(&mut self, connection: ConnectionId) {
-        self.list.push(Call::Close(connection));
+        self.push(connection, Call::Close(connection));
     }
 
     /// Ends a connection at once, by a RST.
     pub fn abort(&mut self, connection: ConnectionId) {
-        self.list.push(Call::Abort(connection));
+        self.push(connection, Call::Abort(connection));
     }
 
     /// The application takes so many more bytes of a connection, and no others until the next such
     /// call; with `u32::MAX` it takes whatever comes.
     pub fn set_window(&mut self, connection: ConnectionId, bytes: u32) {
-        self.list.push(Call::Window { connection, bytes });
+        self.push(connection, Call::Window { connection, bytes });
     }
 
     /// [`on_task`](Application::on_task) is called with `task` at `at`, or as soon after it as the

@@ -47,7 +47,7 @@ pub struct SocketLoop<A> {
     paused_until: Option<Nanoseconds>,
     options: TcpOptions,
     departures: Departures<Due>,
-    calling: Vec<Call>,
+    calling: Vec<(Call, u8)>,
     ready: Vec<Ready>,
     buffer: Box<[u8]>,
     wait: Wait,
@@ -232,8 +232,10 @@ impl<A: Application> SocketLoop<A> {
             }
             std::mem::swap(&mut self.calling, &mut self.calls.list);
             let mut calling = std::mem::take(&mut self.calling);
-            for call in calling.drain(..) {
-                self.make(call, clock);
+            for (call, generation) in calling.drain(..) {
+                if self.calls.holds(&call, generation) {
+                    self.make(call, clock);
+                }
             }
             self.calling = calling;
         }
@@ -380,6 +382,8 @@ impl<A: Application> SocketLoop<A> {
             let bytes = &mut self.buffer[..len];
             let (owner, offset) = (socket.owner, socket.written);
             self.application.fill(connection, owner, offset, bytes);
+            // On a virtual wire the call may take as long as the receiver's whole way in.
+            let left_ns = clock();
             match socket.socket.write(bytes) {
                 Ok(written) => {
                     socket.written += written as u64;
@@ -388,7 +392,7 @@ impl<A: Application> SocketLoop<A> {
                     socket.is_full = written < len;
                     self.counters.held_back += u64::from(socket.is_full);
                     let application = &mut self.application;
-                    application.on_departed(connection, owner, until, clock());
+                    application.on_departed(connection, owner, until, left_ns);
                     let calls = &mut self.calls;
                     application.on_acknowledged(connection, owner, written as u64, calls);
                 }
@@ -578,6 +582,7 @@ impl<A: Application> SocketLoop<A> {
             // Without it, the peer hears of the end as it would of any other.
             let _ = socket.socket.reset();
         }
+        calls.on_over(connection);
         self.application
             .on_close(Some(connection), owner, reason, calls);
     }

@@ -28,7 +28,7 @@ pub struct StackLoop<A> {
     stack: Stack,
     world: World<A>,
     /// Where the calls of a turn are while they are made.
-    calling: Vec<Call>,
+    calling: Vec<(Call, u8)>,
     counters: StackLoopCounters,
 }
 
@@ -117,6 +117,7 @@ impl<A: Application> Effects for World<A> {
             }
             Event::Ended => application.on_end(connection, owner, calls),
             Event::Closed(why) => {
+                calls.on_over(connection);
                 application.on_close(Some(connection), owner, reason_of(why), calls);
             }
         }
@@ -197,8 +198,10 @@ impl<A: Application> StackLoop<A> {
         let count = self.world.calls.list.len().min(max);
         self.calling.extend(self.world.calls.list.drain(..count));
         let mut calling = std::mem::take(&mut self.calling);
-        for call in calling.drain(..) {
-            self.make(now, call);
+        for (call, generation) in calling.drain(..) {
+            if self.world.calls.holds(&call, generation) {
+                self.make(now, call);
+            }
         }
         self.calling = calling;
     }
