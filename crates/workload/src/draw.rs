@@ -57,8 +57,8 @@ pub(crate) fn exponential(random: &mut Random) -> f64 {
     -ln(unit(random))
 }
 
-/// Normally distributed with mean 0 and deviation 1: Marsaglia's polar method (SIAM Review 6(3),
-/// 1964). The second variate of a pair is left out, because a stream keeps nothing but its state.
+/// Normally distributed with mean 0 and deviation 1: the polar method of Marsaglia and Bray
+/// (SIAM Review 6(3), 1964). The second variate of a pair is left out, because a stream keeps nothing but its state.
 #[inline]
 pub(crate) fn normal(random: &mut Random) -> f64 {
     loop {
@@ -71,7 +71,8 @@ pub(crate) fn normal(random: &mut Random) -> f64 {
 }
 
 /// Gamma distributed with scale 1: Marsaglia and Tsang, "A simple method for generating gamma
-/// variables", ACM TOMS 26(3), 2000. Below a shape of 1 by its section 8.
+/// variables", ACM TOMS 26(3), 2000. Below a shape of 1 it is a draw of the shape above, times a
+/// power of an even one, as they say there.
 pub(crate) fn gamma(random: &mut Random, shape: f64) -> f64 {
     if shape < 1.0 {
         let boost = pow(unit(random), 1.0 / shape);

@@ -111,8 +111,8 @@ impl fmt::Display for Keys {
 }
 
 /// Draws ranks from 1 on by rejection-inversion: Hörmann and Derflinger, "Rejection-inversion to
-/// generate variates from monotone discrete distributions", ACM TOMS 6(3), 1996. It is exact, takes
-/// no table, and rejects few draws whatever count and exponent are.
+/// generate variates from monotone discrete distributions", ACM TOMACS 6(3), 1996. It is exact,
+/// takes no table, and rejects few draws whatever count and exponent are.
 ///
 /// The histogram of the weights is covered by the area under `x^-s`, from 1/2 to count + 1/2; a
 /// point drawn evenly from that area, by the inverse of its integral, is kept where it lies in the

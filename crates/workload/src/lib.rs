@@ -26,6 +26,7 @@ mod schedule;
 mod shape;
 mod size_words;
 mod sizes;
+mod template;
 mod words;
 
 pub use arrivals::{Arrivals, STATES_MAX, State, Width};
@@ -37,4 +38,5 @@ pub use replay::{Departures, Replay, Speed, SpeedError, Timing};
 pub use schedule::{Arrival, Schedule, ScheduleError, Share};
 pub use shape::Shape;
 pub use sizes::{Centre, Family, ROWS_MAX, SizeModel, Sizes, Unit, VALUE_MAX};
+pub use template::{FIELD_MAX, Template};
 pub use words::{LoadFile, WordError, no_files};

@@ -4,7 +4,9 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use lineside_workload::{Arrivals, Profile, Schedule, Share};
+use lineside_workload::{
+    Arrivals, Keys, Profile, Purpose, Schedule, Share, Sizes, Template, Unit, seed_for,
+};
 
 const SEED: u64 = 20_261_125;
 
@@ -61,4 +63,75 @@ fn arrivals_of_a_seed_are_those_of_the_file() {
         }
     }
     compare("arrivals.txt", &text);
+}
+
+#[test]
+fn sizes_and_times_of_a_seed_are_those_of_the_file() {
+    let mut text = String::new();
+    let mut add = |setting, words: &str, unit, purpose| {
+        let mut load = |_: &str| Ok("100 0.2\n1500 0.7\n9000 1\n".to_owned());
+        let sizes = Sizes::parse(setting, words, unit, &mut load).expect(words);
+        let seed = seed_for(SEED, purpose);
+        let draws: Vec<_> = (0..32)
+            .map(|ordinal| sizes.draw(seed, ordinal).to_string())
+            .collect();
+        writeln!(text, "{setting} {words}: {}", draws.join(" ")).expect("memory");
+    };
+    for words in [
+        "uniform 1KiB..64KiB",
+        "exponential mean 4KiB",
+        "gamma mean 4KiB cv 2",
+        "gamma mean 4KiB shape 3 max 8KiB",
+        "weibull mean 4KiB shape 0.7",
+        "lognormal median 1KiB cv 2",
+        "lognormal mean 1KiB sigma 1",
+        "pareto min 1KiB alpha 1.3 max 10MiB",
+        "pareto min 1KiB alpha 1",
+        "table 64:90%, 4KiB:9%, 1MiB:1%",
+        "file sizes.txt",
+    ] {
+        add("size", words, Unit::Bytes, Purpose::RequestSizes);
+    }
+    add(
+        "think",
+        "exponential mean 10ms",
+        Unit::Time,
+        Purpose::ThinkTimes,
+    );
+    add(
+        "think",
+        "lognormal median 5ms cv 1",
+        Unit::Time,
+        Purpose::ThinkTimes,
+    );
+    compare("sizes.txt", &text);
+}
+
+#[test]
+fn keys_and_contents_of_a_seed_are_those_of_the_file() {
+    let mut text = String::new();
+    for words in [
+        "zipf 0.99 over 1000000",
+        "zipf 1 over 4294967296",
+        "zipf 1.5 over 100",
+        "uniform over 1000000",
+        "sequential over 10",
+    ] {
+        let (keys, seed): (Keys, _) = (words.parse().expect(words), seed_for(SEED, Purpose::Keys));
+        let draws: Vec<_> = (0..32)
+            .map(|ordinal| keys.draw(seed, ordinal).to_string())
+            .collect();
+        writeln!(text, "{words}: {}", draws.join(" ")).expect("memory");
+    }
+    let keys = "zipf 0.99 over 1000000".parse().expect("keys");
+    let words =
+        "/{key:08}/{n:03}?c={connection}&r={random:1..1000}&h={hex:17}&b={bytes:12} {{{key}}}";
+    let template = Template::parse(words, Some(keys), SEED).expect(words);
+    for ordinal in 0..16 {
+        let mut line = Vec::new();
+        template.write(ordinal, ordinal % 3, &mut line);
+        text += std::str::from_utf8(&line).expect("printable");
+        text += "\n";
+    }
+    compare("contents.txt", &text);
 }
