@@ -16,7 +16,9 @@
 #![forbid(unsafe_code)]
 
 mod arrivals;
+mod cumulative;
 mod draw;
+mod fit;
 mod gap_file;
 mod keys;
 mod math;
@@ -31,6 +33,7 @@ mod words;
 
 pub use arrivals::{Arrivals, STATES_MAX, State, Width};
 pub use draw::{Purpose, seed_for};
+pub use fit::{Against, Fit, Fitness, GapErrors, JUDGED};
 pub use gap_file::{GAPS_MAX, GapFile};
 pub use keys::{KEYS_MAX, Keys, Order};
 pub use profile::{Profile, STEPS_MAX, Step};

@@ -126,8 +126,20 @@ pub(crate) fn ln_one_plus_by(x: f64) -> f64 {
     (2.0 + square * sum) / (2.0 + x)
 }
 
-/// The gamma function for `x > 0`, to 13 digits: Stirling's series, moved up to where it is exact.
+/// The gamma function for `x > 0`, to 13 digits.
 pub(crate) fn gamma(x: f64) -> f64 {
+    let (stirling, product) = gamma_parts(x);
+    exp(stirling) / product
+}
+
+/// The logarithm of the gamma function for `x > 0`.
+pub(crate) fn gamma_ln(x: f64) -> f64 {
+    let (stirling, product) = gamma_parts(x);
+    stirling - ln(product)
+}
+
+/// Stirling's series where it is exact, and the product by which the gamma function is moved there.
+fn gamma_parts(x: f64) -> (f64, f64) {
     let (mut moved, mut product) = (x, 1.0);
     while moved < 16.0 {
         product *= moved;
@@ -144,7 +156,8 @@ pub(crate) fn gamma(x: f64) -> f64 {
         -691.0 / 360_360.0,
     ];
     let series = inverse * polynomial(square, terms);
-    exp((moved - 0.5) * ln(moved) - moved + HALF_LN_TWO_PI + series) / product
+    let stirling = (moved - 0.5) * ln(moved) - moved + HALF_LN_TWO_PI + series;
+    (stirling, product)
 }
 
 /// The polynomial of these factors, the one of the lowest power first.
