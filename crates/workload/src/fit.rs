@@ -395,6 +395,20 @@ mod tests {
     }
 
     #[test]
+    fn departures_that_overtake_others_are_put_in_order() {
+        let ordered = departed("poisson", "10000", 3, |at_ns| at_ns);
+        let mut swapped = ordered.clone();
+        for pair in swapped.departures.chunks_exact_mut(2) {
+            (pair[0].1, pair[1].1) = (pair[1].1, pair[0].1);
+        }
+        let ordered = judged(&ordered, "poisson", "10000", 3);
+        let swapped = judged(&swapped, "poisson", "10000", 3);
+        assert_eq!(swapped.distance, ordered.distance);
+        assert_eq!(swapped.misfit_ns, 0.0);
+        assert!(swapped.gap_errors.p50_ns > 10_000 && ordered.gap_errors.max_ns == 0);
+    }
+
+    #[test]
     fn constant_arrivals_have_errors_of_gaps_and_rate() {
         let mut number = 0;
         // Each tenth leaves 4 us late, and all of it takes 100 millionths longer.

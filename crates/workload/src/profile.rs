@@ -58,13 +58,15 @@ pub(crate) type Position = u128;
 pub(crate) const ONE: Position = 1 << 64;
 /// 2^64 as a double, exact.
 const TWO_TO_64: f64 = 18_446_744_073_709_551_616.0;
-/// The most that one gap counts: 2^62 mean gaps lie beyond the end of time.
+/// The most that one gap counts, and where time ends: at a thousand million a second, after 146
+/// years.
 const GAP_MAX: f64 = (1_u64 << 62) as f64;
+const END: Position = 1 << 126;
 
 /// The position of a number that is not negative; exact but for places behind the 64th.
 #[inline]
 pub(crate) fn position(number: f64) -> Position {
-    let number = number.min(GAP_MAX);
+    let number = number.clamp(0.0, GAP_MAX);
     let whole = number as i64;
     // 63 places and a doubled result: a double becomes a signed number in one step.
     let fraction = (number - whole as f64) * (TWO_TO_64 / 2.0);
@@ -225,7 +227,7 @@ impl Cursor {
     /// or of time.
     #[inline]
     pub(crate) fn instant(&mut self, position: Position) -> Option<Nanoseconds> {
-        let mut segment = self.segments.get(self.index)?;
+        let mut segment = self.segments.get(self.index).filter(|_| position < END)?;
         while segment.end.is_some_and(|end| position >= end) {
             self.index += 1;
             segment = self.segments.get(self.index)?;
@@ -410,7 +412,9 @@ mod tests {
         // After 90 days, where a double holds half a nanosecond.
         let days = cursor.instant(23_328_001 * ONE).expect("one");
         assert!(days.abs_diff(7_776_000_333_333_333) <= 1, "{days}");
-        assert_eq!(cursor.instant(position(3e18)), None, "the end of time");
+        for end in [position(3e18), position(f64::INFINITY), Position::MAX] {
+            assert_eq!(cursor.instant(end), None, "the end of time");
+        }
     }
 
     #[test]

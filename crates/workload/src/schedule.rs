@@ -152,7 +152,9 @@ impl Schedule {
             }
             Gaps::Independent { sampler, random } => {
                 for _ in 0..=count {
-                    self.position += position(sampler.draw(random));
+                    let gap = position(sampler.draw(random));
+                    // Beyond the end of time all is the same.
+                    self.position = self.position.saturating_add(gap);
                 }
             }
             Gaps::OnOff { states, random } => {
