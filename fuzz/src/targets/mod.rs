@@ -20,6 +20,7 @@ pub(crate) mod rpc;
 pub(crate) mod script;
 pub(crate) mod segment;
 pub(crate) mod side;
+pub(crate) mod workload;
 
 /// A target: it panics if something is wrong.
 pub(crate) type Target = fn(&[u8]);
@@ -41,6 +42,7 @@ const TARGETS: [(&str, Target); 16] = [
     ("monitor", monitor::run),
     ("drop_in", drop_in::run),
     ("http", http::run),
+    ("workload", workload::run),
 ];
 
 /// The target of this name.
