@@ -16,6 +16,27 @@
 //!   code that must not be smuggled past. After the first error nothing more is read.
 //! * Not here: sockets, threads, clocks, TLS, HTTP/2, content codings, the meaning of fields other
 //!   than those that frame a message or keep a connection.
+//!
+//! ```
+//! use lineside_http::{End, Head, Heads, Parser, Role, Sink};
+//!
+//! struct Print;
+//!
+//! impl Sink for Print {
+//!     fn on_head(&mut self, head: &Head<'_>) {
+//!         println!("{} at {}, then {:?}", head.status(), head.at, head.framing);
+//!     }
+//!
+//!     fn on_end(&mut self, end: End<'_>) {
+//!         println!("complete at {}", end.at);
+//!     }
+//! }
+//!
+//! let (mut parser, mut heads) = (Parser::new(Role::Response), Heads::new(1000));
+//! parser.push(0, b"HTTP/1.1 200 OK\r\nContent-Le", &mut heads, &mut Print)?;
+//! parser.push(27, b"ngth: 2\r\n\r\nabHTTP", &mut heads, &mut Print)?;
+//! # Ok::<(), lineside_http::ParseError>(())
+//! ```
 #![forbid(unsafe_code)]
 
 mod chunk;
