@@ -97,6 +97,12 @@ pub struct Counts {
     pub failed: [u64; 6],
     /// Requests that found no connection at their instant.
     pub waited: u64,
+    /// Requests of an open loop that were looked at more than 1 ms after their instants.
+    pub overdue: u64,
+    /// How often a schedule was moved because of that, and by how much in all.
+    pub moved: u64,
+    /// Nanoseconds.
+    pub moved_ns: u64,
     /// Connections that were opened.
     pub opened: u64,
     /// Connections that were tried and did not open, by cause.
@@ -160,6 +166,9 @@ impl Counts {
         self.succeeded += other.succeeded;
         sum(&mut self.failed, &other.failed);
         self.waited += other.waited;
+        self.overdue += other.overdue;
+        self.moved += other.moved;
+        self.moved_ns += other.moved_ns;
         self.opened += other.opened;
         sum(&mut self.refused, &other.refused);
         self.closed += other.closed;

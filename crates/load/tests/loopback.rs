@@ -8,7 +8,7 @@ use std::thread;
 use lineside_account::Budget;
 use lineside_host::RunClock;
 use lineside_http::{Body, RequestTemplate, Responder, ResponseTemplate, Url};
-use lineside_load::client::{Pace, Plan};
+use lineside_load::client::{CatchUp, Pace, Plan};
 use lineside_load::protocol::{Client, Echo, EchoServer, Http, HttpServer, Server};
 use lineside_load::run::{LoadError, Make, Outcome, Settings, Transport, Watch, run};
 use lineside_load::serve::{ServeSettings, Served, serve};
@@ -28,6 +28,7 @@ fn plan() -> Plan {
         ahead_ns: 100_000,
         opening_max: 64,
         waiting_max: 1 << 16,
+        catch_up: CatchUp::Keep,
         retry_ns: 10_000_000,
         share: (0, 1),
     }

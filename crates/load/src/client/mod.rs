@@ -31,6 +31,18 @@ use crate::rows::Rows;
 use exchanges::{Exchange, Exchanges, NONE};
 use slots::{Slots, State};
 
+/// What a client does about requests of an open loop whose instants passed while it stood still.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CatchUp {
+    /// All leave at once, as late as they are.
+    #[default]
+    Keep,
+    /// So many leave in each millisecond, as late as they are.
+    Cap(u32),
+    /// The schedule moves: the latest is due now, and all others later by as much.
+    Reanchor,
+}
+
 /// What a client does, its pace apart.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -55,6 +67,8 @@ pub struct Plan {
     pub opening_max: u32,
     /// Requests that wait for a connection; more are given up.
     pub waiting_max: usize,
+    /// What becomes of requests whose instants passed while the client stood still.
+    pub catch_up: CatchUp,
     /// After a connection failed, the next try of its slot waits so long.
     pub retry_ns: i64,
     /// This client's place among those of the run, and how many there are: numbers of requests in a
@@ -82,6 +96,8 @@ const TASK_TIMEOUT: u32 = u32::MAX - 1;
 const TASK_THOUGHT: u32 = 1 << 31;
 /// The first number of requests that follow others on connections that arrive.
 const FOLLOWERS: u64 = 1 << 40;
+/// A request is overdue if it is looked at so long after its instant.
+const OVERDUE_NS: i64 = 1_000_000;
 /// Arrivals that are dealt with in one task.
 const ARRIVALS_MAX: usize = 16;
 
@@ -104,6 +120,8 @@ pub struct Client<P: Protocol> {
     /// Requests of a closed loop so far.
     drawn: u64,
     started_ns: Nanoseconds,
+    /// In which millisecond overdue requests left last, and how many.
+    overdue: (i64, u32),
     /// Requests behind the first ones of connections that arrive.
     followed: u64,
     opening: u32,
@@ -142,6 +160,7 @@ impl<P: Protocol> Client<P> {
             next: None,
             drawn: 0,
             started_ns: Nanoseconds::MAX,
+            overdue: (0, 0),
             followed: 0,
             opening: 0,
             open: 0,
@@ -312,6 +331,9 @@ impl<P: Protocol> Client<P> {
                 self.next = None;
                 break;
             }
+            let Some(due) = self.caught_up(due, calls) else {
+                return;
+            };
             self.drawn += 1;
             self.on_arrival(number, due, calls);
             let Pace::Open(arrivals) = &mut self.pace else {
@@ -323,6 +345,39 @@ impl<P: Protocol> Client<P> {
         if self.phase == Phase::Running {
             self.schedule_arrival(calls);
         }
+    }
+
+    /// The instant of a request, which is another one if the schedule moves; `None`: enough of those
+    /// that are overdue have left for now.
+    fn caught_up(&mut self, due: Nanoseconds, calls: &mut Calls) -> Option<Nanoseconds> {
+        let now = calls.now();
+        let overdue_ns = now - due;
+        if overdue_ns <= OVERDUE_NS {
+            return Some(due);
+        }
+        match self.plan.catch_up {
+            CatchUp::Keep => {}
+            CatchUp::Cap(most) => {
+                let millisecond = now / 1_000_000;
+                let (at, left) = self.overdue;
+                self.overdue = match at == millisecond {
+                    true if left >= most => {
+                        calls.schedule((millisecond + 1) * 1_000_000, TASK_ARRIVAL);
+                        return None;
+                    }
+                    true => (at, left + 1),
+                    false => (millisecond, 1),
+                };
+            }
+            CatchUp::Reanchor => {
+                self.started_ns += overdue_ns;
+                self.results.counts.moved += 1;
+                self.results.counts.moved_ns += overdue_ns.unsigned_abs();
+                return Some(now);
+            }
+        }
+        self.results.counts.overdue += 1;
+        Some(due)
     }
 
     fn on_arrival(&mut self, number: u64, due: Nanoseconds, calls: &mut Calls) {
