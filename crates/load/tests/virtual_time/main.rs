@@ -227,7 +227,7 @@ fn every_request_leaves_at_its_instant() {
 
 #[test]
 fn lossy_links_lose_no_request() {
-    let (from, to) = seeds(0..10);
+    let (from, to) = seeds(0..40);
     for seed in from..to {
         let mut random = Random::new(seed);
         let rate = format!("{}", 500 + random.below(5_000));
