@@ -14,5 +14,6 @@ pub mod mangle;
 pub mod oracle;
 pub mod peer;
 pub mod simulator;
+pub mod steered;
 pub mod tshark;
 pub mod wrap;

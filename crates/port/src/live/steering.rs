@@ -585,3 +585,6 @@ impl LiveOptions {
         program
     }
 }
+
+#[cfg(test)]
+mod tests;

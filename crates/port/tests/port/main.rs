@@ -3,6 +3,7 @@
 mod faults;
 mod formats;
 mod merge;
+mod steering;
 mod support;
 mod wire;
 mod writer;

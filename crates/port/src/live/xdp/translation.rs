@@ -47,6 +47,10 @@ pub(super) fn translate(
                     2 => program
                         .load_half_word(R0, R1, k as i16)
                         .from_network(R0, 16),
+                    4 => program
+                        .load_word(R0, R1, k as i16)
+                        .swap_from_network(R0, 32),
+                        .swap_from_network(R0, 16),
                     _ => program.load_byte(R0, R1, k as i16),
                 };
                 if code == LDX_MSH {
