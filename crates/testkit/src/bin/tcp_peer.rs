@@ -10,7 +10,9 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::{Parser, Subcommand, ValueEnum};
 use lineside_account::Budget;
 use lineside_host::{Capability, Netlink, Privileges, RunClock, Signals, wall_ns};
-use lineside_port::live::{self, EndOptions, Interface, LiveOptions, StampClock, open_each};
+use lineside_port::live::{
+    self, AddressBlock, EndOptions, Interface, LiveOptions, StampClock, Steering, open_each,
+};
 use lineside_port::{LivePort, Method};
 use lineside_reactor::{Reactor, Wait};
 use lineside_tcp::congestion::{CUBIC, Congestion, NEW_RENO};
@@ -28,7 +30,7 @@ const MTU_MAX: usize = 65_521;
 #[derive(Parser)]
 #[command(about)]
 struct Options {
-    /// The interface; nobody else may take its frames. With TAP it is made
+    /// The interface; without --steer nobody else may take its frames. With TAP it is made
     #[arg(short, long)]
     interface: String,
     /// This end's address, which the host may not have, and its network: 192.0.2.2/24
@@ -46,6 +48,9 @@ struct Options {
     /// How frames are taken [default: AF_XDP, or AF_PACKET where that cannot be had]
     #[arg(long, value_enum)]
     method: Option<How>,
+    /// Take frames for --address alone: the host goes on using the interface
+    #[arg(long)]
+    steer: bool,
     /// What is done while nothing is due: spin, hybrid or sleep
     #[arg(long, default_value = "sleep", value_parser = wait)]
     wait: Wait,
@@ -207,7 +212,8 @@ fn serve(options: &Options) -> Result<()> {
                 // Its Ethernet address is not the host's.
                 promiscuous: true,
                 filter: Vec::new(),
-                steering: None,
+                steering: { options.steer }
+                    .then(|| Steering::Addresses(vec![AddressBlock::from(own.address)])),
                 transmit_max: None,
                 clock: stamps,
                 budget: budget.clone(),

@@ -6,4 +6,5 @@ mod oracle;
 mod privileges;
 mod prose;
 mod side;
+mod steering;
 mod workspace;
