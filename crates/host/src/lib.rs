@@ -21,6 +21,7 @@ mod machine;
 mod masquerade;
 mod memory;
 mod namespaces;
+mod neighbours;
 mod netlink;
 mod options;
 mod output;
@@ -52,6 +53,7 @@ pub use namespaces::{
     NamespaceError, NetNamespace, enter_user_namespace, hand_down_network_rights,
     may_make_network_namespaces, something_listens,
 };
+pub use neighbours::Neighbour;
 pub use netlink::{Link, LinkStats, Netlink, Rule};
 pub use output::{PartQueue, PartWriter, Pieces};
 pub use outside::{Outside, OutsideError, OutsidePlan};
