@@ -499,16 +499,23 @@ fn stamps_are_by_the_clock_that_was_asked_for() {
 
 #[test]
 fn as_many_frames_are_sent_at_once_as_the_ring_takes() {
-    for method in METHODS {
+    for (method, transmit_max, room) in METHODS.into_iter().flat_map(|method| {
+        [(None, 2_048), (Some(3_000), 4_096), (Some(64), 64)]
+            .map(|(transmit_max, room)| (method, transmit_max, room))
+    }) {
         let Some(wire) = wire_for_xdp(1, 1, 1500) else {
             return;
         };
-        let mut ports = open_each(&near(), &options(method)).expect("opens");
+        let options = LiveOptions {
+            transmit_max,
+            ..options(method)
+        };
+        let mut ports = open_each(&near(), &options).expect("opens");
         for _ in 0..3 {
-            let mut burst: Burst = (0..3_000)
+            let mut burst: Burst = (0..5_000)
                 .map(|number| copied(&frame(number, 60)))
                 .collect();
-            assert_eq!(ports[0].transmit(&mut burst).expect("transmits"), 2_048);
+            assert_eq!(ports[0].transmit(&mut burst).expect("transmits"), room);
             while !burst.is_empty() {
                 ports[0].transmit(&mut burst).expect("transmits");
             }
@@ -518,6 +525,25 @@ fn as_many_frames_are_sent_at_once_as_the_ring_takes() {
         wire.send(&[frame(7, 60)]);
         assert_eq!(receive(&mut ports, 1)[0][0].bytes(), frame(7, 60));
     }
+}
+
+#[test]
+fn a_ring_that_memory_has_no_room_for_is_refused() {
+    let Some(_wire) = wire_for_xdp(1, 1, 1500) else {
+        return;
+    };
+    let mut options = LiveOptions {
+        transmit_max: Some(8_192),
+        ..options(METHODS[0])
+    };
+    let refused = open_each(&near(), &options)
+        .err()
+        .expect("too little memory");
+    let PortError::Memory { needed_bytes, .. } = refused else {
+        panic!("{refused}");
+    };
+    options.bytes_max = needed_bytes;
+    open_each(&near(), &options).expect("as much as it said is enough");
 }
 
 fn copied(bytes: &[u8]) -> Frame {

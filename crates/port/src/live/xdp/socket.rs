@@ -81,7 +81,7 @@ impl Socket {
             &descriptor,
             libc::SOL_SOCKET,
             libc::SO_SNDBUFFORCE,
-            SEND_BUFFER_LEN,
+            send_buffer_len(sizes.transmit),
         );
         bind(&descriptor, index, queue, first).map_err(at(Step::Bind))?;
         Ok(Self {
@@ -233,8 +233,12 @@ fn wait(time: Duration) {
 const MAX_TX_SKB_BUDGET: i32 = 9;
 /// Frames sent for each system call: with 256 instead of 32, 10 % more frames pass on veth.
 const SEND_BUDGET: i32 = 256;
+
 /// Room for a transmit ring of frames as the kernel counts them, with their administration.
-const SEND_BUFFER_LEN: i32 = 16 * 1024 * 1024;
+fn send_buffer_len(transmit: u32) -> i32 {
+    const FOR_EACH: u32 = 8 * 1024;
+    i32::try_from(transmit * FOR_EACH).unwrap_or(i32::MAX)
+}
 
 /// A queue is tried for ten seconds: 2.7 were seen under load.
 const BIND_WAITS: u32 = 500;
