@@ -11,6 +11,7 @@ pub(crate) mod flow;
 pub(crate) mod frame;
 pub(crate) mod http;
 pub(crate) mod link;
+pub(crate) mod memcached;
 pub(crate) mod message;
 pub(crate) mod monitor;
 pub(crate) mod nfs;
@@ -25,7 +26,7 @@ pub(crate) mod workload;
 /// A target: it panics if something is wrong.
 pub(crate) type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 16] = [
+const TARGETS: [(&str, Target); 17] = [
     ("file", file::run),
     ("frame", frame::run),
     ("filter", filter::run),
@@ -43,6 +44,7 @@ const TARGETS: [(&str, Target); 16] = [
     ("drop_in", drop_in::run),
     ("http", http::run),
     ("workload", workload::run),
+    ("memcached", memcached::run),
 ];
 
 /// The target of this name.

@@ -13,7 +13,7 @@ const LAYERS: [(&str, &[&str]); 5] = [
     (
         "engines",
         &[
-            "flow", "rpc", "nfs", "iscsi", "http", "tcp", "workload", "link", "nat", "payload",
+            "flow", "rpc", "nfs", "iscsi", "http", "memcached", "dns", "tcp", "workload", "link", "nat", "payload",
             "filter", "measure", "probe", "trace",
         ],
     ),
