@@ -1,5 +1,5 @@
 //! What an arrival costs: drawn and mapped to its instant, alone and as one of two or eight
-//! workers, which draw the arrivals of the others as well.
+//! workers, which draw the arrivals of the others as well; and what a size, a key or a text costs.
 //!
 //!     cargo run --release -p lineside-workload --example schedule
 //!
@@ -9,27 +9,35 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use lineside_workload::{Arrivals, Profile, Schedule, Share, no_files};
+use lineside_workload::{
+    Arrivals, Keys, Profile, Schedule, Share, Sizes, Template, Unit, no_files,
+};
 
 const ROUNDS: usize = 9;
-const ARRIVALS: usize = 200_000;
+const CALLS: usize = 200_000;
 
+/// The median of rounds, for each of so many calls.
 #[expect(clippy::disallowed_methods, reason = "this measures")]
-fn timed(schedule: &mut Schedule) -> f64 {
-    let begin = Instant::now();
-    for _ in 0..ARRIVALS {
-        black_box(schedule.next());
-    }
-    begin.elapsed().as_secs_f64() * 1e9 / ARRIVALS as f64
+fn median(mut call: impl FnMut(u64)) -> f64 {
+    let mut ordinal = 0;
+    let mut rounds: Vec<_> = (0..ROUNDS)
+        .map(|_| {
+            let begin = Instant::now();
+            for _ in 0..CALLS {
+                call(ordinal);
+                ordinal += 1;
+            }
+            begin.elapsed().as_secs_f64() * 1e9 / CALLS as f64
+        })
+        .collect();
+    rounds.sort_by(f64::total_cmp);
+    rounds[ROUNDS / 2]
 }
 
 fn main() {
     let rates = ["10000", "1000 for 1s, 1000 to 20000 in 10s, 20000"];
     let rates = rates.map(|rate| rate.parse::<Profile>().expect(rate));
-    println!(
-        "{:36} {:>7} {:>7} {:>7} {:>7}",
-        "arrivals", "1 of 1", "ramp", "1 of 2", "1 of 8"
-    );
+    println!("arrivals                               1 of 1    ramp  1 of 2  1 of 8");
     for words in [
         "constant",
         "poisson",
@@ -44,17 +52,40 @@ fn main() {
         let arrivals = Arrivals::parse(words, &mut no_files).expect(words);
         let figure = |rate: &Profile, share: Share| {
             let mut schedule = Schedule::new(&arrivals, Some(rate), 7, share).expect(words);
-            let mut rounds: Vec<_> = (0..ROUNDS).map(|_| timed(&mut schedule)).collect();
-            rounds.sort_by(f64::total_cmp);
-            rounds[ROUNDS / 2]
+            median(|_| _ = black_box(schedule.next()))
         };
-        let figures = [
-            figure(&rates[0], Share::ALL),
-            figure(&rates[1], Share::ALL),
-            figure(&rates[0], Share::of(0, 2)),
-            figure(&rates[0], Share::of(0, 8)),
-        ];
-        let [all, ramp, two, eight] = figures;
-        println!("{words:36} {all:7.1} {ramp:7.1} {two:7.1} {eight:7.1}");
+        let all = figure(&rates[0], Share::ALL);
+        let ramp = figure(&rates[1], Share::ALL);
+        let [two, eight] = [2, 8].map(|workers| figure(&rates[0], Share::of(0, workers)));
+        println!("{words:36} {all:8.1} {ramp:7.1} {two:7.1} {eight:7.1}");
+    }
+    println!("\nsizes, keys, texts");
+    for words in [
+        "gamma mean 4KiB cv 2",
+        "pareto min 1KiB alpha 1.3 max 10MiB",
+        "table 64:90%, 4KiB:10%",
+    ] {
+        let sizes = Sizes::parse("size", words, Unit::Bytes, &mut no_files).expect(words);
+        let cost = median(|ordinal| _ = black_box(sizes.draw(7, ordinal)));
+        println!("{words:36} {cost:8.1}");
+    }
+    for words in ["zipf 0.99 over 1000000", "uniform over 1000000"] {
+        let keys: Keys = words.parse().expect(words);
+        let cost = median(|ordinal| _ = black_box(keys.draw(7, ordinal)));
+        println!("{words:36} {cost:8.1}");
+    }
+    for words in [
+        "/item/{n}",
+        "/item/{hex:16}?u={random:1..1000}",
+        "{bytes:64}",
+    ] {
+        let template = Template::parse(words, None, 7).expect(words);
+        let mut out = Vec::with_capacity(template.len_max());
+        let cost = median(|ordinal| {
+            out.clear();
+            template.write(ordinal, 0, &mut out);
+            black_box(&out);
+        });
+        println!("{words:36} {cost:8.1}");
     }
 }

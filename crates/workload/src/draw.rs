@@ -57,8 +57,9 @@ pub(crate) fn exponential(random: &mut Random) -> f64 {
     -ln(unit(random))
 }
 
-/// Normally distributed with mean 0 and deviation 1: the polar method of Marsaglia and Bray
-/// (SIAM Review 6(3), 1964). The second variate of a pair is left out, because a stream keeps nothing but its state.
+/// Normally distributed with mean 0 and deviation 1: the polar method of Marsaglia and Bray (SIAM
+/// Review 6(3), 1964). The second variate of a pair is left out, because a stream keeps nothing but
+/// its state.
 #[inline]
 pub(crate) fn normal(random: &mut Random) -> f64 {
     loop {

@@ -442,7 +442,7 @@ mod tests {
         assert!(near(count(table, &|size| size == 64), 90_000));
         assert!(near(count(table, &|size| size == 4096), 9_000));
         assert!(near(count(table, &|size| size == 1 << 20), 1_000));
-        // A median is one; of a Pareto distribution of exponent 1, half lies within twice the least.
+        // Of a Pareto distribution of exponent 1, half lies within twice the least.
         assert!(near(
             count("lognormal median 1KiB cv 2", &|size| size < 1024),
             50_000

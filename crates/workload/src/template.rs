@@ -229,10 +229,10 @@ impl Template {
                     write_number(low + above, 0, out);
                 }
                 Part::Hex { len, seed } => {
-                    write_symbols::<4>(b"0123456789abcdef", len, draw::at(seed, ordinal), out);
+                    write_symbols::<4, 16>(b"0123456789abcdef", len, draw::at(seed, ordinal), out);
                 }
                 Part::Bytes { len, seed } => {
-                    write_symbols::<6>(SYMBOLS, len, draw::at(seed, ordinal), out);
+                    write_symbols::<6, 10>(SYMBOLS, len, draw::at(seed, ordinal), out);
                 }
             }
         }
@@ -242,8 +242,8 @@ impl Template {
 /// Bytes that paths, headers, JSON strings and memcached keys take as they are.
 const SYMBOLS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// Random symbols, one for each `BITS` bits.
-fn write_symbols<const BITS: u32>(
+/// Random symbols, one for each `BITS` bits, of which `N` fit in a draw.
+fn write_symbols<const BITS: u32, const N: usize>(
     symbols: &[u8],
     len: usize,
     mut random: Random,
@@ -251,12 +251,12 @@ fn write_symbols<const BITS: u32>(
 ) {
     let mut left = len;
     while left > 0 {
-        let mut bits = random.bits();
-        for _ in 0..left.min((64 / BITS) as usize) {
-            out.push(symbols[(bits & ((1 << BITS) - 1)) as usize]);
-            bits >>= BITS;
-            left -= 1;
-        }
+        let bits = random.bits();
+        let symbol = |at: usize| bits >> (BITS as usize * at) & ((1 << BITS) - 1);
+        let drawn: [u8; N] = std::array::from_fn(|at| symbols[symbol(at) as usize]);
+        let taken = left.min(N);
+        out.extend_from_slice(&drawn[..taken]);
+        left -= taken;
     }
 }
 
