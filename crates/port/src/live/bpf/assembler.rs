@@ -112,7 +112,6 @@ impl Assembler {
 
     /// The lowest 16 or 32 bits of `to`, as they lie in memory, become a number that was written in
     /// network byte order.
-    pub(in crate::live) fn from_network(&mut self, to: Register, bits: i32) -> &mut Self {
     pub(in crate::live) fn swap_from_network(&mut self, to: Register, bits: i32) -> &mut Self {
         self.push(TO_BIG_ENDIAN, to, Register::R0, 0, bits)
     }
@@ -381,7 +380,6 @@ mod tests {
             .jump_always(end)
             .here(end)
             .load_byte(Register::R0, Register::R2, 14)
-            .from_network(Register::R0, 16)
             .swap_from_network(Register::R0, 16)
             .shift_left(Register::R0, 2)
             .exit();

@@ -43,13 +43,11 @@ pub(super) fn translate(
                     .add(R2, k as i32 + len)
                     .jump_greater(R2, R9, pass);
                 match len {
-                    4 => program.load_word(R0, R1, k as i16).from_network(R0, 32),
-                    2 => program
-                        .load_half_word(R0, R1, k as i16)
-                        .from_network(R0, 16),
                     4 => program
                         .load_word(R0, R1, k as i16)
                         .swap_from_network(R0, 32),
+                    2 => program
+                        .load_half_word(R0, R1, k as i16)
                         .swap_from_network(R0, 16),
                     _ => program.load_byte(R0, R1, k as i16),
                 };
