@@ -325,6 +325,7 @@ impl<P: Protocol> Application for Server<P> {
     fn on_bytes(&mut self, connection: ConnectionId, _: u32, chunk: Chunk<'_>, calls: &mut Calls) {
         let bytes = chunk.bytes();
         self.counts.received_bytes += bytes.len() as u64;
+        self.protocol.pass(calls.now());
         let place = self.record(connection);
         let Record {
             reader, outgoing, ..

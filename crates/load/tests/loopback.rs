@@ -9,12 +9,14 @@ use lineside_account::Budget;
 use lineside_host::RunClock;
 use lineside_http::{Body, RequestTemplate, Responder, ResponseTemplate, Url};
 use lineside_load::client::{CatchUp, Pace, Plan};
-use lineside_load::protocol::{Client, Echo, EchoServer, Http, HttpServer, Server};
+use lineside_load::protocol::{
+    Client, Echo, EchoServer, Http, HttpServer, Memcached, MemcachedServer, Mix, Server,
+};
 use lineside_load::run::{LoadError, Make, Outcome, Settings, Transport, Watch, run};
 use lineside_load::serve::{ServeSettings, Served, serve};
 use lineside_load::{CloseBy, Timing};
 use lineside_reactor::Wait;
-use lineside_workload::{Arrivals, Profile, Schedule, Share, no_files};
+use lineside_workload::{Arrivals, Profile, Schedule, Share, Sizes, Unit, no_files};
 
 fn plan() -> Plan {
     Plan {
@@ -204,6 +206,32 @@ fn pipelined_requests_are_answered_in_order() {
         let (outcome, served) = against(responder, http, plan.clone(), 1, rate);
         is_whole(&outcome, &served, 2_000);
     }
+}
+
+#[test]
+fn a_store_has_what_was_stored() {
+    let mix = |get_share| Mix {
+        keys: "zipf 0.99 over 100".parse().expect("keys"),
+        key_len: Sizes::constant(30, Unit::Bytes),
+        value_bytes: Sizes::parse("size", "uniform 1..20000", Unit::Bytes, &mut no_files)
+            .expect("sizes"),
+        get_share,
+        seed: 5,
+    };
+    let client = |_| Memcached::new(mix(0.5));
+    let server = || MemcachedServer::new(lineside_memcached::Limits::default());
+    let (outcome, served) = against(server, client, plan(), 2, None);
+    is_whole(&outcome, &served, 2_000);
+    let statuses = &outcome.counts.statuses;
+    let count = |status| {
+        let found = statuses.iter().find(|&&(each, _)| each == status);
+        found.map_or(0, |&(_, count)| count)
+    };
+    let [hits, misses, stored] = [1, 2, 3].map(count);
+    assert_eq!(hits + misses + stored, 2_000, "{statuses:?}");
+    // Each key is missed until it is stored; then it is there.
+    assert!(misses < 300 && (800..1_200).contains(&stored), "{statuses:?}");
+    assert!(outcome.counts.content_bytes > hits, "{:?}", outcome.counts);
 }
 
 #[test]

@@ -225,6 +225,11 @@ impl CommandParser {
         }
     }
 
+    /// Whether it stands between two commands, with nothing of the next one.
+    pub fn is_idle(&self) -> bool {
+        self.state == State::Line && self.slot == NO_SLOT
+    }
+
     /// Gives back what it holds in `lines`: before a connection is dropped in the middle.
     pub fn release(&mut self, lines: &mut Lines) {
         lines.release(&mut self.slot);

@@ -21,6 +21,8 @@ pub struct Progress {
     pub taken: usize,
     /// False: the client has said `quit`; close once the answers are sent.
     pub is_open: bool,
+    /// Commands that were read whole, or refused.
+    pub commands: u32,
 }
 
 /// Answers that a push collects before it stops.
@@ -58,15 +60,23 @@ impl Connection {
             is_closing: &mut self.is_closing,
             store,
             out,
+            commands: 0,
         };
         let taken = self.parser.push(at, bytes, lines, &mut answering);
+        let commands = answering.commands;
         if taken.is_err() {
             self.release(lines, store);
         }
         Ok(Progress {
             taken: taken?,
             is_open: !self.is_closing,
+            commands,
         })
+    }
+
+    /// Whether nothing need be kept of it: no command is unfinished.
+    pub fn is_idle(&self) -> bool {
+        self.parser.is_idle() && self.ticket == NO_ITEM && !self.is_closing
     }
 
     /// Gives back what it holds: the connection is closed.
@@ -89,6 +99,7 @@ struct Answering<'a> {
     is_closing: &'a mut bool,
     store: &'a mut Store,
     out: &'a mut Vec<u8>,
+    commands: u32,
 }
 
 impl Answering<'_> {
@@ -102,6 +113,7 @@ impl Answering<'_> {
 
 impl CommandSink for Answering<'_> {
     fn on_command(&mut self, _: u64, command: Command<'_>) {
+        self.commands += 1;
         match command {
             Command::Get {
                 keys,
@@ -192,6 +204,7 @@ impl CommandSink for Answering<'_> {
     }
 
     fn on_refused(&mut self, _: u64, error: CommandError) {
+        self.commands += 1;
         self.line(error.text(), false);
     }
 

@@ -16,7 +16,7 @@ mod exchanges;
 mod pace;
 mod slots;
 
-pub use pace::{Arrivals, Pace, ThinkTimes};
+pub use pace::{Arrivals, Pace, ThinkTimes, Thinking};
 pub use slots::{Locals, Target};
 
 use std::collections::VecDeque;

@@ -2,6 +2,7 @@
 //! the answers.
 
 use lineside_time::Nanoseconds;
+use lineside_workload::{Purpose, Sizes, seed_for};
 
 /// The instants of an open loop.
 pub trait Arrivals: Send {
@@ -28,5 +29,28 @@ impl Arrivals for lineside_workload::Schedule {
     fn next(&mut self) -> Option<(u64, Nanoseconds)> {
         let arrival = Iterator::next(self)?;
         Some((arrival.ordinal, arrival.at_ns))
+    }
+}
+
+/// Times to think that follow from a seed and the request's number.
+#[derive(Debug, Clone)]
+pub struct Thinking {
+    times: Sizes,
+    seed: u64,
+}
+
+impl Thinking {
+    /// Drawn from `times`, in nanoseconds.
+    pub fn new(times: Sizes, seed: u64) -> Self {
+        Self {
+            times,
+            seed: seed_for(seed, Purpose::ThinkTimes),
+        }
+    }
+}
+
+impl ThinkTimes for Thinking {
+    fn before(&mut self, ordinal: u64) -> i64 {
+        i64::try_from(self.times.draw(self.seed, ordinal)).unwrap_or(i64::MAX)
     }
 }

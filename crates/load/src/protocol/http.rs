@@ -1,19 +1,34 @@
 //! HTTP/1.1 (RFC 9110, RFC 9112), by the parser and templates of `lineside-http`.
 
+use std::io::Write;
+
 use lineside_http::{
-    End, Head, Heads, Method, Parser, Reply, RequestTemplate, Responder, Role, Sink,
+    End, Head, Heads, Method, Parser, Reply, RequestTemplate, Responder, Role, Sink, TemplateError,
+    Url,
 };
+use lineside_workload::{Keys, Template, WordError};
 
 use super::{Answer, Answers, Broken, Client, Outstanding, Request, Server};
 
 /// Heads that come in pieces, at once.
 const HEADS_MAX: usize = 1 << 14;
 
-/// A client that asks for one URL.
+/// A client that asks for one URL, or for those of a template.
 #[derive(Debug)]
 pub struct Http {
     template: RequestTemplate,
+    fields: Option<Fields>,
     heads: Heads,
+}
+
+/// A request with fields, each with its own values in each request.
+#[derive(Debug)]
+struct Fields {
+    /// The head up to the length of the body.
+    head: Template,
+    body: Option<Template>,
+    /// The body of the request at hand.
+    written: Vec<u8>,
 }
 
 /// An answer that is not over.
@@ -41,8 +56,67 @@ impl Http {
     pub fn new(template: RequestTemplate) -> Self {
         Self {
             template,
+            fields: None,
             heads: Heads::new(HEADS_MAX),
         }
+    }
+
+    /// Requests for a URL whose path and query, header lines and body have
+    /// [fields](lineside_workload::Template).
+    pub fn with_fields(
+        method: &str,
+        url: &Url,
+        headers: &[String],
+        body: &str,
+        keys: Option<Keys>,
+        seed: u64,
+    ) -> Result<Self, HttpError> {
+        let template = RequestTemplate::new(method, url, headers, b"")?;
+        let text = String::from_utf8_lossy(template.bytes());
+        let head = text.trim_end_matches("\r\n");
+        let head = head.strip_suffix("Content-Length: 0").unwrap_or(head);
+        let head = Template::parse(&format!("{}\r\n", head.trim_end()), keys, seed)?;
+        let body = match body {
+            "" => None,
+            body => Some(Template::parse(body, keys, seed ^ 1)?),
+        };
+        Ok(Self {
+            template,
+            fields: Some(Fields {
+                head,
+                body,
+                written: Vec::new(),
+            }),
+            heads: Heads::new(HEADS_MAX),
+        })
+    }
+}
+
+/// Why a request cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum HttpError {
+    /// Method, target or headers.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+    /// A field.
+    #[error(transparent)]
+    Field(#[from] WordError),
+}
+
+impl Fields {
+    fn write(&mut self, request: Request, method: Method, out: &mut Vec<u8>) {
+        let (ordinal, slot) = (request.ordinal, u64::from(request.slot));
+        self.head.write(ordinal, slot, out);
+        if let Some(body) = &self.body {
+            self.written.clear();
+            body.write(ordinal, slot, &mut self.written);
+        }
+        if self.body.is_some() || matches!(method, Method::Post | Method::Put | Method::Patch) {
+            // Writing to memory does not fail.
+            let _ = write!(out, "Content-Length: {}\r\n", self.written.len());
+        }
+        out.extend_from_slice(b"\r\n");
+        out.extend_from_slice(&self.written);
     }
 }
 
@@ -118,8 +192,11 @@ impl Client for Http {
         "http"
     }
 
-    fn write(&mut self, _: Request, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.template.bytes());
+    fn write(&mut self, request: Request, out: &mut Vec<u8>) {
+        match &mut self.fields {
+            None => out.extend_from_slice(self.template.bytes()),
+            Some(fields) => fields.write(request, self.template.method(), out),
+        }
     }
 
     fn read(
@@ -272,5 +349,31 @@ impl Server for HttpServer {
 
     fn release(&mut self, mut request: HttpRequest) {
         request.parser.release(&mut self.heads);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_a_request_follow_from_its_number() {
+        let url = Url::parse("http://h/a?n={n:03}").expect("a URL");
+        let headers = ["X-Key: {hex:4}".to_owned()];
+        let body = r#"{{"n": {n}}}"#;
+        let mut http = Http::with_fields("POST", &url, &headers, body, None, 7).expect("a request");
+        let mut written = |ordinal| {
+            let mut out = Vec::new();
+            http.write(Request { ordinal, slot: 0 }, &mut out);
+            String::from_utf8(out).expect("text")
+        };
+        for (ordinal, body) in [(7, r#"{"n": 7}"#), (1_234, r#"{"n": 1234}"#)] {
+            let text = written(ordinal);
+            let target = format!("POST /a?n={ordinal:03} HTTP/1.1\r\nHost: h\r\nX-Key: ");
+            assert!(text.starts_with(&target), "{text}");
+            let end = format!("\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+            assert!(text.ends_with(&end), "{text}");
+            assert_eq!(text, written(ordinal));
+        }
     }
 }

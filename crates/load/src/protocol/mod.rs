@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use lineside_time::Nanoseconds;
 use serde::{Deserialize, Serialize};
 
 /// The bytes that came are no answer: the connection is of no use any more.
@@ -113,6 +114,9 @@ pub trait Server {
     /// What reports call it.
     fn name(&self) -> &'static str;
 
+    /// The time of what comes next.
+    fn pass(&mut self, _now: Nanoseconds) {}
+
     /// Whether it says something when a connection opens.
     const GREETS: bool = false;
 
@@ -139,6 +143,8 @@ pub trait Server {
 
 mod echo;
 mod http;
+mod memcached;
 
 pub use echo::{Echo, EchoServer, SinkServer, SourceServer};
-pub use http::{Http, HttpServer};
+pub use http::{Http, HttpError, HttpServer};
+pub use memcached::{Memcached, MemcachedServer, Mix};
