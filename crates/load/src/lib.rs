@@ -17,10 +17,12 @@
 mod application;
 pub mod client;
 mod departures;
+pub mod pair;
 pub mod protocol;
 pub mod results;
 mod rows;
 pub mod run;
+pub mod search;
 pub mod serve;
 pub mod server;
 mod socket_loop;
