@@ -36,5 +36,5 @@ pub use rows::{RowSource, Rows, rows};
 pub use socket_loop::{ListenError, SocketLoop, SocketLoopCounters};
 pub use stack_loop::{Leaving, StackLoop, StackLoopCounters};
 pub use worker::{
-    DriveError, DriveFacts, Driver, Ends, News, Order, Second, Timing, WorkerResults, drive,
+    DriveError, DriveFacts, Driver, Ends, Load, News, Order, Second, Timing, WorkerResults, drive,
 };

@@ -18,7 +18,7 @@ use crate::protocol::Client as Protocol;
 use crate::results::{Counts, RequestTimes};
 use crate::rows::Rows;
 use crate::stack_transport::{StackError, StackSettings, open_stack};
-use crate::worker::{DriveFacts, Ends, News, Order, Second, Timing, WorkerResults, drive};
+use crate::worker::{DriveFacts, Ends, Load, News, Order, Second, Timing, WorkerResults, drive};
 use crate::{CloseBy, SocketLoop, StackLoop};
 
 /// A worker begins so long after all were told, so that they begin together.
@@ -182,10 +182,41 @@ struct Held {
     spare: std::sync::mpsc::SyncSender<Box<Times>>,
 }
 
-/// Runs a load to its end.
+/// A worker's share of a run.
+#[derive(Debug, Clone)]
+pub struct Part {
+    /// The worker's number.
+    pub worker: u32,
+    /// How many there are.
+    pub workers: u32,
+    /// Its share of the plan.
+    pub plan: Plan,
+    /// Servers, asked in turn.
+    pub targets: Vec<Target>,
+    /// The addresses and ports of its connections; `None`: the transport chooses.
+    pub locals: Option<Locals>,
+}
+
+/// Runs a load of a protocol over byte streams to its end.
 pub fn run<P: Protocol>(
     settings: &Settings,
     make: &impl Make<P>,
+    clock: RunClock,
+    watch: &mut impl Watch,
+) -> Result<Outcome, LoadError> {
+    let client = |part: Part| {
+        let protocol = make.protocol(part.worker);
+        let pace = make.pace(part.worker, part.workers);
+        let rows = make.rows(part.worker);
+        Client::new(protocol, part.plan, pace, part.targets, part.locals, rows)
+    };
+    run_each(settings, &client, clock, watch)
+}
+
+/// Runs a load to its end, whose workers drive what `client` makes of their shares.
+pub fn run_each<L: Load>(
+    settings: &Settings,
+    client: &(impl Fn(Part) -> L + Sync),
     clock: RunClock,
     watch: &mut impl Watch,
 ) -> Result<Outcome, LoadError> {
@@ -216,11 +247,13 @@ pub fn run<P: Protocol>(
                 number: worker as usize,
             };
             let stack = stacks.get_mut(worker as usize).and_then(Option::take);
-            let core = cores.as_ref().map(|(cores, list)| (cores, list[worker as usize]));
+            let core = cores
+                .as_ref()
+                .map(|(cores, list)| (cores, list[worker as usize]));
             let name = format!("load-{worker}");
             let work = move || {
                 let _pinned = core.map(|(cores, core)| cores.pin(core));
-                let outcome = work(settings, make, worker, stack, clock, &ends);
+                let outcome = work(settings, client, worker, stack, clock, &ends);
                 let news = match outcome {
                     Ok(results) => News::Over(results),
                     Err(error) => News::Failed(error),
@@ -251,9 +284,9 @@ fn pinned_cores(workers: u32) -> Result<(Cores, Vec<usize>), LoadError> {
 }
 
 /// A worker's whole life, in its thread.
-fn work<P: Protocol>(
+fn work<L: Load>(
     settings: &Settings,
-    make: &impl Make<P>,
+    client: &impl Fn(Part) -> L,
     worker: u32,
     stack: Option<crate::stack_transport::OpenStack>,
     clock: RunClock,
@@ -268,15 +301,13 @@ fn work<P: Protocol>(
         ..settings.plan.clone()
     };
     let close_by = plan.close_by;
-    let locals = locals_of(settings, worker);
-    let client = Client::new(
-        make.protocol(worker),
+    let client = client(Part {
+        worker,
+        workers,
         plan,
-        make.pace(worker, workers),
-        settings.targets.clone(),
-        locals,
-        make.rows(worker),
-    );
+        targets: settings.targets.clone(),
+        locals: locals_of(settings, worker),
+    });
     match stack {
         Some(open) => {
             let engine = StackLoop::new(open.stack, 0, client);
@@ -309,7 +340,13 @@ fn locals_of(settings: &Settings, worker: u32) -> Option<Locals> {
         Transport::Stack(stack) => {
             let taken = stack.taken(&settings.targets);
             let (first, count) = stack.ports;
-            Some(Locals::new(stack.addresses.clone(), taken, first, count, share))
+            Some(Locals::new(
+                stack.addresses.clone(),
+                taken,
+                first,
+                count,
+                share,
+            ))
         }
     }
 }

@@ -14,7 +14,81 @@ use crate::application::{Application, Calls};
 use crate::client::{Client, Phase};
 use crate::protocol::Client as Protocol;
 use crate::results::{Counts, RequestTimes, Results};
+use crate::rows::Rows;
 use crate::{SocketLoop, StackLoop};
+
+/// A client as a worker drives it: it opens, starts, stops and ends when the worker says so, and
+/// keeps its own account.
+pub trait Load: Application {
+    /// Opens what requests leave by. To be called at the beginning.
+    fn open(&mut self, calls: &mut Calls);
+    /// Whether everything of the plan is open, or was tried and failed.
+    fn is_ready(&self) -> bool;
+    /// Connections or flows that are open.
+    fn open_connections(&self) -> u32;
+    /// Where it stands.
+    fn phase(&self) -> Phase;
+    /// Requests leave from `at` on.
+    fn start(&mut self, at: Nanoseconds, calls: &mut Calls);
+    /// No further request leaves. Answers are waited for until [`end`](Self::end).
+    fn stop(&mut self, calls: &mut Calls);
+    /// The run is over: requests without an answer fail by their time, and what is open ends.
+    fn end(&mut self, calls: &mut Calls);
+    /// What was counted and measured.
+    fn results(&mut self) -> &mut Results;
+    /// Takes the queue of rows, to [finish](Rows::finish) it.
+    fn take_rows(&mut self) -> Option<Rows>;
+    /// An identity of the counts that does not hold.
+    fn broken_identity(&self) -> Option<&'static str>;
+    /// Bytes of memory for what is open and what is under way.
+    fn allocated_bytes(&self) -> usize;
+}
+
+impl<P: Protocol> Load for Client<P> {
+    fn open(&mut self, calls: &mut Calls) {
+        Self::open(self, calls);
+    }
+
+    fn is_ready(&self) -> bool {
+        Self::is_ready(self)
+    }
+
+    fn open_connections(&self) -> u32 {
+        Self::open_connections(self)
+    }
+
+    fn phase(&self) -> Phase {
+        Self::phase(self)
+    }
+
+    fn start(&mut self, at: Nanoseconds, calls: &mut Calls) {
+        Self::start(self, at, calls);
+    }
+
+    fn stop(&mut self, calls: &mut Calls) {
+        Self::stop(self, calls);
+    }
+
+    fn end(&mut self, calls: &mut Calls) {
+        Self::end(self, calls);
+    }
+
+    fn results(&mut self) -> &mut Results {
+        Self::results(self)
+    }
+
+    fn take_rows(&mut self) -> Option<Rows> {
+        Self::take_rows(self)
+    }
+
+    fn broken_identity(&self) -> Option<&'static str> {
+        Self::broken_identity(self)
+    }
+
+    fn allocated_bytes(&self) -> usize {
+        Self::allocated_bytes(self)
+    }
+}
 
 /// A loop that drives an application.
 pub trait Driver<A> {
@@ -106,12 +180,14 @@ impl<A: Application> Driver<A> for Reactor<StackLoop<A>> {
             // A port that is gone has said so to the loop.
             let _ = port.account();
         }
-        let method = self.method(0).map_or(String::new(), |method| method.to_string());
+        let method = self
+            .method(0)
+            .map_or(String::new(), |method| method.to_string());
         let loop_facts = Self::facts(self);
         let dropped = self.ports().flat_map(|port| port.facts());
         let dropped = dropped.filter_map(|facts| facts.live.clone());
-        let dropped = dropped
-            .map(|live| live.dropped_interface + live.dropped_ring + live.dropped_pool);
+        let dropped =
+            dropped.map(|live| live.dropped_interface + live.dropped_ring + live.dropped_pool);
         let counters = self.engine().counters();
         DriveFacts {
             transport: method,
@@ -224,7 +300,7 @@ struct Course {
 }
 
 /// Drives a client from its first connection to its last.
-pub fn drive<P: Protocol, D: Driver<Client<P>>>(
+pub fn drive<L: Load, D: Driver<L>>(
     driver: &mut D,
     clock: RunClock,
     timing: Timing,
@@ -258,10 +334,10 @@ pub fn drive<P: Protocol, D: Driver<Client<P>>>(
 
 impl Course {
     /// What is due between two turns; whether the worker is over.
-    fn step<P: Protocol>(
+    fn step(
         &mut self,
         now: Nanoseconds,
-        client: &mut Client<P>,
+        client: &mut impl Load,
         calls: &mut Calls,
         timing: Timing,
         ends: &Ends,
@@ -276,8 +352,9 @@ impl Course {
                 self.cpu_began_ns = thread_cpu_ns();
                 self.started = Some(at);
                 self.report_at = at.saturating_add(timing.report_ns);
-                self.stop_at = { timing.duration_ns }
-                    .map_or(Nanoseconds::MAX, |duration_ns| at.saturating_add(duration_ns));
+                self.stop_at = { timing.duration_ns }.map_or(Nanoseconds::MAX, |duration_ns| {
+                    at.saturating_add(duration_ns)
+                });
                 client.start(at, calls);
             }
             Ok(Order::Start(_)) | Err(TryRecvError::Empty) => {}
@@ -309,7 +386,7 @@ impl Course {
         { self.over_at }.is_some_and(|over_at| connections == 0 || now - over_at > timing.linger_ns)
     }
 
-    fn results<P: Protocol, D: Driver<Client<P>>>(
+    fn results<L: Load, D: Driver<L>>(
         &self,
         driver: &mut D,
         clock: &mut impl FnMut() -> Nanoseconds,
@@ -317,7 +394,7 @@ impl Course {
         let facts = driver.facts();
         let (client, _) = driver.application_mut(clock());
         let broken_identity = client.broken_identity();
-        let rows_dropped = client.take_rows().map_or(0, crate::Rows::finish);
+        let rows_dropped = client.take_rows().map_or(0, Rows::finish);
         let allocated_bytes = client.allocated_bytes();
         let Results {
             counts,
@@ -346,7 +423,7 @@ impl Ends {
         let _ = self.news.send((self.number, news));
     }
 
-    fn report<P: Protocol>(&self, now: Nanoseconds, client: &mut Client<P>) {
+    fn report(&self, now: Nanoseconds, client: &mut impl Load) {
         let open = client.open_connections();
         let results = client.results();
         // Without a spare histogram the next report has these latencies too.
