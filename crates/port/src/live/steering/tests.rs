@@ -1,3 +1,5 @@
+//! Steering beside expressions of pcap-filter(7), and what is refused.
+
 use lineside_filter::{Filter, Program};
 use lineside_testkit::steered;
 use lineside_time::Random;
