@@ -14,9 +14,12 @@
 //!   says what it is; [`server`] answers.
 #![forbid(unsafe_code)]
 
+pub mod agents;
 mod application;
 pub mod client;
 mod departures;
+mod distributor;
+pub mod outcome;
 pub mod pair;
 pub mod protocol;
 pub mod results;

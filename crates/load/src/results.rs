@@ -185,7 +185,7 @@ impl Counts {
 }
 
 /// The times of a client's requests. Recording allocates nothing.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestTimes {
     /// From the planned instant to the end of the answer.
     pub latency: Times,

@@ -2,29 +2,25 @@
 //! messages alone.
 
 use std::net::SocketAddr;
-use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
+use std::sync::mpsc::{channel, sync_channel};
 use std::thread;
 use std::time::Duration;
 
 use lineside_account::Budget;
 use lineside_host::{Cores, DescriptorError, Descriptors, RunClock, TcpOptions};
-use lineside_measure::Times;
+
 use lineside_port::PortError;
 use lineside_reactor::{Reactor, Wait};
-use lineside_time::{Clock, Nanoseconds};
+use lineside_time::Nanoseconds;
 
 use crate::client::{Client, Locals, Pace, Plan, Target};
+use crate::distributor::{Distributor, Held};
+pub use crate::outcome::{Outcome, RunSecond};
 use crate::protocol::Client as Protocol;
-use crate::results::{Counts, RequestTimes};
 use crate::rows::Rows;
 use crate::stack_transport::{StackError, StackSettings, open_stack};
-use crate::worker::{DriveFacts, Ends, Load, News, Order, Second, Timing, WorkerResults, drive};
+use crate::worker::{Ends, Load, News, Timing, WorkerResults, drive};
 use crate::{CloseBy, SocketLoop, StackLoop};
-
-/// A worker begins so long after all were told, so that they begin together.
-const START_AFTER_NS: i64 = 20_000_000;
-/// The distributor looks after signals this often.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// How a run's connections are made.
 #[derive(Debug, Clone)]
@@ -48,11 +44,14 @@ pub struct Settings {
     pub transport: Transport,
     /// Workers, each with a thread and a share of everything.
     pub workers: u32,
+    /// Where they stand among all workers of a load that several processes make: the number of the
+    /// first one, and how many there are in all.
+    pub among: (u32, u32),
     /// Keeps each worker on a core of its own.
     pub pins: bool,
     /// What a worker does while nothing is due.
     pub wait: Wait,
-    /// Of the whole run; a worker has its share of connections and requests.
+    /// Of the whole load; a worker has its share of connections and requests.
     pub plan: Plan,
     /// How long it goes on.
     pub timing: Timing,
@@ -76,62 +75,16 @@ pub trait Make<P>: Sync {
 
 /// Hears how a run goes on, and says when it is to stop.
 pub trait Watch {
-    /// Connections are open; requests leave from now on.
-    fn on_start(&mut self, _open: u32) {}
+    /// So many connections are open: when requests begin to leave, at `soon` or later; `None`: never.
+    fn start_at(&mut self, _open: u32, soon: Nanoseconds) -> Option<Nanoseconds> {
+        Some(soon)
+    }
     /// What happened in a second, of all workers.
     fn on_second(&mut self, _second: &RunSecond) {}
     /// Whether the run is to stop.
     fn stops(&mut self) -> bool {
         false
     }
-}
-
-/// A second of a run.
-#[derive(Debug, Clone, Default)]
-pub struct RunSecond {
-    /// Its number, from 1.
-    pub number: u32,
-    /// Counts since the start.
-    pub counts: Counts,
-    /// Connections that are open.
-    pub open: u32,
-    /// Answers in this second.
-    pub answered: u64,
-    /// Bytes that came in this second.
-    pub received_bytes: u64,
-    /// Of the latencies of this second: median, 99 %, most.
-    pub latency_ns: Option<[u64; 3]>,
-}
-
-/// What came of a run.
-#[derive(Debug)]
-pub struct Outcome {
-    /// Counts of all workers.
-    pub counts: Counts,
-    /// Times of all workers.
-    pub times: RequestTimes,
-    /// The first departures of all workers, by their planned instants.
-    pub departures: Vec<(Nanoseconds, Nanoseconds)>,
-    /// Each worker's transport.
-    pub transports: Vec<DriveFacts>,
-    /// Processor time of all workers' threads while requests were under way.
-    pub cpu_ns: i64,
-    /// From the first request to the last answer.
-    pub wall_ns: i64,
-    /// Processor time and wall time of the busiest worker.
-    pub busiest: (i64, i64),
-    /// Every second.
-    pub seconds: Vec<RunSecond>,
-    /// When requests began to leave.
-    pub started_ns: Nanoseconds,
-    /// Rows that found no room.
-    pub rows_dropped: u64,
-    /// Bytes of memory for connections and what was under way.
-    pub allocated_bytes: usize,
-    /// An identity of the counts that does not hold.
-    pub broken_identity: Option<&'static str>,
-    /// What kept the run from being what was asked, while it went on.
-    pub notes: Vec<String>,
 }
 
 /// Why a run cannot begin, or ended early.
@@ -176,12 +129,6 @@ pub enum LoadError {
     },
 }
 
-/// Ends of the distributor's messages to a worker.
-struct Held {
-    orders: Sender<Order>,
-    spare: std::sync::mpsc::SyncSender<Box<Times>>,
-}
-
 /// A worker's share of a run.
 #[derive(Debug, Clone)]
 pub struct Part {
@@ -221,7 +168,8 @@ pub fn run_each<L: Load>(
     watch: &mut impl Watch,
 ) -> Result<Outcome, LoadError> {
     if let Transport::Sockets { .. } = settings.transport {
-        Descriptors::raise().require(settings.plan.connections.into())?;
+        let share = u64::from(settings.plan.connections) * u64::from(settings.workers);
+        Descriptors::raise().require(share.div_ceil(settings.among.1.max(1).into()))?;
     }
     let cores = match settings.pins {
         true => Some(pinned_cores(settings.workers)?),
@@ -292,7 +240,8 @@ fn work<L: Load>(
     clock: RunClock,
     ends: &Ends,
 ) -> Result<Box<WorkerResults>, String> {
-    let (workers, place) = (settings.workers, u64::from(worker));
+    let (first, workers) = settings.among;
+    let (number, place) = (first + worker, u64::from(first + worker));
     let share = |all: u64| all / u64::from(workers) + u64::from(place < all % u64::from(workers));
     let plan = Plan {
         connections: share(settings.plan.connections.into()) as u32,
@@ -302,11 +251,11 @@ fn work<L: Load>(
     };
     let close_by = plan.close_by;
     let client = client(Part {
-        worker,
+        worker: number,
         workers,
         plan,
         targets: settings.targets.clone(),
-        locals: locals_of(settings, worker),
+        locals: locals_of(settings, number),
     });
     match stack {
         Some(open) => {
@@ -329,7 +278,7 @@ fn work<L: Load>(
 
 /// The addresses and ports of a worker's connections; `None`: the kernel chooses.
 fn locals_of(settings: &Settings, worker: u32) -> Option<Locals> {
-    let share = (worker, settings.workers);
+    let share = (worker, settings.among.1);
     match &settings.transport {
         Transport::Sockets { from } if from.is_empty() => None,
         Transport::Sockets { from } => {
@@ -348,197 +297,5 @@ fn locals_of(settings: &Settings, worker: u32) -> Option<Locals> {
                 share,
             ))
         }
-    }
-}
-
-/// What the distributor knows of a run that goes on.
-struct Distributor<'a> {
-    settings: &'a Settings,
-    held: Vec<Held>,
-    ready: u32,
-    open: u32,
-    over: Vec<Box<WorkerResults>>,
-    /// The last report of each worker.
-    latest: Vec<Option<Counts>>,
-    opens: Vec<u32>,
-    /// Latencies of the second that goes on.
-    recent: Times,
-    reported: u32,
-    seconds: Vec<RunSecond>,
-    started_ns: Option<Nanoseconds>,
-    has_stopped: bool,
-}
-
-impl<'a> Distributor<'a> {
-    fn new(settings: &'a Settings, held: Vec<Held>) -> Self {
-        let count = held.len();
-        Self {
-            settings,
-            held,
-            ready: 0,
-            open: 0,
-            over: Vec::new(),
-            latest: vec![None; count],
-            opens: vec![0; count],
-            recent: Times::default(),
-            reported: 0,
-            seconds: Vec::new(),
-            started_ns: None,
-            has_stopped: false,
-        }
-    }
-
-    /// Attends to all workers until the last one is over.
-    fn attend(
-        mut self,
-        reports: &Receiver<(usize, News)>,
-        clock: RunClock,
-        watch: &mut impl Watch,
-    ) -> Result<Outcome, LoadError> {
-        while self.over.len() < self.held.len() {
-            if watch.stops() && !self.has_stopped {
-                self.has_stopped = true;
-                self.tell(Order::Stop);
-            }
-            let Ok((number, news)) = reports.recv_timeout(LOOK) else {
-                continue;
-            };
-            match news {
-                News::Ready(open) => self.on_ready(open, clock, watch),
-                News::Second(second) => self.on_second(number, *second, watch),
-                News::Over(results) => self.over.push(results),
-                News::Failed(why) => {
-                    self.tell(Order::Stop);
-                    return Err(LoadError::Worker { number, why });
-                }
-            }
-        }
-        self.outcome()
-    }
-
-    fn tell(&self, order: Order) {
-        for held in &self.held {
-            // A worker that is over hears nothing.
-            let _ = held.orders.send(order);
-        }
-    }
-
-    fn on_ready(&mut self, open: u32, clock: RunClock, watch: &mut impl Watch) {
-        self.ready += 1;
-        self.open += open;
-        if self.ready < self.settings.workers {
-            return;
-        }
-        let is_of_flows = self.settings.plan.opens_on_arrival;
-        if self.open == 0 && !is_of_flows {
-            self.has_stopped = true;
-            return self.tell(Order::Stop);
-        }
-        let at = clock.now() + START_AFTER_NS;
-        self.started_ns = Some(at);
-        self.tell(Order::Start(at));
-        watch.on_start(self.open);
-    }
-
-    fn on_second(&mut self, number: usize, second: Second, watch: &mut impl Watch) {
-        let Second {
-            counts,
-            open,
-            mut recent,
-            ..
-        } = second;
-        self.recent.merge(&recent);
-        recent.clear();
-        let _ = self.held[number].spare.try_send(recent);
-        (self.latest[number], self.opens[number]) = (Some(counts), open);
-        self.reported += 1;
-        // Workers report at the same instants: the last one ends the second.
-        if self.reported < self.settings.workers {
-            return;
-        }
-        self.reported = 0;
-        let mut counts = Counts::default();
-        for each in self.latest.iter().flatten() {
-            counts.add(each);
-        }
-        let before = self.seconds.last();
-        let since = |of: fn(&Counts) -> u64| of(&counts) - before.map_or(0, |b| of(&b.counts));
-        let quantile = |share| self.recent.quantile_ns(share);
-        let latency_ns = (|| Some([quantile(0.5)?, quantile(0.99)?, self.recent.max_ns()?]))();
-        let second = RunSecond {
-            number: self.seconds.len() as u32 + 1,
-            answered: since(|counts| counts.answered),
-            received_bytes: since(|counts| counts.received_bytes),
-            open: self.opens.iter().sum(),
-            latency_ns,
-            counts,
-        };
-        self.recent.clear();
-        watch.on_second(&second);
-        self.seconds.push(second);
-    }
-
-    fn outcome(self) -> Result<Outcome, LoadError> {
-        let mut counts = Counts::default();
-        let mut times = RequestTimes::default();
-        let mut outcome = Outcome {
-            counts: Counts::default(),
-            times: RequestTimes::default(),
-            departures: Vec::new(),
-            transports: Vec::new(),
-            cpu_ns: 0,
-            wall_ns: 0,
-            busiest: (0, 1),
-            seconds: self.seconds,
-            started_ns: self.started_ns.unwrap_or(0),
-            rows_dropped: 0,
-            allocated_bytes: 0,
-            broken_identity: None,
-            notes: Vec::new(),
-        };
-        for worker in self.over {
-            counts.add(&worker.counts);
-            times.add(&worker.times);
-            outcome.departures.extend(worker.departures);
-            outcome.transports.push(worker.facts);
-            outcome.cpu_ns += worker.cpu_ns;
-            outcome.wall_ns = outcome.wall_ns.max(worker.wall_ns);
-            let (cpu, wall) = outcome.busiest;
-            if worker.cpu_ns as f64 * wall as f64 > cpu as f64 * worker.wall_ns.max(1) as f64 {
-                outcome.busiest = (worker.cpu_ns, worker.wall_ns.max(1));
-            }
-            outcome.rows_dropped += worker.rows_dropped;
-            outcome.allocated_bytes += worker.allocated_bytes;
-            outcome.broken_identity = outcome.broken_identity.or(worker.broken_identity);
-        }
-        if self.started_ns.is_none() && counts.opened == 0 {
-            let to = SocketAddr::from(self.settings.targets[0]);
-            let why = why_none(&counts);
-            return Err(LoadError::NobodyThere { to, why });
-        }
-        outcome.departures.sort_unstable();
-        (outcome.counts, outcome.times) = (counts, times);
-        Ok(outcome)
-    }
-}
-
-/// What came of tries of which none opened a connection.
-fn why_none(counts: &Counts) -> String {
-    use crate::results::Cause;
-    let most = { Cause::ALL.iter() }.max_by_key(|&&cause| counts.refused[cause as usize]);
-    let count = counts.refused.iter().sum::<u64>();
-    if count == 0 {
-        return "the run ended before any try was over".to_owned();
-    }
-    match most.copied().unwrap_or(Cause::Local) {
-        Cause::Reset => "it refuses them; does a server listen there?".to_owned(),
-        Cause::Timeout => "it does not answer: is it the right address, does a firewall drop \
-                           what comes?"
-            .to_owned(),
-        Cause::Unreachable => {
-            "the network has no way there: 'ip route get' and 'ip neigh' say why".to_owned()
-        }
-        Cause::Local => "this end has no port, descriptor or memory left".to_owned(),
-        cause => format!("{count} tries failed ({})", cause.name()),
     }
 }

@@ -9,6 +9,7 @@ use lineside_measure::Times;
 use lineside_port::PortError;
 use lineside_reactor::Reactor;
 use lineside_time::{Clock, Nanoseconds};
+use serde::{Deserialize, Serialize};
 
 use crate::application::{Application, Calls};
 use crate::client::{Client, Phase};
@@ -114,7 +115,7 @@ pub enum DriveError {
 }
 
 /// What a transport counted and measured of itself.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct DriveFacts {
     /// `kernel sockets`, or the method of a port.
     pub transport: String,

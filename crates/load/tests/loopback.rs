@@ -41,6 +41,7 @@ fn settings(at: SocketAddr, plan: Plan, workers: u32) -> Settings {
         targets: vec![(at.ip(), at.port())],
         transport: Transport::Sockets { from: Vec::new() },
         workers,
+        among: (0, workers),
         pins: false,
         wait: Wait::Hybrid,
         plan,

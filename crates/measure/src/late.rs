@@ -1,7 +1,7 @@
 //! How late frames left: counts by bound, and quantiles. When they were due is the caller's.
 
 use lineside_time::Nanoseconds;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Times;
 
@@ -9,7 +9,7 @@ use crate::Times;
 const HOUR_NS: u64 = 3_600_000_000_000;
 
 /// Frames by how late they left. A frame counts under each bound that it exceeds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LateCounts {
     /// Frames more than 1 ms late.
     pub over_1000us: u64,

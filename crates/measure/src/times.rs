@@ -8,6 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lineside_time::Nanoseconds;
+use serde::{Deserialize, Serialize};
 
 use crate::log_linear::{place, range};
 use crate::{Distance, Spread};
@@ -16,7 +17,8 @@ use crate::{Distance, Spread};
 const DAY_NS: u64 = 86_400_000_000_000;
 
 /// Times from 0 on: quantiles to within the width of a step, mean, deviation and extremes exact.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(from = "Sparse", into = "Sparse")]
 pub struct Times {
     steps: Steps,
     sum_ns: u128,
@@ -24,6 +26,69 @@ pub struct Times {
     min_ns: u64,
     max_ns: u64,
 }
+
+/// Times on their way between processes: steps that have a count.
+#[derive(Serialize, Deserialize)]
+struct Sparse {
+    bits: u32,
+    /// The number of steps.
+    len: u32,
+    /// Whether it grows no more.
+    is_fixed: bool,
+    counts: Vec<(u32, u64)>,
+    /// Low and high half: not all formats have numbers of 128 bits.
+    sum_ns: [u64; 2],
+    squares: f64,
+    min_ns: u64,
+    max_ns: u64,
+}
+
+impl From<Times> for Sparse {
+    fn from(times: Times) -> Self {
+        let counts = times.steps.counts.iter().zip(0..);
+        Self {
+            bits: times.steps.bits,
+            len: times.steps.counts.len() as u32,
+            is_fixed: times.steps.last != usize::MAX,
+            counts: { counts.filter(|(count, _)| **count > 0) }
+                .map(|(&count, place)| (place, count))
+                .collect(),
+            sum_ns: [times.sum_ns as u64, (times.sum_ns >> 64) as u64],
+            squares: times.squares,
+            min_ns: times.min_ns,
+            max_ns: times.max_ns,
+        }
+    }
+}
+
+impl From<Sparse> for Times {
+    fn from(sparse: Sparse) -> Self {
+        let bits = sparse.bits.clamp(1, LINEAR_BITS_MAX);
+        let len = (sparse.len as usize).clamp(2, 64 << bits);
+        let mut counts = vec![0; len];
+        for (place, count) in sparse.counts {
+            // What a process of another mind sends is no place here.
+            if let Some(own) = counts.get_mut(place as usize) {
+                *own += count;
+            }
+        }
+        Self {
+            steps: Steps {
+                bits,
+                counted: counts.iter().sum(),
+                last: if sparse.is_fixed { len - 1 } else { usize::MAX },
+                counts,
+            },
+            sum_ns: u128::from(sparse.sum_ns[1]) << 64 | u128::from(sparse.sum_ns[0]),
+            squares: sparse.squares,
+            min_ns: sparse.min_ns,
+            max_ns: sparse.max_ns,
+        }
+    }
+}
+
+/// Bits of the finest steps, of five digits.
+const LINEAR_BITS_MAX: u32 = 17;
 
 impl Default for Times {
     /// Times of up to a day, to 0.1 %.

@@ -1,0 +1,104 @@
+//! What came of a run: of one process, or of several that made one load together.
+
+use lineside_time::Nanoseconds;
+use serde::{Deserialize, Serialize};
+
+use crate::results::{Counts, RequestTimes};
+use crate::worker::DriveFacts;
+
+/// A second of a run.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct RunSecond {
+    /// Its number, from 1.
+    pub number: u32,
+    /// Counts since the start.
+    pub counts: Counts,
+    /// Connections that are open.
+    pub open: u32,
+    /// Answers in this second.
+    pub answered: u64,
+    /// Bytes that came in this second.
+    pub received_bytes: u64,
+    /// Of the latencies of this second: median, 99 %, most.
+    pub latency_ns: Option<[u64; 3]>,
+}
+
+/// What came of a run.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Counts of all workers.
+    pub counts: Counts,
+    /// Times of all workers.
+    pub times: RequestTimes,
+    /// The first departures of all workers, by their planned instants.
+    pub departures: Vec<(Nanoseconds, Nanoseconds)>,
+    /// Each worker's transport.
+    pub transports: Vec<DriveFacts>,
+    /// Processor time of all workers' threads while requests were under way.
+    pub cpu_ns: i64,
+    /// From the first request to the last answer.
+    pub wall_ns: i64,
+    /// Processor time and wall time of the busiest worker.
+    pub busiest: (i64, i64),
+    /// Every second.
+    pub seconds: Vec<RunSecond>,
+    /// When requests began to leave.
+    pub started_ns: Nanoseconds,
+    /// Rows that found no room.
+    pub rows_dropped: u64,
+    /// Bytes of memory for connections and what was under way.
+    pub allocated_bytes: usize,
+    /// An identity of the counts that does not hold.
+    pub broken_identity: Option<String>,
+    /// What kept the run from being what was asked, while it went on.
+    pub notes: Vec<String>,
+}
+
+impl Outcome {
+    /// Adds what came of another process, whose clock is `ahead_ns` ahead of this one's.
+    pub fn add(&mut self, other: Self, ahead_ns: i64) {
+        self.counts.add(&other.counts);
+        self.times.add(&other.times);
+        let departures = other.departures.into_iter();
+        self.departures
+            .extend(departures.map(|(planned, left)| (planned - ahead_ns, left - ahead_ns)));
+        self.departures.sort_unstable();
+        self.transports.extend(other.transports);
+        self.cpu_ns += other.cpu_ns;
+        self.wall_ns = self.wall_ns.max(other.wall_ns);
+        let share = |(cpu, wall): (i64, i64)| cpu as f64 / wall.max(1) as f64;
+        if share(other.busiest) > share(self.busiest) {
+            self.busiest = other.busiest;
+        }
+        for (number, second) in other.seconds.into_iter().enumerate() {
+            match self.seconds.get_mut(number) {
+                Some(own) => own.add(&second),
+                None => self.seconds.push(second),
+            }
+        }
+        let started_ns = other.started_ns - ahead_ns;
+        self.started_ns = match self.started_ns {
+            0 => started_ns,
+            own => own.min(started_ns),
+        };
+        self.rows_dropped += other.rows_dropped;
+        self.allocated_bytes += other.allocated_bytes;
+        self.broken_identity = self.broken_identity.take().or(other.broken_identity);
+        self.notes.extend(other.notes);
+    }
+}
+
+impl RunSecond {
+    /// Adds the same second of another process. Of two medians the greater one stays, and so on:
+    /// they are bounds.
+    pub fn add(&mut self, other: &Self) {
+        self.counts.add(&other.counts);
+        self.open += other.open;
+        self.answered += other.answered;
+        self.received_bytes += other.received_bytes;
+        self.latency_ns = match (self.latency_ns, other.latency_ns) {
+            (Some(one), Some(two)) => Some([0, 1, 2].map(|place: usize| one[place].max(two[place]))),
+            (one, two) => one.or(two),
+        };
+    }
+}
