@@ -28,6 +28,7 @@ pub mod run;
 pub mod search;
 pub mod serve;
 pub mod server;
+mod siblings;
 mod socket_loop;
 mod stack_loop;
 pub mod stack_transport;
@@ -36,6 +37,7 @@ mod worker;
 pub use application::{Application, Calls, CloseBy, ConnectionId, End, Reason};
 pub use departures::Departures;
 pub use rows::{RowSource, Rows, rows};
+pub use siblings::{SiblingCounts, Siblings, siblings};
 pub use socket_loop::{ListenError, SocketLoop, SocketLoopCounters};
 pub use stack_loop::{Leaving, StackLoop, StackLoopCounters};
 pub use worker::{

@@ -259,7 +259,10 @@ fn work<L: Load>(
     });
     match stack {
         Some(open) => {
-            let engine = StackLoop::new(open.stack, 0, client);
+            let mut engine = StackLoop::new(open.stack, 0, client);
+            if let Some(siblings) = open.siblings {
+                engine.set_siblings(siblings);
+            }
             let mut reactor = Reactor::new(engine, vec![open.ports], settings.wait, false);
             drive(&mut reactor, clock, settings.timing, ends).map_err(|error| error.to_string())
         }

@@ -13,12 +13,15 @@ use lineside_time::Nanoseconds;
 
 use crate::application::Call;
 use crate::departures::Departures;
+use crate::siblings::{SiblingCounts, Siblings};
 use crate::{Application, Calls, ConnectionId, Reason};
 
 /// Frames due within so long leave by one kick: a kick takes longer than that.
 const KICK_NS: i64 = 1_000;
 /// What a frame, a task or a call takes at most, roughly: so many of them fit before a departure.
 const STEP_NS: i64 = 1_000;
+/// A frame from another worker waits at most so long.
+const HANDED_NS: i64 = 50_000;
 /// Frames, tasks and calls of a turn in which nothing is about to leave.
 const STEPS_MAX: usize = 32;
 
@@ -27,6 +30,10 @@ pub struct StackLoop<A> {
     side: usize,
     stack: Stack,
     world: World<A>,
+    /// Others that share the interface.
+    siblings: Option<Siblings>,
+    /// Frames from them.
+    handed: Burst,
     /// Where the calls of a turn are while they are made.
     calling: Vec<(Call, u8)>,
     counters: StackLoopCounters,
@@ -150,8 +157,31 @@ impl<A: Application> StackLoop<A> {
                 filled: None,
                 counters: StackLoopCounters::default(),
             },
+            siblings: None,
+            handed: Burst::new(),
             calling: Vec::new(),
             counters: StackLoopCounters::default(),
+        }
+    }
+
+    /// Others share the interface: what belongs to them is handed over.
+    pub fn set_siblings(&mut self, siblings: Siblings) {
+        self.siblings = Some(siblings);
+    }
+
+    /// What was handed over to others that share the interface, and taken from them.
+    pub fn sibling_counts(&self) -> SiblingCounts {
+        self.siblings.as_ref().map_or(SiblingCounts::default(), Siblings::counts)
+    }
+
+    /// Frames that others have handed over.
+    fn take_handed(&mut self, now: Nanoseconds, max: usize) {
+        let Some(siblings) = &mut self.siblings else {
+            return;
+        };
+        siblings.take(&mut self.handed, max);
+        if !self.handed.is_empty() {
+            self.stack.on_burst(now, &mut self.handed, &mut self.world);
         }
     }
 
@@ -268,12 +298,16 @@ impl<A: Application> Engine for StackLoop<A> {
 
     fn on_burst(&mut self, now: Nanoseconds, _: usize, burst: &mut Burst) {
         self.pass(now);
+        if let Some(siblings) = &mut self.siblings {
+            siblings.hand_over(burst);
+        }
         self.stack.on_burst(now, burst, &mut self.world);
     }
 
     fn on_timer(&mut self, now: Nanoseconds, until: Nanoseconds, out: &mut Sides<Leaving>) {
         self.pass(now);
         let steps = self.steps(until);
+        self.take_handed(now, steps);
         self.stack.on_timer(now, &mut self.world);
         for _ in 0..steps {
             let World {
@@ -301,6 +335,11 @@ impl<A: Application> Engine for StackLoop<A> {
             return Some(0);
         }
         let mut first = self.stack.next_deadline();
+        if self.sibling_counts().taken > 0 {
+            // Nothing wakes this loop when another one hands it a frame.
+            let look = self.world.now + HANDED_NS;
+            first = Some(first.map_or(look, |first| first.min(look)));
+        }
         for another in [
             self.world.calls.wheel.next_deadline(),
             self.world.departures.earliest(),

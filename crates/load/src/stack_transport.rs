@@ -13,6 +13,7 @@ use lineside_tcp::{Config, Prefix, Stack};
 
 use crate::client::Target;
 use crate::run::Settings;
+use crate::{Siblings, siblings};
 
 /// How an interface carries our own TCP.
 #[derive(Clone)]
@@ -114,6 +115,8 @@ pub struct OpenStack {
     pub ports: Vec<Box<dyn LivePort>>,
     /// Its stack.
     pub stack: Stack,
+    /// Its place among the workers of a client; a server's connection stays where it came.
+    pub siblings: Option<Siblings>,
 }
 
 impl StackSettings {
@@ -142,7 +145,15 @@ pub fn open_stack(
         let pairs = pairs.count();
         return Err(StackError::Pairs { needed, pairs });
     }
-    open(stack, settings.workers, needed, settings.secret, &settings.budget, clock)
+    let (workers, budget) = (settings.workers, &settings.budget);
+    let mut opened = open(stack, workers, needed, settings.secret, budget, clock)?;
+    if workers > 1 {
+        let places = siblings(opened.len());
+        for (open, place) in opened.iter_mut().zip(places) {
+            open.siblings = Some(place);
+        }
+    }
+    Ok(opened)
 }
 
 /// Opens an interface for so many workers, whose connections are so many in all.
@@ -191,6 +202,7 @@ pub fn open(
         opened.push(OpenStack {
             ports: Vec::new(),
             stack,
+            siblings: None,
         });
     }
     // A queue for each, and what is left over in turn.

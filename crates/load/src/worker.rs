@@ -190,6 +190,12 @@ impl<A: Application> Driver<A> for Reactor<StackLoop<A>> {
         let dropped =
             dropped.map(|live| live.dropped_interface + live.dropped_ring + live.dropped_pool);
         let counters = self.engine().counters();
+        let handed = self.engine().sibling_counts();
+        let own = [
+            ("handed_over", handed.passed),
+            ("handed_over_dropped", handed.dropped),
+            ("handed_over_taken", handed.taken),
+        ];
         DriveFacts {
             transport: method,
             timed: counters.timed,
@@ -198,7 +204,7 @@ impl<A: Application> Driver<A> for Reactor<StackLoop<A>> {
             dropped: dropped.sum::<u64>() + loop_facts.dropped_down + loop_facts.too_long,
             stalls: loop_facts.stalls_over_1ms,
             stall_max_ns: loop_facts.stall_max_ns,
-            counters: { self.engine().stack().counters().named() }
+            counters: { self.engine().stack().counters().named().chain(own) }
                 .map(|(name, count)| (name.to_owned(), count))
                 .collect(),
         }

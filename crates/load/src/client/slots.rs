@@ -19,7 +19,7 @@ pub struct Locals {
     taken: Vec<IpAddr>,
     first_port: u16,
     ports: u32,
-    /// Of the ports, those that leave this rest.
+    /// Of the ports, those that leave this rest, divided by so many.
     share: (u32, u32),
 }
 
@@ -82,8 +82,14 @@ impl Locals {
     }
 
     fn ports(&self) -> u64 {
-        let (place, count) = self.share;
-        u64::from((self.ports + count - 1 - place.min(self.ports)) / count)
+        let (_, count) = self.share;
+        u64::from((self.ports + count - 1 - self.skipped().min(self.ports)) / count)
+    }
+
+    /// Ports before the first one of the share.
+    fn skipped(&self) -> u32 {
+        let (rest, count) = self.share;
+        (rest + count - u32::from(self.first_port) % count) % count
     }
 
     fn addresses(&self) -> u64 {
@@ -99,9 +105,9 @@ impl Locals {
     pub fn pair(&self, number: u64) -> Option<End> {
         let addresses = self.addresses().max(1);
         let mut place = number % addresses;
-        let (share, count) = self.share;
-        let port = number / addresses % self.ports().max(1) * u64::from(count) + u64::from(share);
-        let port = self.first_port + port as u16;
+        let step = u64::from(self.share.1);
+        let port = number / addresses % self.ports().max(1) * step + u64::from(self.skipped());
+        let port = self.first_port.wrapping_add(port as u16);
         for block in &self.blocks {
             let here = usable(block);
             if place < here {
@@ -243,7 +249,7 @@ mod tests {
         for share in 0..3 {
             let locals = Locals::new(blocks.clone(), taken.clone(), 1_000, 10, (share, 3));
             let own: Vec<End> = { 0..locals.count() }.filter_map(|n| locals.pair(n)).collect();
-            assert!(own.iter().all(|(_, port)| (port - 1_000) % 3 == share as u16));
+            assert!(own.iter().all(|(_, port)| port % 3 == share as u16));
             seen.extend(own.iter().copied());
         }
         // Five of the six hosts of the /29, and the single address.
