@@ -68,7 +68,8 @@ impl Numbers {
     /// The entry with this hash that is the one.
     #[inline]
     pub(crate) fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
-        let mut at = self.home(hash);
+        let home = self.home(hash);
+        let mut at = home;
         loop {
             let bucket = self.buckets.get(at)?;
             let mut slots = bucket.slots(tag(hash));
@@ -83,6 +84,10 @@ impl Numbers {
                 return None;
             }
             at = self.after(at);
+            // Of few buckets, each may have been passed by some entry.
+            if at == home {
+                return None;
+            }
         }
     }
 
@@ -241,6 +246,33 @@ mod tests {
             }
             prop_assert!(table.buckets.iter().all(|bucket| bucket.passed == 0));
         }
+    }
+
+    #[test]
+    fn a_number_is_not_there_though_each_bucket_was_passed() {
+        let budget = Budget::new(1 << 20);
+        let mut table = Numbers::new(&budget).expect("nothing is drawn yet");
+        // Each bucket in turn is home to more than it has slots for, while the one behind it is
+        // full; then most of them go.
+        let hash_of = |number: u32| u64::from(number / 100);
+        for bucket in 0..BUCKETS_MIN as u32 {
+            let both = [bucket, (bucket + 1) % BUCKETS_MIN as u32];
+            let entries = both.map(|home| (0..SLOTS as u32).map(move |at| 100 * home + at));
+            let entries: Vec<u32> = entries.into_iter().flatten().collect();
+            for &number in &entries {
+                table.reserve(hash_of).expect("it fits");
+                table.insert(hash_of(number), number);
+            }
+            let kept = 100 * bucket + 50;
+            table.reserve(hash_of).expect("it fits");
+            table.insert(hash_of(kept), kept);
+            for &number in &entries {
+                table.remove(hash_of(number), number);
+            }
+        }
+        assert!(table.buckets.iter().all(|bucket| bucket.passed > 0));
+        assert_eq!(table.find(3, |number| number == 1), None);
+        assert_eq!(table.find(3, |number| number == 350), Some(350));
     }
 
     #[test]

@@ -22,6 +22,8 @@ const SERVER: &str = "10.9.100.1";
 const PORT: u16 = 80;
 const MS: i64 = 1_000_000;
 const BEGIN_NS: i64 = 1_700_000_000_000_000_000;
+/// Nor more steps.
+const STEPS_MAX: u64 = 200_000;
 /// Nothing of these tests takes longer in virtual time.
 const END_NS: i64 = BEGIN_NS + 600_000 * MS;
 
@@ -70,6 +72,7 @@ struct World<C: protocol::Client, S: protocol::Server> {
     rows: RowSource,
     /// Nobody answers any more, not even the stack.
     is_server_gone: bool,
+    steps: u64,
 }
 
 fn stack(address: &str, len: u8, seed: u64) -> Stack {
@@ -116,6 +119,7 @@ impl<C: protocol::Client, S: protocol::Server> World<C, S> {
             now: BEGIN_NS,
             rows: source,
             is_server_gone: false,
+            steps: 0,
         };
         let (client, calls) = world.client.engine_mut().application_mut(BEGIN_NS);
         client.open(calls);
@@ -124,6 +128,8 @@ impl<C: protocol::Client, S: protocol::Server> World<C, S> {
 
     /// Both loops turn until nothing is due now, then time passes.
     fn step(&mut self) {
+        self.steps += 1;
+        assert!(self.steps < STEPS_MAX, "it spins: {}", self.standing());
         self.wire.pass(self.now);
         let mut clock = || self.now;
         self.client.turn(&mut clock).expect("ports that work");
@@ -136,6 +142,21 @@ impl<C: protocol::Client, S: protocol::Server> World<C, S> {
         let next = deadlines.into_iter().flatten().min().unwrap_or(END_NS);
         self.now = next.max(self.now + 100);
         assert!(self.now < END_NS, "it does not end");
+    }
+
+    /// Where everything stands, for a failure.
+    fn standing(&mut self) -> String {
+        let now = self.now;
+        let deadlines = [
+            self.client.engine().next_deadline(),
+            self.server.engine().next_deadline(),
+            self.wire.next_arrival(true),
+        ];
+        let deadlines = deadlines.map(|deadline| deadline.map(|at| at - now));
+        let held = [self.client.held(), self.server.held()];
+        let counts = self.client().results().counts.clone();
+        let phase = self.client().phase();
+        format!("{} {deadlines:?} held {held:?} {phase:?} {counts:?}", now - BEGIN_NS)
     }
 
     fn client(&mut self) -> &mut Client<C> {
