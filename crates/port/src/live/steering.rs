@@ -158,6 +158,9 @@ impl Steering {
         let addresses = addresses.map_err(|cause| PortError::Interfaces { cause })?;
         let addresses: Vec<IpAddr> = addresses.into_iter().map(|(_, address)| address).collect();
         let why = match interface.link_type {
+            _ if interface.is_loopback => {
+                Some("the host talks to itself on it: name another interface".to_owned())
+            }
             Some(LinkType::ETHERNET) => self.fault(&addresses),
             _ => Some("it is no Ethernet: name an interface that is".to_owned()),
         };

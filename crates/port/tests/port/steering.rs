@@ -7,7 +7,7 @@ use lineside_filter::Filter;
 use lineside_frame::Burst;
 use lineside_host::Stopwatch;
 use lineside_port::live::{
-    AddressBlock, FilterInstruction, LiveOptions, StampClock, Steering, open_each,
+    AddressBlock, FilterInstruction, Interface, LiveOptions, StampClock, Steering, open_each,
 };
 use lineside_port::{LivePort, Method, PortError};
 use lineside_testkit::steered;
@@ -197,6 +197,11 @@ fn what_cannot_be_shared_is_refused_with_a_way_out() {
         error.ends_with("take AF_XDP, or an address that the host does not have"),
         "{error}"
     );
+    ip("link set lo up");
+    let lo = Interface::named("lo").expect("every namespace has it");
+    let error = open_each(&lo, &options(Method::AfPacket, blocks())).err();
+    let error = error.expect("refused").to_string();
+    assert!(error.contains("the host talks to itself on it"), "{error}");
     let taken = Steering::Addresses(vec!["198.51.0.0/16".parse().expect("a block")]);
     for method in METHODS {
         let error = refused(method, taken.clone());
