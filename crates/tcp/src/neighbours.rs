@@ -21,6 +21,8 @@ const ASKS_MAX: u8 = 3;
 /// An answer holds for so long, then it is asked for again while it is used: RFC 4861, 10,
 /// REACHABLE_TIME.
 const FRESH_NS: i64 = 30_000_000_000;
+/// When an address that was entered for good is asked for again.
+const NEVER: Nanoseconds = Nanoseconds::MAX;
 /// Frames that wait for an answer: RFC 1122, 2.3.2.2 asks for one at least. Each handshake of a
 /// host that is not known yet waits, and one that is dropped takes a second; Linux keeps 101.
 const WAITING_MAX: usize = 100;
@@ -166,7 +168,7 @@ impl Neighbours {
     pub(crate) fn doubt(&mut self, now: Nanoseconds, address: IpAddr) {
         if let Some(number) = self.find(address) {
             let neighbour = &mut self.neighbours[number];
-            if neighbour.asks == 0 {
+            if neighbour.asks == 0 && neighbour.at != NEVER {
                 neighbour.at = now;
             }
         }
@@ -243,9 +245,22 @@ impl Neighbours {
         };
         let neighbour = &mut self.neighbours[number];
         neighbour.link_address = Some(link_address);
-        (neighbour.asks, neighbour.at) = (0, now.saturating_add(FRESH_NS));
+        if neighbour.at != NEVER {
+            (neighbour.asks, neighbour.at) = (0, now.saturating_add(FRESH_NS));
+        }
         self.asking.retain(|&each| each != number);
         self.release(number, release);
+    }
+
+    /// Enters an address for good: it is neither asked for nor doubted. What waited for it is
+    /// dropped; returns how many frames, or `None` where there is no room.
+    pub(crate) fn keep(&mut self, address: IpAddr, link_address: [u8; 6]) -> Option<usize> {
+        let number = self.find_or_add(address)?;
+        let neighbour = &mut self.neighbours[number];
+        neighbour.link_address = Some(link_address);
+        (neighbour.asks, neighbour.at) = (0, NEVER);
+        self.asking.retain(|&each| each != number);
+        Some(self.release(number, |_, _| {}))
     }
 
     /// When the next question is due.
@@ -315,6 +330,27 @@ mod tests {
             released.push(frame.bytes()[0]);
         });
         assert_eq!(released, (2..102).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_neighbour_that_is_kept_is_never_asked_for() {
+        let budget = Budget::new(1 << 20);
+        let mut neighbours = Neighbours::new(2, [0; 2], &budget).expect("it fits");
+        assert_eq!(wait(&mut neighbours, address(1), 3), []);
+        assert_eq!(neighbours.keep(address(1), [2; 6]), Some(3), "what waited");
+        assert_eq!(neighbours.next_deadline(), None);
+        for now in [0, FRESH_NS, 1_000 * FRESH_NS] {
+            neighbours.doubt(now, address(1));
+            let known = neighbours.resolve(now, address(1));
+            let Known::Address { link_address, asks } = known else {
+                panic!("it is known");
+            };
+            assert_eq!((link_address, asks), ([2; 6], false));
+            // The address may change: the neighbour says so itself.
+            neighbours.learn(now, address(1), [2; 6], false, |_, _| {});
+        }
+        assert_eq!(neighbours.keep(address(2), [4; 6]), Some(0));
+        assert_eq!(neighbours.keep(address(3), [6; 6]), None, "no room");
     }
 
     #[test]

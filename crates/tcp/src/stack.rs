@@ -181,6 +181,16 @@ impl Stack {
         self.flush(effects);
     }
 
+    /// Enters the Ethernet address of a neighbour, or of a router, for good: it is neither asked
+    /// for nor doubted. For a stack whose host keeps ARP and neighbour discovery to itself; to be
+    /// called before anything is sent there, as frames that wait for the address are dropped.
+    /// `false` where there is no room for another neighbour.
+    pub fn keep_neighbour(&mut self, address: IpAddr, link_address: [u8; 6]) -> bool {
+        let dropped = self.neighbours.keep(address, link_address);
+        self.counters.frames_unresolved += dropped.unwrap_or(0) as u64;
+        dropped.is_some()
+    }
+
     /// Asks for what timers need that fire soon: among many connections it is in no cache.
     #[inline]
     fn prepare_timers(&self) {
