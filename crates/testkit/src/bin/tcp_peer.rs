@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -51,6 +52,9 @@ struct Options {
     /// Take frames for --address alone: the host goes on using the interface
     #[arg(long)]
     steer: bool,
+    /// Take these ports of --address, which the host has, and leave all else to it: 7000-7999
+    #[arg(long, value_name = "FIRST-LAST", value_parser = ports, conflicts_with = "steer")]
+    ports: Option<RangeInclusive<u16>>,
     /// What is done while nothing is due: spin, hybrid or sleep
     #[arg(long, default_value = "sleep", value_parser = wait)]
     wait: Wait,
@@ -170,6 +174,13 @@ fn wait(text: &str) -> Result<Wait, String> {
     )
 }
 
+fn ports(text: &str) -> Result<RangeInclusive<u16>, String> {
+    let ends = text
+        .split_once('-')
+        .and_then(|(first, last)| Some(first.parse::<u16>().ok()?..=last.parse::<u16>().ok()?));
+    ends.ok_or_else(|| "write the first and the last port, such as 7000-7999".to_owned())
+}
+
 fn main() -> ExitCode {
     match serve(&Options::parse()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -195,7 +206,9 @@ fn serve(options: &Options) -> Result<()> {
         _ => Some(Interface::named(&options.interface)?),
     };
     let own = network(&options.address)?;
-    must_not_be_the_hosts(own.address)?;
+    if options.ports.is_none() {
+        must_not_be_the_hosts(own.address)?;
+    }
     let config = config(options, interface.as_ref(), own)?;
     let budget = Budget::new(MEMORY_BYTES);
     let mut random = Random::new(wall_ns().cast_unsigned() ^ u64::from(std::process::id()) << 40);
@@ -212,8 +225,7 @@ fn serve(options: &Options) -> Result<()> {
                 // Its Ethernet address is not the host's.
                 promiscuous: true,
                 filter: Vec::new(),
-                steering: { options.steer }
-                    .then(|| Steering::Addresses(vec![AddressBlock::from(own.address)])),
+                steering: steering(options, own.address),
                 transmit_max: None,
                 clock: stamps,
                 budget: budget.clone(),
@@ -223,7 +235,10 @@ fn serve(options: &Options) -> Result<()> {
         }
         None => vec![open_tap(options, &config, stamps, &budget)?],
     };
-    let stack = Stack::new(config, secret, &budget).context("no memory for the stack")?;
+    let mut stack = Stack::new(config, secret, &budget).context("no memory for the stack")?;
+    if let (Some(_), Some(interface)) = (&options.ports, &interface) {
+        keep_neighbours(options, interface, &mut stack)?;
+    }
     match plan(options, own.address)? {
         Some(plan) => drive(options, &signals, &clock, ports, Peer::new(stack, plan)?),
         None => {
@@ -281,6 +296,37 @@ fn network(text: &str) -> Result<Prefix> {
     })
 }
 
+/// What of the interface's frames is taken, if not all.
+fn steering(options: &Options, own: IpAddr) -> Option<Steering> {
+    if let Some(ports) = &options.ports {
+        return Some(Steering::HostPorts {
+            addresses: vec![own],
+            ports: ports.clone(),
+        });
+    }
+    { options.steer }.then(|| Steering::Addresses(vec![AddressBlock::from(own)]))
+}
+
+/// The host's kernel keeps ARP and neighbour discovery: the stack is told what it knows.
+fn keep_neighbours(options: &Options, interface: &Interface, stack: &mut Stack) -> Result<()> {
+    const PATIENCE: Duration = Duration::from_secs(5);
+    let netlink = Netlink::open()?;
+    let connected = || options.connect.map(|remote| remote.ip());
+    if let Some(next) = options.router.or_else(connected) {
+        let found = netlink.find_neighbour(interface.index, next, PATIENCE)?;
+        ensure!(
+            found.is_some(),
+            "no neighbour at {} answers for {next} within 5 s",
+            interface.name
+        );
+    }
+    let known = netlink.neighbours()?.into_iter();
+    for neighbour in known.filter(|it| it.index == interface.index) {
+        stack.keep_neighbour(neighbour.address, neighbour.hardware_address);
+    }
+    Ok(())
+}
+
 /// The kernel would answer for an address of its own.
 fn must_not_be_the_hosts(address: IpAddr) -> Result<()> {
     let addresses = Netlink::open().and_then(|netlink| netlink.addresses());
@@ -332,6 +378,10 @@ fn config(options: &Options, interface: Option<&Interface>, own: Prefix) -> Resu
     match own.address {
         IpAddr::V4(address) => link_address[2..].copy_from_slice(&address.octets()),
         IpAddr::V6(address) => link_address[2..].copy_from_slice(&address.octets()[12..]),
+    }
+    if let (Some(_), Some(host)) = (&options.ports, interface) {
+        let missing = "--ports: the interface has no Ethernet address";
+        link_address = host.hardware_address.context(missing)?;
     }
     let name = &options.interface;
     let most = interface.map_or(MTU_MAX, |interface| interface.mtu as usize);

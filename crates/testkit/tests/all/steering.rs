@@ -89,7 +89,11 @@ struct Ours(Child);
 impl Ours {
     /// Starts it, and waits until it has the interface.
     fn start(method: &str, family: usize, words: &[&str]) -> Self {
-        let mut child = Self::command(method, family, words)
+        Self::run(&mut Self::command(method, family, words))
+    }
+
+    fn run(command: &mut Command) -> Self {
+        let mut child = command
             .stderr(Stdio::piped())
             .stdout(Stdio::null())
             .spawn()
@@ -117,6 +121,16 @@ impl Ours {
             "--address",
             &ours,
         ]);
+        command.args(words);
+        command
+    }
+
+    /// At ports of the host's own address.
+    fn at_ports(method: &str, family: usize, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tcp-peer"));
+        let host = format!("{}/{}", HOST[family], BITS[family]);
+        command.args(["-i", "near", "--ports", "7000-7099"]);
+        command.args(["--method", method, "--address", &host]);
         command.args(words);
         command
     }
@@ -198,6 +212,18 @@ fn beside_the_host(method: &str, family: usize) {
         for seed in 0..5 {
             exchange(&mut connect(ours_at), seed, 1_200);
             still_works();
+        }
+        if method != "af_packet" {
+            host.enter().expect("just made");
+            ours.kill();
+            let words = ["--port", "7007", "--connections", "0", "echo"];
+            ours = Ours::run(&mut Ours::at_ports(method, family, &words));
+            peer.enter().expect("just made");
+            for seed in 0..5 {
+                let at = SocketAddr::new(address(HOST[family]), 7_007);
+                exchange(&mut connect(at), seed, 1_200);
+                still_works();
+            }
         }
         // Nothing is left behind by a process that could not clear up.
         host.enter().expect("just made");
