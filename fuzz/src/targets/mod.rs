@@ -4,6 +4,7 @@
 
 use std::io::{self, Read};
 
+pub(crate) mod dns;
 pub(crate) mod drop_in;
 pub(crate) mod file;
 pub(crate) mod filter;
@@ -26,7 +27,7 @@ pub(crate) mod workload;
 /// A target: it panics if something is wrong.
 pub(crate) type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 17] = [
+const TARGETS: [(&str, Target); 18] = [
     ("file", file::run),
     ("frame", frame::run),
     ("filter", filter::run),
@@ -45,6 +46,7 @@ const TARGETS: [(&str, Target); 17] = [
     ("http", http::run),
     ("workload", workload::run),
     ("memcached", memcached::run),
+    ("dns", dns::run),
 ];
 
 /// The target of this name.
