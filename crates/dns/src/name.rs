@@ -48,10 +48,13 @@ pub struct Labels<'a> {
 impl<'a> Name<'a> {
     /// The name at `at` of a message, and where what follows it begins.
     pub(crate) fn parse(message: &'a [u8], at: usize) -> Result<(Self, usize), ParseError> {
-        let (mut here, mut end, mut limit) = (at, None, at);
+        let (mut here, mut end) = (at, None);
         let (mut len, mut hops) = (1, 0);
+        // Where the part at hand begins, and the bytes in which it has to end.
+        let (mut begin, mut within) = (at, message);
+        let mut cut = ParseError::Truncated;
         loop {
-            let first = *message.get(here).ok_or(ParseError::Truncated)?;
+            let first = *within.get(here).ok_or(cut)?;
             match first >> 6 {
                 0 if first == 0 => break,
                 0 => {
@@ -62,15 +65,15 @@ impl<'a> Name<'a> {
                     }
                 }
                 3 => {
-                    let second = *message.get(here + 1).ok_or(ParseError::Truncated)?;
+                    let second = *within.get(here + 1).ok_or(cut)?;
                     end = end.or(Some(here + 2));
                     here = usize::from(u16::from_be_bytes([first & 0x3f, second]));
                     hops += 1;
-                    // Each leads to before where the part at hand began, so that they end.
-                    if here >= limit || hops > HOPS_MAX {
+                    // To a prior occurrence: one that lies before the part at hand, all of it.
+                    if here >= begin || hops > HOPS_MAX {
                         return Err(ParseError::BadPointer);
                     }
-                    limit = here;
+                    (within, begin, cut) = (&message[..begin], here, ParseError::BadPointer);
                 }
                 _ => return Err(ParseError::BadLabel),
             }
@@ -289,7 +292,7 @@ mod tests {
     #[test]
     fn names_that_do_not_end_are_errors() {
         let long = [b"\x3f".as_slice(), &[b'x'; 63]].concat().repeat(4);
-        let cases: [(&[u8], usize, ParseError); 9] = [
+        let cases: [(&[u8], usize, ParseError); 10] = [
             (b"", 0, ParseError::Truncated),
             (b"\x03ab", 0, ParseError::Truncated),
             (b"\x01a", 0, ParseError::Truncated),
@@ -297,6 +300,7 @@ mod tests {
             (b"\xc0\x00", 0, ParseError::BadPointer),
             (b"\x01a\xc0\x00", 0, ParseError::BadPointer),
             (b"\xc0\x02\0", 0, ParseError::BadPointer),
+            (b"\x02a\xc0\x00\0", 2, ParseError::BadPointer),
             (b"\x40a\0", 0, ParseError::BadLabel),
             (&[&long[..], b"\0"].concat(), 0, ParseError::NameTooLong),
         ];
