@@ -69,10 +69,11 @@ impl<'a> Name<'a> {
                     end = end.or(Some(here + 2));
                     here = usize::from(u16::from_be_bytes([first & 0x3f, second]));
                     hops += 1;
-                    // To a prior occurrence: one that lies before the part at hand, all of it.
-                    if here >= begin || hops > HOPS_MAX {
+                    if hops > HOPS_MAX {
                         return Err(ParseError::BadPointer);
                     }
+                    // To a prior occurrence: one that lies before the part at hand, all of it, so
+                    // that the name ends.
                     (within, begin, cut) = (&message[..begin], here, ParseError::BadPointer);
                 }
                 _ => return Err(ParseError::BadLabel),
@@ -132,7 +133,8 @@ impl<'a> Iterator for Labels<'a> {
     }
 }
 
-/// As in a zone file, with a final dot: special characters and bytes escaped (RFC 1035 section 5.1).
+/// As in a zone file, with a final dot: special characters and bytes are escaped (RFC 1035 section
+/// 5.1).
 impl fmt::Display for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut is_root = true;

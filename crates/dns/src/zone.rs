@@ -31,8 +31,8 @@ const UDP_LEN: u16 = 1232;
 const QUESTION: u16 = 0xc000 | HEADER_LEN as u16;
 
 impl Zone {
-    /// Appends the answer to a datagram; false: it gets none, because it is a response itself or has
-    /// no header. An answer has less than 512 bytes, and so is never cut.
+    /// Appends the answer to a datagram; false: it gets none, because it is a response itself or
+    /// has no header. An answer has less than 512 bytes, and so is never cut.
     pub fn answer(&self, datagram: &[u8], out: &mut Vec<u8>) -> bool {
         let Ok(header) = Header::parse(datagram) else {
             return false;

@@ -48,14 +48,15 @@ pub enum ErrorKind {
     /// More than [`FIELDS_MAX`](crate::FIELDS_MAX) fields.
     #[error("too many fields")]
     TooManyFields,
-    /// A Content-Length that is no number below 2^63, or several that differ (RFC 9112 section 6.3).
+    /// A Content-Length that is no number below 2^63, or several that differ (RFC 9112 section
+    /// 6.3).
     #[error("invalid or conflicting Content-Length")]
     BadContentLength,
     /// A request with Transfer-Encoding and Content-Length (RFC 9112 section 6.3, 3).
     #[error("request with both Transfer-Encoding and Content-Length")]
     BothLengths,
-    /// A Transfer-Encoding that does not end in `chunked` in a request, that has `chunked` twice, or
-    /// that stands in a message of HTTP/1.0 (RFC 9112 sections 6.1 and 6.3).
+    /// A Transfer-Encoding that does not end in `chunked` in a request, that has `chunked` twice,
+    /// or that stands in a message of HTTP/1.0 (RFC 9112 sections 6.1 and 6.3).
     #[error("invalid Transfer-Encoding")]
     BadTransferEncoding,
     /// Not the hexadecimal size of a chunk (RFC 9112 section 7.1).

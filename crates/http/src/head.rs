@@ -136,8 +136,8 @@ pub enum Framing {
     Tunnel,
 }
 
-/// The Host fields of a head. A server answers 400 to a request of HTTP/1.1 without exactly one (RFC
-/// 9112 section 3.2).
+/// The Host fields of a head. A server answers 400 to a request of HTTP/1.1 without exactly one
+/// (RFC 9112 section 3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Host<'a> {
     /// There is none.

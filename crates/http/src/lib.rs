@@ -8,8 +8,8 @@
 //!  Head of a request ─► Responder ─► Reply: which template, whether 100 comes first, whether to close
 //! ```
 //!
-//! * A [`Parser`] is 16 bytes, and holds nothing between messages. A head that arrives whole is read
-//!   where it lies; a body passes by in the pieces in which it came.
+//! * A [`Parser`] is 16 bytes, and holds nothing between messages. A head that arrives whole is
+//!   read where it lies; a body passes by in the pieces in which it came.
 //! * What the sink hears depends on the bytes alone, not on how they were cut: pieces of a body
 //!   apart, any division of a stream gives the same calls and the same error.
 //! * A message whose end cannot be known for certain is an error, as RFC 9112 section 11.2 asks of

@@ -193,8 +193,8 @@ impl CommandParser {
         }
     }
 
-    /// Takes bytes, the first of which has the offset `at` in the stream, and returns how many: all,
-    /// unless the sink is full.
+    /// Takes bytes, the first of which has the offset `at` in the stream, and returns how many:
+    /// all, unless the sink is full.
     pub fn push<S: CommandSink>(
         &mut self,
         at: u64,

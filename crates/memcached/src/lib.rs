@@ -14,12 +14,12 @@
 //!   test sends both the same commands. Not here: the meta and binary protocols, `stats`, UDP,
 //!   authentication, sockets, threads, clocks.
 //!
-//! The mix "ETC" of Facebook (Atikoglu et al., "Workload Analysis of a Large-Scale Key-Value Store",
-//! SIGMETRICS 2012), with the constants that mutilate uses (`fb_key`, `fb_value`, `fb_ia`): lengths
-//! of keys by a generalized extreme value distribution (mu 30.7984, sigma 8.20449, k 0.078688),
-//! lengths of values by a generalized Pareto distribution (theta 0, sigma 214.476, k 0.348238), gaps
-//! by another (theta 0, sigma 16.0292, k 0.154971), 30 GETs to a SET (a share of 0.967 or so). Draws
-//! are made elsewhere.
+//! The mix "ETC" of Facebook (Atikoglu et al., "Workload Analysis of a Large-Scale Key-Value
+//! Store", SIGMETRICS 2012) by the fits that the load generator mutilate took up as `fb_key`,
+//! `fb_value` and `fb_ia`: lengths of keys by a generalized extreme value distribution (mu 30.7984,
+//! sigma 8.20449, k 0.078688), lengths of values by a generalized Pareto distribution (theta 0,
+//! sigma 214.476, k 0.348238), gaps in microseconds by another (theta 0, sigma 16.0292, k
+//! 0.154971), 30 GETs to a SET (a share of some 0.967). Draws are made elsewhere.
 #![forbid(unsafe_code)]
 
 mod command;

@@ -38,8 +38,8 @@ pub enum ErrorKind {
 
 /// Where the parsers of many connections keep lines that are not complete yet.
 ///
-/// A parser gives its line back when it is complete, at an error and in `finish`; a caller who drops
-/// a connection without that calls `release`.
+/// A parser gives its line back when it is complete, at an error and in `finish`; a caller who
+/// drops a connection without that calls `release`.
 #[derive(Debug)]
 pub struct Lines {
     held: Vec<Vec<u8>>,

@@ -349,7 +349,8 @@ fn connections_stay_open_as_version_and_options_say() {
 
 #[test]
 fn interim_responses_come_before_the_final_one() {
-    let bytes = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nLink: a\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na\
+    let bytes = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nLink: a\r\n\r\n\
+        HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na\
         HTTP/1.1 204 No\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n";
     let asked = [Method::Post, Method::Put, Method::Head];
     let outcome = both(Role::Response, &asked, bytes);
