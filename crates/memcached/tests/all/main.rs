@@ -33,9 +33,13 @@ impl Real {
         let port = free.local_addr().expect("an address").port();
         drop(free);
         let (port_text, user) = (port.to_string(), ["-u", "nobody"]);
+        // Its thread that keeps the order of items holds an item for a while after a get, and a
+        // number that becomes shorter meanwhile is not padded.
+        let options = ["-o", "no_lru_maintainer,no_lru_crawler"];
         let child = Program::new("memcached")
             .args(["-l", "127.0.0.1", "-U", "0", "-t", "1", "-p", &port_text])
             .args(user)
+            .args(options)
             .stderr(Stdio::null())
             .spawn();
         let Ok(child) = child else {
