@@ -63,7 +63,8 @@ impl Sink for Log<'_> {
             Framing::UntilClose => u64::MAX - 1,
             Framing::Tunnel => u64::MAX - 2,
         };
-        self.heard.push((if head.keep_alive { 'k' } else { 'c' }, head.at, framing));
+        self.heard
+            .push((if head.keep_alive { 'k' } else { 'c' }, head.at, framing));
         let reply = self.responder.on_head(head);
         let mut out = [0; 512];
         let len = self.responder.fill(reply, 0, &mut out);
