@@ -35,7 +35,9 @@ mod sockets;
 mod terminal;
 mod tun;
 
-pub use clock::{RunClock, Stopwatch, SystemClock, monotonic_ns, read_offset, thread_cpu_ns, wall_ns};
+pub use clock::{
+    RunClock, Stopwatch, SystemClock, monotonic_ns, read_offset, thread_cpu_ns, wall_ns,
+};
 pub use companion::{Companion, CompanionOutput, Ended, Weighed};
 pub use control::{Control, Request, ask, is_running};
 pub use cores::{CoreError, Cores, Pinned, Threads};
@@ -46,7 +48,7 @@ pub use epoll::{Epoll, Interest, Ready};
 pub use folder::{FolderError, IsTrace, RunFolder, TraceFiles};
 pub use link_switch::LinkSwitch;
 pub use locked::{LockError, lock_memory, unlock_memory};
-pub use machine::{MachineFacts, MemoryUse};
+pub use machine::{MachineFacts, MemoryUse, StealCounts};
 pub use masquerade::Masquerade;
 pub use memory::prefer_huge_pages;
 pub use namespaces::{
