@@ -42,5 +42,6 @@ pub use progress::Progress;
 pub use receive::{BURST_FRAMES, Consumer, Intake, Moment, Step, Turn, receive_all};
 pub use run::Run;
 pub use verdict::{
-    Check, Evidence, LinkEvidence, RULES, Reason, Rule, TapEvidence, counted, drops, judge, unread,
+    Check, Evidence, LinkEvidence, LoadEvidence, RULES, Reason, Rule, TapEvidence, counted, drops,
+    judge, unread,
 };

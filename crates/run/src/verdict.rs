@@ -13,6 +13,10 @@ use lineside_account::{Counter, Counters, Kind, bytes, grouped, time};
 use lineside_port::{Facts, LiveFacts};
 use lineside_trace::{State, Verdict};
 
+pub use load::LoadEvidence;
+
+mod load;
+
 /// What is known of a run when it is judged; a role leaves empty what it does not have.
 #[derive(Debug, Clone, Default)]
 pub struct Evidence<'a> {
@@ -24,6 +28,8 @@ pub struct Evidence<'a> {
     pub links: Vec<LinkEvidence>,
     /// The capture of what left an emulated link.
     pub tap: Option<TapEvidence>,
+    /// A load.
+    pub load: Option<LoadEvidence>,
     /// Errors that cut the run short, and inputs that ended too early, a sentence each.
     pub failures: Vec<String>,
     /// The signal that ended the run before its input ended.
@@ -87,13 +93,15 @@ pub enum Check {
     Input(fn(&Facts) -> Vec<Reason>),
     /// Of each direction of a link.
     Link(fn(&LinkEvidence) -> Vec<Reason>),
+    /// Of a load.
+    Load(fn(&LoadEvidence) -> Vec<Reason>),
 }
 
-use Check::{Counted, Input, Link, Run};
+use Check::{Counted, Input, Link, Load, Run};
 use State::{Disturbed, Incomplete, Limited};
 
 /// All rules, in the order of their reasons.
-pub const RULES: [Rule; 28] = [
+pub const RULES: [Rule; 39] = [
     rule(Incomplete, Run(nothing_read)),
     rule(Incomplete, Run(stream_lost)),
     rule(
@@ -196,6 +204,17 @@ pub const RULES: [Rule; 28] = [
     rule(Limited, Link(derived_limit)),
     rule(Limited, Link(memory_full)),
     rule(Disturbed, Link(late)),
+    rule(Disturbed, Load(load::rate_missed)),
+    rule(Disturbed, Load(load::waited)),
+    rule(Disturbed, Load(load::late)),
+    rule(Disturbed, Load(load::saturated)),
+    rule(Disturbed, Load(load::frames_dropped)),
+    rule(Disturbed, Load(load::without_local)),
+    rule(Disturbed, Load(load::stalled)),
+    rule(Disturbed, Load(load::stolen)),
+    rule(Disturbed, Load(load::drifted)),
+    rule(Disturbed, Load(load::contradicts)),
+    rule(Incomplete, Load(load::rows_dropped)),
     rule(Incomplete, Run(|evidence| evidence.failures.clone())),
     rule(Incomplete, Run(ended_by_signal)),
     rule(Limited, Run(limits)),
@@ -251,6 +270,13 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
                         .for_each(|rule| hold(rule, rule.check.of_link(link)));
                 }
             }
+            Load(_) => {
+                if let Some(load) = &evidence.load {
+                    rules
+                        .iter()
+                        .for_each(|rule| hold(rule, rule.check.of_load(load)));
+                }
+            }
         }
     }
     let shares = SHARES.iter();
@@ -277,7 +303,7 @@ impl Check {
                 reason.into_iter().collect()
             }
             Run(find) => find(evidence),
-            Input(_) | Link(_) => Vec::new(),
+            Input(_) | Link(_) | Load(_) => Vec::new(),
         }
     }
 
@@ -291,6 +317,13 @@ impl Check {
     fn of_link(&self, link: &LinkEvidence) -> Vec<Reason> {
         match self {
             Link(find) => find(link),
+            _ => Vec::new(),
+        }
+    }
+
+    fn of_load(&self, load: &LoadEvidence) -> Vec<Reason> {
+        match self {
+            Load(find) => find(load),
             _ => Vec::new(),
         }
     }

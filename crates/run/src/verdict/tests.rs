@@ -66,6 +66,102 @@ fn link(change: impl FnOnce(&mut LinkEvidence)) -> Evidence<'static> {
     }
 }
 
+fn load(change: impl FnOnce(&mut LoadEvidence)) -> Evidence<'static> {
+    let mut load = LoadEvidence {
+        arrivals: 1_000,
+        missed_share_max: 0.001,
+        lateness_p99_ns: 1_000_000,
+        lateness_p99_max_ns: 1_000_000,
+        planned: 1_000,
+        waited: 10,
+        waited_share_max: 0.01,
+        busy_share: 0.95,
+        busy_share_max: 0.95,
+        stall_limit_ns: 10_000_000,
+        steal_share_max: 0.01,
+        drift: 1.5,
+        drift_max: 1.5,
+        ..LoadEvidence::default()
+    };
+    change(&mut load);
+    Evidence {
+        load: Some(load),
+        ..Evidence::default()
+    }
+}
+
+/// A load against which each rule has something, in their order.
+fn load_cases() -> Vec<(Evidence<'static>, &'static str)> {
+    vec![
+        (
+            load(|load| load.missed_share = 0.002),
+            "the rate was missed: 0.2 % of 1,000 arrivals did not become requests in time (limit \
+            0.1 %): lower it (-R), or give more connections (-c) or workers (-t)",
+        ),
+        (
+            // Those that waited are late, and that is not said twice.
+            load(|load| (load.waited, load.lateness_p99_ns) = (11, 2_000_000)),
+            "11 of 1,000 requests found no connection at their instant (1.1 %, limit 1 %), so that \
+            the server sees another load than was asked for: more connections (-c), or --pipeline",
+        ),
+        (
+            load(|load| load.lateness_p99_ns = 2_000_000),
+            "requests left late: 1 % by more than 2.00 ms (limit 1.00 ms): a machine with less to \
+            do, --pin, 'chrt -f 50', or a lower rate",
+        ),
+        (
+            load(|load| load.busy_share = 0.97),
+            "the generator is saturated: its busiest worker was running 97 % of the time (limit \
+            95 %): more workers (-t), or a lower rate",
+        ),
+        (
+            load(|load| load.frames_dropped = 1_234),
+            "1,234 frames were dropped at this end's own port, which a network's loss would look \
+            like: a lower rate, or more workers (-t)",
+        ),
+        (
+            load(|load| load.without_local = 3),
+            "3 connections or requests found no local port, descriptor or memory: more addresses \
+            (--from, --address), --close rst (no TIME-WAIT), 'ulimit -n', or --memory",
+        ),
+        (
+            load(|load| (load.stalls, load.stall_max_ns) = (4, 12_300_000)),
+            "the generator stood still 4 times for more than 1 ms, 12.3 ms the longest (limit 10.0 \
+            ms): something else took its core",
+        ),
+        (
+            load(|load| load.steal_share = 0.05),
+            "the hypervisor gave 5 % of this machine's processor time to others (limit 1 %): \
+            another machine, or another time",
+        ),
+        (
+            load(|load| load.drift = 2.0),
+            "latency was not stationary: its median differs by a factor of 2.00 between the thirds \
+            of the run (limit 1.5): a longer run, after the server has warmed up, or a rate that \
+            it holds",
+        ),
+        (
+            load(|load| load.broken_identity = Some("a = b".to_owned())),
+            "the counts contradict each other (a = b): a fault of lineside, please report it",
+        ),
+        (
+            load(|load| load.rows_dropped = 7),
+            "7 requests have no row, because the writer of the trace did not keep up: --rows N for \
+            every Nth, or a faster disk",
+        ),
+    ]
+}
+
+#[test]
+fn a_load_within_its_limits_is_complete() {
+    assert_eq!(judge(&load(|_| {})).state, State::Complete);
+    let closed = Evidence {
+        load: Some(LoadEvidence::default()),
+        ..Evidence::default()
+    };
+    assert_eq!(judge(&closed).reasons, [""; 0]);
+}
+
 fn inputs<'a>(facts: &[&'a Facts]) -> Evidence<'a> {
     Evidence {
         inputs: facts.to_vec(),
@@ -78,7 +174,7 @@ fn each_rule_has_its_state_and_its_sentence() {
     let (plain, recorded, live, cut) = (named(), recorded(), live(), cut());
     let orphans = [(Counter::RepliesWithoutCall, 2), (Counter::Replies, 199)];
     let failed = |text: &str| vec![text.to_owned()];
-    let cases = [
+    let mut cases = vec![
         (
             Evidence {
                 looks_for_rpc: true,
@@ -237,6 +333,11 @@ fn each_rule_has_its_state_and_its_sentence() {
             oldest gap was given up (give more: memory)",
         ),
     ];
+    let loads = RULES
+        .iter()
+        .position(|rule| matches!(rule.check, Check::Load(_)));
+    let loads = loads.expect("rules about a load");
+    cases.splice(loads..loads, load_cases());
     assert_eq!(
         cases.len(),
         RULES.len(),
