@@ -42,7 +42,9 @@ mod trace;
 mod unfinished;
 mod usage;
 
-pub use assertion::{Assert, AssertError, Assertion, assert, assert_both};
+pub use assertion::{
+    Assert, AssertError, Assertion, LoadFigures, assert, assert_both, assert_load,
+};
 pub use compare::{
     Appearance, Appearances, COMPARE_VERSION, Change, CompareParameters, Compared, Comparison,
     Course, Side, Subject, compare,

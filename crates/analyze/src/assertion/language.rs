@@ -190,6 +190,23 @@ impl Assert {
     pub fn is_of_two(&self) -> bool {
         self.of != Of::Trace
     }
+
+    /// That a load, which has no trace, can be measured by it.
+    pub fn must_be_of_a_load(&self) -> Result<(), AssertError> {
+        let fault = |what: &str| Err(AssertError(format!("'{}': {what}", self.text)));
+        if self.of != Of::Trace {
+            return fault("A, B and ratio are of two traces, and a load is one run: leave it out");
+        }
+        if self.selection != Selection::default() {
+            return fault("nothing is selected of a load: write p99 < 10ms");
+        }
+        match self.metric {
+            Metric::Retransmissions | Metric::Loss => {
+                fault("a load does not measure that; errors and unanswered are shares of requests")
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 fn side(text: &str) -> (Of, &str) {

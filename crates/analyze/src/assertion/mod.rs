@@ -18,6 +18,7 @@ mod measured;
 
 use std::path::Path;
 
+use lineside_measure::Times;
 use lineside_trace::State;
 use serde::Serialize;
 
@@ -64,6 +65,59 @@ pub fn assert(
             )
         })
         .collect())
+}
+
+/// What a load measured, for assertions.
+#[derive(Debug, Clone, Copy)]
+pub struct LoadFigures<'a> {
+    /// From the planned instant of a request to the end of its answer.
+    pub latency: &'a Times,
+    /// Requests whose instant came.
+    pub requests: u64,
+    /// Answers.
+    pub answered: u64,
+    /// Requests without an answer that reports success.
+    pub not_successful: u64,
+    /// Requests without any.
+    pub unanswered: u64,
+    /// Answers a second.
+    pub answers_per_s: f64,
+    /// Bytes of answers a second.
+    pub bytes_per_s: f64,
+}
+
+impl LoadFigures<'_> {
+    fn figure(&self, metric: Metric) -> Figure {
+        let none = || "no request was answered".to_owned();
+        let share = |count: u64| match self.requests {
+            0 => Err("no request was planned".to_owned()),
+            all => Ok(count as f64 / all as f64),
+        };
+        let time = |ns: Option<u64>| ns.map(|ns| ns as f64).ok_or_else(none);
+        let value = match metric {
+            Metric::Quantile(share) => time(self.latency.quantile_ns(share)),
+            Metric::Mean => time(self.latency.mean_ns()),
+            Metric::Most => time(self.latency.max_ns()),
+            Metric::Count => Ok(self.answered as f64),
+            Metric::Rate => Ok(self.answers_per_s),
+            Metric::Errors => share(self.not_successful),
+            Metric::Unanswered => share(self.unanswered),
+            Metric::Throughput => Ok(self.bytes_per_s),
+            Metric::Retransmissions | Metric::Loss => Err("a load does not measure it".to_owned()),
+        };
+        let of = match metric {
+            Metric::Errors | Metric::Unanswered => self.requests,
+            _ => self.answered,
+        };
+        (value, of)
+    }
+}
+
+/// Judges assertions about a load.
+pub fn assert_load(figures: &LoadFigures<'_>, asserts: &[Assert]) -> Vec<Assertion> {
+    { asserts.iter() }
+        .map(|each| judged(each, figures.figure(each.metric), ""))
+        .collect()
 }
 
 /// Judges assertions about two traces.
