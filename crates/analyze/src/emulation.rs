@@ -189,6 +189,9 @@ pub struct EmulationFloor {
 
 /// The certificate of a run, or what is known of one that has none yet.
 pub(crate) fn emulation(manifest: &Manifest) -> Option<Emulation> {
+    if manifest.configuration.get("load").is_some() {
+        return None;
+    }
     let Some(certificate) = &manifest.certificate else {
         return unfinished(manifest);
     };

@@ -141,7 +141,8 @@ impl Trace {
     /// Whether it holds no tables but those of monitors, and describes an emulated link.
     pub fn is_of_link(&self) -> bool {
         let is_of_link = |manifest: &Manifest| {
-            manifest.certificate.is_some() || manifest.configuration.get("emulate").is_some()
+            let of = |verb: &str| manifest.configuration.get(verb).is_some();
+            of("emulate") || manifest.certificate.is_some() && !of("load")
         };
         // Tables of a run that was killed are not counted yet.
         let is_monitors = |name: &String| Table::MONITORS.iter().any(|table| table.name() == name);

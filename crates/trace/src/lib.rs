@@ -57,15 +57,17 @@ pub use tables::{
 };
 
 /// The version of the tables: a new column raises the second number, a changed one the first.
-pub const SCHEMA_VERSION: &str = "2.3";
+pub const SCHEMA_VERSION: &str = "2.4";
 
 /// Whether a word of the columns `status` or `rpc_status` means success. Most protocols' ends in
-/// `_OK`; NLM and KLM grant, NSM has a name of its own, and so has RPC.
+/// `_OK`; NLM and KLM grant, NSM has a name of its own, and so has RPC; HTTP has 2xx and 3xx (RFC
+/// 9110, 15).
 pub fn is_success(status: &str) -> bool {
     // The most frequent first.
     status.ends_with("_OK")
         || matches!(status, "SUCCESS" | "STAT_SUCC")
         || status.ends_with("_GRANTED")
+        || matches!(status.as_bytes(), [b'2' | b'3', b'0'..=b'9', b'0'..=b'9'])
 }
 
 /// How `checksums.checksum` is computed: XXH3, 64 bits, seed 0, over blocks of [`BLOCK_BYTES`].
@@ -92,6 +94,8 @@ mod tests {
             "LCK_GRANTED",
             "NLM4_GRANTED",
             "KLM_GRANTED",
+            "200",
+            "304",
         ] {
             assert!(is_success(status), "{status}");
         }
@@ -105,6 +109,8 @@ mod tests {
             "KLM_DENIED",
             "MNT3ERR_ACCES",
             "10044",
+            "404",
+            "503",
             "",
         ] {
             assert!(!is_success(status), "{status}");

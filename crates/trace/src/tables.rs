@@ -505,7 +505,8 @@ tables! {
     }
     null "not in this operation, or not seen" {
         operation_id: i64, Delta, "identifies the row: the ordinal of the frame that begins it \
-        times 2^18, plus its place in that frame";
+        times 2^18, plus its place in that frame; of a load generator, the worker times 2^54 plus \
+        the request's number times 2^18";
         rpc_id: i64, Delta, "`operation_id` of the first row of the same compound; in NFSv3 the \
         row's own";
         connection_id: i64, Dictionary, "the connection, as in `connections`";
@@ -602,6 +603,9 @@ tables! {
         same time: the reply may be that one's";
         retransmissions: i32, Dictionary, "times that the call came again while it was outstanding";
         duplicate_replies: i32, Dictionary, "replies to the call after the first";
+        failure: Label, Dictionary, "why a load generator's request has no answer: `reset`, \
+        `closed`, `timeout`, `unreachable`, `protocol`, `local`" null "it has one, or the row comes \
+        from a capture";
     }
 
     /// A 512-byte block, at a file offset that is a multiple of 512, of READ or WRITE data that was
