@@ -16,6 +16,7 @@
 
 pub mod agents;
 mod application;
+pub mod certificate;
 pub mod client;
 mod departures;
 mod distributor;

@@ -60,6 +60,20 @@ impl Cause {
     }
 }
 
+impl Unsent {
+    /// All of them, in the order in which they are counted.
+    pub const ALL: [Self; 3] = [Self::NoConnection, Self::RunOver, Self::Refused];
+
+    /// What reports call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NoConnection => "no_connection",
+            Self::RunOver => "run_over",
+            Self::Refused => "refused",
+        }
+    }
+}
+
 impl From<Reason> for Cause {
     fn from(reason: Reason) -> Self {
         match reason {

@@ -129,6 +129,24 @@ pub enum LoadError {
     },
 }
 
+impl LoadError {
+    /// Whether other flags would help, and nothing else.
+    pub fn is_usage(&self) -> bool {
+        matches!(
+            self,
+            Self::Descriptors(_)
+                | Self::Cores { .. }
+                | Self::Stack(
+                    StackError::Own(_)
+                        | StackError::Pairs { .. }
+                        | StackError::Queues { .. }
+                        | StackError::Memory
+                        | StackError::Mtu { .. }
+                )
+        )
+    }
+}
+
 /// A worker's share of a run.
 #[derive(Debug, Clone)]
 pub struct Part {
