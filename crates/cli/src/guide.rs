@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::capture::Section;
 use crate::config::{ALL, Facts, Keys, read_keys};
 use crate::link::section;
+use crate::load;
 
 fn guide(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide");
@@ -84,10 +85,19 @@ fn the_guide_lists_all_keys_of_capture() {
 
 #[test]
 fn the_guide_lists_all_keys_and_flags_of_emulate() {
-    let guide = guide("emulate.md");
+    assert_table("emulate.md", &section::Section::declared());
+}
+
+#[test]
+fn the_guide_lists_all_keys_and_flags_of_load() {
+    assert_table("load.md", &load::Section::declared());
+}
+
+fn assert_table(guide_name: &str, declared: &[Facts]) {
+    let guide = guide(guide_name);
     let table = guide.split("| key | flag |").nth(1).expect("a table");
     let table = table.split("\n\n").next().expect("its end");
-    for facts in section::Section::declared() {
+    for facts in declared {
         let name = format!("`{}`", facts.name);
         let row = table.lines().find(|line| line.contains(&name));
         let row = row.unwrap_or_else(|| panic!("no {name} in {table}"));
@@ -96,7 +106,7 @@ fn the_guide_lists_all_keys_and_flags_of_emulate() {
             .is_some_and(|long| long.replace('-', "_") == facts.name);
         assert!(
             row.contains(&facts.flag())
-                || row.contains(&long_or_short(&facts))
+                || row.contains(&long_or_short(facts))
                 || same && row.contains("the same"),
             "{name}: no {} in {row}",
             facts.flag()

@@ -5,7 +5,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 /// A verb (any, if empty), the words that people try, and what serves them.
 type Habit = (&'static str, &'static [&'static str], &'static str);
 
-const HABITS: [Habit; 24] = [
+const HABITS: [Habit; 28] = [
     (
         "capture",
         &["-Y", "--display-filter", "-R"],
@@ -86,6 +86,23 @@ const HABITS: [Habit; 24] = [
         "emulate",
         &["--dup", "--corruption", "--queue", "--buffer"],
         "the words are netem's: --duplicate 1%, --corrupt 0.1%, --limit 1000",
+    ),
+    (
+        "load",
+        &["--latency", "-L", "-U", "--u_latency"],
+        "latency is always printed, from the instant that was meant and from the departure: leave \
+        it out",
+    ),
+    ("load", &["-z", "--seconds"], "write -d 10s"),
+    (
+        "load",
+        &["-k", "--keepalive"],
+        "connections are kept; --requests-per-connection 1 has each end after its answer",
+    ),
+    (
+        "load",
+        &["-s", "--script", "-p", "--post-data"],
+        "no script is run: -X METHOD, -H 'NAME: VALUE' and --body TEXT or @FILE make the request",
     ),
     (
         "report",

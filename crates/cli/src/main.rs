@@ -18,6 +18,7 @@ mod help;
 mod info;
 mod inputs;
 mod link;
+mod load;
 mod manual;
 mod monitors;
 mod outputs;
@@ -63,6 +64,8 @@ enum Verb {
     Packets(packets::Arguments),
     /// Put a link in the way of a capture, a command or two interfaces
     Emulate(Box<emulate::Arguments>),
+    /// Send requests to a server at instants that a model gives, or serve them
+    Load(Box<load::Arguments>),
     /// Change an emulated link while it runs, or print its settings
     Ctl(Box<ctl::Arguments>),
     /// Explain a frame's delay: jitter, order, queue, rate
@@ -119,6 +122,7 @@ fn main() -> ExitCode {
         Verb::Slow(arguments) => report::run_slow(&arguments),
         Verb::Packets(arguments) => packets::run(&arguments),
         Verb::Emulate(arguments) => emulate::run(&arguments),
+        Verb::Load(arguments) => load::run(&arguments),
         Verb::Ctl(arguments) => ctl::run(&arguments),
         Verb::Explain(arguments) => explain::run(&arguments),
         Verb::Table(arguments) => table::run(&arguments),

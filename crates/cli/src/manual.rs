@@ -116,7 +116,14 @@ pub(crate) fn screen(arguments: &[String]) -> Option<String> {
     let mut command = command();
     command.build();
     match given.find(|word| !word.starts_with('-')) {
-        Some(verb) => help::screen(command.find_subcommand_mut(verb)?),
+        Some(verb) => {
+            let verb = command.find_subcommand_mut(verb)?;
+            // What a verb does beside has help of its own.
+            let is_other = given
+                .next()
+                .is_some_and(|word| verb.find_subcommand(word).is_some());
+            (!is_other).then(|| help::screen(verb)).flatten()
+        }
         None => help::screen(&mut command),
     }
 }

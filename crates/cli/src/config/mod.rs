@@ -9,6 +9,7 @@ use std::path::Path;
 
 use lineside_capture::CaptureError;
 use lineside_host::MachineFacts;
+use lineside_load::run::LoadError;
 use lineside_path::emulate::EmulationError;
 use lineside_run::RunError;
 
@@ -70,7 +71,10 @@ pub(crate) fn is_usage(error: &anyhow::Error) -> bool {
     let of_run = error.downcast_ref::<RunError>();
     let of_capture = error.downcast_ref::<CaptureError>();
     let of_emulation = error.downcast_ref::<EmulationError>();
+    // Of a load, too little of what its flags ask for.
+    let of_load = error.downcast_ref::<LoadError>();
     error.is::<ConfigError>()
+        || of_load.is_some_and(LoadError::is_usage)
         || of_run.is_some_and(RunError::is_usage)
         || of_capture.is_some_and(CaptureError::is_usage)
         || of_emulation.is_some_and(EmulationError::is_usage)

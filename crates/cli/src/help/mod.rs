@@ -60,7 +60,11 @@ pub(crate) fn grouped(
     // Headings stand in the order of their first flags.
     arguments.sort_by_key(|argument| rank(argument.get_help_heading()));
     let about = command.get_about().cloned().unwrap_or_default();
-    Command::new(page.verb).about(about).args(arguments)
+    Command::new(page.verb)
+        .about(about)
+        .args(arguments)
+        .subcommands(command.get_subcommands().cloned())
+        .args_conflicts_with_subcommands(command.is_args_conflicts_with_subcommands_set())
 }
 
 /// One screen, if the verb has a page.

@@ -23,7 +23,7 @@ const TRACE: &[(&str, &str)] = &[
     ),
 ];
 
-pub(crate) const PAGES: [Page; 16] = [
+pub(crate) const PAGES: [Page; 17] = [
     Page {
         verb: "capture",
         groups: &[
@@ -116,6 +116,26 @@ pub(crate) const PAGES: [Page; 16] = [
             "what was asked, and the certificate of what was done",
         )],
         see_also: "lineside-ctl(1), lineside-explain(1), tc-netem(8)",
+    },
+    Page {
+        verb: "load",
+        groups: &[
+            ("Load", &["c", "d", "n", "R", "arrivals", "t"]),
+            ("Request", &["H", "X"]),
+            ("Result", &["assert", "output"]),
+        ],
+        examples: &[
+            ("lineside load http://127.0.0.1:8080/ -R 1000", "a rate"),
+            (
+                "lineside load serve http 127.0.0.1:8080",
+                "a server to try it on",
+            ),
+        ],
+        files: &[
+            ("RUN/trace.json", "what was asked, and the certificate"),
+            ("RUN/operations/*.parquet", "a row for each request"),
+        ],
+        see_also: "lineside-load-serve(1), lineside-report(1), wrk(1)",
     },
     Page {
         verb: "explain",
@@ -291,6 +311,7 @@ pub(crate) const PAGES: [Page; 16] = [
                 "Emulate a network",
                 &["emulate", "ctl", "explain", "table", "probe"],
             ),
+            ("Load a server", &["load"]),
             ("This program", &["completions", "man"]),
         ],
         examples: &[

@@ -29,6 +29,7 @@ mod iperf;
 mod lab;
 mod layers;
 mod live;
+mod load;
 mod manual;
 mod measured;
 mod monitored;

@@ -1,0 +1,162 @@
+//! The limits of a load's verdict: `--limit NAME=VALUE`, or the table `limits` of `[load]`.
+
+use std::collections::BTreeMap;
+
+use clap::{Arg, ArgAction, ArgMatches};
+use lineside_load::certificate::Limits;
+use lineside_time::parse_duration;
+use serde_json::Value as Json;
+
+use crate::config::{ConfigError, Facts, Refusal, Value, nearest};
+
+/// Their names.
+const NAMES: [&str; 7] = [
+    "rate_missed",
+    "lateness_p99",
+    "waited",
+    "busy",
+    "stall",
+    "steal",
+    "drift",
+];
+
+/// Limits by name, as they were written.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct LimitWords(BTreeMap<String, String>);
+
+impl Value for LimitWords {
+    fn read(value: &Json) -> Result<Self, Refusal> {
+        let refused = || Refusal::Type {
+            wanted: "a table of limits",
+            usual: serde_json::json!({ "lateness_p99": "1ms" }),
+        };
+        let table = value.as_object().ok_or_else(refused)?;
+        let entry = |(name, value): (&String, &Json)| {
+            let text = match value {
+                Json::String(text) => text.clone(),
+                Json::Number(number) => number.to_string(),
+                _ => return Err(refused()),
+            };
+            Ok((name.clone(), text))
+        };
+        Ok(Self(table.iter().map(entry).collect::<Result<_, _>>()?))
+    }
+
+    fn to_json(&self) -> Json {
+        serde_json::json!(self.0)
+    }
+
+    fn argument(argument: Arg) -> Arg {
+        argument.action(ArgAction::Append)
+    }
+
+    fn given(matches: &ArgMatches, facts: &Facts) -> Option<Self> {
+        let texts = matches.get_many::<String>(facts.name)?;
+        let pair = |text: &String| {
+            let (name, value) = text.split_once('=').unwrap_or((text, ""));
+            (name.trim().to_owned(), value.trim().to_owned())
+        };
+        Some(Self(texts.map(pair).collect()))
+    }
+}
+
+impl LimitWords {
+    /// The defaults, with these.
+    pub(super) fn resolved(words: Option<&Self>) -> Result<Limits, ConfigError> {
+        let mut limits = Limits::default();
+        for (name, text) in words.iter().flat_map(|words| &words.0) {
+            let set = match name.as_str() {
+                "rate_missed" => share(text).map(|share| limits.rate_missed = share),
+                "lateness_p99" => time(text).map(|time| limits.lateness_p99_ns = time),
+                "waited" => share(text).map(|share| limits.waited = share),
+                "busy" => share(text).map(|share| limits.busy = share),
+                "stall" => time(text).map(|time| limits.stall_ns = time),
+                "steal" => share(text).map(|share| limits.steal = share),
+                "drift" => factor(text).map(|factor| limits.drift = factor),
+                other => {
+                    let nearest = nearest(other, NAMES.into_iter());
+                    return Err(ConfigError::new(format!(
+                        "limits: no limit '{other}'; the nearest known one is {nearest}"
+                    )));
+                }
+            };
+            set.map_err(|why| ConfigError::new(format!("limits: {name}: {why}")))?;
+        }
+        Ok(limits)
+    }
+}
+
+fn time(text: &str) -> Result<u64, String> {
+    parse_duration(text).map_err(|error| error.to_string())
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let percent = text
+        .strip_suffix('%')
+        .map(|digits| digits.trim().parse::<f64>());
+    let share = match percent {
+        Some(percent) => percent.map(|percent| percent / 100.0),
+        None => text.parse(),
+    };
+    let share = share.ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| format!("'{text}' is not a share: write 1% or 0.01"))
+}
+
+fn factor(text: &str) -> Result<f64, String> {
+    let factor = text
+        .parse::<f64>()
+        .ok()
+        .filter(|factor| *factor >= 1.0 && factor.is_finite());
+    factor.ok_or_else(|| format!("'{text}' is not a factor from 1 on: write 1.5"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(table: Json) -> Result<Limits, String> {
+        let words = LimitWords::read(&table).map_err(|_| "no table".to_owned())?;
+        LimitWords::resolved(Some(&words)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn each_limit_has_a_name_and_a_unit() {
+        let mut table = serde_json::json!({
+            "rate_missed": "5%", "lateness_p99": "7us", "waited": 0.5, "busy": "50%",
+            "stall": "3ms", "steal": "0%", "drift": 2
+        });
+        let expected = Limits {
+            rate_missed: 0.05,
+            lateness_p99_ns: 7_000,
+            waited: 0.5,
+            busy: 0.5,
+            stall_ns: 3_000_000,
+            steal: 0.0,
+            drift: 2.0,
+        };
+        assert_eq!(read(table.clone()), Ok(expected));
+        assert_eq!(
+            LimitWords::resolved(None).expect("the defaults"),
+            Limits::default()
+        );
+        let names: Vec<_> = table
+            .as_object()
+            .expect("a table")
+            .keys()
+            .cloned()
+            .collect();
+        assert!(names.iter().all(|name| NAMES.contains(&name.as_str())));
+        assert_eq!(names.len(), NAMES.len());
+        for (name, value, words) in [
+            ("lateness_p99", "5", "unit"),
+            ("waited", "2", "write 1% or 0.01"),
+            ("drift", "0.5", "write 1.5"),
+            ("lateness", "1ms", "the nearest known one is lateness_p99"),
+        ] {
+            table = serde_json::json!({ name: value });
+            let error = read(table).expect_err(words);
+            assert!(error.contains(words), "{error}");
+        }
+        assert!(read(serde_json::json!({ "drift": [] })).is_err());
+    }
+}

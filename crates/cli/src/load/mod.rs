@@ -1,0 +1,19 @@
+//! `lineside load`: requests to a server at instants that a model gives, and servers that answer
+//! them.
+
+mod flags;
+mod limits;
+mod pace;
+mod print;
+mod progress;
+mod recording;
+mod run;
+mod serve;
+mod settings;
+mod stack;
+mod target;
+
+pub(crate) use flags::Arguments;
+#[cfg(test)]
+pub(crate) use flags::Section;
+pub(crate) use run::run;

@@ -1,0 +1,228 @@
+//! When requests leave, from words: rate, arrivals, times to think.
+
+use lineside_load::certificate::Planned;
+use lineside_load::client::{Pace, Thinking};
+use lineside_load::run::Outcome;
+use lineside_workload::{Arrivals, Fit, Fitness, Profile, Schedule, Share, Sizes, Unit, WordError};
+
+use super::flags::Section;
+use crate::config::ConfigError;
+
+/// The longest file of gaps or times.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+/// So many arrivals of a schedule are counted one by one; beyond, the integral of the rate is as
+/// near to it as the limit needs.
+const COUNTED_MAX: u64 = 20_000_000;
+
+/// When requests leave.
+#[derive(Debug, Clone)]
+pub(super) enum PaceWords {
+    /// After the answer before, and a time to think.
+    Closed(Option<Sizes>),
+    /// At instants of their own.
+    Open {
+        arrivals: Arrivals,
+        profile: Option<Profile>,
+    },
+}
+
+impl PaceWords {
+    /// Reads the words of `--rate`, `--arrivals` and `--think`.
+    pub(super) fn read(keys: &Section) -> Result<Self, ConfigError> {
+        let wrong = |flag: &str, error: &WordError| ConfigError::new(format!("{flag}: {error}"));
+        let profile = keys.rate.as_deref().map(str::parse::<Profile>).transpose();
+        let profile = profile.map_err(|error| wrong("-R", &error))?;
+        let arrivals = keys.arrivals.as_deref();
+        let arrivals = arrivals
+            .map(|words| Arrivals::parse(words, &mut read_file))
+            .transpose();
+        let arrivals = arrivals.map_err(|error| wrong("--arrivals", &error))?;
+        if profile.is_none() && arrivals.is_none() {
+            if keys.arrivals_of.is_some() {
+                return Err(ConfigError::usage(
+                    "--arrivals-of says what arrives at a rate, and there is none: give one with \
+                     -R, or leave it out",
+                ));
+            }
+            let think = keys.think.as_deref();
+            let read = |words| Sizes::parse("think", words, Unit::Time, &mut read_file);
+            let think = think.map(read).transpose();
+            return think
+                .map(Self::Closed)
+                .map_err(|error| wrong("--think", &error));
+        }
+        if keys.think.is_some() {
+            return Err(ConfigError::usage(
+                "--think is for connections that wait for their answers, and with a rate (-R, \
+                 --arrivals) requests do not: leave out one of them",
+            ));
+        }
+        let arrivals = arrivals.unwrap_or(Arrivals::Constant);
+        let checked = Schedule::new(&arrivals, profile.as_ref(), 0, Share::ALL);
+        checked.map_err(|error| ConfigError::new(error.to_string()))?;
+        Ok(Self::Open { arrivals, profile })
+    }
+
+    /// How arrivals are spread, in words; `None` in a closed loop.
+    pub(super) fn arrivals(&self) -> Option<String> {
+        match self {
+            Self::Closed(_) => None,
+            Self::Open { arrivals, .. } => Some(arrivals.to_string()),
+        }
+    }
+
+    /// The rate, in words.
+    pub(super) fn rate(&self) -> Option<String> {
+        match self {
+            Self::Closed(_) => None,
+            Self::Open { profile, .. } => profile.as_ref().map(ToString::to_string),
+        }
+    }
+
+    /// Whether it ends by itself.
+    pub(super) fn ends(&self) -> bool {
+        match self {
+            Self::Closed(_) => false,
+            Self::Open { profile, .. } => profile
+                .as_ref()
+                .is_some_and(|profile| profile.length_ns().is_some()),
+        }
+    }
+
+    /// The share of a worker.
+    pub(super) fn pace(&self, seed: u64, worker: u32, workers: u32) -> Pace {
+        match self {
+            Self::Closed(None) => Pace::Closed(None),
+            Self::Closed(Some(times)) => {
+                Pace::Closed(Some(Box::new(Thinking::new(times.clone(), seed))))
+            }
+            Self::Open { arrivals, profile } => {
+                let share = Share::of(worker, workers);
+                let schedule = Schedule::new(arrivals, profile.as_ref(), seed, share);
+                Pace::Open(Box::new(schedule.expect("it was made once before")))
+            }
+        }
+    }
+
+    /// What the schedule holds up to a time, or up to so many arrivals; `None` in a closed loop.
+    pub(super) fn planned(
+        &self,
+        seed: u64,
+        duration_ns: Option<i64>,
+        requests: Option<u64>,
+    ) -> Option<Planned> {
+        let Self::Open { arrivals, profile } = self else {
+            return None;
+        };
+        let length_ns = profile.as_ref().and_then(Profile::length_ns);
+        let length_ns = length_ns.and_then(|length_ns| i64::try_from(length_ns).ok());
+        let until_ns = duration_ns.into_iter().chain(length_ns).min();
+        let wanted = requests.unwrap_or(u64::MAX);
+        if until_ns.is_none() && requests.is_none() {
+            return None;
+        }
+        let schedule = Schedule::new(arrivals, profile.as_ref(), seed, Share::ALL).ok()?;
+        let (mut count, mut last_ns) = (0, 0);
+        for arrival in schedule {
+            if { until_ns }.is_some_and(|until_ns| arrival.at_ns >= until_ns) {
+                break;
+            }
+            (count, last_ns) = (count + 1, arrival.at_ns);
+            if count >= wanted {
+                return Some(planned(count, last_ns));
+            }
+            if count >= COUNTED_MAX {
+                let part = { until_ns }.map(|until_ns| until_ns as f64 / last_ns.max(1) as f64);
+                let all = part.map_or(wanted, |part| (count as f64 * part) as u64);
+                return Some(planned(all.min(wanted), until_ns.unwrap_or(last_ns)));
+            }
+        }
+        Some(planned(count, until_ns.unwrap_or(last_ns)))
+    }
+}
+
+impl PaceWords {
+    /// How the first departures fit the model; `None` in a closed loop, and with too few of them.
+    pub(super) fn fitness(&self, seed: u64, outcome: &Outcome) -> Option<Fitness> {
+        let Self::Open { arrivals, profile } = self else {
+            return None;
+        };
+        let start_ns = outcome.started_ns;
+        let mut fit = Fit::default();
+        for &(due_ns, left_ns) in &outcome.departures {
+            fit.record(due_ns - start_ns, left_ns - start_ns);
+        }
+        fit.judge(arrivals, profile.as_ref(), seed).ok()?
+    }
+}
+
+fn planned(arrivals: u64, span_ns: i64) -> Planned {
+    Planned {
+        arrivals,
+        span_ns: span_ns.max(0).cast_unsigned(),
+    }
+}
+
+/// A file that words name.
+fn read_file(name: &str) -> Result<String, String> {
+    let len = std::fs::metadata(name)
+        .map_err(|error| format!("'{name}': {error}"))?
+        .len();
+    if len > FILE_BYTES_MAX {
+        return Err(format!("'{name}' is longer than 64 MiB"));
+    }
+    std::fs::read_to_string(name).map_err(|error| format!("'{name}': {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(rate: Option<&str>, arrivals: Option<&str>) -> Result<PaceWords, ConfigError> {
+        PaceWords::read(&Section {
+            rate: rate.map(str::to_owned),
+            arrivals: arrivals.map(str::to_owned),
+            ..Section::default()
+        })
+    }
+
+    #[test]
+    fn a_rate_makes_an_open_loop_and_knows_its_arrivals() {
+        let closed = words(None, None).expect("words");
+        assert!(matches!(closed, PaceWords::Closed(None)));
+        assert_eq!(closed.planned(1, Some(1), None), None);
+        let constant = words(Some("100"), None).expect("words");
+        let second = Some(1_000_000_000);
+        let planned = |arrivals, span_ns| Some(Planned { arrivals, span_ns });
+        assert_eq!(
+            constant.planned(1, second, None),
+            planned(100, 1_000_000_000)
+        );
+        assert_eq!(
+            constant.planned(1, second, Some(11)),
+            planned(11, 100_000_000)
+        );
+        assert!(!constant.ends());
+        let steps = words(Some("100 for 1s, 200 for 1s"), Some("poisson")).expect("words");
+        assert!(steps.ends());
+        let found = steps.planned(7, None, None).expect("it ends");
+        assert_eq!(found.span_ns, 2_000_000_000);
+        assert!((200..400).contains(&found.arrivals), "{found:?}");
+        let own = words(None, Some("on-off 1000 for 10ms, 0 for 10ms")).expect("a rate of its own");
+        assert!(matches!(own, PaceWords::Open { .. }));
+    }
+
+    #[test]
+    fn words_that_make_no_pace_are_refused() {
+        for (rate, arrivals, expected) in [
+            (Some("fast"), None, "-R: "),
+            (Some("-5"), None, "-R: "),
+            (None, Some("poisson"), "need a rate"),
+            (Some("10"), Some("poison"), "nearest known word is poisson"),
+            (Some("10"), Some("file /nowhere"), "/nowhere"),
+        ] {
+            let error = words(rate, arrivals).expect_err(expected).to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! A line a second while a load runs.
+
+use std::io::IsTerminal;
+
+use lineside_account::{bytes, grouped, time};
+use lineside_host::{RunClock, Signals};
+use lineside_load::run::{RunSecond, Watch};
+use lineside_time::{Clock, Nanoseconds};
+
+use super::flags::Arguments;
+use super::recording::Recording;
+use crate::print::talk;
+
+/// Watches a run for the terminal, and for signals.
+pub(super) struct Progress<'a> {
+    signals: &'a Signals,
+    clock: RunClock,
+    recording: Option<&'a Recording>,
+    prints: bool,
+    failed: u64,
+    /// When a signal asked for the end.
+    pub(super) stopped_ns: Option<Nanoseconds>,
+}
+
+impl<'a> Progress<'a> {
+    pub(super) fn new(
+        arguments: &Arguments,
+        recording: Option<&'a Recording>,
+        signals: &'a Signals,
+        clock: RunClock,
+    ) -> Self {
+        let is_seen = arguments.verbose || std::io::stderr().is_terminal();
+        Self {
+            signals,
+            clock,
+            recording,
+            prints: is_seen && !arguments.quiet,
+            failed: 0,
+            stopped_ns: None,
+        }
+    }
+}
+
+impl Watch for Progress<'_> {
+    fn start_at(&mut self, open: u32, soon: Nanoseconds) -> Option<Nanoseconds> {
+        if let Some(recording) = self.recording {
+            recording.begin();
+        }
+        if self.prints {
+            talk(&format!(
+                "{:>6} {:>9} {:>12} {:>12} {:>10} {:>10} {:>10} {:>8}\n",
+                "", "open", "answers/s", "bytes/s", "50 %", "99 %", "most", "failed"
+            ));
+            talk(&format!("{:>6} {:>9}\n", "0 s", grouped(open.into())));
+        }
+        Some(soon)
+    }
+
+    fn on_second(&mut self, second: &RunSecond) {
+        let failed = second.counts.failed.iter().sum::<u64>();
+        let failed_now = failed - std::mem::replace(&mut self.failed, failed);
+        if !self.prints {
+            return;
+        }
+        let times = second
+            .latency_ns
+            .map_or_else(|| ["-", "-", "-"].map(str::to_owned), |all| all.map(time));
+        let [median, p99, most] = times;
+        talk(&format!(
+            "{:>4} s {:>9} {:>12} {:>12} {median:>10} {p99:>10} {most:>10} {:>8}\n",
+            second.number,
+            grouped(second.open.into()),
+            grouped(second.answered),
+            bytes(second.received_bytes),
+            grouped(failed_now)
+        ));
+    }
+
+    fn stops(&mut self) -> bool {
+        let stops = self.signals.stop().is_some();
+        if stops && self.stopped_ns.is_none() {
+            self.stopped_ns = Some(self.clock.now());
+        }
+        stops
+    }
+}

@@ -1,0 +1,237 @@
+//! The rows of a load's requests on their way into the table `operations`: a thread for each
+//! worker takes its batches, and all share one encoder.
+
+use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use lineside_account::{Budget, Lease};
+use lineside_host::{PartWriter, RunFolder};
+use lineside_load::protocol::{Client, Request};
+use lineside_load::results::Row;
+use lineside_load::{RowSource, Rows, rows};
+use lineside_run::{Parts, bound_encoder};
+use lineside_trace::{
+    EncoderConfig, OperationRow, RecordSink, RowRef, Summaries, Table, TraceEncoder, Word,
+};
+
+/// Bits below a request's number in ids: as of captures, whose frames hold several rows.
+const PLACE_BITS: u32 = 18;
+/// Bits below a worker's number.
+const WORKER_BITS: u32 = 54;
+/// From this number on, requests follow others on connections that arrived.
+const FOLLOWERS: u64 = 1 << 40;
+
+/// The table and the queues of all workers.
+pub(super) struct Recording {
+    writer: Mutex<Writer>,
+    /// Taken by the workers as they begin.
+    queues: Mutex<Vec<Option<Rows>>>,
+    /// Taken by their threads.
+    sources: Mutex<Vec<RowSource>>,
+}
+
+struct Writer {
+    encoder: TraceEncoder<Parts>,
+    memory: Option<Lease>,
+    row: OperationRow,
+}
+
+/// A lock whose holder panicked guards nothing that is torn.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Recording {
+    /// A table in `folder`, with a row for each `every`-th request; `None`: with none.
+    pub(super) fn new(
+        folder: &RunFolder,
+        trace_id: &str,
+        every: Option<u64>,
+        workers: u32,
+        budget: &Budget,
+    ) -> Self {
+        let config = EncoderConfig::new(&[Table::Operations], trace_id);
+        let encoder = TraceEncoder::new(&config, Parts(PartWriter::new(folder)));
+        let queues = { every.into_iter() }.flat_map(|every| (0..workers).map(move |_| rows(every)));
+        let (queues, sources) = queues.map(|(queue, source)| (Some(queue), source)).unzip();
+        Self {
+            writer: Mutex::new(Writer {
+                encoder,
+                memory: budget.lease(0),
+                row: OperationRow::default(),
+            }),
+            queues: Mutex::new(queues),
+            sources: Mutex::new(sources),
+        }
+    }
+
+    /// Requests are about to leave: the table is there from now on.
+    pub(super) fn begin(&self) {
+        lock(&self.writer).encoder.begin();
+    }
+
+    /// The queue of a worker.
+    pub(super) fn rows(&self, worker: u32) -> Option<Rows> {
+        lock(&self.queues).get_mut(worker as usize)?.take()
+    }
+
+    /// Runs `load` while threads write the rows of its workers.
+    pub(super) fn beside<P: Client, T>(
+        &self,
+        protocol: &(impl Fn() -> P + Sync),
+        load: impl FnOnce() -> T,
+    ) -> T {
+        std::thread::scope(|scope| {
+            let sources = std::mem::take(&mut *lock(&self.sources));
+            for (worker, source) in (0u64..).zip(sources) {
+                scope.spawn(move || self.write_all(worker, &source, &protocol()));
+            }
+            let outcome = load();
+            // Of workers that never began, the queues end here.
+            lock(&self.queues).clear();
+            outcome
+        })
+    }
+
+    fn write_all(&self, worker: u64, source: &RowSource, protocol: &impl Client) {
+        loop {
+            let mut writer = None;
+            let goes_on = source.next(|row| {
+                let writer = writer.get_or_insert_with(|| lock(&self.writer));
+                writer.write(worker, row, protocol);
+            });
+            if let Some(mut writer) = writer {
+                let Writer {
+                    encoder, memory, ..
+                } = &mut *writer;
+                bound_encoder(encoder, memory);
+            }
+            if !goes_on {
+                return;
+            }
+        }
+    }
+
+    /// Ends the table; the error is why rows are missing.
+    pub(super) fn finish(self) -> Result<Summaries, String> {
+        let writer = self
+            .writer
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        let finished = writer.encoder.finish().map_err(|error| error.to_string());
+        let (output, summaries) = finished?;
+        output.0.finish().map_err(|error| error.to_string())?;
+        Ok(summaries)
+    }
+}
+
+impl Writer {
+    fn write(&mut self, worker: u64, request: &Row, protocol: &impl Client) {
+        fill(&mut self.row, worker, request, protocol);
+        self.encoder.row(RowRef::Operations(&self.row));
+    }
+}
+
+/// The row of a request.
+fn fill(row: &mut OperationRow, worker: u64, request: &Row, protocol: &impl Client) {
+    let known = |address: IpAddr| (!address.is_unspecified()).then_some(address);
+    let port = |port: u16| (port != 0).then_some(i32::from(port));
+    let [client, server] = request.ends;
+    let id = id(worker, request.ordinal);
+    *row = OperationRow {
+        operation_id: id,
+        rpc_id: id,
+        connection_id: signed(worker << WORKER_BITS | u64::from(request.slot) << PLACE_BITS),
+        intended_time_ns: Some(request.intended_ns),
+        call_time_ns: request.departed_ns,
+        call_end_ns: request.departed_ns,
+        reply_time_ns: request.first_ns,
+        reply_end_ns: request.end_ns,
+        client_address: known(client.0),
+        client_port: port(client.1),
+        server_address: known(server.0),
+        server_port: port(server.1),
+        transport: Some("tcp"),
+        program: Word::Known(protocol.name()),
+        operation: Word::Known(protocol.operation(Request {
+            ordinal: request.ordinal,
+            slot: request.slot,
+        })),
+        status: request
+            .status
+            .map_or(Word::None, |status| Word::Number(status.into())),
+        transferred: request.status.map(|_| signed(request.content_bytes)),
+        call_bytes: Some(request.request_bytes.into()),
+        reply_missing: request.cause.is_some(),
+        failure: request.cause.map(lineside_load::results::Cause::name),
+        ..OperationRow::default()
+    };
+}
+
+/// The id of a request's row: worker, number, and in the lowest bit whether it follows another one
+/// on a connection that arrived.
+fn id(worker: u64, ordinal: u64) -> i64 {
+    let (number, follows) = match ordinal.checked_sub(FOLLOWERS) {
+        Some(number) => (number, 1),
+        None => (ordinal, 0),
+    };
+    signed(worker << WORKER_BITS | number << PLACE_BITS | follows)
+}
+
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use lineside_load::protocol::Echo;
+    use lineside_load::results::Cause;
+
+    use super::*;
+
+    #[test]
+    fn a_row_has_what_is_known_of_its_request() {
+        let ends = [("0.0.0.0", 4_000), ("10.0.0.1", 80)];
+        let ends = ends.map(|(address, port)| (address.parse().expect("an address"), port));
+        let failed = Row {
+            ordinal: 5,
+            slot: 3,
+            intended_ns: 1_000,
+            departed_ns: Some(1_010),
+            first_ns: None,
+            end_ns: None,
+            ends,
+            status: None,
+            request_bytes: 64,
+            content_bytes: 0,
+            cause: Some(Cause::Reset),
+        };
+        let mut row = OperationRow::default();
+        fill(&mut row, 2, &failed, &Echo::new(64, 1));
+        assert_eq!(row.operation_id, (2 << 54) + (5 << 18));
+        assert_eq!(row.connection_id, (2 << 54) + (3 << 18));
+        assert_eq!(
+            (row.intended_time_ns, row.call_time_ns),
+            (Some(1_000), Some(1_010))
+        );
+        assert_eq!((row.client_address, row.client_port), (None, Some(4_000)));
+        assert_eq!(row.server_port, Some(80));
+        assert_eq!((row.status, row.transferred), (Word::None, None));
+        assert_eq!((row.failure, row.reply_missing), (Some("reset"), true));
+        let answered = Row {
+            status: Some(200),
+            content_bytes: 9,
+            cause: None,
+            ..failed
+        };
+        fill(&mut row, 0, &answered, &Echo::new(64, 1));
+        assert_eq!((row.status, row.transferred), (Word::Number(200), Some(9)));
+        assert_eq!((row.failure, row.reply_missing), (None, false));
+    }
+
+    #[test]
+    fn ids_of_requests_that_follow_are_their_own() {
+        assert_ne!(id(0, 7), id(0, FOLLOWERS + 7));
+        assert_eq!(id(1, FOLLOWERS + 7), (1 << 54) + (7 << 18) + 1);
+    }
+}

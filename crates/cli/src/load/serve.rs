@@ -1,0 +1,196 @@
+//! `lineside load serve`: the other end of a load.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context;
+use lineside_account::{Budget, bytes, grouped};
+use lineside_host::{RunClock, Signals};
+use lineside_http::{Body, Responder, ResponseTemplate};
+use lineside_load::protocol::{EchoServer, HttpServer, Server, SinkServer, SourceServer};
+use lineside_load::serve::{ServeSettings, Served, serve as serve_load};
+use serde::Serialize;
+
+use super::flags::{ServeArguments, Service};
+use super::settings::{secret, wait};
+use crate::config::{self, ConfigError};
+use crate::exit::Exit;
+use crate::print::{print_json, say};
+
+/// Bytes of a body, as of the load that servers are measured with.
+const BODY_BYTES: u64 = 64;
+/// A source without an end.
+const ENDLESS: u64 = u64::MAX >> 1;
+/// Connections of our own TCP.
+const CONNECTIONS_MAX: u32 = 1 << 20;
+/// How often signals are looked after.
+const LOOK: Duration = Duration::from_millis(50);
+
+impl Service {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Echo => "echo",
+            Self::Sink => "sink",
+            Self::Source => "source",
+        }
+    }
+
+    /// The port that RFC 862, 863 and 864 have, and 8080.
+    fn port(self) -> u16 {
+        match self {
+            Self::Http => 8080,
+            Self::Echo => 7,
+            Self::Sink => 9,
+            Self::Source => 19,
+        }
+    }
+}
+
+/// What a server counted, for other programs.
+#[derive(Debug, Serialize)]
+struct Counts {
+    service: &'static str,
+    #[serde(flatten)]
+    counts: lineside_load::server::ServerCounts,
+    cpu_s: f64,
+}
+
+pub(super) fn serve(arguments: &ServeArguments) -> anyhow::Result<Exit> {
+    let what = arguments.what;
+    let at = address(&arguments.at, what)?;
+    if arguments.size.is_some() && matches!(what, Service::Echo | Service::Sink) {
+        return Err(ConfigError::new(format!(
+            "--size is for http and source, and this is {}: leave it out",
+            what.name()
+        ))
+        .into());
+    }
+    let wait = wait(&arguments.wait)?;
+    let memory = config::Size::of_mib(arguments.memory);
+    let budget = Budget::new(config::memory_bytes(&memory)?);
+    let mut stack = arguments.stack.settings((1, u32::from(u16::MAX)))?;
+    if let Some(stack) = &mut stack {
+        stack.connections_max = CONNECTIONS_MAX;
+    }
+    let settings = ServeSettings {
+        at,
+        stack: stack.map(Box::new),
+        workers: arguments.workers,
+        wait,
+        budget,
+        secret: secret(),
+    };
+    let size = arguments.size.map(|size| size as u64);
+    let served = match what {
+        Service::Http => {
+            let bytes = size.unwrap_or(BODY_BYTES);
+            until_signal(arguments, &settings, &|| HttpServer::new(responder(bytes)))
+        }
+        Service::Echo => until_signal(arguments, &settings, &|| EchoServer),
+        Service::Sink => until_signal(arguments, &settings, &|| SinkServer),
+        Service::Source => {
+            let bytes = size.unwrap_or(ENDLESS);
+            until_signal(arguments, &settings, &|| SourceServer { bytes })
+        }
+    }?;
+    report(arguments, &served)
+}
+
+fn responder(size: u64) -> Responder {
+    let mut responder = Responder::new();
+    let response = ResponseTemplate::new(200, &[] as &[&str], Body::Synthetic(size));
+    let added = responder.route_others(response.expect("200 may have a body"));
+    added.expect("room for one");
+    responder
+}
+
+/// `ADDRESS` or `ADDRESS:PORT`, of IPv6 in brackets or without a port.
+fn address(text: &str, what: Service) -> Result<SocketAddr, ConfigError> {
+    if let Ok(at) = text.parse() {
+        return Ok(at);
+    }
+    let bare = text.trim_start_matches('[').trim_end_matches(']');
+    let address: IpAddr = bare.parse().map_err(|_| {
+        ConfigError::new(format!(
+            "'{text}' is no address to listen at: write 127.0.0.1:{}, 0.0.0.0 for all, or [::1]:{}",
+            what.port(),
+            what.port()
+        ))
+    })?;
+    Ok(SocketAddr::new(address, what.port()))
+}
+
+/// Serves; the calling thread looks after signals.
+fn until_signal<P: Server>(
+    arguments: &ServeArguments,
+    settings: &ServeSettings,
+    make: &(impl Fn() -> P + Sync),
+) -> anyhow::Result<Served> {
+    let signals = Signals::register().context("cannot handle signals")?;
+    let stop = AtomicBool::new(false);
+    let name = arguments.what.name();
+    let ready = |at: SocketAddr| {
+        if !arguments.quiet {
+            say(&format!("serving {name} at {at}; Ctrl-C ends it"));
+        }
+    };
+    let clock = RunClock::start();
+    thread::scope(|scope| {
+        let stop = &stop;
+        let serving = scope.spawn(move || serve_load(settings, make, clock, stop, ready));
+        while !serving.is_finished() {
+            if signals.stop().is_some() {
+                stop.store(true, Ordering::Relaxed);
+            }
+            thread::park_timeout(LOOK);
+        }
+        let served = serving
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        served.with_context(|| format!("{name} at {}", settings.at))
+    })
+}
+
+fn report(arguments: &ServeArguments, served: &Served) -> anyhow::Result<Exit> {
+    let counts = served.counts;
+    if arguments.json {
+        print_json(&Counts {
+            service: arguments.what.name(),
+            counts,
+            cpu_s: served.cpu_ns as f64 / 1e9,
+        })?;
+    } else if !arguments.quiet {
+        say(&format!(
+            "{} connections, {} of them failed; {} requests; {} in, {} out; {:.3} s of processor \
+             time",
+            grouped(counts.opened),
+            grouped(counts.failed),
+            grouped(counts.requests),
+            bytes(counts.received_bytes),
+            bytes(counts.answer_bytes),
+            served.cpu_ns as f64 / 1e9
+        ));
+    }
+    Ok(Exit::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_without_a_port_has_the_services() {
+        let at = |text: &str, what| address(text, what).expect("an address").to_string();
+        assert_eq!(at("127.0.0.1", Service::Http), "127.0.0.1:8080");
+        assert_eq!(at("127.0.0.1:0", Service::Http), "127.0.0.1:0");
+        assert_eq!(at("::1", Service::Echo), "[::1]:7");
+        assert_eq!(at("[::1]:9", Service::Echo), "[::1]:9");
+        let error = address("localhost", Service::Http)
+            .expect_err("a name")
+            .to_string();
+        assert!(error.contains("write 127.0.0.1:8080"), "{error}");
+    }
+}

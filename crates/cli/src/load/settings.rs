@@ -1,0 +1,430 @@
+//! The settings of a run, from the keys of `[load]`.
+
+use std::hash::{BuildHasher, RandomState};
+use std::net::SocketAddr;
+use std::num::NonZeroU64;
+
+use anyhow::Context;
+use lineside_account::Budget;
+use lineside_http::RequestTemplate;
+use lineside_load::certificate::Asked;
+use lineside_load::client::{CatchUp, Plan};
+use lineside_load::run::{Settings, Transport};
+use lineside_load::{CloseBy, Timing};
+use lineside_reactor::Wait;
+
+use super::flags::{MEMORY_DEFAULT, Section};
+use super::pace::PaceWords;
+use super::stack::addresses_of;
+use super::target::Target;
+use crate::config::{self, ConfigError, nearest};
+
+/// Requests leave for so long, unless something else ends the run.
+const DURATION_NS: i64 = 10_000_000_000;
+/// A request is built so long before its instant, with `--timer io`.
+const AHEAD_NS: i64 = 100_000;
+/// Handshakes at once before the start: as many as a listener's queue of 128 takes.
+const OPENING_MAX: u32 = 128;
+/// The same of our own TCP, whose peers have longer queues or none.
+const OPENING_MAX_STACK: u32 = 1_024;
+/// Requests that wait for a connection: 16 MiB of them.
+const WAITING_MAX: usize = 1 << 20;
+/// After a connection failed, the next try of its slot waits so long.
+const RETRY_NS: i64 = 10_000_000;
+/// Ends of connections are waited for so long.
+const LINGER_NS: i64 = 1_000_000_000;
+/// Reports, and lines on the terminal.
+const SECOND_NS: i64 = 1_000_000_000;
+/// The longest body: a request lies in memory whole.
+const BODY_BYTES_MAX: u64 = 16 << 20;
+
+/// What is sent.
+#[derive(Debug, Clone)]
+pub(super) enum Requests {
+    Http(RequestTemplate),
+    Echo { bytes: u32 },
+}
+
+/// The settings of a run, resolved.
+pub(super) struct Prepared {
+    pub(super) requests: Requests,
+    pub(super) pace: PaceWords,
+    pub(super) settings: Settings,
+    pub(super) asked: Asked,
+    pub(super) seed: u64,
+}
+
+impl Section {
+    /// Everything that words say, before anything is opened.
+    pub(super) fn prepare(&self) -> anyhow::Result<Prepared> {
+        let url = self.one_url()?;
+        let target = Target::parse(url)?;
+        let pace = PaceWords::read(self)?;
+        let requests = self.requests_of(&target)?;
+        let (wait, ahead_ns) = self.timing_words()?;
+        let budget = { self.memory.as_ref() }.map_or(Ok(MEMORY_DEFAULT), config::memory_bytes)?;
+        let transport = self.transport()?;
+        let servers = target.resolve()?;
+        let workers = at_least_one("-t", self.workers)?;
+        let connections = at_least_one("-c", self.connections)?;
+        if workers > connections {
+            return Err(ConfigError::new(format!(
+                "-t {workers} workers share -c {connections} connections: give each one at least"
+            ))
+            .into());
+        }
+        let duration_ns = self.duration_ns(&pace)?;
+        let plan = self.plan(
+            connections,
+            ahead_ns,
+            matches!(transport, Transport::Stack(_)),
+        )?;
+        let seed = self.seed.unwrap_or_default();
+        let asked = Asked {
+            url: url.to_owned(),
+            protocol: target.protocol().to_owned(),
+            servers: servers.iter().map(ToString::to_string).collect(),
+            connections,
+            workers,
+            arrivals: pace.arrivals(),
+            rate: pace.rate(),
+            arrivals_of: self
+                .arrivals_of
+                .clone()
+                .unwrap_or_else(|| "requests".to_owned()),
+            timer: self.timer.clone().unwrap_or_default(),
+            wait: word_of(wait).to_owned(),
+            seed,
+        };
+        let timeout_ns = plan.timeout_ns;
+        let settings = Settings {
+            targets: of_one_family(&servers, &transport)?,
+            transport,
+            workers,
+            among: (0, workers),
+            pins: self.pin == Some(true),
+            wait,
+            plan,
+            timing: Timing {
+                duration_ns,
+                drain_ns: timeout_ns,
+                linger_ns: LINGER_NS,
+                report_ns: SECOND_NS,
+            },
+            budget: Budget::new(budget),
+            secret: secret(),
+        };
+        Ok(Prepared {
+            requests,
+            pace,
+            settings,
+            asked,
+            seed,
+        })
+    }
+
+    fn one_url(&self) -> Result<&str, ConfigError> {
+        match self.url.as_deref().unwrap_or_default() {
+            [url] => Ok(url),
+            [] => Err(ConfigError::usage(
+                "the server is missing: name it by a URL, such as http://127.0.0.1:8080/; \
+                 'lineside load serve http 127.0.0.1:8080' is one",
+            )),
+            [_, second, ..] => Err(ConfigError::new(format!(
+                "'{second}' is a second URL: a load has one server"
+            ))),
+        }
+    }
+
+    /// The request, for HTTP from its parts.
+    fn requests_of(&self, target: &Target) -> anyhow::Result<Requests> {
+        let url = match target {
+            Target::Http(url) => url,
+            Target::Echo { bytes, .. } => {
+                let given = [
+                    (self.headers.is_some(), "-H"),
+                    (self.http_method.is_some(), "-X"),
+                    (self.body.is_some(), "--body"),
+                ];
+                if let Some((_, flag)) = given.iter().find(|(is_given, _)| *is_given) {
+                    return Err(ConfigError::new(format!(
+                        "{flag} is for http://, and this is echo://: leave it out"
+                    ))
+                    .into());
+                }
+                return Ok(Requests::Echo { bytes: *bytes });
+            }
+        };
+        let body = self.body.as_deref().map(body).transpose()?;
+        let method = match (&self.http_method, &body) {
+            (Some(method), _) => method,
+            (None, Some(_)) => "POST",
+            (None, None) => "GET",
+        };
+        let headers = self.headers.as_deref().unwrap_or_default();
+        let template =
+            RequestTemplate::new(method, url, headers, body.as_deref().unwrap_or_default());
+        let template = template.map_err(|error| ConfigError::new(error.to_string()))?;
+        if template.expects_continue() {
+            return Err(ConfigError::usage(
+                "Expect: 100-continue has the body wait for an answer, which a load does not do: \
+                 leave it out",
+            )
+            .into());
+        }
+        Ok(Requests::Http(template))
+    }
+
+    /// How the loop waits, and how long before its instant a request is built.
+    fn timing_words(&self) -> Result<(Wait, i64), ConfigError> {
+        let (by_timer, ahead_ns) = match self.timer.as_deref() {
+            Some("sleep") => (Wait::Sleep, 0),
+            Some("app") => (Wait::Hybrid, 0),
+            _ => (Wait::Hybrid, AHEAD_NS),
+        };
+        let wait = self.wait.as_deref().map_or(Ok(by_timer), wait)?;
+        Ok((wait, ahead_ns))
+    }
+
+    fn transport(&self) -> anyhow::Result<Transport> {
+        let ports = ports(self.ports.as_deref().unwrap_or("1024-65535"))?;
+        let stack = self.stack.settings(ports)?;
+        let from = addresses_of("from", self.from.as_deref())?;
+        Ok(match stack {
+            Some(_) if !from.is_empty() => {
+                return Err(ConfigError::usage(
+                    "--from is for the kernel's sockets, and -i has its own addresses: name them \
+                     with --address",
+                )
+                .into());
+            }
+            Some(stack) => Transport::Stack(Box::new(stack)),
+            None => Transport::Sockets { from },
+        })
+    }
+
+    /// How long requests leave; `None`: something else ends the run.
+    fn duration_ns(&self, pace: &PaceWords) -> Result<Option<i64>, ConfigError> {
+        match self.duration.as_ref().map(config::Time::get) {
+            Some(0) => Err(ConfigError::usage(
+                "-d 0 leaves no time for a request: give 10s",
+            )),
+            Some(duration_ns) => Ok(Some(duration_ns)),
+            None if self.requests.is_some() || pace.ends() => Ok(None),
+            None => Ok(Some(DURATION_NS)),
+        }
+    }
+
+    fn plan(&self, connections: u32, ahead_ns: i64, is_stack: bool) -> Result<Plan, ConfigError> {
+        let requests_each = self.requests_per_connection;
+        let requests_each =
+            requests_each.map(|each| at_least_one("--requests-per-connection", Some(each)));
+        let timeout_ns = self.timeout.as_ref().map_or(0, config::Time::get);
+        if timeout_ns == 0 {
+            return Err(ConfigError::usage(
+                "--timeout 0 lets no answer come: give 30s",
+            ));
+        }
+        let opens_on_arrival = self.arrivals_of.as_deref() == Some("connections");
+        Ok(Plan {
+            connections,
+            opens_on_arrival,
+            // A connection that arrives has one request, unless more were asked for.
+            requests_each: match requests_each.transpose()? {
+                None if opens_on_arrival => Some(1),
+                each => each,
+            },
+            pipeline: at_least_one("--pipeline", self.pipeline)?,
+            close_by: match self.close.as_deref() {
+                Some("rst") => CloseBy::Rst,
+                Some("peer") => CloseBy::Peer,
+                _ => CloseBy::Fin,
+            },
+            requests: self.requests.map(NonZeroU64::get),
+            timeout_ns,
+            ahead_ns,
+            opening_max: if is_stack {
+                OPENING_MAX_STACK
+            } else {
+                OPENING_MAX
+            },
+            waiting_max: WAITING_MAX,
+            retry_ns: RETRY_NS,
+            catch_up: catch_up(self.catch_up.as_deref().unwrap_or("keep"))?,
+            share: (0, 1),
+        })
+    }
+}
+
+fn at_least_one(flag: &str, count: Option<u32>) -> Result<u32, ConfigError> {
+    match count.unwrap_or(1) {
+        0 => Err(ConfigError::new(format!("{flag} must not be 0"))),
+        count => Ok(count),
+    }
+}
+
+/// The words of `--catch-up`.
+fn catch_up(words: &str) -> Result<CatchUp, ConfigError> {
+    let mut parts = words.split_whitespace();
+    match (parts.next(), parts.next().map(str::parse), parts.next()) {
+        (Some("keep"), None, None) => Ok(CatchUp::Keep),
+        (Some("reanchor"), None, None) => Ok(CatchUp::Reanchor),
+        (Some("cap"), Some(Ok(most @ 1..)), None) => Ok(CatchUp::Cap(most)),
+        _ => Err(ConfigError::new(format!(
+            "catch-up: '{words}' is unknown: write keep, 'cap 100' (in a millisecond) or reanchor"
+        ))),
+    }
+}
+
+/// A body: the text, or what is in a file.
+fn body(text: &str) -> anyhow::Result<Vec<u8>> {
+    let Some(name) = text.strip_prefix('@') else {
+        return Ok(text.as_bytes().to_vec());
+    };
+    let at = |error: std::io::Error| ConfigError::new(format!("body: '{name}': {error}"));
+    let len = std::fs::metadata(name).map_err(at)?.len();
+    if len > BODY_BYTES_MAX {
+        return Err(ConfigError::new(format!(
+            "body: '{name}' has {}: a body has at most 16 MiB",
+            lineside_account::bytes(len)
+        ))
+        .into());
+    }
+    std::fs::read(name)
+        .map_err(at)
+        .context("the body of requests")
+}
+
+/// `FIRST-LAST`: the first port, and how many.
+fn ports(text: &str) -> Result<(u16, u32), ConfigError> {
+    let read = || {
+        let (first, last) = text.split_once('-')?;
+        let (first, last): (u16, u16) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+        (first > 0 && first <= last).then(|| (first, u32::from(last - first) + 1))
+    };
+    read().ok_or_else(|| ConfigError::new(format!("ports: '{text}' is no range: write 1024-65535")))
+}
+
+/// The word of `--wait`.
+pub(super) fn wait(word: &str) -> Result<Wait, ConfigError> {
+    let known = Wait::WORDS.iter().find(|(known, _)| *known == word);
+    known.map(|(_, wait)| *wait).ok_or_else(|| {
+        let nearest = nearest(word, Wait::WORDS.iter().map(|(known, _)| *known));
+        ConfigError::new(format!(
+            "wait: '{word}' is unknown; the nearest known one is {nearest}"
+        ))
+    })
+}
+
+fn word_of(wait: Wait) -> &'static str {
+    let known = Wait::WORDS.iter().find(|(_, known)| *known == wait);
+    known.map_or("hybrid", |(word, _)| word)
+}
+
+/// Servers of the family of the local addresses, or else of the first one.
+fn of_one_family(
+    servers: &[SocketAddr],
+    transport: &Transport,
+) -> Result<Vec<(std::net::IpAddr, u16)>, ConfigError> {
+    let local = match transport {
+        Transport::Sockets { from } => from.first().copied(),
+        Transport::Stack(stack) => stack.addresses.first().map(|block| block.address),
+    };
+    let is_v4 = local.map_or(servers[0].is_ipv4(), |address| address.is_ipv4());
+    let of_family = servers.iter().filter(|server| server.is_ipv4() == is_v4);
+    // Of a name with several addresses, one: they are one host more often than not.
+    match of_family.map(|server| (server.ip(), server.port())).next() {
+        Some(server) => Ok(vec![server]),
+        None => Err(ConfigError::new(format!(
+            "{} is reached from an address of its own family: the local one is of the other",
+            servers[0]
+        ))),
+    }
+}
+
+/// What strangers must not know of this run.
+pub(super) fn secret() -> [u64; 2] {
+    let state = RandomState::new();
+    [state.hash_one(1), state.hash_one(2)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn section(url: &str) -> Section {
+        let keys = Section {
+            url: Some(vec![url.to_owned()]),
+            ..Section::default()
+        };
+        keys.resolved(None).expect("valid")
+    }
+
+    #[test]
+    fn an_end_is_a_time_a_number_or_the_rates_own() {
+        let mut keys = section("http://127.0.0.1/");
+        let duration = |keys: &Section| keys.prepare().expect("valid").settings.timing.duration_ns;
+        assert_eq!(duration(&keys), Some(DURATION_NS));
+        keys.rate = Some("10 for 1s".to_owned());
+        assert_eq!(duration(&keys), None);
+        keys.rate = None;
+        keys.requests = NonZeroU64::new(5);
+        assert_eq!(duration(&keys), None);
+        keys.duration = Some(config::Time::of_ns(7));
+        assert_eq!(duration(&keys), Some(7));
+    }
+
+    #[test]
+    fn a_timer_is_a_way_to_wait_and_a_lead() {
+        let mut keys = section("echo://127.0.0.1");
+        for (timer, wait, expected) in [
+            ("io", None, (Wait::Hybrid, AHEAD_NS)),
+            ("app", None, (Wait::Hybrid, 0)),
+            ("sleep", None, (Wait::Sleep, 0)),
+            ("sleep", Some("spin"), (Wait::Spin, 0)),
+        ] {
+            keys.timer = Some(timer.to_owned());
+            keys.wait = wait.map(str::to_owned);
+            let settings = keys.prepare().expect("valid").settings;
+            assert_eq!((settings.wait, settings.plan.ahead_ns), expected);
+        }
+    }
+
+    #[test]
+    fn wrong_words_are_refused_with_the_way_out() {
+        for (change, words) in [
+            (
+                (|keys| keys.connections = Some(0)) as fn(&mut Section),
+                "-c must not be 0",
+            ),
+            (|keys| keys.workers = Some(99), "give each one at least"),
+            (|keys| keys.body = Some("@/nowhere".to_owned()), "/nowhere"),
+            (
+                |keys| keys.headers = Some(vec!["x".to_owned()]),
+                "has no colon",
+            ),
+            (
+                |keys| keys.ports = Some("9-8".to_owned()),
+                "write 1024-65535",
+            ),
+            (
+                |keys| keys.wait = Some("spinn".to_owned()),
+                "the nearest known one is spin",
+            ),
+            (
+                |keys| keys.catch_up = Some("cap".to_owned()),
+                "write keep, 'cap 100'",
+            ),
+            (|keys| keys.url = None, "the server is missing"),
+            (|keys| keys.from = Some(vec!["::1".to_owned()]), "the other"),
+        ] {
+            let mut keys = section("http://127.0.0.1/");
+            change(&mut keys);
+            let Err(error) = keys.prepare() else {
+                panic!("{words}");
+            };
+            assert!(config::is_usage(&error), "{error:#}");
+            assert!(format!("{error:#}").contains(words), "{error:#}");
+        }
+    }
+}

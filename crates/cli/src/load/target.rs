@@ -1,0 +1,142 @@
+//! The server of a load, from its URL.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+
+use lineside_http::Url;
+
+use crate::config::{ConfigError, nearest};
+
+/// The port of an echo, RFC 862.
+const ECHO_PORT: u16 = 7;
+/// Bytes of an echo's requests.
+const ECHO_BYTES: u32 = 64;
+/// The most of them: a request lies in memory whole.
+const ECHO_BYTES_MAX: u32 = 1 << 20;
+/// Schemes that are read.
+const SCHEMES: [&str; 2] = ["http", "echo"];
+
+/// What is asked, and whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Target {
+    Http(Url),
+    Echo { url: Url, bytes: u32 },
+}
+
+impl Target {
+    /// Reads a URL.
+    pub(super) fn parse(text: &str) -> Result<Self, ConfigError> {
+        let wrong = |why: String| ConfigError::new(format!("{text}: {why}"));
+        let Some((scheme, rest)) = text.split_once("://") else {
+            return Err(wrong(format!(
+                "no scheme: write http://{text} or echo://{text}"
+            )));
+        };
+        match &*scheme.to_ascii_lowercase() {
+            "http" => Url::parse(text)
+                .map(Self::Http)
+                .map_err(|error| wrong(error.to_string())),
+            "echo" => echo(rest).map_err(wrong),
+            "https" => Err(wrong("https is not supported yet: write http".to_owned())),
+            other => Err(wrong(format!(
+                "no scheme '{other}' is known; the nearest known one is {}",
+                nearest(other, SCHEMES.into_iter())
+            ))),
+        }
+    }
+
+    /// What reports call the protocol.
+    pub(super) fn protocol(&self) -> &'static str {
+        match self {
+            Self::Http(_) => "http",
+            Self::Echo { .. } => "echo",
+        }
+    }
+
+    /// The server's addresses, each once.
+    pub(super) fn resolve(&self) -> Result<Vec<SocketAddr>, ConfigError> {
+        let (Self::Http(url) | Self::Echo { url, .. }) = self;
+        let Url { host, port, .. } = url;
+        let found = (host.as_str(), *port).to_socket_addrs();
+        let found = found.map_err(|error| {
+            ConfigError::new(format!(
+                "{host}: {error}: write a name that is known here ('getent hosts {host}'), or an \
+                 address"
+            ))
+        })?;
+        let mut all: Vec<SocketAddr> = Vec::new();
+        for address in found {
+            if !all.contains(&address) {
+                all.push(address);
+            }
+        }
+        match all.is_empty() {
+            true => Err(ConfigError::new(format!("{host}: it has no address"))),
+            false => Ok(all),
+        }
+    }
+}
+
+/// `HOST[:PORT][?bytes=N]`, which is as long as a URL of HTTP up to its path.
+fn echo(rest: &str) -> Result<Target, String> {
+    let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let mut url = Url::parse(&format!("http://{place}")).map_err(|error| error.to_string())?;
+    if url.target != "/" {
+        return Err("an echo has no path: write echo://HOST[:PORT][?bytes=64]".to_owned());
+    }
+    let is_given = place.trim_end_matches('/').rsplit(']').next();
+    if !is_given.is_some_and(|rest| rest.contains(':')) {
+        url.port = ECHO_PORT;
+    }
+    let bytes = match query.strip_prefix("bytes=") {
+        None if query.is_empty() => ECHO_BYTES,
+        None => return Err(format!("'{query}' is unknown here: write ?bytes=64")),
+        Some(size) => lineside_account::parse_size(size)
+            .ok()
+            .and_then(|bytes| u32::try_from(bytes).ok())
+            .filter(|bytes| (1..=ECHO_BYTES_MAX).contains(bytes))
+            .ok_or_else(|| format!("'{size}' is no length of a request: give 1 to 1MiB"))?,
+    };
+    Ok(Target::Echo { url, bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_name_protocol_server_and_length() {
+        let http = Target::parse("http://localhost/a?b").expect("a URL");
+        assert_eq!(
+            http,
+            Target::Http(Url::parse("http://localhost/a?b").expect("a URL"))
+        );
+        for (text, host, port, bytes) in [
+            ("echo://127.0.0.1", "127.0.0.1", 7, 64),
+            ("echo://127.0.0.1:80", "127.0.0.1", 80, 64),
+            ("echo://[::1]", "::1", 7, 64),
+            ("ECHO://[::1]:9000/?bytes=4KiB", "::1", 9000, 4096),
+        ] {
+            let Ok(Target::Echo { url, bytes: found }) = Target::parse(text) else {
+                panic!("{text}");
+            };
+            assert_eq!((&*url.host, url.port, found), (host, port, bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_server_is_refused_with_the_way_out() {
+        for (text, words) in [
+            ("127.0.0.1:8080", "write http://127.0.0.1:8080"),
+            ("http://", "no host"),
+            ("https://a/", "not supported yet"),
+            ("htpt://a/", "the nearest known one is http"),
+            ("echo://a/path", "an echo has no path"),
+            ("echo://a?byte=3", "write ?bytes=64"),
+            ("echo://a?bytes=0", "give 1 to 1MiB"),
+            ("echo://a?bytes=2GiB", "give 1 to 1MiB"),
+        ] {
+            let error = Target::parse(text).expect_err(text).to_string();
+            assert!(error.contains(words), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,479 @@
+//! `lineside load` against its own servers, nginx and Python's, on loopback.
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use lineside_load::certificate::Certificate;
+use lineside_trace::Row as _;
+use lineside_trace::tables::OperationRow;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::report::{check, publish};
+use crate::support::{lineside, manifest, records, talk, wait_until};
+
+/// `lineside load serve`, until it is dropped or asked for its counts.
+struct Served {
+    child: Child,
+    at: String,
+}
+
+impl Served {
+    fn start(words: &[&str]) -> Self {
+        let mut command = lineside();
+        command.args(["load", "serve"]).args(words).arg("--json");
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("it starts");
+        let mut line = String::new();
+        let stderr = child.stderr.as_mut().expect("a pipe");
+        BufReader::new(stderr).read_line(&mut line).expect("a line");
+        let at = line
+            .split(" at ")
+            .nth(1)
+            .and_then(|rest| rest.split(';').next());
+        let at = at.unwrap_or_else(|| panic!("{line}")).to_owned();
+        Self { child, at }
+    }
+
+    fn interrupt(&self) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, Signal::INT).expect("it runs");
+    }
+
+    /// Ends it, as Ctrl-C does.
+    fn counts(self) -> Value {
+        self.interrupt();
+        let output = self.child.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), Some(0));
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    }
+}
+
+fn load(words: &[&str]) -> Output {
+    let mut command = lineside();
+    command
+        .arg("load")
+        .args(words)
+        .output()
+        .expect("lineside runs")
+}
+
+/// The certificate of a load that came to its end; a busy machine makes it invalid.
+#[track_caller]
+fn certificate(words: &[&str]) -> Value {
+    let output = load(&[words, &["--json"]].concat());
+    let ended = matches!(output.status.code(), Some(0 | 4));
+    assert!(ended, "{words:?}: {}: {}", output.status, talk(&output));
+    let certificate: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let is_disturbed = certificate["verdict"]["state"] == "disturbed";
+    assert_eq!(
+        output.status.code() == Some(4),
+        is_disturbed,
+        "{certificate:#}"
+    );
+    assert_eq!(
+        certificate["broken_identity"],
+        Value::Null,
+        "{certificate:#}"
+    );
+    certificate
+}
+
+#[track_caller]
+fn number(value: &Value, pointer: &str) -> u64 {
+    let found = value.pointer(pointer).and_then(Value::as_u64);
+    found.unwrap_or_else(|| panic!("{pointer}: {value:#}"))
+}
+
+#[test]
+fn client_and_server_of_http_count_alike() {
+    for workers in ["1", "2"] {
+        let served = Served::start(&["http", "127.0.0.1:0", "--size", "100"]);
+        let url = format!("http://{}/a?b", served.at);
+        let found = certificate(&[&url, "-n", "2000", "-c", "8", "-t", workers]);
+        assert_eq!(number(&found, "/requests/answered"), 2000);
+        assert_eq!(number(&found, "/requests/statuses/200"), 2000);
+        assert_eq!(number(&found, "/requests/content_bytes"), 200_000);
+        assert_eq!(found["requests"]["failed"], serde_json::json!({}));
+        let counts = served.counts();
+        assert_eq!(number(&counts, "/requests"), 2000);
+        let [sent, came] = ["/requests/request_bytes", "/requests/received_bytes"];
+        assert_eq!(number(&counts, "/received_bytes"), number(&found, sent));
+        assert_eq!(number(&counts, "/answer_bytes"), number(&found, came));
+        assert_eq!(
+            number(&counts, "/opened"),
+            number(&found, "/connections/opened")
+        );
+    }
+}
+
+#[test]
+fn a_seed_gives_one_schedule_on_any_number_of_workers() {
+    let served = Served::start(&["echo", "127.0.0.1:0"]);
+    let url = format!("echo://{}?bytes=200", served.at);
+    let planned = |workers: &str, seed: &str| {
+        let found = certificate(&[
+            &url,
+            "-R",
+            "400 for 500ms",
+            "--arrivals",
+            "poisson",
+            "-c",
+            "20",
+            "-t",
+            workers,
+            "--seed",
+            seed,
+        ]);
+        assert_eq!(found["asked"]["arrivals"], "poisson");
+        number(&found, "/requests/planned")
+    };
+    let first = planned("1", "5");
+    assert_eq!(planned("2", "5"), first);
+    assert!((100..300).contains(&first), "{first}");
+    assert!((6..9).any(|seed| planned("1", &seed.to_string()) != first));
+    served.counts();
+}
+
+#[test]
+fn connections_end_as_asked() {
+    for (close, each) in [("fin", "1"), ("rst", "3"), ("fin", "7")] {
+        let served = Served::start(&["http", "127.0.0.1:0"]);
+        let url = format!("http://{}/", served.at);
+        let found = certificate(&[
+            &url,
+            "-n",
+            "210",
+            "-c",
+            "3",
+            "--requests-per-connection",
+            each,
+            "--close",
+            close,
+        ]);
+        assert_eq!(number(&found, "/requests/answered"), 210);
+        let least = 210 / each.parse::<u64>().expect("a number");
+        assert!(number(&found, "/connections/opened") >= least, "{found:#}");
+        served.counts();
+    }
+}
+
+#[test]
+fn a_server_that_goes_away_is_named() {
+    let served = Served::start(&["http", "127.0.0.1:0"]);
+    let url = format!("http://{}/", served.at);
+    let mut command = lineside();
+    command.args(["load", &url, "-R", "200", "-d", "2s", "--json", "-v"]);
+    let mut running = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("runs");
+    // The line of the first second.
+    let mut lines = BufReader::new(running.stderr.take().expect("a pipe")).lines();
+    let is_second = |line: &std::io::Result<String>| {
+        line.as_ref()
+            .is_ok_and(|line| line.trim_start().starts_with("1 s"))
+    };
+    assert!(lines.any(|line| is_second(&line)), "a line a second");
+    served.counts();
+    lines.for_each(drop);
+    let output = running.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(4), "{}", talk(&output));
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let refused = number(&found, "/connections/refused/reset");
+    assert!(refused > 0, "{found:#}");
+    let reasons = found["verdict"]["reasons"].to_string();
+    assert!(reasons.contains("found no connection"), "{reasons}");
+}
+
+#[test]
+fn assertions_of_a_load_end_with_3() {
+    let served = Served::start(&["http", "127.0.0.1:0"]);
+    let url = format!("http://{}/", served.at);
+    let short = [&url, "-n", "100", "-c", "2", "--assert"];
+    let output = load(&[&short[..], &["errors < 1%"]].concat());
+    assert!(
+        matches!(output.status.code(), Some(0 | 4)),
+        "{}",
+        talk(&output)
+    );
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("errors < 1% holds"), "{text}");
+    let output = load(&[&short[..], &["p50 < 1ns", "-q"]].concat());
+    assert!(
+        matches!(output.status.code(), Some(3 | 4)),
+        "{}",
+        talk(&output)
+    );
+    assert!(
+        talk(&output).contains("p50 < 1ns fails: it is"),
+        "{}",
+        talk(&output)
+    );
+    assert!(output.stdout.is_empty());
+    served.counts();
+}
+
+#[test]
+fn nobody_there_is_a_failure_that_says_so() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let at = listener.local_addr().expect("an address");
+    drop(listener);
+    let output = load(&[&format!("http://{at}/"), "-d", "1s"]);
+    assert_eq!(output.status.code(), Some(1), "{}", talk(&output));
+    let expected = format!("no connection to {at} opened: it refuses them");
+    assert!(talk(&output).contains(&expected), "{}", talk(&output));
+}
+
+#[test]
+fn wrong_words_of_a_load_are_refused() {
+    let url = "http://127.0.0.1:9/";
+    for (words, expected) in [
+        (&[][..], "the server is missing"),
+        (&["127.0.0.1:8080"], "write http://127.0.0.1:8080"),
+        (&["http:///path"], "no host"),
+        (&["https://127.0.0.1/"], "not supported yet"),
+        (&["http://a.invalid/"], "a.invalid"),
+        (&[url, url], "a second URL"),
+        (&[url, "-R", "fast"], "not a rate"),
+        (&[url, "-R", "0"], "-R"),
+        (&[url, "-R", "10 for"], "-R"),
+        (&[url, "--arrivals", "poisson"], "need a rate"),
+        (
+            &[url, "-R", "10", "--arrivals", "poison"],
+            "nearest known word is poisson",
+        ),
+        (&[url, "-R", "10", "--think", "1ms"], "--think"),
+        (&[url, "--arrivals-of", "connections"], "--arrivals-of"),
+        (&[url, "--timer", "apps"], "the nearest known one is app"),
+        (&[url, "--close", "fins"], "the nearest known one is fin"),
+        (&[url, "--body", "@/nowhere"], "/nowhere"),
+        (&[url, "-H", "x"], "has no colon"),
+        (&[url, "-X", "G T"], "no method"),
+        (&[url, "-c", "0"], "-c must not be 0"),
+        (&[url, "-c", "4000000000"], "need as many descriptors"),
+        (&[url, "-t", "2", "-c", "1"], "give each one at least"),
+        (&[url, "--address", "10.9.0.0/16"], "name that with -i"),
+        (&[url, "--assert", "p99 < 5"], "is 5ms meant?"),
+        (
+            &[url, "--assert", "p99(GET) < 5ms"],
+            "nothing is selected of a load",
+        ),
+        (
+            &[url, "--assert", "loss < 1%"],
+            "a load does not measure that",
+        ),
+        (&["echo://127.0.0.1", "-H", "a: b"], "-H is for http://"),
+        (&["serve", "http", "localhost"], "write 127.0.0.1:8080"),
+        (
+            &["serve", "echo", "127.0.0.1:0", "--size", "9"],
+            "--size is for http and source",
+        ),
+        (&["serve", "htp", "127.0.0.1"], "possible values"),
+    ] {
+        let output = load(words);
+        let talk = talk(&output);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {talk}");
+        assert!(
+            talk.contains(expected),
+            "{words:?}: no {expected:?} in {talk}"
+        );
+    }
+}
+
+#[test]
+fn the_certificate_is_as_its_schema_says() {
+    let schema = schemars::schema_for!(Certificate).to_value();
+    publish("load", &schema);
+    let served = Served::start(&["http", "127.0.0.1:0"]);
+    let url = format!("http://{}/", served.at);
+    let mut found = Vec::new();
+    for words in [&["-n", "20"][..], &["-R", "50", "-d", "1200ms"]] {
+        let value = certificate(&[&[&*url, "-c", "2"], words].concat());
+        check(&value, &schema, &schema, "load", &mut found);
+    }
+    assert!(found.is_empty(), "{found:#?}");
+    served.counts();
+}
+
+#[test]
+fn a_run_leaves_a_row_for_each_request() {
+    let served = Served::start(&["http", "127.0.0.1:0", "--size", "10"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("run");
+    let url = format!("http://{}/", served.at);
+    let words = ["-n", "3000", "-R", "4000", "-c", "4", "-t", "2", "-o"];
+    let all = [&[&*url], &words[..], &[out.to_str().expect("UTF-8")]].concat();
+    let found = certificate(&all);
+    let rows = records(&out, OperationRow::TABLE);
+    assert_eq!(rows.len() as u64, number(&found, "/requests/sent"));
+    let mut ids: Vec<_> = rows
+        .iter()
+        .filter_map(|row| row.integer("operation_id"))
+        .collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), rows.len());
+    for row in &rows {
+        let at = |column| {
+            row.integer(column)
+                .unwrap_or_else(|| panic!("{column}: {row:?}"))
+        };
+        assert_eq!(
+            (row.text("operation"), row.text("status")),
+            (Some("GET"), Some("200"))
+        );
+        assert_eq!((row.text("failure"), at("transferred")), (None, 10));
+        assert!(at("intended_time_ns") <= at("call_time_ns"), "{row:?}");
+        assert!(at("call_time_ns") <= at("reply_time_ns"), "{row:?}");
+        assert!(at("reply_time_ns") <= at("reply_end_ns"), "{row:?}");
+    }
+    let manifest = manifest(&out);
+    assert_eq!(manifest.tables["operations"].rows, 3000);
+    let certified = manifest.certificate.expect("a certificate");
+    assert_eq!(certified["requests"], found["requests"]);
+    // The folder holds all that another run needs.
+    let config = out.join("trace.json");
+    let again = folder.path().join("again");
+    let [config, again] = [&config, &again].map(|path| path.to_str().expect("UTF-8"));
+    let rerun = certificate(&["--config", config, "-o", again, "--rows", "100"]);
+    assert_eq!(number(&rerun, "/requests/sent"), 3000);
+    assert_eq!(records(Path::new(again), OperationRow::TABLE).len(), 30);
+    for report in [
+        &["report", again][..],
+        &["info", again],
+        &["report", again, "--json"],
+    ] {
+        let output = lineside().args(report).output().expect("lineside runs");
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{report:?}: {}",
+            talk(&output)
+        );
+    }
+    served.counts();
+}
+
+#[test]
+fn a_file_holds_the_keys_of_a_load() {
+    let served = Served::start(&["http", "127.0.0.1:0"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("load.toml");
+    let write = |text: String| std::fs::write(&file, text).expect("written");
+    let name = file.to_str().expect("UTF-8");
+    write(format!(
+        "[load]\nurl = \"http://{}/\"\nrequests = 50\nconnections = 2\n",
+        served.at
+    ));
+    let found = certificate(&["--config", name, "-n", "60"]);
+    assert_eq!(number(&found, "/requests/answered"), 60);
+    assert_eq!(number(&found, "/asked/connections"), 2);
+    write("[load]\nrates = \"5\"\n".to_owned());
+    let output = load(&["--config", name]);
+    assert_eq!(output.status.code(), Some(2));
+    let words = "unknown key load.rates; the nearest known one is rate";
+    assert!(talk(&output).contains(words), "{}", talk(&output));
+    served.counts();
+}
+
+/// A server that is not ours, until it is dropped.
+struct Other(Child);
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    listener.local_addr().expect("an address").port()
+}
+
+fn answers(port: u16) -> bool {
+    std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
+}
+
+fn nginx(folder: &Path, port: u16) -> Option<Other> {
+    let text = format!(
+        "daemon off; pid {0}/pid; error_log {0}/error; worker_processes 1;
+         events {{ worker_connections 256; }}
+         http {{ access_log {0}/log; keepalive_requests 100;
+           server {{ listen 127.0.0.1:{port}; root {0}; }} }}",
+        folder.display()
+    );
+    std::fs::write(folder.join("conf"), text).expect("written");
+    let mut command = Command::new("nginx");
+    command
+        .arg("-c")
+        .arg(folder.join("conf"))
+        .stderr(Stdio::null());
+    command.spawn().ok().map(Other)
+}
+
+#[test]
+fn nginx_logs_what_the_load_counts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("file"), [b'x'; 64]).expect("written");
+    let port = free_port();
+    let Some(server) = nginx(folder.path(), port) else {
+        println!("SKIP: nginx is not here");
+        return;
+    };
+    wait_until("nginx listens", || answers(port));
+    let of = |path: &str, status: &str| {
+        let url = format!("http://127.0.0.1:{port}/{path}");
+        let found = certificate(&[&url, "-n", "1000", "-c", "5"]);
+        assert_eq!(
+            number(&found, &format!("/requests/statuses/{status}")),
+            1000
+        );
+        found
+    };
+    let found = of("file", "200");
+    assert_eq!(number(&found, "/requests/content_bytes"), 64_000);
+    assert_eq!(number(&found, "/requests/succeeded"), 1000);
+    // It ends a connection after so many requests, which is no failure.
+    assert!(number(&found, "/connections/opened") > 5);
+    assert_eq!(number(&of("none", "404"), "/requests/succeeded"), 0);
+    drop(server);
+    let log = std::fs::read_to_string(folder.path().join("log")).expect("a log");
+    let with = |word: &str| log.lines().filter(|line| line.contains(word)).count();
+    assert_eq!([with("\" 200 64 "), with("\" 404 ")], [1000, 1000]);
+}
+
+#[test]
+fn pythons_server_ends_each_connection() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("file"), "hello").expect("written");
+    let port = free_port();
+    let mut command = Command::new("python3");
+    command.args([
+        "-m",
+        "http.server",
+        "--bind",
+        "127.0.0.1",
+        &port.to_string(),
+    ]);
+    command
+        .current_dir(folder.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let Ok(server) = command.spawn() else {
+        println!("SKIP: no python3 is here");
+        return;
+    };
+    let _server = Other(server);
+    wait_until("Python's server listens", || answers(port));
+    let url = format!("http://127.0.0.1:{port}/file");
+    let found = certificate(&[&url, "-n", "100", "-c", "2"]);
+    assert_eq!(number(&found, "/requests/statuses/200"), 100);
+    assert_eq!(number(&found, "/requests/content_bytes"), 500);
+    // HTTP/1.0: a connection for each request.
+    assert!(number(&found, "/connections/opened") >= 100, "{found:#}");
+}
