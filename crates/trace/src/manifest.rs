@@ -86,6 +86,7 @@ pub struct Tool {
 
 /// Whether a result holds.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Verdict {
     /// In one word.
     pub state: State,
