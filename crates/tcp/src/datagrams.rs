@@ -10,6 +10,7 @@ use lineside_wire::{Ip, PROTOCOL_ICMP, PROTOCOL_ICMPV6, PROTOCOL_UDP, UdpHeader,
 
 use crate::effects::{Datagram, Departure, Effects, Why};
 use crate::leave::Packet;
+use crate::neighbours::Known;
 use crate::receive::has_right_header;
 use crate::stack::{Refused, Stack};
 
@@ -29,6 +30,19 @@ impl Stack {
     /// Takes no further datagrams there; whether it took any.
     pub fn unbind(&mut self, address: Option<IpAddr>, port: u16) -> bool {
         self.sockets.remove(address, port)
+    }
+
+    /// Asks for the link address of the neighbour by which packets to `remote` leave, unless it is
+    /// known: the first datagram need not wait for it then.
+    pub fn seek(&mut self, now: Nanoseconds, remote: IpAddr, effects: &mut impl Effects) {
+        self.pass_time(now);
+        let Some(next_hop) = self.config.next_hop(remote) else {
+            return;
+        };
+        let known = self.neighbours.resolve(self.now, next_hop);
+        if let Known::Address { asks: true, .. } | Known::Waits { asks: true } = known {
+            self.ask(next_hop, effects);
+        }
     }
 
     /// The most payload of a datagram between addresses of this family.
