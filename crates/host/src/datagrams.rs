@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use lineside_time::ClockOffset;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SendFlags, SocketFlags, SocketType, bind, connect, getsockname, send,
@@ -18,6 +19,7 @@ use rustix::net::{
 
 use crate::clock::{monotonic_ns, read_offset, wall_ns};
 use crate::options::set_option;
+use crate::sockets::SocketError;
 
 /// What a train of packets may fill while this process does not run; the kernel allows less where
 /// `net.core.rmem_max` says so.
@@ -32,6 +34,23 @@ pub struct Peer {
     pub address: SocketAddr,
     /// This end; `None` where the socket has one address.
     own: Option<Ipv6Addr>,
+}
+
+impl Peer {
+    /// A peer that is answered from one of this host's addresses, which matters to a socket of all
+    /// addresses alone.
+    pub fn new(address: SocketAddr, own: Option<IpAddr>) -> Self {
+        let own = own.map(|own| match own {
+            IpAddr::V4(own) => own.to_ipv6_mapped(),
+            IpAddr::V6(own) => own,
+        });
+        Self { address, own }
+    }
+
+    /// Which address of this host it sent to, where the socket has several.
+    pub fn own(&self) -> Option<IpAddr> {
+        self.own.map(|own| IpAddr::V6(own).to_canonical())
+    }
 }
 
 /// A datagram that came.
@@ -57,11 +76,7 @@ pub struct Datagrams {
 impl Datagrams {
     /// A socket that exchanges datagrams with one address.
     pub fn connect(to: SocketAddr) -> io::Result<Self> {
-        let family = match to {
-            SocketAddr::V4(_) => AddressFamily::INET,
-            SocketAddr::V6(_) => AddressFamily::INET6,
-        };
-        let socket = Self::new(family)?;
+        let socket = Self::new(family_of(to))?;
         connect(&socket.socket, &to)?;
         Ok(socket)
     }
@@ -81,15 +96,53 @@ impl Datagrams {
         }
     }
 
-    fn bind_at(at: SocketAddr, is_of_all: bool) -> io::Result<Self> {
-        let family = match at {
-            SocketAddr::V4(_) => AddressFamily::INET,
-            SocketAddr::V6(_) => AddressFamily::INET6,
+    /// A socket at an address and port (any if 0) whose sends never block; it exchanges datagrams
+    /// with `to` alone if that is given. One of all addresses is of both families. With `shares`,
+    /// sockets at the same address divide what comes by its sender.
+    pub fn open(at: SocketAddr, to: Option<SocketAddr>, shares: bool) -> Result<Self, SocketError> {
+        let cannot = |action, address| {
+            move |error: io::Error| SocketError {
+                action,
+                address,
+                error: Errno::from_io_error(&error).unwrap_or(Errno::IO),
+            }
         };
-        let socket = Self::new(family)?;
+        let failed = cannot("bind to", at);
+        let is_of_all = at.ip().is_unspecified() && to.is_none();
+        let at = match is_of_all {
+            true => SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), at.port()),
+            false => at,
+        };
+        let socket = Self::new(family_of(at)).map_err(failed)?;
+        let set = || {
+            fcntl_setfl(&socket.socket, OFlags::NONBLOCK)?;
+            if shares {
+                sockopt::set_socket_reuseport(&socket.socket, true)?;
+            }
+            if is_of_all {
+                socket.set_of_all()?;
+            }
+            Ok(bind(&socket.socket, &at)?)
+        };
+        set().map_err(failed)?;
+        if let Some(to) = to {
+            let connected = connect(&socket.socket, &to);
+            connected
+                .map_err(io::Error::from)
+                .map_err(cannot("connect to", to))?;
+        }
+        Ok(socket)
+    }
+
+    fn set_of_all(&self) -> io::Result<()> {
+        sockopt::set_ipv6_v6only(&self.socket, false)?;
+        self.set(libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)
+    }
+
+    fn bind_at(at: SocketAddr, is_of_all: bool) -> io::Result<Self> {
+        let socket = Self::new(family_of(at))?;
         if is_of_all {
-            sockopt::set_ipv6_v6only(&socket.socket, false)?;
-            socket.set(libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)?;
+            socket.set_of_all()?;
         }
         bind(&socket.socket, &at)?;
         Ok(socket)
@@ -302,6 +355,13 @@ impl Controls {
     }
 }
 
+fn family_of(address: SocketAddr) -> AddressFamily {
+    match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    }
+}
+
 /// An address as the kernel reads it.
 fn to_raw(address: SocketAddr) -> (libc::sockaddr_storage, u32) {
     // SAFETY: all zeros is an address of no family.
@@ -405,6 +465,39 @@ mod tests {
             assert_eq!(answer.peer.address, to);
         }
         assert_eq!(server.lost(), 0);
+    }
+
+    #[test]
+    fn a_socket_of_one_peer_takes_nothing_from_others() {
+        let any = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0);
+        let all = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
+        let mut server = Datagrams::open(all, None, true).expect("a free port");
+        let port = server.address().expect("bound").port();
+        let to = SocketAddr::new("127.0.0.7".parse().expect("an address"), port);
+        let mut client = Datagrams::open(any, Some(to), false).expect("a free port");
+        let mut buffer = [0; 100];
+        client.send(b"a question").expect("sent");
+        let question = received(&mut server, &mut buffer).expect("it comes");
+        assert_eq!(question.peer.own(), Some(to.ip()));
+        let at = question.peer.address;
+        let stranger = Datagrams::open(any, Some(client.address().expect("bound")), false);
+        stranger
+            .expect("a port")
+            .send(b"not from there")
+            .expect("sent");
+        let peer = Peer::new(at, question.peer.own());
+        assert_eq!(peer, question.peer);
+        server.answer(b"an answer", &peer).expect("sent");
+        let answer = received(&mut client, &mut buffer).expect("it comes");
+        assert_eq!(
+            (&buffer[..answer.len], answer.peer.address),
+            (&b"an answer"[..], to)
+        );
+        // Another one at the same address shares it; without the option it is refused.
+        let at = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port);
+        assert!(Datagrams::open(at, None, true).is_ok());
+        let error = Datagrams::open(at, None, false).expect_err("in use");
+        assert_eq!((error.action, error.error), ("bind to", Errno::ADDRINUSE));
     }
 
     #[test]
