@@ -35,7 +35,7 @@ mod stack_loop;
 pub mod stack_transport;
 mod worker;
 
-pub use application::{Application, Calls, CloseBy, ConnectionId, End, Reason};
+pub use application::{Application, Calls, CloseBy, ConnectionId, End, Reason, SocketId};
 pub use departures::Departures;
 pub use rows::{RowSource, Rows, rows};
 pub use siblings::{SiblingCounts, Siblings, siblings};

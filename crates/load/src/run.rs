@@ -292,6 +292,7 @@ fn work<L: Load>(
             };
             let sockets = SocketLoop::new(client, options, settings.wait);
             let mut sockets = sockets.map_err(|error| LoadError::Epoll(error).to_string())?;
+            sockets.stamp(clock.ahead_ns());
             drive(&mut sockets, clock, settings.timing, ends).map_err(|error| error.to_string())
         }
     }

@@ -12,9 +12,12 @@ use lineside_time::Nanoseconds;
 use rustix::io::Errno;
 use slab::Slab;
 
-use crate::application::{Call, End};
+use crate::application::{Call, End, Outgoing};
 use crate::departures::Departures;
-use crate::{Application, Calls, ConnectionId, Reason};
+use crate::{Application, Calls, ConnectionId, Reason, SocketId};
+use datagrams::Endpoint;
+
+mod datagrams;
 
 /// Events of one wait.
 const EVENTS_MAX: usize = 64;
@@ -33,13 +36,19 @@ const PAUSE_NS: i64 = 10_000_000;
 const WAIT_MAX_NS: i64 = 50_000_000;
 /// This bit of a token says that it is a listener's.
 const LISTENER: u64 = 1 << 63;
-
+/// This one, that it is a socket's of datagrams.
+const DATAGRAMS: u64 = 1 << 62;
+/// Generations that fit below both.
+const GENERATIONS: u32 = (1 << 30) - 1;
 /// An application over the kernel's sockets.
 pub struct SocketLoop<A> {
     application: A,
     calls: Calls,
     epoll: Epoll,
     sockets: Slab<Socket>,
+    endpoints: Slab<Endpoint>,
+    /// How far the loop's clock is ahead of the one by which datagrams are stamped.
+    ahead_ns: Option<i64>,
     /// Tells two connections apart that have had the same number.
     generation: u32,
     listeners: Vec<(TcpListener, u32)>,
@@ -72,6 +81,9 @@ pub struct SocketLoopCounters {
     pub stalls: u64,
     /// The longest of them.
     pub stall_max_ns: i64,
+    /// Datagrams that came and found no room in their socket, because the loop did not take them in
+    /// time.
+    pub overrun: u64,
 }
 
 impl SocketLoopCounters {
@@ -101,11 +113,16 @@ struct Socket {
     window: u32,
 }
 
-/// Bytes that are to be written at an instant.
-struct Due {
-    connection: ConnectionId,
-    generation: u32,
-    len: u64,
+/// What is to leave at an instant.
+enum Due {
+    /// Bytes of a stream.
+    Stream {
+        connection: ConnectionId,
+        generation: u32,
+        len: u64,
+    },
+    /// A datagram, of a socket of that generation.
+    Datagram(Outgoing, u32),
 }
 
 impl<A: Application> SocketLoop<A> {
@@ -116,6 +133,8 @@ impl<A: Application> SocketLoop<A> {
             calls: Calls::default(),
             epoll: Epoll::new(EVENTS_MAX)?,
             sockets: Slab::new(),
+            endpoints: Slab::new(),
+            ahead_ns: None,
             generation: 0,
             listeners: Vec::new(),
             paused_until: None,
@@ -146,6 +165,12 @@ impl<A: Application> SocketLoop<A> {
         Ok(address)
     }
 
+    /// Datagrams arrive when the kernel's stamps say so, by a clock that is so far ahead of
+    /// CLOCK_MONOTONIC. Without it they arrive when they are read.
+    pub fn stamp(&mut self, ahead_ns: i64) {
+        self.ahead_ns = Some(ahead_ns);
+    }
+
     /// Takes no more connections.
     pub fn unlisten(&mut self) {
         self.listeners.clear();
@@ -162,9 +187,9 @@ impl<A: Application> SocketLoop<A> {
         (&mut self.application, &mut self.calls)
     }
 
-    /// Connections that are open or being opened.
+    /// Connections that are open or being opened, and sockets of datagrams.
     pub fn connections(&self) -> usize {
-        self.sockets.len()
+        self.sockets.len() + self.endpoints.len()
     }
 
     /// What was counted.
@@ -260,7 +285,7 @@ impl<A: Application> SocketLoop<A> {
                 match due {
                     Some(due) => {
                         self.counters.timed += 1;
-                        let item = Due {
+                        let item = Due::Stream {
                             connection,
                             generation,
                             len,
@@ -286,6 +311,21 @@ impl<A: Application> SocketLoop<A> {
                 }
             }
             Call::Abort(connection) => self.over(connection, Reason::Aborted),
+            Call::Bind {
+                local,
+                remote,
+                owner,
+            } => {
+                if let Err(error) = self.bind(local, remote, owner) {
+                    let reason = match &error {
+                        ListenError::Socket(error) => reason_of(error),
+                        ListenError::Watch(_) => Reason::NoRoom,
+                    };
+                    self.application.on_bind_failed(owner, reason, &mut self.calls);
+                }
+            }
+            Call::Unbind(socket) => self.unbind(socket),
+            Call::Datagram(outgoing) => self.on_datagram_call(outgoing, clock),
             Call::Window { connection, bytes } => {
                 if let Some(socket) = self.sockets.get_mut(connection.0 as usize) {
                     let was_shut = std::mem::replace(&mut socket.window, bytes) == 0;
@@ -314,8 +354,7 @@ impl<A: Application> SocketLoop<A> {
     }
 
     fn add(&mut self, socket: TcpSocket, owner: u32) -> io::Result<ConnectionId> {
-        self.generation = self.generation.wrapping_add(1) & 0x7fff_ffff;
-        let generation = self.generation;
+        let generation = self.next_generation();
         let entry = self.sockets.vacant_entry();
         let number = entry.key();
         let token = u64::from(generation) << 32 | number as u64;
@@ -337,16 +376,34 @@ impl<A: Application> SocketLoop<A> {
         Ok(ConnectionId(number as u32))
     }
 
+    fn next_generation(&mut self) -> u32 {
+        self.generation = self.generation.wrapping_add(1) & GENERATIONS;
+        self.generation
+    }
+
     /// Writes what is due.
     fn depart(&mut self, clock: &mut impl FnMut() -> Nanoseconds) {
         if self.departures.is_empty() {
             return;
         }
         while let Some((_, due)) = self.departures.pop(clock()) {
-            let connection = due.connection;
-            let socket = self.sockets.get(connection.0 as usize);
-            if socket.is_some_and(|socket| socket.generation == due.generation) {
-                self.send(connection, due.len, clock);
+            match due {
+                Due::Stream {
+                    connection,
+                    generation,
+                    len,
+                } => {
+                    let socket = self.sockets.get(connection.0 as usize);
+                    if socket.is_some_and(|socket| socket.generation == generation) {
+                        self.send(connection, len, clock);
+                    }
+                }
+                Due::Datagram(outgoing, generation) => {
+                    let endpoint = self.endpoints.get(outgoing.socket.0 as usize);
+                    if endpoint.is_some_and(|endpoint| endpoint.generation == generation) {
+                        self.send_datagram(outgoing, clock);
+                    }
+                }
             }
         }
     }
@@ -430,7 +487,10 @@ impl<A: Application> SocketLoop<A> {
         if event.token & LISTENER != 0 {
             return self.accept((event.token & !LISTENER) as usize);
         }
-        let (number, generation) = (event.token as u32, (event.token >> 32) as u32);
+        let (number, generation) = (event.token as u32, (event.token >> 32) as u32 & GENERATIONS);
+        if event.token & DATAGRAMS != 0 {
+            return self.receive(SocketId(number), generation, clock);
+        }
         let connection = ConnectionId(number);
         let socket = self.sockets.get(number as usize);
         let Some(socket) = socket.filter(|socket| socket.generation == generation) else {

@@ -8,13 +8,17 @@
 
 use lineside_frame::{Burst, Frame};
 use lineside_reactor::{Account, Engine, Sides};
-use lineside_tcp::{Closed, ConnectionId as StackConnection, Effects, Event, Refused, Stack, Why};
+use lineside_tcp::{
+    Closed, ConnectionId as StackConnection, Datagram, Effects, Event, Refused, Stack, Why,
+};
 use lineside_time::Nanoseconds;
+use lineside_wire::icmp::{self, Failure};
+use slab::Slab;
 
-use crate::application::Call;
+use crate::application::{Call, End, Outgoing};
 use crate::departures::Departures;
 use crate::siblings::{SiblingCounts, Siblings};
-use crate::{Application, Calls, ConnectionId, Reason};
+use crate::{Application, Calls, ConnectionId, Reason, SocketId};
 
 /// Frames due within so long leave by one kick: a kick takes longer than that.
 const KICK_NS: i64 = 1_000;
@@ -24,6 +28,8 @@ const STEP_NS: i64 = 1_000;
 const HANDED_NS: i64 = 50_000;
 /// Frames, tasks and calls of a turn in which nothing is about to leave.
 const STEPS_MAX: usize = 32;
+/// Ports from which one is taken for a socket that asks for any: RFC 6335, 6.
+const ANY_PORT: std::ops::RangeInclusive<u16> = 49_152..=65_535;
 
 /// An application over our own [`Stack`], at one side of a polling loop.
 pub struct StackLoop<A> {
@@ -36,6 +42,10 @@ pub struct StackLoop<A> {
     handed: Burst,
     /// Where the calls of a turn are while they are made.
     calling: Vec<(Call, u8)>,
+    /// The port that is tried next for a socket that asks for any.
+    next_port: u16,
+    /// A datagram while it is written.
+    datagram: Vec<u8>,
     counters: StackLoopCounters,
 }
 
@@ -52,6 +62,8 @@ pub struct StackLoopCounters {
     pub others: u64,
     /// Frames that never left: their port was down.
     pub unsent: u64,
+    /// Datagrams for a socket that came from another end than its own one.
+    pub strays: u64,
 }
 
 /// What the stack acts on.
@@ -63,13 +75,34 @@ struct World<A> {
     at_once: Vec<(Frame, Leaving)>,
     /// Up to where bytes of a stream were written for the frame that leaves next.
     filled: Option<(StackConnection, u32, u64)>,
+    /// Sockets of datagrams.
+    sockets: Slab<Socket>,
+    /// Owner and token of the datagram that leaves next.
+    leaving: Option<(u32, u64)>,
     counters: StackLoopCounters,
 }
 
-/// A frame that leaves: whose bytes it carries, and up to where.
+/// A socket of datagrams.
+struct Socket {
+    owner: u32,
+    local: End,
+    remote: Option<End>,
+}
+
+/// What of the application's a frame carries.
+#[derive(Debug, Clone, Copy)]
+enum Carries {
+    Nothing,
+    /// Bytes of a stream, up to there.
+    Stream(ConnectionId, u32, u64),
+    /// A datagram: its owner and token.
+    Datagram(u32, u64),
+}
+
+/// A frame that leaves, and whose bytes it carries.
 #[derive(Debug, Clone, Copy)]
 pub struct Leaving {
-    carries: Option<(ConnectionId, u32, u64)>,
+    carries: Carries,
     built: Nanoseconds,
     due: Nanoseconds,
 }
@@ -86,8 +119,16 @@ impl Account for Leaving {
 
 impl<A: Application> Effects for World<A> {
     fn transmit(&mut self, frame: Frame, departure: lineside_tcp::Departure) {
-        let carries = { self.filled.take() }
-            .map(|(StackConnection(number), owner, until)| (ConnectionId(number), owner, until));
+        let carries = match departure.why {
+            Why::Datagram => { self.leaving.take() }
+                .map_or(Carries::Nothing, |(owner, token)| Carries::Datagram(owner, token)),
+            _ => { self.filled.take() }.map_or(
+                Carries::Nothing,
+                |(StackConnection(number), owner, until)| {
+                    Carries::Stream(ConnectionId(number), owner, until)
+                },
+            ),
+        };
         let due = departure.due.unwrap_or(self.now);
         let leaving = Leaving {
             carries,
@@ -95,12 +136,16 @@ impl<A: Application> Effects for World<A> {
             due,
         };
         match departure.why {
-            Why::Data if departure.due.is_some() => self.counters.timed += 1,
+            Why::Data | Why::Datagram if departure.due.is_some() => self.counters.timed += 1,
             Why::HeldBack => self.counters.held_back += 1,
             Why::Retransmission => self.counters.retransmitted += 1,
             _ => self.counters.others += 1,
         }
-        if due > self.now {
+        // What is due later does not overtake what waits: the order of numbers is that of instants.
+        let waits = due > self.now
+            || departure.due.is_some()
+                && self.departures.next_due().is_some_and(|first| first <= due);
+        if waits {
             self.departures.push(due, (frame, leaving));
         } else {
             self.at_once.push((frame, leaving));
@@ -129,6 +174,41 @@ impl<A: Application> Effects for World<A> {
             }
         }
     }
+
+    fn on_datagram(&mut self, number: u32, datagram: &Datagram<'_>) {
+        let Some(socket) = self.sockets.get(number as usize) else {
+            return;
+        };
+        if socket.remote.is_some_and(|remote| remote != datagram.ends[1]) {
+            self.counters.strays += 1;
+            return;
+        }
+        let Datagram { ends, at, payload } = *datagram;
+        let (owner, calls) = (socket.owner, &mut self.calls);
+        self.application
+            .on_datagram(SocketId(number), owner, ends, at, payload, calls);
+    }
+
+    fn on_datagram_error(&mut self, number: u32, ends: [End; 2], failure: Failure) {
+        let socket = self.sockets.get(number as usize);
+        let is_ours =
+            |socket: &&Socket| socket.remote.is_none_or(|remote| remote == ends[1]);
+        if let Some(socket) = socket.filter(is_ours) {
+            let (owner, reason) = (socket.owner, reason_of_failure(failure, ends[1].0.is_ipv4()));
+            let calls = &mut self.calls;
+            self.application
+                .on_datagram_error(SocketId(number), owner, reason, calls);
+        }
+    }
+}
+
+fn reason_of_failure(failure: Failure, is_ipv4: bool) -> Reason {
+    match failure {
+        Failure::Unreachable(icmp::PORT_UNREACHABLE) if is_ipv4 => Reason::Refused,
+        Failure::Unreachable(icmp::PORT_UNREACHABLE_V6) if !is_ipv4 => Reason::Refused,
+        Failure::Unreachable(_) | Failure::TimeExceeded(_) => Reason::Unreachable,
+        _ => Reason::Other,
+    }
 }
 
 fn reason_of(why: Closed) -> Reason {
@@ -155,11 +235,15 @@ impl<A: Application> StackLoop<A> {
                 departures: Departures::default(),
                 at_once: Vec::new(),
                 filled: None,
+                sockets: Slab::new(),
+                leaving: None,
                 counters: StackLoopCounters::default(),
             },
             siblings: None,
             handed: Burst::new(),
             calling: Vec::new(),
+            next_port: *ANY_PORT.start(),
+            datagram: Vec::new(),
             counters: StackLoopCounters::default(),
         }
     }
@@ -194,6 +278,11 @@ impl<A: Application> StackLoop<A> {
     pub fn application_mut(&mut self, now: Nanoseconds) -> (&mut A, &mut Calls) {
         self.world.calls.set_now(now);
         (&mut self.world.application, &mut self.world.calls)
+    }
+
+    /// Takes connections; the callbacks about them have `owner`.
+    pub fn listen(&mut self, (address, port): End, owner: u32) -> Result<(), Refused> {
+        self.stack.listen(Some(address), port, owner)
     }
 
     /// The stack, for its counters.
@@ -236,9 +325,97 @@ impl<A: Application> StackLoop<A> {
         self.calling = calling;
     }
 
+    /// Takes datagrams, as [`Calls::bind`] does; returns the socket's address and port.
+    pub fn bind(
+        &mut self,
+        now: Nanoseconds,
+        (address, port): End,
+        remote: Option<End>,
+        owner: u32,
+    ) -> Result<End, Refused> {
+        let (stack, world) = (&mut self.stack, &mut self.world);
+        let entry = world.sockets.vacant_entry();
+        let number = entry.key() as u32;
+        let at = (!address.is_unspecified()).then_some(address);
+        let port = match port {
+            0 => bind_to_any(stack, at, &mut self.next_port, number)?,
+            port => stack.bind(at, port, number).map(|()| port)?,
+        };
+        let local = (address, port);
+        entry.insert(Socket {
+            owner,
+            local,
+            remote,
+        });
+        if let Some((remote, _)) = remote {
+            stack.seek(now, remote, world);
+        }
+        let calls = &mut world.calls;
+        world.application.on_bound(SocketId(number), owner, local, calls);
+        Ok(local)
+    }
+
+    fn unbind(&mut self, socket: SocketId) {
+        if let Some(Socket { local, .. }) = self.world.sockets.try_remove(socket.0 as usize) {
+            let (address, port) = local;
+            let at = (!address.is_unspecified()).then_some(address);
+            self.stack.unbind(at, port);
+            self.world.calls.on_unbound(socket);
+        }
+    }
+
+    fn send_datagram(&mut self, now: Nanoseconds, outgoing: Outgoing) {
+        let Outgoing {
+            socket,
+            ends,
+            len,
+            token,
+            due,
+        } = outgoing;
+        let (stack, world) = (&mut self.stack, &mut self.world);
+        let Some(&Socket { owner, .. }) = world.sockets.get(socket.0 as usize) else {
+            return;
+        };
+        let leaves_ns = due.map_or(now, |due| due.max(now));
+        let bytes = &mut self.datagram;
+        bytes.resize(len as usize, 0);
+        world.application.fill_datagram(owner, token, leaves_ns, bytes);
+        world.leaving = Some((owner, token));
+        let sent = stack.datagram(now, ends, (len as usize, due), world, |place| {
+            place.copy_from_slice(bytes);
+        });
+        let has_left = world.leaving.take().is_none();
+        let World {
+            application, calls, ..
+        } = world;
+        match sent {
+            Err(refused) => {
+                let reason = reason_of_refusal(refused);
+                application.on_datagram_unsent(owner, token, reason, calls);
+            }
+            Ok(()) if has_left => {}
+            Ok(()) => application.on_datagram_departed(owner, token, None, calls),
+        }
+    }
+
     fn make(&mut self, now: Nanoseconds, call: Call) {
         let (stack, world) = (&mut self.stack, &mut self.world);
         let made = match call {
+            Call::Bind {
+                local,
+                remote,
+                owner,
+            } => {
+                if let Err(refused) = self.bind(now, local, remote, owner) {
+                    let World {
+                        application, calls, ..
+                    } = &mut self.world;
+                    application.on_bind_failed(owner, reason_of_refusal(refused), calls);
+                }
+                return;
+            }
+            Call::Unbind(socket) => return self.unbind(socket),
+            Call::Datagram(outgoing) => return self.send_datagram(now, outgoing),
             Call::Connect {
                 local,
                 remote,
@@ -278,6 +455,25 @@ impl<A: Application> StackLoop<A> {
             let _ = stack.abort(now, StackConnection(connection.0), world);
         }
     }
+}
+
+/// Binds to the next port that is free.
+fn bind_to_any(
+    stack: &mut Stack,
+    address: Option<std::net::IpAddr>,
+    next: &mut u16,
+    owner: u32,
+) -> Result<u16, Refused> {
+    for _ in ANY_PORT {
+        let port = *next;
+        *next = if port == *ANY_PORT.end() { *ANY_PORT.start() } else { port + 1 };
+        match stack.bind(address, port, owner) {
+            Ok(()) => return Ok(port),
+            Err(Refused::InUse(_)) => {}
+            Err(refused) => return Err(refused),
+        }
+    }
+    Err(Refused::NoPort)
 }
 
 fn reason_of_refusal(refused: Refused) -> Reason {
@@ -361,14 +557,28 @@ impl<A: Application> Engine for StackLoop<A> {
     }
 
     fn on_sent(&mut self, leaving: Leaving, sent_ns: Nanoseconds) {
-        if let Some((connection, owner, until)) = leaving.carries {
-            let application = &mut self.world.application;
-            application.on_departed(connection, owner, until, sent_ns);
+        let World {
+            application, calls, ..
+        } = &mut self.world;
+        match leaving.carries {
+            Carries::Nothing => {}
+            Carries::Stream(connection, owner, until) => {
+                application.on_departed(connection, owner, until, sent_ns);
+            }
+            Carries::Datagram(owner, token) => {
+                application.on_datagram_departed(owner, token, Some(sent_ns), calls);
+            }
         }
     }
 
-    /// It is sent again, like one that was lost on the way.
-    fn on_unsent(&mut self, _: Leaving, _: &Frame) {
+    /// A segment is sent again, like one that was lost on the way.
+    fn on_unsent(&mut self, leaving: Leaving, _: &Frame) {
         self.counters.unsent += 1;
+        if let Carries::Datagram(owner, token) = leaving.carries {
+            let World {
+                application, calls, ..
+            } = &mut self.world;
+            application.on_datagram_unsent(owner, token, Reason::Unreachable, calls);
+        }
     }
 }

@@ -157,6 +157,7 @@ impl<A: Application> Driver<A> for SocketLoop<A> {
             held_back: counters.held_back,
             stalls: counters.stalls,
             stall_max_ns: counters.stall_max_ns,
+            dropped: counters.overrun,
             counters: vec![("not_accepted".to_owned(), counters.not_accepted)],
             ..DriveFacts::default()
         }
