@@ -12,6 +12,7 @@
 //!   departure. A request that found no connection waits, and is late by that.
 //! * planned = sent + unsent by reason; sent = answered + failed by cause + outstanding.
 
+mod catch_up;
 mod exchanges;
 mod pace;
 mod slots;
@@ -28,6 +29,7 @@ use crate::application::{Application, Calls, CloseBy, ConnectionId, End, Reason}
 use crate::protocol::{Answer, Broken, Client as Protocol, Outstanding, Request};
 use crate::results::{Cause, DEPARTURES_KEPT, Results, Row, Unsent};
 use crate::rows::Rows;
+use catch_up::{Leaves, Overdue};
 use exchanges::{Exchange, Exchanges, NONE};
 use slots::{Slots, State};
 
@@ -96,8 +98,6 @@ const TASK_TIMEOUT: u32 = u32::MAX - 1;
 const TASK_THOUGHT: u32 = 1 << 31;
 /// The first number of requests that follow others on connections that arrive.
 const FOLLOWERS: u64 = 1 << 40;
-/// A request is overdue if it is looked at so long after its instant.
-const OVERDUE_NS: i64 = 1_000_000;
 /// Arrivals that are dealt with in one task.
 const ARRIVALS_MAX: usize = 16;
 
@@ -120,8 +120,7 @@ pub struct Client<P: Protocol> {
     /// Requests of a closed loop so far.
     drawn: u64,
     started_ns: Nanoseconds,
-    /// In which millisecond overdue requests left last, and how many.
-    overdue: (i64, u32),
+    overdue: Overdue,
     /// Requests behind the first ones of connections that arrive.
     followed: u64,
     opening: u32,
@@ -160,7 +159,7 @@ impl<P: Protocol> Client<P> {
             next: None,
             drawn: 0,
             started_ns: Nanoseconds::MAX,
-            overdue: (0, 0),
+            overdue: Overdue::default(),
             followed: 0,
             opening: 0,
             open: 0,
@@ -350,34 +349,18 @@ impl<P: Protocol> Client<P> {
     /// The instant of a request, which is another one if the schedule moves; `None`: enough of those
     /// that are overdue have left for now.
     fn caught_up(&mut self, due: Nanoseconds, calls: &mut Calls) -> Option<Nanoseconds> {
-        let now = calls.now();
-        let overdue_ns = now - due;
-        if overdue_ns <= OVERDUE_NS {
-            return Some(due);
-        }
-        match self.plan.catch_up {
-            CatchUp::Keep => {}
-            CatchUp::Cap(most) => {
-                let millisecond = now / 1_000_000;
-                let (at, left) = self.overdue;
-                self.overdue = match at == millisecond {
-                    true if left >= most => {
-                        calls.schedule((millisecond + 1) * 1_000_000, TASK_ARRIVAL);
-                        return None;
-                    }
-                    true => (at, left + 1),
-                    false => (millisecond, 1),
-                };
+        let (now, counts) = (calls.now(), &mut self.results.counts);
+        match self.overdue.look(self.plan.catch_up, due, now, counts) {
+            Leaves::AsPlanned => Some(due),
+            Leaves::LookAgain(at) => {
+                calls.schedule(at, TASK_ARRIVAL);
+                None
             }
-            CatchUp::Reanchor => {
-                self.started_ns += overdue_ns;
-                self.results.counts.moved += 1;
-                self.results.counts.moved_ns += overdue_ns.unsigned_abs();
-                return Some(now);
+            Leaves::Moved(by_ns) => {
+                self.started_ns += by_ns;
+                Some(now)
             }
         }
-        self.results.counts.overdue += 1;
-        Some(due)
     }
 
     fn on_arrival(&mut self, number: u64, due: Nanoseconds, calls: &mut Calls) {
