@@ -109,6 +109,18 @@ pub struct Counts {
     pub succeeded: u64,
     /// Sent and not answered, by [`Cause`].
     pub failed: [u64; 6],
+    /// Datagrams that left and want no answer.
+    #[serde(default)]
+    pub one_way: u64,
+    /// Answers in datagrams to requests that had failed by then.
+    #[serde(default)]
+    pub late_answers: u64,
+    /// Answers in datagrams to requests that were answered before.
+    #[serde(default)]
+    pub duplicates: u64,
+    /// Datagrams that came and answered nothing.
+    #[serde(default)]
+    pub strays: u64,
     /// Requests that found no connection at their instant.
     pub waited: u64,
     /// Requests of an open loop that were looked at more than 1 ms after their instants.
@@ -136,7 +148,7 @@ pub struct Counts {
 impl Counts {
     /// Requests that were sent and wait for their answer.
     pub fn outstanding(&self) -> u64 {
-        let over = self.answered + self.failed.iter().sum::<u64>();
+        let over = self.answered + self.failed.iter().sum::<u64>() + self.one_way;
         self.sent.saturating_sub(over)
     }
 
@@ -148,8 +160,8 @@ impl Counts {
         if self.planned != self.sent + unsent + waiting {
             return Some("planned = sent + unsent + waiting");
         }
-        if self.sent != self.answered + failed + outstanding {
-            return Some("sent = answered + failed + outstanding");
+        if self.sent != self.answered + failed + self.one_way + outstanding {
+            return Some("sent = answered + failed + one-way + outstanding");
         }
         let by_status = self.statuses.iter().map(|&(_, count)| count).sum::<u64>();
         (by_status != self.answered).then_some("answered = sum of all statuses")
@@ -179,6 +191,10 @@ impl Counts {
         self.answered += other.answered;
         self.succeeded += other.succeeded;
         sum(&mut self.failed, &other.failed);
+        self.one_way += other.one_way;
+        self.late_answers += other.late_answers;
+        self.duplicates += other.duplicates;
+        self.strays += other.strays;
         self.waited += other.waited;
         self.overdue += other.overdue;
         self.moved += other.moved;

@@ -13,10 +13,13 @@
 //! * planned = sent + unsent by reason; sent = answered + failed by cause + outstanding.
 
 mod catch_up;
+mod datagrams;
 mod exchanges;
+mod flight;
 mod pace;
 mod slots;
 
+pub use datagrams::DatagramClient;
 pub use pace::{Arrivals, Pace, ThinkTimes, Thinking};
 pub use slots::{Locals, Target};
 

@@ -141,10 +141,12 @@ pub trait Server {
     fn content(&self, content: Self::Content, offset: u64, bytes: &mut [u8]);
 }
 
+mod datagram;
 mod echo;
 mod http;
 mod memcached;
 
+pub use datagram::{DatagramClient, DatagramServer, Heard, Numbered};
 pub use echo::{Echo, EchoServer, SinkServer, SourceServer};
 pub use http::{Http, HttpError, HttpServer};
 pub use memcached::{Memcached, MemcachedServer, Mix};
