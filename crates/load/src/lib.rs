@@ -18,6 +18,7 @@ pub mod agents;
 mod application;
 pub mod certificate;
 pub mod client;
+mod datagram_server;
 mod departures;
 mod distributor;
 pub mod outcome;
@@ -36,6 +37,7 @@ pub mod stack_transport;
 mod worker;
 
 pub use application::{Application, Calls, CloseBy, ConnectionId, End, Reason, SocketId};
+pub use datagram_server::DatagramService;
 pub use departures::Departures;
 pub use rows::{RowSource, Rows, rows};
 pub use siblings::{SiblingCounts, Siblings, siblings};

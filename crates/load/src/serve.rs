@@ -9,14 +9,14 @@ use lineside_account::Budget;
 use lineside_host::{Descriptors, RunClock, TcpOptions};
 use lineside_reactor::{Reactor, Wait};
 use lineside_tcp::Refused;
-use lineside_time::Clock;
+use lineside_time::{Clock, Nanoseconds};
 
-use crate::protocol::Server as Protocol;
+use crate::protocol::{DatagramServer, Server as Protocol};
 use crate::run::LoadError;
 use crate::server::{Server, ServerCounts};
-use crate::stack_transport::{StackSettings, open};
+use crate::stack_transport::{OpenStack, StackSettings, open};
 use crate::worker::{DriveFacts, Driver};
-use crate::{ListenError, SocketLoop, StackLoop};
+use crate::{Application, DatagramService, ListenError, SocketLoop, StackLoop};
 
 /// Connections that wait to be accepted, as far as `net.core.somaxconn` lets them.
 const BACKLOG: u16 = 4_096;
@@ -67,7 +67,101 @@ pub enum ServeError {
     Worker(u32, String),
 }
 
-/// Serves until `stop` is set; `ready` hears the address when the first worker listens.
+/// What differs between servers of byte streams and of datagrams.
+trait Kind: Sync {
+    type App: Application;
+    /// What a worker leaves beside its counts.
+    type Left: Send;
+
+    fn app(&self) -> Self::App;
+    fn listen(
+        &self,
+        sockets: &mut SocketLoop<Self::App>,
+        at: SocketAddr,
+    ) -> Result<SocketAddr, ServeError>;
+    fn listen_by_stack(
+        &self,
+        stack: &mut StackLoop<Self::App>,
+        at: SocketAddr,
+        now: Nanoseconds,
+    ) -> Result<(), ServeError>;
+    fn left(&self, app: &Self::App) -> (ServerCounts, Self::Left);
+}
+
+/// Servers of byte streams, as this makes them.
+struct Streams<F>(F);
+
+impl<P: Protocol, F: Fn() -> P + Sync> Kind for Streams<F> {
+    type App = Server<P>;
+    type Left = ();
+
+    fn app(&self) -> Server<P> {
+        Server::new(self.0())
+    }
+
+    fn listen(
+        &self,
+        sockets: &mut SocketLoop<Server<P>>,
+        at: SocketAddr,
+    ) -> Result<SocketAddr, ServeError> {
+        Ok(sockets.listen(at, 0, BACKLOG)?)
+    }
+
+    fn listen_by_stack(
+        &self,
+        stack: &mut StackLoop<Server<P>>,
+        at: SocketAddr,
+        _: Nanoseconds,
+    ) -> Result<(), ServeError> {
+        Ok(stack.listen((at.ip(), at.port()), 0)?)
+    }
+
+    fn left(&self, app: &Server<P>) -> (ServerCounts, ()) {
+        (app.counts(), ())
+    }
+}
+
+/// Servers of datagrams, as the first makes them; the second takes what they have to say.
+struct Datagrams<F, G>(F, G);
+
+impl<P, F, G, R> Kind for Datagrams<F, G>
+where
+    P: DatagramServer,
+    F: Fn() -> P + Sync,
+    G: Fn(&P) -> R + Sync,
+    R: Send,
+{
+    type App = DatagramService<P>;
+    type Left = R;
+
+    fn app(&self) -> DatagramService<P> {
+        DatagramService::new(self.0())
+    }
+
+    fn listen(
+        &self,
+        sockets: &mut SocketLoop<DatagramService<P>>,
+        at: SocketAddr,
+    ) -> Result<SocketAddr, ServeError> {
+        Ok(sockets.bind((at.ip(), at.port()), None, 0)?)
+    }
+
+    fn listen_by_stack(
+        &self,
+        stack: &mut StackLoop<DatagramService<P>>,
+        at: SocketAddr,
+        now: Nanoseconds,
+    ) -> Result<(), ServeError> {
+        stack.bind(now, (at.ip(), at.port()), None, 0)?;
+        Ok(())
+    }
+
+    fn left(&self, app: &DatagramService<P>) -> (ServerCounts, R) {
+        (app.counts(), (self.1)(app.protocol()))
+    }
+}
+
+/// Serves until `stop` is set; `ready` hears the address when all workers listen.
 pub fn serve<P: Protocol>(
     settings: &ServeSettings,
     make: &(impl Fn() -> P + Sync),
@@ -75,6 +169,30 @@ pub fn serve<P: Protocol>(
     stop: &AtomicBool,
     ready: impl FnOnce(SocketAddr),
 ) -> Result<Served, ServeError> {
+    let (served, _) = serve_each(settings, &Streams(make), clock, stop, ready)?;
+    Ok(served)
+}
+
+/// The same by datagrams; `left` takes what each worker's protocol has counted and measured itself.
+/// Flows of one client may come to different workers, each flow to one.
+pub fn serve_datagrams<P: DatagramServer, R: Send>(
+    settings: &ServeSettings,
+    make: &(impl Fn() -> P + Sync),
+    left: &(impl Fn(&P) -> R + Sync),
+    clock: RunClock,
+    stop: &AtomicBool,
+    ready: impl FnOnce(SocketAddr),
+) -> Result<(Served, Vec<R>), ServeError> {
+    serve_each(settings, &Datagrams(make, left), clock, stop, ready)
+}
+
+fn serve_each<K: Kind>(
+    settings: &ServeSettings,
+    kind: &K,
+    clock: RunClock,
+    stop: &AtomicBool,
+    ready: impl FnOnce(SocketAddr),
+) -> Result<(Served, Vec<K::Left>), ServeError> {
     Descriptors::raise();
     let stacks = match &settings.stack {
         None => Vec::new(),
@@ -86,17 +204,18 @@ pub fn serve<P: Protocol>(
     let mut stacks: Vec<Option<_>> = stacks.into_iter().map(Some).collect();
     thread::scope(|scope| {
         let (results, outcomes) = channel();
-        let (addresses, first) = channel();
+        let mut at = settings.at;
         for worker in 0..settings.workers {
             let stack = stacks.get_mut(worker as usize).and_then(Option::take);
-            let (results, addresses) = (results.clone(), addresses.clone());
+            let (address, listens) = channel();
+            let results = results.clone();
             let work = move || {
-                let tell = |address| {
-                    let _ = addresses.send(address);
+                let tell = move |at| {
+                    let _ = address.send(at);
                 };
                 let outcome = match stack {
-                    None => serve_sockets(settings, make, clock, stop, tell),
-                    Some(open) => serve_stack(settings, make, open, clock, stop, tell),
+                    None => serve_sockets(settings, kind, at, clock, stop, tell),
+                    Some(open) => serve_stack(settings, kind, open, clock, stop, tell),
                 };
                 if outcome.is_err() {
                     stop.store(true, Ordering::Relaxed);
@@ -109,73 +228,78 @@ pub fn serve<P: Protocol>(
                 stop.store(true, Ordering::Relaxed);
                 return Err(ServeError::Worker(worker, format!("no thread: {error}")));
             }
+            // All have the port that the first one was given; one that fails says so below.
+            at = listens.recv().unwrap_or(at);
         }
-        drop((results, addresses));
-        if let Ok(address) = first.recv() {
-            ready(address);
+        drop(results);
+        if !stop.load(Ordering::Relaxed) {
+            ready(at);
         }
-        let mut served = Served::default();
+        let (mut served, mut all_left) = (Served::default(), Vec::new());
         let mut failed = None;
         for (_, outcome) in outcomes {
             match outcome {
-                Ok((counts, facts, cpu_ns)) => {
+                Ok(((counts, left), facts, cpu_ns)) => {
                     served.counts.add(&counts);
                     served.transports.push(facts);
                     served.cpu_ns += cpu_ns;
+                    all_left.push(left);
                 }
                 Err(error) => failed = failed.or(Some(error)),
             }
         }
-        failed.map_or(Ok(served), Err)
+        failed.map_or(Ok((served, all_left)), Err)
     })
 }
 
-type WorkerOutcome = Result<(ServerCounts, DriveFacts, i64), ServeError>;
+type WorkerOutcome<L> = Result<((ServerCounts, L), DriveFacts, i64), ServeError>;
 
-fn serve_sockets<P: Protocol>(
+fn serve_sockets<K: Kind>(
     settings: &ServeSettings,
-    make: &(impl Fn() -> P + Sync),
+    kind: &K,
+    at: SocketAddr,
     clock: RunClock,
     stop: &AtomicBool,
     ready: impl FnOnce(SocketAddr),
-) -> WorkerOutcome {
+) -> WorkerOutcome<K::Left> {
     let options = TcpOptions {
         reuse_port: settings.workers > 1,
         ..TcpOptions::default()
     };
-    let mut sockets = SocketLoop::new(Server::new(make()), options, settings.wait)
-        .map_err(LoadError::Epoll)?;
-    ready(sockets.listen(settings.at, 0, BACKLOG)?);
-    drive(&mut sockets, clock, stop)
+    let mut sockets =
+        SocketLoop::new(kind.app(), options, settings.wait).map_err(LoadError::Epoll)?;
+    sockets.stamp(clock.ahead_ns());
+    ready(kind.listen(&mut sockets, at)?);
+    drive(&mut sockets, kind, clock, stop)
 }
 
-fn serve_stack<P: Protocol>(
+fn serve_stack<K: Kind>(
     settings: &ServeSettings,
-    make: &(impl Fn() -> P + Sync),
-    open: crate::stack_transport::OpenStack,
+    kind: &K,
+    open: OpenStack,
     clock: RunClock,
     stop: &AtomicBool,
     ready: impl FnOnce(SocketAddr),
-) -> WorkerOutcome {
-    let mut stack = open.stack;
-    stack.listen(Some(settings.at.ip()), settings.at.port(), 0)?;
+) -> WorkerOutcome<K::Left> {
+    let mut engine = StackLoop::new(open.stack, 0, kind.app());
+    kind.listen_by_stack(&mut engine, settings.at, clock.now())?;
     ready(settings.at);
-    let engine = StackLoop::new(stack, 0, Server::new(make()));
     let mut reactor = Reactor::new(engine, vec![open.ports], settings.wait, false);
-    drive(&mut reactor, clock, stop)
+    drive(&mut reactor, kind, clock, stop)
 }
 
-fn drive<P: Protocol>(
-    driver: &mut impl Driver<Server<P>>,
+fn drive<K: Kind>(
+    driver: &mut impl Driver<K::App>,
+    kind: &K,
     clock: RunClock,
     stop: &AtomicBool,
-) -> WorkerOutcome {
+) -> WorkerOutcome<K::Left> {
     let mut now = || clock.now();
     while !stop.load(Ordering::Relaxed) {
         let turned = driver.turn(&mut now);
         turned.map_err(|error| ServeError::Worker(0, error.to_string()))?;
     }
     let facts = driver.facts();
-    let (server, _) = driver.application_mut(now());
-    Ok((server.counts(), facts, lineside_host::thread_cpu_ns()))
+    let (app, _) = driver.application_mut(now());
+    Ok((kind.left(app), facts, lineside_host::thread_cpu_ns()))
 }
