@@ -145,8 +145,12 @@ mod datagram;
 mod echo;
 mod http;
 mod memcached;
+mod stamped;
 
 pub use datagram::{DatagramClient, DatagramServer, Heard, Numbered};
 pub use echo::{Echo, EchoServer, SinkServer, SourceServer};
 pub use http::{Http, HttpError, HttpServer};
 pub use memcached::{Memcached, MemcachedServer, Mix};
+pub use stamped::{
+    EchoDatagrams, FlowFigures, SinkDatagrams, SinkFigures, Stamped, StampedHeader, Verb,
+};

@@ -1,0 +1,311 @@
+//! Datagrams that are numbered and stamped, to measure the path that they take: one way to a sink,
+//! or back from an echo.
+//!
+//! ```text
+//!   0       4     5      6       8         16     20       28       36       44
+//!  │ magic │ ver │ verb │ 0  0  │ run     │ flow │ number │ stamp  │ clock  │ padding …
+//! ```
+//!
+//! All numbers are big-endian. The stamp says when the datagram was to leave, in nanoseconds of the
+//! clock that `clock` names: delays of one way are measured where both ends have the same one. The
+//! padding follows from run, flow and number, and is compared.
+
+use lineside_time::Nanoseconds;
+use lineside_workload::Sizes;
+
+use super::{Answer, DatagramClient, DatagramServer, Heard, Numbered, Request};
+use crate::application::End;
+
+mod sink;
+
+pub use sink::{FlowFigures, SinkDatagrams, SinkFigures};
+
+const MAGIC: [u8; 4] = *b"LsDg";
+const VERSION: u8 = 1;
+/// The least datagram: its header.
+const HEADER_LEN: usize = 44;
+
+/// What a stamped datagram is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verb {
+    /// It is counted where it arrives.
+    OneWay,
+    /// It is to come back.
+    Echo,
+    /// It comes back.
+    Echoed,
+}
+
+/// The header of a stamped datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StampedHeader {
+    /// What it is for.
+    pub verb: Verb,
+    /// Names the run: flows of different ones are different.
+    pub run: u64,
+    /// Names the flow within the run.
+    pub flow: u32,
+    /// Its number within the flow, from 0.
+    pub number: u64,
+    /// When it was to leave, in nanoseconds of the clock.
+    pub stamp_ns: Nanoseconds,
+    /// Names the clock; 0: one that nobody else has.
+    pub clock: u64,
+}
+
+impl StampedHeader {
+    /// The header of a datagram, if it is one of these.
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let header = bytes.first_chunk::<HEADER_LEN>()?;
+        let number = |at: usize| u64::from_be_bytes(*header[at..].first_chunk().unwrap_or(&[0; 8]));
+        let [.., version, verb, _, _] = *header.first_chunk::<8>()?;
+        let verb = match verb {
+            0 => Verb::OneWay,
+            1 => Verb::Echo,
+            2 => Verb::Echoed,
+            _ => return None,
+        };
+        (header.starts_with(&MAGIC) && version == VERSION).then(|| Self {
+            verb,
+            run: number(8),
+            flow: (number(16) >> 32) as u32,
+            number: number(20),
+            stamp_ns: number(28).cast_signed(),
+            clock: number(36),
+        })
+    }
+
+    /// Writes the header, and behind it the padding that belongs to it.
+    fn emit(&self, bytes: &mut [u8]) {
+        let (header, padding) = bytes.split_at_mut(HEADER_LEN);
+        header[..4].copy_from_slice(&MAGIC);
+        let verb = match self.verb {
+            Verb::OneWay => 0,
+            Verb::Echo => 1,
+            Verb::Echoed => 2,
+        };
+        header[4..8].copy_from_slice(&[VERSION, verb, 0, 0]);
+        header[8..16].copy_from_slice(&self.run.to_be_bytes());
+        header[16..20].copy_from_slice(&self.flow.to_be_bytes());
+        header[20..28].copy_from_slice(&self.number.to_be_bytes());
+        header[28..36].copy_from_slice(&self.stamp_ns.to_be_bytes());
+        header[36..].copy_from_slice(&self.clock.to_be_bytes());
+        let pattern = self.pattern();
+        let mut parts = padding.chunks_exact_mut(8);
+        for part in &mut parts {
+            part.copy_from_slice(&pattern);
+        }
+        let rest = parts.into_remainder();
+        rest.copy_from_slice(&pattern[..rest.len()]);
+    }
+
+    /// The bytes of its padding, again and again.
+    fn pattern(&self) -> [u8; 8] {
+        let number = self.number ^ u64::from(self.flow) << 40;
+        (self.run ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_be_bytes()
+    }
+
+    /// Whether a datagram with this header has the padding that belongs to it.
+    pub fn has_padding(&self, bytes: &[u8]) -> bool {
+        let (pattern, padding) = (self.pattern(), bytes.get(HEADER_LEN..).unwrap_or_default());
+        let mut parts = padding.chunks_exact(8);
+        { &mut parts }.all(|part| part == pattern) && pattern.starts_with(parts.remainder())
+    }
+}
+
+/// A client of stamped datagrams.
+#[derive(Debug, Clone)]
+pub struct Stamped {
+    verb: Verb,
+    sizes: Sizes,
+    seed: u64,
+    run: u64,
+    /// The worker's place, and how many there are: flows of different workers are different.
+    share: (u32, u32),
+    clock: u64,
+    /// What the stamps are ahead of the loop's clock.
+    ahead_ns: i64,
+}
+
+impl Stamped {
+    /// Datagrams whose payloads have the sizes that `sizes` draws by `seed`, at least 44 bytes and
+    /// at most 65,507 (RFC 768 over IPv4), which come back if `is_echo`. `run` names the run:
+    /// workers of one have the same.
+    pub fn new(sizes: Sizes, seed: u64, run: u64, is_echo: bool) -> Self {
+        Self {
+            verb: if is_echo { Verb::Echo } else { Verb::OneWay },
+            sizes,
+            seed,
+            run,
+            share: (0, 1),
+            clock: 0,
+            ahead_ns: 0,
+        }
+    }
+
+    /// For one of the workers of a run.
+    #[must_use]
+    pub fn of_worker(self, worker: u32, workers: u32) -> Self {
+        Self {
+            share: (worker, workers),
+            ..self
+        }
+    }
+
+    fn flow(&self, slot: u32) -> u32 {
+        let (worker, workers) = self.share;
+        slot.wrapping_mul(workers).wrapping_add(worker)
+    }
+
+    /// Stamps of a clock that others have too, by its name: the loop's time is `ahead_ns` ahead of
+    /// it.
+    #[must_use]
+    pub fn with_clock(self, clock: u64, ahead_ns: i64) -> Self {
+        Self {
+            clock,
+            ahead_ns,
+            ..self
+        }
+    }
+}
+
+/// The most payload of a datagram: RFC 768 and RFC 791.
+const PAYLOAD_MAX: u64 = 65_535 - 20 - 8;
+
+impl DatagramClient for Stamped {
+    const NUMBER_BITS: u32 = 64;
+
+    fn name(&self) -> &'static str {
+        "udp"
+    }
+
+    fn is_one_way(&self) -> bool {
+        self.verb == Verb::OneWay
+    }
+
+    fn len(&mut self, message: Numbered) -> usize {
+        let drawn = self.sizes.draw(self.seed, message.request.ordinal);
+        drawn.clamp(HEADER_LEN as u64, PAYLOAD_MAX) as usize
+    }
+
+    fn write(&mut self, message: Numbered, leaves_ns: Nanoseconds, bytes: &mut [u8]) {
+        let header = StampedHeader {
+            verb: self.verb,
+            run: self.run,
+            flow: self.flow(message.request.slot),
+            number: message.number,
+            stamp_ns: leaves_ns - self.ahead_ns,
+            clock: self.clock,
+        };
+        header.emit(bytes);
+    }
+
+    fn read(&mut self, flow: u32, bytes: &[u8]) -> Option<Heard> {
+        let header = StampedHeader::parse(bytes)?;
+        let names = (self.run, self.flow(flow));
+        let is_ours = header.verb == Verb::Echoed && (header.run, header.flow) == names;
+        (is_ours && header.has_padding(bytes)).then_some(Heard {
+            number: header.number,
+            answer: Answer {
+                is_success: true,
+                content_bytes: bytes.len() as u64,
+                ..Answer::default()
+            },
+        })
+    }
+
+    fn operation(&self, _: Request) -> &'static str {
+        match self.verb {
+            Verb::OneWay => "SEND",
+            Verb::Echo | Verb::Echoed => "ECHO",
+        }
+    }
+}
+
+/// Sends stamped datagrams back that are to come back, and no others: it answers no answer, and with
+/// no more bytes than came.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct EchoDatagrams;
+
+impl DatagramServer for EchoDatagrams {
+    fn name(&self) -> &'static str {
+        "echo"
+    }
+
+    fn read(&mut self, _: [End; 2], _: Nanoseconds, bytes: &[u8], answer: &mut Vec<u8>) -> bool {
+        let header = StampedHeader::parse(bytes);
+        if header.is_none_or(|header| header.verb != Verb::Echo) {
+            return false;
+        }
+        let start = answer.len();
+        answer.extend_from_slice(bytes);
+        answer[start + 5] = 2;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lineside_workload::Unit;
+
+    use super::*;
+
+    fn numbered(number: u64) -> Numbered {
+        let request = Request {
+            ordinal: 3 * number,
+            slot: 9,
+        };
+        Numbered { request, number }
+    }
+
+    #[test]
+    fn an_echo_is_read_by_its_flow_and_number_alone() {
+        let sizes = Sizes::constant(61, Unit::Bytes);
+        let mut client = Stamped::new(sizes, 1, 0x1234_5678_9abc_def0, true).with_clock(77, 1_000);
+        let message = numbered(1 << 40);
+        let mut bytes = vec![0; client.len(message)];
+        client.write(message, 5_000, &mut bytes);
+        let header = StampedHeader {
+            verb: Verb::Echo,
+            run: 0x1234_5678_9abc_def0,
+            flow: 9,
+            number: 1 << 40,
+            stamp_ns: 4_000,
+            clock: 77,
+        };
+        assert_eq!(StampedHeader::parse(&bytes), Some(header));
+        assert_eq!(client.read(9, &bytes), None, "a request is no answer");
+        let mut answer = Vec::new();
+        let ends = [("127.0.0.1".parse().expect("an address"), 7); 2];
+        assert!(EchoDatagrams.read(ends, 0, &bytes, &mut answer));
+        assert_eq!(answer.len(), bytes.len());
+        let heard = client.read(9, &answer).expect("an answer");
+        assert_eq!((heard.number, heard.answer.content_bytes), (1 << 40, 61));
+        assert_eq!(client.read(8, &answer), None);
+        assert!(
+            !EchoDatagrams.read(ends, 0, &answer, &mut Vec::new()),
+            "no loops"
+        );
+        // Nothing of it may change: magic, version, verb, names, number by the padding, padding.
+        for at in { 0..28 }.chain(44..61).filter(|at| !(6..8).contains(at)) {
+            let mut wrong = answer.clone();
+            wrong[at] ^= 0x10;
+            assert_eq!(client.read(9, &wrong), None, "{at}");
+        }
+        for len in 0..bytes.len() {
+            assert_eq!(
+                StampedHeader::parse(&bytes[..len]).is_some(),
+                len >= HEADER_LEN
+            );
+        }
+    }
+
+    #[test]
+    fn sizes_are_those_that_fit() {
+        for (asked, len) in [(0, 44), (44, 44), (1_400, 1_400), (70_000, 65_507)] {
+            let mut client = Stamped::new(Sizes::constant(asked, Unit::Bytes), 1, 2, false);
+            assert_eq!(client.len(numbered(5)), len);
+            assert!(client.is_one_way());
+        }
+    }
+}
