@@ -1,5 +1,7 @@
 //! Clients and servers of datagrams over the kernel's sockets, on loopback.
 
+mod dns;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -9,10 +11,11 @@ use lineside_account::Budget;
 use lineside_host::RunClock;
 use lineside_load::client::{CatchUp, DatagramClient, Pace, Plan, ThinkTimes};
 use lineside_load::protocol::{
-    DatagramServer, EchoDatagrams, SinkDatagrams, SinkFigures, Stamped, StampedHeader,
+    DatagramClient as DatagramProtocol, DatagramServer, EchoDatagrams, SinkDatagrams, SinkFigures,
+    Stamped, StampedHeader,
 };
 use lineside_load::results::{Cause, Unsent};
-use lineside_load::run::{Outcome, Settings, Transport, Watch, run_each};
+use lineside_load::run::{Outcome, Part, Settings, Transport, Watch, run_each};
 use lineside_load::serve::{ServeSettings, Served, serve_datagrams};
 use lineside_load::{CloseBy, End, Timing, rows};
 use lineside_reactor::Wait;
@@ -102,11 +105,24 @@ fn stamped(is_echo: bool, clock: RunClock) -> Stamped {
 }
 
 fn load(at: SocketAddr, is_echo: bool, plan: Plan, workers: u32, of: Loop) -> Outcome {
+    let protocol =
+        |part: &Part, clock| stamped(is_echo, clock).of_worker(part.worker, part.workers);
+    load_by(protocol, at, plan, workers, of)
+}
+
+/// Runs a client of a protocol, which each worker has one of.
+fn load_by<P: DatagramProtocol>(
+    protocol: impl Fn(&Part, RunClock) -> P + Sync,
+    at: SocketAddr,
+    plan: Plan,
+    workers: u32,
+    of: Loop,
+) -> Outcome {
     let clock = RunClock::start();
     let settings = settings(at, plan, workers);
-    let client = |part: lineside_load::run::Part| {
+    let client = |part: Part| {
         let pace = pace(of, part.worker, part.workers);
-        let protocol = stamped(is_echo, clock).of_worker(part.worker, part.workers);
+        let protocol = protocol(&part, clock);
         DatagramClient::new(protocol, part.plan, pace, part.targets, part.locals, None)
     };
     run_each(&settings, &client, clock, &mut Silent).expect("it ran")
@@ -398,7 +414,7 @@ fn each_datagram_has_a_row() {
     let run = |at| {
         let clock = RunClock::start();
         let settings = settings(at, plan(), 1);
-        let client = |part: lineside_load::run::Part| {
+        let client = |part: Part| {
             let rows = queue.lock().expect("one worker").take();
             let pace = pace(Loop::Open(5_000.0), 0, 1);
             let protocol = stamped(true, clock);

@@ -142,12 +142,14 @@ pub trait Server {
 }
 
 mod datagram;
+mod dns;
 mod echo;
 mod http;
 mod memcached;
 mod stamped;
 
 pub use datagram::{DatagramClient, DatagramServer, Heard, Numbered};
+pub use dns::{Dns, DnsError, DnsServer};
 pub use echo::{Echo, EchoServer, SinkServer, SourceServer};
 pub use http::{Http, HttpError, HttpServer};
 pub use memcached::{Memcached, MemcachedServer, Mix};

@@ -11,7 +11,7 @@
 //! padding follows from run, flow and number, and is compared.
 
 use lineside_time::Nanoseconds;
-use lineside_workload::Sizes;
+use lineside_workload::{Purpose, Sizes, seed_for};
 
 use super::{Answer, DatagramClient, DatagramServer, Heard, Numbered, Request};
 use crate::application::End;
@@ -128,14 +128,14 @@ pub struct Stamped {
 }
 
 impl Stamped {
-    /// Datagrams whose payloads have the sizes that `sizes` draws by `seed`, at least 44 bytes and
+    /// Datagrams whose payloads have the sizes that `sizes` draws by the run's seed, at least 44 bytes and
     /// at most 65,507 (RFC 768 over IPv4), which come back if `is_echo`. `run` names the run:
     /// workers of one have the same.
     pub fn new(sizes: Sizes, seed: u64, run: u64, is_echo: bool) -> Self {
         Self {
             verb: if is_echo { Verb::Echo } else { Verb::OneWay },
             sizes,
-            seed,
+            seed: seed_for(seed, Purpose::RequestSizes),
             run,
             share: (0, 1),
             clock: 0,
