@@ -1,6 +1,7 @@
 //! Clients and servers of datagrams over the kernel's sockets, on loopback.
 
 mod dns;
+mod veth;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -118,14 +119,21 @@ fn load_by<P: DatagramProtocol>(
     workers: u32,
     of: Loop,
 ) -> Outcome {
+    run_by(protocol, &settings(at, plan, workers), of)
+}
+
+fn run_by<P: DatagramProtocol>(
+    protocol: impl Fn(&Part, RunClock) -> P + Sync,
+    settings: &Settings,
+    of: Loop,
+) -> Outcome {
     let clock = RunClock::start();
-    let settings = settings(at, plan, workers);
     let client = |part: Part| {
         let pace = pace(of, part.worker, part.workers);
         let protocol = protocol(&part, clock);
         DatagramClient::new(protocol, part.plan, pace, part.targets, part.locals, None)
     };
-    run_each(&settings, &client, clock, &mut Silent).expect("it ran")
+    run_each(settings, &client, clock, &mut Silent).expect("it ran")
 }
 
 /// Serves at an address while `load` goes on.
@@ -136,17 +144,26 @@ fn beside<P: DatagramServer, R: Send, T>(
     left: impl Fn(&P) -> R + Sync,
     load: impl FnOnce(SocketAddr) -> T,
 ) -> (T, Served, Vec<R>) {
+    let settings = ServeSettings {
+        at: (address, 0).into(),
+        stack: None,
+        workers,
+        wait: Wait::Sleep,
+        budget: Budget::new(64 << 20),
+        secret: [3, 4],
+    };
+    beside_by(settings, make, left, load)
+}
+
+fn beside_by<P: DatagramServer, R: Send, T>(
+    settings: ServeSettings,
+    make: impl Fn(RunClock) -> P + Sync,
+    left: impl Fn(&P) -> R + Sync,
+    load: impl FnOnce(SocketAddr) -> T,
+) -> (T, Served, Vec<R>) {
     let stop = AtomicBool::new(false);
     let (tell, heard) = channel();
     thread::scope(|scope| {
-        let settings = ServeSettings {
-            at: (address, 0).into(),
-            stack: None,
-            workers,
-            wait: Wait::Sleep,
-            budget: Budget::new(64 << 20),
-            secret: [3, 4],
-        };
         let (stop, make, left) = (&stop, &make, &left);
         let serving = scope.spawn(move || {
             let clock = RunClock::start();
@@ -245,19 +262,14 @@ fn a_sink_counts_what_a_client_sent() {
             .map(|facts| facts.dropped)
             .sum::<u64>();
         assert_eq!((figures.received, dropped), (2_000, 0));
-        assert_eq!(
-            (figures.lost, figures.reordered, figures.duplicates),
-            (0, 0, 0)
-        );
+        // Between two processors the kernel may change the order.
+        assert_eq!((figures.lost, figures.duplicates), (0, 0));
         assert_eq!((figures.foreign, figures.corrupt, figures.flows), (0, 0, 8));
         assert_eq!(figures.bytes, counts.request_bytes);
         assert_eq!(figures.delays.count(), 2_000);
-        // One clock: no datagram arrives before it leaves, and on loopback soon after.
-        let (least, most) = (figures.delays.min_ns(), figures.delays.max_ns());
-        assert!(
-            least > Some(0) && most < Some(5_000_000_000),
-            "{least:?} {most:?}"
-        );
+        // One clock, read in two ways that differ by less than a millisecond.
+        let most = figures.delays.max_ns();
+        assert!(most > Some(0) && most < Some(5_000_000_000), "{most:?}");
         assert!(figures.jitter_mean_ns() > Some(0));
     }
 }
@@ -267,6 +279,7 @@ fn a_sink_counts_what_a_client_sent() {
 struct Faulty {
     drops: u64,
     doubles: u64,
+    dropped: u64,
 }
 
 impl DatagramServer for Faulty {
@@ -277,10 +290,11 @@ impl DatagramServer for Faulty {
     fn read(&mut self, ends: [End; 2], at: i64, bytes: &[u8], answer: &mut Vec<u8>) -> bool {
         let header = StampedHeader::parse(bytes).expect("one of ours");
         if header.number % self.drops == 3 {
+            self.dropped += 1;
             return true;
         }
         EchoDatagrams.read(ends, at, bytes, answer);
-        header.number % self.doubles != 1 || {
+        self.doubles == 0 || header.number % self.doubles != 1 || {
             // Twice in one datagram is no answer at all.
             answer.extend_from_within(..);
             true
@@ -298,6 +312,7 @@ fn requests_without_an_answer_are_lost_and_hold_nobody_up() {
         let faulty = |_| Faulty {
             drops: 10,
             doubles: 25,
+            dropped: 0,
         };
         let run = |at| load(at, true, plan, 1, of);
         let (outcome, served, _) = beside(Ipv4Addr::LOCALHOST.into(), 1, faulty, |_| (), run);

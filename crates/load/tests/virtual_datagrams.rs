@@ -157,6 +157,11 @@ impl<S: DatagramServer> World<S> {
     /// Everything is bound and the link address found; then requests leave. Returns what the client
     /// counted, after everything under way has arrived.
     fn run(&mut self) -> Counts {
+        self.run_and(|_| {})
+    }
+
+    /// The same; `each` looks at the world after each step.
+    fn run_and(&mut self, mut each: impl FnMut(&mut Self)) -> Counts {
         let start = self.now + 1_000 * MS;
         while self.now < start {
             self.step(start);
@@ -167,6 +172,7 @@ impl<S: DatagramServer> World<S> {
         let mut steps = 0;
         while self.client().phase() != Phase::Over {
             self.step(self.now + 1_000 * MS);
+            each(self);
             steps += 1;
             if steps % 50 == 0 {
                 assert_eq!(self.client().broken_identity(), None);
@@ -412,6 +418,34 @@ fn a_port_that_nobody_has_refuses() {
     assert_eq!((counts.sent, counts.answered), (200, 0), "{counts:?}");
     assert_eq!(counts.failed[Cause::Reset as usize], 200, "{counts:?}");
     assert_eq!(world.server().counts().requests, 0);
+}
+
+#[test]
+fn after_a_stall_the_order_is_that_of_the_numbers() {
+    let sink = SinkDatagrams::new(16, CLOCK, 0);
+    let plan = Plan {
+        connections: 1,
+        pipeline: 1_000,
+        ..plan()
+    };
+    let mut world = World::new(plan, open_loop("50000", 3), QUIET, false, sink, PORT);
+    let mut stalls = 0;
+    let counts = world.run_and(|world| {
+        let sent = world.client().results().counts.sent;
+        if sent / 100 > stalls {
+            stalls += 1;
+            world.now += 2 * MS;
+        }
+    });
+    assert!(
+        counts.one_way == 2_000 && counts.overdue > 500,
+        "{counts:?}"
+    );
+    let figures = world.server().protocol().figures();
+    assert_eq!(
+        (figures.received, figures.reordered, figures.lost),
+        (2_000, 0, 0)
+    );
 }
 
 /// The same run twice is the same.

@@ -93,6 +93,9 @@ pub struct SinkFigures {
     pub span_ns: Option<(Nanoseconds, Nanoseconds)>,
     /// Delays of one way, of datagrams whose clock is the sink's own.
     pub delays: Times,
+    /// Of these, how many were less than 0, as far as the two readings of the clock disagree: they
+    /// count as 0.
+    pub early: u64,
     /// How these differ between datagrams that came one after the other, without sign: RFC 3393,
     /// of the pairs that jitter is about.
     pub variations: Times,
@@ -118,6 +121,7 @@ impl Default for SinkFigures {
             jitter_ns: (0, 0),
             span_ns: None,
             delays: Times::up_to(MINUTE_NS),
+            early: 0,
             variations: Times::up_to(MINUTE_NS),
         }
     }
@@ -173,6 +177,7 @@ impl SinkFigures {
             (one, other) => one.or(other),
         };
         self.delays.merge(&other.delays);
+        self.early += other.early;
         self.variations.merge(&other.variations);
     }
 }
@@ -375,6 +380,7 @@ impl DatagramServer for SinkDatagrams {
         }
         if self.clock != 0 && header.clock == self.clock {
             self.totals.delays.record(transit_ns);
+            self.totals.early += u64::from(transit_ns < 0);
         }
         flow.figures.received += 1;
         flow.figures.bytes += bytes.len() as u64;
