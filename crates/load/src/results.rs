@@ -229,7 +229,12 @@ pub struct RequestTimes {
     pub lateness: Times,
     /// Requests by how late they left.
     pub late: LateCounts,
+    /// Latencies by the protocol's operations, if it tells them apart.
+    pub operations: Vec<Times>,
 }
+
+/// Operations of a protocol that have times of their own, of 300 KiB each.
+pub(crate) const OPERATIONS_MAX: usize = 24;
 
 /// Times of a run are told apart up to an hour.
 const HOUR_NS: u64 = 3_600_000_000_000;
@@ -244,11 +249,18 @@ impl Default for RequestTimes {
             opening: times(),
             lateness: times(),
             late: LateCounts::default(),
+            operations: Vec::new(),
         }
     }
 }
 
 impl RequestTimes {
+    /// Makes room for so many operations.
+    pub(crate) fn tell_apart(&mut self, operations: usize) {
+        let operations = operations.min(OPERATIONS_MAX);
+        self.operations.resize_with(operations, || Times::up_to(HOUR_NS));
+    }
+
     /// Adds those of another client.
     pub fn add(&mut self, other: &Self) {
         self.latency.merge(&other.latency);
@@ -257,6 +269,12 @@ impl RequestTimes {
         self.opening.merge(&other.opening);
         self.lateness.merge(&other.lateness);
         self.late.add(&other.late);
+        if self.operations.len() < other.operations.len() {
+            self.tell_apart(other.operations.len());
+        }
+        for (mine, others) in self.operations.iter_mut().zip(&other.operations) {
+            mine.merge(others);
+        }
     }
 }
 

@@ -151,6 +151,8 @@ impl<P: Protocol> Client<P> {
     ) -> Self {
         let count = plan.connections as usize;
         let under_way = count.saturating_mul(plan.pipeline as usize).min(1 << 16);
+        let mut results = Results::default();
+        results.times.tell_apart(protocol.operations().len());
         Self {
             protocol,
             phase: Phase::Opening,
@@ -170,7 +172,7 @@ impl<P: Protocol> Client<P> {
             timeout: None,
             written: Vec::with_capacity(1 << 10),
             written_for: None,
-            results: Results::default(),
+            results,
             rows,
             plan,
             pace,
@@ -679,6 +681,11 @@ impl<R: Default> Outstanding for Waiting<'_, R> {
         Some(self.exchanges.exchanges[place as usize].request)
     }
 
+    fn request(&mut self, number: u32) -> Option<Request> {
+        let place = self.exchanges.unanswered(self.active, Some(number))?;
+        Some(self.exchanges.exchanges[place as usize].request)
+    }
+
     fn answered(&mut self, answer: Answer) -> Result<(), Broken> {
         let place = self.exchanges.unanswered(self.active, answer.request);
         let place = place.ok_or(Broken)?;
@@ -713,6 +720,9 @@ impl Results {
         counts.on_status(answer.status);
         let latency_ns = at - exchange.intended_ns;
         times.latency.record(latency_ns);
+        if let Some(operation) = times.operations.get_mut(usize::from(answer.operation)) {
+            operation.record(latency_ns);
+        }
         recent.record(latency_ns);
         // A fast answer may come before the loop knows when its request left.
         let departed_ns = match exchange.departed_ns {

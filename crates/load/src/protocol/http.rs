@@ -152,6 +152,7 @@ impl<O: Outstanding> Sink for Reading<'_, O> {
             content_bytes: *self.content_bytes,
             closes: *self.closes,
             request: None,
+            operation: 0,
         };
         self.is_broken |= self.outstanding.answered(answer).is_err();
     }

@@ -112,6 +112,7 @@ impl<O: Outstanding> ReplySink for Reading<'_, O> {
             content_bytes: std::mem::take(self.content_bytes),
             closes: false,
             request: None,
+            operation: 0,
         };
         self.is_broken |= self.outstanding.answered(answer).is_err();
     }

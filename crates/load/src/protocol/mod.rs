@@ -16,6 +16,9 @@ pub trait Outstanding {
     /// The oldest of them.
     fn oldest(&mut self) -> Option<Request>;
 
+    /// The one with this number, as far as 32 bits show it.
+    fn request(&mut self, number: u32) -> Option<Request>;
+
     /// An answer is over. Without a request that it answers, the bytes are [`Broken`].
     fn answered(&mut self, answer: Answer) -> Result<(), Broken>;
 }
@@ -34,6 +37,8 @@ pub struct Answer {
     /// Which of the outstanding requests it answers: the number that [`Client::write`] was given,
     /// as far as 32 bits show it; `None` for the oldest one.
     pub request: Option<u32>,
+    /// Which of the protocol's [operations](Client::operations) it answers.
+    pub operation: u8,
 }
 
 /// A request of a client, by numbers from which its bytes follow.
@@ -79,6 +84,11 @@ pub trait Client {
 
     /// What a request is called in `operations`: `GET`.
     fn operation(&self, request: Request) -> &'static str;
+
+    /// The operations whose times are told apart; none are if this is empty.
+    fn operations(&self) -> &'static [&'static str] {
+        &[]
+    }
 
     /// What a status is called in `operations`.
     fn status(&self, status: u32) -> std::borrow::Cow<'static, str> {
