@@ -157,6 +157,7 @@ mod echo;
 mod http;
 mod memcached;
 mod stamped;
+pub mod nfs;
 
 pub use datagram::{DatagramClient, DatagramServer, Heard, Numbered};
 pub use dns::{Dns, DnsError, DnsServer};
@@ -166,3 +167,4 @@ pub use memcached::{Memcached, MemcachedServer, Mix};
 pub use stamped::{
     EchoDatagrams, FlowFigures, SinkDatagrams, SinkFigures, Stamped, StampedHeader, Verb,
 };
+pub use nfs::{Nfs, NfsMix, NfsServer, Shares as NfsShares};

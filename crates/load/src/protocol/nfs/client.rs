@@ -1,0 +1,366 @@
+//! The client's side of NFSv3: calls by our encoder, replies by our decoders.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use lineside_frame::{Cursor, Fault, Piece};
+use lineside_nfs::v3::{self, Procedure};
+use lineside_rpc::message::{
+    AcceptStatus, Auth, AuthSys, Body, CallHeader, Flavor, Header, LAST_FRAGMENT, RPC_VERSION,
+    Rejection, ReplyHeader,
+};
+use lineside_rpc::xdr::{Array, Handle, Name, Opaque, Optional, Xdr, pad, padding};
+
+use super::content;
+use super::mix::{Draws, NAMES, NfsMix, NfsRequest, PROCEDURES};
+use super::records::{Heads, Limits, Records};
+use super::tree::Tree;
+use crate::protocol::{Answer, Broken, Client, Outstanding, Request};
+
+/// Of a reply so much is read: headers with a verifier of 400 bytes, attributes and a handle. What
+/// follows is READ's data, or the rest of a list.
+const LIMITS: Limits = Limits {
+    head: 1_024,
+    record: 4 << 20,
+};
+/// Heads of replies that come in pieces, together: as many as connections can have.
+const HEADS_BYTES_MAX: usize = 256 << 20;
+
+/// Statuses of answers that are not `nfsstat3`.
+pub(super) mod status {
+    /// An answer without a status of its own, to NULL.
+    pub(crate) const SUCCESS: u32 = 0x8000_0000;
+    /// Plus `accept_stat`: the call was let in and not executed.
+    pub(crate) const ACCEPTED: u32 = 0x8000_0000;
+    /// Plus `reject_stat`: the call was not let in.
+    pub(crate) const DENIED: u32 = 0x8000_0100;
+}
+
+/// A client of an NFSv3 server, over the files of a tree.
+#[derive(Debug)]
+pub struct Nfs {
+    draws: Draws,
+    tree: Arc<Tree>,
+    header: CallTemplate,
+    heads: Heads,
+}
+
+/// A reply that is not over.
+#[derive(Debug, Default)]
+pub struct NfsReader {
+    records: Records,
+}
+
+/// The header of each call, but for its xid and procedure, behind a record mark.
+#[derive(Debug)]
+pub(super) struct CallTemplate {
+    bytes: Vec<u8>,
+}
+
+const MARK: usize = 4;
+/// Where a call's numbers stand behind the mark: RFC 5531, 9.
+const PROGRAM_AT: usize = MARK + 12;
+
+impl CallTemplate {
+    /// Calls of a user and group, by AUTH_SYS.
+    pub(super) fn new((uid, gid): (u32, u32)) -> Self {
+        let machine = [Piece::bytes(b"lineside")];
+        let gids = [gid];
+        let caller = AuthSys {
+            stamp: Some(0),
+            machine_name: Some(Opaque::new(&machine)),
+            uid: Some(uid),
+            gid: Some(gid),
+            gids: Array::new(&gids),
+        };
+        let mut credential = Vec::new();
+        caller.encode(&mut credential);
+        let credential = [Piece::bytes(&credential)];
+        let header = Header {
+            xid: Some(0),
+            body: Body::Call(CallHeader {
+                rpc_version: Some(RPC_VERSION),
+                program: Some(v3::PROGRAM),
+                version: Some(v3::VERSION),
+                procedure: Some(0),
+                credential: Auth::new(Flavor::SYS, &credential),
+                verifier: Auth::none(),
+            }),
+        };
+        let mut bytes = vec![0; MARK];
+        header.encode(&mut bytes);
+        Self { bytes }
+    }
+
+    /// Appends a record with a call of [program, version, procedure]; `arguments` appends those.
+    pub(super) fn write(
+        &self,
+        xid: u32,
+        numbers: [u32; 3],
+        out: &mut Vec<u8>,
+        arguments: impl FnOnce(&mut Vec<u8>),
+    ) {
+        let start = out.len();
+        out.extend_from_slice(&self.bytes);
+        let mut set = |at: usize, word: u32| {
+            out[start + at..][..4].copy_from_slice(&word.to_be_bytes());
+        };
+        set(MARK, xid);
+        for (place, number) in numbers.into_iter().enumerate() {
+            set(PROGRAM_AT + 4 * place, number);
+        }
+        arguments(out);
+        let len = (out.len() - start - MARK) as u32;
+        out[start..][..MARK].copy_from_slice(&(len | LAST_FRAGMENT).to_be_bytes());
+    }
+}
+
+impl Nfs {
+    /// Requests of a mix over a tree, which a [preparation](super::prepare) found or made.
+    pub fn new(mix: NfsMix, tree: Arc<Tree>) -> Self {
+        let header = CallTemplate::new(mix.user);
+        Self {
+            draws: Draws::new(mix, &tree),
+            tree,
+            header,
+            heads: Heads::new(HEADS_BYTES_MAX),
+        }
+    }
+
+    /// A request by its numbers: what it asks, and of which file.
+    pub fn request(&self, ordinal: u64) -> NfsRequest {
+        self.draws.request(ordinal, &self.tree)
+    }
+
+    /// The files.
+    pub fn tree(&self) -> &Tree {
+        &self.tree
+    }
+}
+
+/// Appends the arguments of a request.
+fn write_arguments(request: NfsRequest, draws: &Draws, tree: &Tree, out: &mut Vec<u8>) {
+    let NfsRequest {
+        file,
+        offset,
+        count,
+        ..
+    } = request;
+    let pieces = [tree.handle(file), tree.directory(file), tree.root()];
+    let pieces = pieces.map(|bytes| [Piece::bytes(bytes)]);
+    let [handle, directory, root] = pieces.each_ref().map(|piece| Some(Handle::new(piece)));
+    let name = [Piece::bytes(tree.name(file))];
+    let (offset, count) = (Some(offset), Some(count));
+    let of_root = v3::FileArgs { file: root };
+    let call = match request.procedure {
+        Procedure::GetAttr => v3::Call::GetAttr(v3::FileArgs { file: handle }),
+        Procedure::SetAttr => v3::Call::SetAttr(v3::SetAttrArgs {
+            file: handle,
+            attributes: TOUCH,
+            guard: Optional::Absent,
+        }),
+        Procedure::Lookup => v3::Call::Lookup(v3::DirOpArgs {
+            directory,
+            name: Some(Name::new(&name)),
+        }),
+        Procedure::Access => v3::Call::Access(v3::AccessArgs {
+            file: handle,
+            access: Some(0x3f),
+        }),
+        Procedure::Read => v3::Call::Read(v3::ReadArgs {
+            file: handle,
+            offset,
+            count,
+        }),
+        Procedure::Write => v3::Call::Write(v3::WriteArgs {
+            file: handle,
+            offset,
+            count,
+            stable: Some(draws.mix().stable),
+            data_len: count,
+        }),
+        Procedure::ReadDir => v3::Call::ReadDir(v3::ReadDirArgs {
+            directory,
+            cookie: Some(0),
+            cookie_verifier: Some([0; 8]),
+            count: Some(8_192),
+        }),
+        Procedure::ReadDirPlus => v3::Call::ReadDirPlus(v3::ReadDirPlusArgs {
+            directory,
+            cookie: Some(0),
+            cookie_verifier: Some([0; 8]),
+            directory_count: Some(8_192),
+            count_max: Some(32_768),
+        }),
+        Procedure::FsStat => v3::Call::FsStat(of_root),
+        Procedure::FsInfo => v3::Call::FsInfo(of_root),
+        Procedure::PathConf => v3::Call::PathConf(of_root),
+        Procedure::Commit => v3::Call::Commit(v3::CommitArgs {
+            file: handle,
+            offset: Some(0),
+            count: Some(0),
+        }),
+        _ => v3::Call::Null(()),
+    };
+    call.encode(out);
+    if request.procedure == Procedure::Write {
+        let len = request.count as usize;
+        let start = out.len();
+        out.resize(start + len, 0);
+        content::fill(file as u64, request.offset, &mut out[start..]);
+        pad(out, len);
+    }
+}
+
+/// Attributes of a SETATTR that changes no more than the time of the last change.
+const TOUCH: v3::SetAttributes = v3::SetAttributes {
+    mode: Optional::Absent,
+    uid: Optional::Absent,
+    gid: Optional::Absent,
+    size: Optional::Absent,
+    atime: v3::SetTime::DontChange,
+    mtime: v3::SetTime::ServerTime,
+};
+
+/// The header of a reply: its xid, and the status of an answer that has no results.
+pub(super) fn reply_header(cursor: &mut Cursor<'_>) -> Result<(u32, Option<u32>), Broken> {
+    let header = Header::decode(cursor);
+    let Body::Reply(reply) = header.body else {
+        return Err(Broken);
+    };
+    if cursor.fault().is_some() {
+        return Err(Broken);
+    }
+    let status = match reply {
+        ReplyHeader::Accepted(reply) => match reply.status {
+            AcceptStatus::Success => None,
+            refused => Some(status::ACCEPTED + refused.discriminant().ok_or(Broken)?),
+        },
+        ReplyHeader::Denied(why) => Some(status::DENIED + why.discriminant().ok_or(Broken)?),
+        ReplyHeader::Unread => return Err(Broken),
+    };
+    Ok((header.xid.ok_or(Broken)?, status))
+}
+
+/// The answer in a reply's results, of which perhaps only the first bytes are there.
+fn results(
+    asked: &NfsRequest,
+    cursor: &mut Cursor<'_>,
+    head: usize,
+    len: u64,
+) -> Result<Answer, Broken> {
+    let reply = v3::Reply::decode(asked.procedure, cursor);
+    let status = match asked.procedure {
+        Procedure::Null => status::SUCCESS,
+        _ => reply.status().ok_or(Broken)?,
+    };
+    let is_whole = head as u64 == len;
+    let mut end = cursor.position() as u64;
+    let mut content_bytes = 0;
+    match (cursor.fault(), &reply) {
+        (None, v3::Reply::Read(outcome)) => {
+            if let Some(ok) = outcome.ok() {
+                let data = ok.data_len.ok_or(Broken)?;
+                if ok.count != Some(data) || data > asked.count {
+                    return Err(Broken);
+                }
+                content_bytes = data.into();
+                end += u64::from(data) + padding(data as usize) as u64;
+            }
+        }
+        (None, _) => {}
+        // The rest of a list is not kept.
+        (Some(Fault::End), _) if !is_whole => end = len,
+        (Some(_), _) => return Err(Broken),
+    }
+    if end != len {
+        return Err(Broken);
+    }
+    Ok(Answer {
+        status,
+        is_success: status == 0 || status == status::SUCCESS,
+        content_bytes,
+        ..Answer::default()
+    })
+}
+
+impl Client for Nfs {
+    type Reader = NfsReader;
+
+    fn name(&self) -> &'static str {
+        "nfs"
+    }
+
+    fn write(&mut self, Request { ordinal, .. }: Request, out: &mut Vec<u8>) {
+        let (draws, tree) = (&self.draws, &*self.tree);
+        let request = draws.request(ordinal, tree);
+        let numbers = [v3::PROGRAM, v3::VERSION, request.procedure.number()];
+        self.header.write(ordinal as u32, numbers, out, |out| {
+            write_arguments(request, draws, tree, out);
+        });
+    }
+
+    fn read(
+        &mut self,
+        reader: &mut NfsReader,
+        bytes: &[u8],
+        outstanding: &mut impl Outstanding,
+    ) -> Result<(), Broken> {
+        let Self {
+            draws, tree, heads, ..
+        } = self;
+        reader.records.push(bytes, heads, LIMITS, |head, len| {
+            let pieces = [Piece::bytes(head)];
+            let mut cursor = Cursor::new(&pieces);
+            let (xid, refused) = reply_header(&mut cursor)?;
+            let request = outstanding.request(xid).ok_or(Broken)?;
+            let asked = draws.request(request.ordinal, tree);
+            let answer = match refused {
+                Some(status) => Answer {
+                    status,
+                    ..Answer::default()
+                },
+                None => results(&asked, &mut cursor, head.len(), len)?,
+            };
+            outstanding.answered(Answer {
+                request: Some(xid),
+                operation: asked.place as u8,
+                ..answer
+            })
+        })
+    }
+
+    fn release(&mut self, reader: NfsReader) {
+        reader.records.release(&mut self.heads);
+    }
+
+    fn operation(&self, request: Request) -> &'static str {
+        NAMES[self.draws.place(request.ordinal)]
+    }
+
+    fn operations(&self) -> &'static [&'static str] {
+        &NAMES
+    }
+
+    fn status(&self, status: u32) -> Cow<'static, str> {
+        status_name(status)
+    }
+}
+
+/// What an answer's status is called: by RFC 1813 or, of a call that was not executed, by RFC 5531.
+pub(super) fn status_name(status: u32) -> Cow<'static, str> {
+    let name = match status {
+        0x8000_0000 => Some("SUCCESS"),
+        0x8000_0001 => AcceptStatus::ProgUnavail.name(),
+        0x8000_0002 => Some("PROG_MISMATCH"),
+        0x8000_0003 => AcceptStatus::ProcUnavail.name(),
+        0x8000_0004 => AcceptStatus::GarbageArgs.name(),
+        0x8000_0005 => AcceptStatus::SystemErr.name(),
+        0x8000_0100 => Some("RPC_MISMATCH"),
+        0x8000_0101 => Rejection::AuthError(None).name(),
+        _ => v3::status_name(status),
+    };
+    name.map_or_else(|| status.to_string().into(), Cow::Borrowed)
+}
+
+const _: () = assert!(PROCEDURES.len() <= crate::results::OPERATIONS_MAX);

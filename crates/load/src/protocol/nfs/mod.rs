@@ -1,0 +1,30 @@
+//! NFS version 3 over TCP (RFC 1813; RFC 5531, 11): a client of any server, and a server of files
+//! that need no disk.
+//!
+//! ```text
+//!  prepare ─► Tree: handles, sizes ─► Nfs: a seed and a number give a call ─► records ─► NfsServer
+//!                                        reply by xid, in any order ◄─────── records ◄─┘   Store
+//! ```
+//!
+//! * A client knows the files' handles before the run: [`prepare`] mounts the export, and finds or
+//!   makes a tree. No request of a run changes which files there are.
+//! * A call's xid is the low 32 bits of the request's number.
+//! * Not here: NFSv4, UDP, Kerberos, locks.
+
+mod client;
+mod content;
+mod mix;
+pub mod prepare;
+mod preparer;
+mod records;
+mod server;
+mod store;
+mod tree;
+mod work;
+
+pub use client::{Nfs, NfsReader};
+pub use mix::{MixError, NfsMix, NfsRequest, Offsets, PROCEDURES, Shares};
+pub use prepare::{Files, MountAt, Preparation, PrepareError, prepare};
+pub use server::{NfsContent, NfsServer, NfsServerReader};
+pub use store::{Store, StoreError, StoreSettings};
+pub use tree::Tree;

@@ -1,0 +1,204 @@
+//! Before a run: the export is mounted, and its files are found or made, so that the client knows
+//! their handles.
+//!
+//! A preparation is a load of its own, of one connection at a time, over the transport of the run
+//! that follows: the kernel's sockets, or our own TCP where the host has no way to the server.
+//!
+//! ```text
+//!  portmap: GETPORT ─► MOUNT: MNT ─► NFS: FSINFO ─► READDIRPLUS, LOOKUP …            found
+//!                                              └─► MKDIR, LOOKUP, CREATE, WRITE, COMMIT … made
+//! ```
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use lineside_host::RunClock;
+use lineside_workload::Sizes;
+
+use super::preparer::Preparer;
+use super::tree::Tree;
+use crate::application::Reason;
+use crate::run::{LoadError, Settings, Watch, run_each};
+
+/// The well-known port of the port mapper: RFC 1833, 3.
+pub const PORTMAP_PORT: u16 = 111;
+/// The well-known port of NFS: RFC 1813, 2.1 by way of RFC 1094.
+pub const NFS_PORT: u16 = 2_049;
+
+/// Where MOUNT is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MountAt {
+    /// Where the server's port mapper says; where there is no port mapper, or it knows no MOUNT, at
+    /// NFS's port.
+    #[default]
+    Portmap,
+    /// At this port.
+    Port(u16),
+}
+
+/// Which files a run's requests are about.
+#[derive(Debug, Clone)]
+pub enum Files {
+    /// Those of the export, so many at most, in the order of their paths.
+    Found {
+        /// Files, from 1 to [`FILES_MAX`].
+        files_max: u32,
+    },
+    /// Files `f0000000`, `f0000001` … spread over directories `d00000`, `d00001` …. One that is
+    /// there is used; one that is not, or is too short, is an error, or is made.
+    Made {
+        /// Files, from 1 to [`FILES_MAX`].
+        files: u32,
+        /// Directories, from 1 on, and no more than files.
+        directories: u32,
+        /// Bytes of each file.
+        bytes: Sizes,
+        /// Seeds the sizes.
+        seed: u64,
+        /// Makes what is not there.
+        makes: bool,
+    },
+}
+
+/// The most files of a tree.
+pub const FILES_MAX: u32 = 1 << 22;
+/// The most directories of a tree.
+pub const DIRECTORIES_MAX: u32 = 1 << 16;
+
+/// What is to be prepared.
+#[derive(Debug, Clone)]
+pub struct Preparation {
+    /// The export's path.
+    pub export: String,
+    /// Where MOUNT is.
+    pub mount: MountAt,
+    /// Which files.
+    pub files: Files,
+    /// User and group of AUTH_SYS.
+    pub user: (u32, u32),
+    /// A reply may take so long.
+    pub timeout_ns: i64,
+}
+
+/// Why a tree could not be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PrepareError {
+    /// The run of the preparation.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// A server's port is not open.
+    #[error(
+        "no connection to {service} at {to} ({reason:?}): is it served there? \
+         port= and mountport= say where else"
+    )]
+    NoConnection {
+        /// `mount` or `nfs`.
+        service: &'static str,
+        /// Where.
+        to: SocketAddr,
+        /// What came of the try.
+        reason: Reason,
+    },
+    /// The connection ended before everything was known.
+    #[error("the server ended the connection while {doing} ({reason:?})")]
+    Ended {
+        /// What was under way.
+        doing: String,
+        /// How it ended.
+        reason: Reason,
+    },
+    /// No reply came.
+    #[error("no reply within {seconds} s while {doing}")]
+    NoReply {
+        /// What was under way.
+        doing: String,
+        /// How long was waited.
+        seconds: f64,
+    },
+    /// A reply says no.
+    #[error("{doing}: {status}{hint}")]
+    Refused {
+        /// What was asked.
+        doing: String,
+        /// The status by its name.
+        status: String,
+        /// What may help.
+        hint: &'static str,
+    },
+    /// What came is no reply, or not one to what was asked.
+    #[error("{doing}: what came is no reply to it")]
+    NoReplyAtAll {
+        /// What was asked.
+        doing: String,
+    },
+    /// A tree without files.
+    #[error(
+        "there are no files below {export}: 'prepare' makes some, such as 1000 of 64 KiB in 10 \
+         directories"
+    )]
+    NoFiles {
+        /// The export's path.
+        export: String,
+    },
+    /// Too many or too few are asked for.
+    #[error(
+        "{files} files in {directories} directories: from 1 to {FILES_MAX} files, and from 1 to \
+         {DIRECTORIES_MAX} directories, no more than files"
+    )]
+    Count {
+        /// Files.
+        files: u32,
+        /// Directories.
+        directories: u32,
+    },
+    /// The run was stopped before.
+    #[error("stopped while {doing}")]
+    Stopped {
+        /// What was under way.
+        doing: String,
+    },
+}
+
+/// What a preparer hands over when it is over.
+pub(super) type Handover = Arc<Mutex<Option<Result<Tree, PrepareError>>>>;
+
+/// Mounts the export of the first of `settings.targets`, whose port is NFS's, and finds or makes
+/// its files, over the transport of `settings`.
+pub fn prepare(
+    settings: &Settings,
+    preparation: &Preparation,
+    clock: RunClock,
+    watch: &mut impl Watch,
+) -> Result<Tree, PrepareError> {
+    if let Files::Made {
+        files, directories, ..
+    } = preparation.files
+        && !((1..=FILES_MAX).contains(&files)
+            && (1..=DIRECTORIES_MAX.min(files)).contains(&directories))
+    {
+        return Err(PrepareError::Count { files, directories });
+    }
+    let mut settings = settings.clone();
+    settings.workers = 1;
+    settings.pins = false;
+    settings.targets.truncate(1);
+    settings.plan.connections = 1;
+    settings.plan.opens_on_arrival = false;
+    settings.timing.duration_ns = None;
+    let handover = Handover::default();
+    let preparer = |part| Preparer::new(preparation.clone(), part, Arc::clone(&handover));
+    let ran = run_each(&settings, &preparer, clock, watch);
+    let outcome = handover
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .take();
+    match outcome {
+        Some(outcome) => outcome,
+        None => {
+            ran?;
+            let doing = "opening a connection".to_owned();
+            Err(PrepareError::Stopped { doing })
+        }
+    }
+}
