@@ -31,6 +31,7 @@ fn settings(at: SocketAddr, requests: u64, pipeline: u32, workers: u32) -> Setti
         targets: vec![(at.ip(), at.port())],
         transport: Transport::Sockets { from: Vec::new() },
         workers,
+        among: (0, workers),
         pins: false,
         wait: Wait::Hybrid,
         plan: Plan {
