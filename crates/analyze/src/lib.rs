@@ -28,6 +28,7 @@ mod findings;
 mod glob;
 pub mod html;
 mod interval;
+mod load;
 mod model;
 mod monitors;
 mod names;
@@ -56,6 +57,7 @@ pub use emulation::{
 pub use filter::{Filter, Moment, MomentError};
 pub use findings::{Finding, Place};
 pub use interval::{INTERVALS_MAX, Interval, Iostat, Series, intervals};
+pub use load::{LoadAsked, LoadDepartures, LoadRates, LoadReport, LoadRequests, LoadTimes};
 pub use model::*;
 pub use monitors::{
     MonitorBin, MonitorDistribution, MonitorEvent, MonitorFlow, MonitorFlows, MonitorPlace,

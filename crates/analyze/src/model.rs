@@ -12,12 +12,13 @@ use serde::Serialize;
 use crate::assertion::Assertion;
 use crate::emulation::Emulation;
 use crate::findings::Finding;
+use crate::load::LoadReport;
 use crate::monitors::Monitors;
 use crate::numbers::digits;
 use crate::unfinished::Unfinished;
 
 /// [`Report::report_version`].
-pub const REPORT_VERSION: &str = "3.3";
+pub const REPORT_VERSION: &str = "3.4";
 
 /// The whole report.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -31,6 +32,8 @@ pub struct Report {
     pub trace: TraceFacts,
     /// What the emulated link did that the frames passed, if `emulate` wrote this.
     pub emulation: Option<Emulation>,
+    /// What came of the load, if `load` wrote this.
+    pub load: Option<LoadReport>,
     /// What the capture did not see. About the whole trace, whatever the filter.
     pub missing: Missing,
     /// How much of the traffic became operations. About the whole trace, whatever the filter.

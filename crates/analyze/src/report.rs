@@ -106,6 +106,7 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
             .manifest
             .as_ref()
             .and_then(crate::emulation::emulation),
+        load: trace.manifest.as_ref().and_then(crate::load::load),
         missing: missing(&mut trace, losses),
         understood,
         totals,

@@ -151,6 +151,18 @@ impl Trace {
         { self.manifest.iter() }.any(|manifest| is_of_link(manifest) && !has_tables(manifest))
     }
 
+    /// Whether `load` wrote it.
+    fn is_load(&self) -> bool {
+        let mut manifest = self.manifest.iter();
+        manifest.any(|manifest| manifest.configuration.get("load").is_some())
+    }
+
+    /// Whether `trace.json` counts parts of a table.
+    fn counts(&self, table: Table) -> bool {
+        let mut manifest = self.manifest.iter();
+        manifest.any(|manifest| manifest.tables.contains_key(table.name()))
+    }
+
     /// Whether its run goes on or was killed: tables may not be there yet.
     fn is_unfinished(&self) -> bool {
         let mut manifest = self.manifest.iter();
@@ -176,6 +188,8 @@ impl Trace {
                 .collect(),
             // A run of `emulate` without a tap has no tables.
             Err(_) if self.is_of_link() => return Vec::new(),
+            // A load has no more than it counts.
+            Err(_) if self.is_load() && !self.counts(table) => return Vec::new(),
             // One over files that was killed in its first seconds has none either.
             Err(error) if self.is_unfinished() && error.kind() == io::ErrorKind::NotFound => {
                 return Vec::new();

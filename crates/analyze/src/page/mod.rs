@@ -21,7 +21,7 @@ pub(crate) struct Page {
     pub(crate) title: String,
     /// When, from what, and which operations.
     pub(crate) about: Vec<String>,
-    /// The certificate of an emulated link.
+    /// The certificate of an emulated link, or of a load.
     pub(crate) certificate: Vec<Section>,
     /// The first screen, unless there is no more than the certificate and what monitors found.
     pub(crate) first: Option<First>,
@@ -204,7 +204,10 @@ pub(crate) enum Cell {
 
 /// The report in words, with the times of a zone.
 pub(crate) fn page(report: &Report, zone: &Zone) -> Page {
-    let certificate = report.emulation.as_ref().map(crate::emulation::sections);
+    let load = report.load.as_ref();
+    let certificate = { report.emulation.as_ref() }
+        .map(crate::emulation::sections)
+        .or_else(|| load.map(|load| vec![crate::load::section(load)]));
     // Without a tap, the link is all that there is to report.
     let is_alone =
         certificate.is_some() && report.understood.is_none() && report.totals.operations == 0;
