@@ -65,6 +65,20 @@ pub struct Planned {
     pub span_ns: u64,
 }
 
+/// What is known of a run beside its outcome.
+pub struct Known<'a> {
+    /// What the schedule holds; `None` in a closed loop.
+    pub planned: Option<Planned>,
+    /// How departures fit the model.
+    pub fitness: Option<Fitness>,
+    /// What the protocol calls a status.
+    pub status_name: &'a dyn Fn(u32) -> String,
+    /// The machine.
+    pub machine: Machine,
+    /// Errors that cut the run short.
+    pub failures: Vec<String>,
+}
+
 /// What the machine did meanwhile.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Machine {
@@ -385,23 +399,22 @@ pub struct Certificate {
 const DRIFT_SECONDS_MIN: usize = 6;
 
 impl Certificate {
-    /// The certificate of a run, with its verdict. `failures` are errors that cut it short.
-    pub fn new(
-        asked: Asked,
-        planned: Option<Planned>,
-        fitness: Option<Fitness>,
-        outcome: &Outcome,
-        machine: Machine,
-        limits: Limits,
-        failures: Vec<String>,
-    ) -> Self {
+    /// The certificate of a run, with its verdict.
+    pub fn new(asked: Asked, outcome: &Outcome, known: Known<'_>, limits: Limits) -> Self {
+        let Known {
+            planned,
+            fitness,
+            status_name,
+            machine,
+            failures,
+        } = known;
         let seconds = SecondFigures::all(&outcome.seconds);
         let times = &outcome.times;
         let mut certificate = Self {
             rates: rates(&asked, planned, outcome),
             asked,
             duration_s: outcome.wall_ns as f64 / 1e9,
-            requests: requests(&outcome.counts),
+            requests: requests(&outcome.counts, status_name),
             connections: ConnectionCounts {
                 opened: outcome.counts.opened,
                 closed: outcome.counts.closed,
@@ -501,7 +514,7 @@ fn by_cause(counts: &[u64; 6]) -> BTreeMap<&'static str, u64> {
     all.filter(|&(_, count)| count > 0).collect()
 }
 
-fn requests(counts: &Counts) -> RequestCounts {
+fn requests(counts: &Counts, status_name: &dyn Fn(u32) -> String) -> RequestCounts {
     let unsent = Unsent::ALL
         .iter()
         .map(|&why| (why.name(), counts.unsent[why as usize]));
@@ -518,7 +531,7 @@ fn requests(counts: &Counts) -> RequestCounts {
         unsent: unsent.filter(|&(_, count)| count > 0).collect(),
         failed: by_cause(&counts.failed),
         statuses: statuses
-            .map(|&(status, count)| (status.to_string(), count))
+            .map(|&(status, count)| (status_name(status), count))
             .collect(),
         request_bytes: counts.request_bytes,
         received_bytes: counts.received_bytes,
