@@ -308,10 +308,9 @@ pub(crate) const PAGES: [Page; 17] = [
             ),
             ("Read off", &["report", "slow", "compare"]),
             (
-                "Emulate a network",
-                &["emulate", "ctl", "explain", "table", "probe"],
+                "Emulate a network, load a server",
+                &["emulate", "ctl", "explain", "table", "probe", "load"],
             ),
-            ("Load a server", &["load"]),
             ("This program", &["completions", "man"]),
         ],
         examples: &[

@@ -22,8 +22,8 @@ pub(super) const TIMER: [&str; 3] = ["io", "app", "sleep"];
 keys! {
     /// The section `[load]`.
     pub(crate) struct Section {
-        url: Vec<String> = key("The server: http://HOST[:PORT][/PATH], or echo://HOST[:PORT] of \
-        'load serve echo', with ?bytes=64 for the length of a request")
+        url: Vec<String> = key("The server: http://HOST[:PORT][/PATH], memcached://HOST[:PORT], or \
+        echo://HOST[:PORT] of 'load serve echo', with ?bytes=64 for the length of a request")
             .value("URL").positional().or_one()
             .example("http://127.0.0.1:8080/");
         connections: u32 = key("Connections that are open at once")
@@ -59,6 +59,18 @@ keys! {
             .short('X').long("request").value("METHOD");
         body: String = key("The body of each request: this text, or @FILE for what is in a file")
             .long("body").value("TEXT|@FILE").hyphens();
+        keys: String = key("Keys of memcached: 'zipf 0.99 over 100000', 'uniform over 1000' or \
+        'sequential over 1000' [default: zipf 0.99 over 100000]")
+            .long("keys").value("WORDS")
+            .example("uniform over 1000");
+        key_size: String = key("Bytes of memcached's keys: 30, 'uniform 20..200', … [default: 30]")
+            .long("key-size").value("BYTES");
+        value_size: String = key("Bytes of memcached's values: 100, 'lognormal median 200 cv 2', … \
+        [default: 100]")
+            .long("value-size").value("BYTES");
+        gets: String = key("Share of memcached's requests that read; the others store [default: \
+        90%]")
+            .long("gets").value("SHARE");
         pipeline: u32 = key("Requests that may be under way on a connection at once")
             .long("pipeline").value("N")
             .default(|| 1);
@@ -70,7 +82,7 @@ keys! {
             .long("close").value("WORD")
             .words(|| CLOSE.to_vec())
             .default(|| "fin".to_owned());
-        think: String = key("Without a rate: a connection waits before its next request: 10ms, \
+        think: String = key("Without a rate: a connection waits before its next request: 2ms, \
         'exponential mean 10ms', 'lognormal median 5ms cv 2'")
             .long("think").value("TIMES").hyphens()
             .example("10ms");
@@ -166,6 +178,8 @@ pub(super) enum Service {
     Sink,
     /// Bytes, as fast as the client takes them
     Source,
+    /// A memcached with half of --memory
+    Memcached,
 }
 
 /// Flags of `load serve`.
@@ -175,7 +189,7 @@ pub(super) struct ServeArguments {
     #[arg(value_name = "WHAT")]
     pub(super) what: Service,
     /// Where: an address, with a port after a colon [default ports: http 8080, echo 7, sink 9,
-    /// source 19]
+    /// source 19, memcached 11211]
     #[arg(value_name = "ADDRESS[:PORT]")]
     pub(super) at: String,
     /// Bytes of each body, or of what a source sends on each connection, such as 64 or 1MiB

@@ -90,7 +90,7 @@ fn time(text: &str) -> Result<u64, String> {
     parse_duration(text).map_err(|error| error.to_string())
 }
 
-fn share(text: &str) -> Result<f64, String> {
+pub(super) fn share(text: &str) -> Result<f64, String> {
     let percent = text
         .strip_suffix('%')
         .map(|digits| digits.trim().parse::<f64>());

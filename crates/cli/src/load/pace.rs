@@ -164,7 +164,7 @@ fn planned(arrivals: u64, span_ns: i64) -> Planned {
 }
 
 /// A file that words name.
-fn read_file(name: &str) -> Result<String, String> {
+pub(super) fn read_file(name: &str) -> Result<String, String> {
     let len = std::fs::metadata(name)
         .map_err(|error| format!("'{name}': {error}"))?
         .len();

@@ -1,6 +1,7 @@
 //! The rows of a load's requests on their way into the table `operations`: a thread for each
 //! worker takes its batches, and all share one encoder.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -157,15 +158,22 @@ fn fill(row: &mut OperationRow, worker: u64, request: &Row, protocol: &impl Clie
             ordinal: request.ordinal,
             slot: request.slot,
         })),
-        status: request
-            .status
-            .map_or(Word::None, |status| Word::Number(status.into())),
+        status: status(request.status, protocol),
         transferred: request.status.map(|_| signed(request.content_bytes)),
         call_bytes: Some(request.request_bytes.into()),
         reply_missing: request.cause.is_some(),
         failure: request.cause.map(lineside_load::results::Cause::name),
         ..OperationRow::default()
     };
+}
+
+/// A status as the protocol calls it, or its number.
+fn status(status: Option<u32>, protocol: &impl Client) -> Word {
+    match status.map(|status| (status, protocol.status(status))) {
+        None => Word::None,
+        Some((_, Cow::Borrowed(name))) => Word::Known(name),
+        Some((status, Cow::Owned(_))) => Word::Number(status.into()),
+    }
 }
 
 /// The id of a request's row: worker, number, and in the lowest bit whether it follows another one

@@ -4,9 +4,9 @@ use anyhow::{Context, anyhow};
 use lineside_analyze::{Assert, Assertion, LoadFigures, assert_load};
 use lineside_host::{RunClock, Signals, StealCounts, SystemClock};
 use lineside_load::Rows;
-use lineside_load::certificate::{Certificate, Limits, Machine, Planned};
+use lineside_load::certificate::{Certificate, Known, Limits, Machine, Planned};
 use lineside_load::client::Pace;
-use lineside_load::protocol::{Client, Echo, Http};
+use lineside_load::protocol::{Client, Echo, Http, Memcached};
 use lineside_load::run::{LoadError, Make, Outcome, run as run_load};
 use lineside_run::Run;
 use lineside_time::Clock;
@@ -141,6 +141,9 @@ impl Prepared {
             Requests::Echo { bytes } => {
                 self.run_with(&|| Echo::new(*bytes, self.seed), recording, clock, progress)
             }
+            Requests::Memcached(mix) => {
+                self.run_with(&|| Memcached::new(mix.clone()), recording, clock, progress)
+            }
         }
     }
 
@@ -176,15 +179,21 @@ impl Prepared {
         // moved is none of the model's.
         let is_judged = !self.asked.is_of_connections() && outcome.counts.moved == 0;
         let fitness = is_judged.then(|| self.pace.fitness(self.seed, outcome));
-        Certificate::new(
-            self.asked.clone(),
+        let known = Known {
             planned,
-            fitness.flatten(),
-            outcome,
+            fitness: fitness.flatten(),
+            status_name: &|status| self.status_name(status),
             machine,
-            limits,
             failures,
-        )
+        };
+        Certificate::new(self.asked.clone(), outcome, known, limits)
+    }
+
+    fn status_name(&self, status: u32) -> String {
+        match &self.requests {
+            Requests::Http(_) | Requests::Echo { .. } => status.to_string(),
+            Requests::Memcached(mix) => Memcached::new(mix.clone()).status(status).into_owned(),
+        }
     }
 
     /// What the schedule held; of a run that a signal ended, what had come of it.

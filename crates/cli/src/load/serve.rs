@@ -9,8 +9,11 @@ use anyhow::Context;
 use lineside_account::{Budget, bytes, grouped};
 use lineside_host::{RunClock, Signals};
 use lineside_http::{Body, Responder, ResponseTemplate};
-use lineside_load::protocol::{EchoServer, HttpServer, Server, SinkServer, SourceServer};
+use lineside_load::protocol::{
+    EchoServer, HttpServer, MemcachedServer, Server, SinkServer, SourceServer,
+};
 use lineside_load::serve::{ServeSettings, Served, serve as serve_load};
+use lineside_memcached::Limits as StoreLimits;
 use serde::Serialize;
 
 use super::flags::{ServeArguments, Service};
@@ -35,16 +38,18 @@ impl Service {
             Self::Echo => "echo",
             Self::Sink => "sink",
             Self::Source => "source",
+            Self::Memcached => "memcached",
         }
     }
 
-    /// The port that RFC 862, 863 and 864 have, and 8080.
+    /// The port that RFC 862, 863 and 864 have, memcached's own, and 8080.
     fn port(self) -> u16 {
         match self {
             Self::Http => 8080,
             Self::Echo => 7,
             Self::Sink => 9,
             Self::Source => 19,
+            Self::Memcached => 11_211,
         }
     }
 }
@@ -61,7 +66,7 @@ struct Counts {
 pub(super) fn serve(arguments: &ServeArguments) -> anyhow::Result<Exit> {
     let what = arguments.what;
     let at = address(&arguments.at, what)?;
-    if arguments.size.is_some() && matches!(what, Service::Echo | Service::Sink) {
+    if arguments.size.is_some() && !matches!(what, Service::Http | Service::Source) {
         return Err(ConfigError::new(format!(
             "--size is for http and source, and this is {}: leave it out",
             what.name()
@@ -91,6 +96,13 @@ pub(super) fn serve(arguments: &ServeArguments) -> anyhow::Result<Exit> {
         }
         Service::Echo => until_signal(arguments, &settings, &|| EchoServer),
         Service::Sink => until_signal(arguments, &settings, &|| SinkServer),
+        Service::Memcached => {
+            let limits = StoreLimits {
+                memory_bytes: arguments.memory / 2 / arguments.workers as usize,
+                ..StoreLimits::default()
+            };
+            until_signal(arguments, &settings, &|| MemcachedServer::new(limits))
+        }
         Service::Source => {
             let bytes = size.unwrap_or(ENDLESS);
             until_signal(arguments, &settings, &|| SourceServer { bytes })

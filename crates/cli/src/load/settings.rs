@@ -9,12 +9,15 @@ use lineside_account::Budget;
 use lineside_http::RequestTemplate;
 use lineside_load::certificate::Asked;
 use lineside_load::client::{CatchUp, Plan};
+use lineside_load::protocol::Mix;
 use lineside_load::run::{Settings, Transport};
 use lineside_load::{CloseBy, Timing};
 use lineside_reactor::Wait;
+use lineside_workload::{Sizes, Unit, WordError};
 
 use super::flags::{MEMORY_DEFAULT, Section};
-use super::pace::PaceWords;
+use super::limits::share;
+use super::pace::{PaceWords, read_file};
 use super::stack::addresses_of;
 use super::target::Target;
 use crate::config::{self, ConfigError, nearest};
@@ -38,11 +41,18 @@ const SECOND_NS: i64 = 1_000_000_000;
 /// The longest body: a request lies in memory whole.
 const BODY_BYTES_MAX: u64 = 16 << 20;
 
+/// Requests of memcached: small values, mostly read, some keys far more often than others.
+const KEYS: &str = "zipf 0.99 over 100000";
+const KEY_SIZE: &str = "30";
+const VALUE_SIZE: &str = "100";
+const GETS: &str = "90%";
+
 /// What is sent.
 #[derive(Debug, Clone)]
 pub(super) enum Requests {
     Http(RequestTemplate),
     Echo { bytes: u32 },
+    Memcached(Mix),
 }
 
 /// The settings of a run, resolved.
@@ -138,22 +148,11 @@ impl Section {
 
     /// The request, for HTTP from its parts.
     fn requests_of(&self, target: &Target) -> anyhow::Result<Requests> {
+        self.must_fit(target)?;
         let url = match target {
             Target::Http(url) => url,
-            Target::Echo { bytes, .. } => {
-                let given = [
-                    (self.headers.is_some(), "-H"),
-                    (self.http_method.is_some(), "-X"),
-                    (self.body.is_some(), "--body"),
-                ];
-                if let Some((_, flag)) = given.iter().find(|(is_given, _)| *is_given) {
-                    return Err(ConfigError::new(format!(
-                        "{flag} is for http://, and this is echo://: leave it out"
-                    ))
-                    .into());
-                }
-                return Ok(Requests::Echo { bytes: *bytes });
-            }
+            Target::Echo { bytes, .. } => return Ok(Requests::Echo { bytes: *bytes }),
+            Target::Memcached(_) => return Ok(Requests::Memcached(self.mix()?)),
         };
         let body = self.body.as_deref().map(body).transpose()?;
         let method = match (&self.http_method, &body) {
@@ -173,6 +172,57 @@ impl Section {
             .into());
         }
         Ok(Requests::Http(template))
+    }
+
+    /// Flags of another protocol say nothing here.
+    fn must_fit(&self, target: &Target) -> Result<(), ConfigError> {
+        let given = [
+            (self.headers.is_some(), "-H", "http"),
+            (self.http_method.is_some(), "-X", "http"),
+            (self.body.is_some(), "--body", "http"),
+            (self.keys.is_some(), "--keys", "memcached"),
+            (self.key_size.is_some(), "--key-size", "memcached"),
+            (self.value_size.is_some(), "--value-size", "memcached"),
+            (self.gets.is_some(), "--gets", "memcached"),
+        ];
+        let is = target.protocol();
+        match given
+            .iter()
+            .find(|(is_given, _, of)| *is_given && *of != is)
+        {
+            None => Ok(()),
+            Some((_, flag, of)) => Err(ConfigError::new(format!(
+                "{flag} is for {of}://, and this is {is}://: leave it out"
+            ))),
+        }
+    }
+
+    /// Requests of memcached.
+    fn mix(&self) -> Result<Mix, ConfigError> {
+        let wrong = |error: WordError| ConfigError::new(error.to_string());
+        let keys = self
+            .keys
+            .as_deref()
+            .unwrap_or(KEYS)
+            .parse()
+            .map_err(wrong)?;
+        let sizes = |setting, text: Option<&str>, default| {
+            Sizes::parse(
+                setting,
+                text.unwrap_or(default),
+                Unit::Bytes,
+                &mut read_file,
+            )
+            .map_err(wrong)
+        };
+        Ok(Mix {
+            keys,
+            key_len: sizes("key-size", self.key_size.as_deref(), KEY_SIZE)?,
+            value_bytes: sizes("value-size", self.value_size.as_deref(), VALUE_SIZE)?,
+            get_share: share(self.gets.as_deref().unwrap_or(GETS))
+                .map_err(|why| ConfigError::new(format!("gets: {why}")))?,
+            seed: self.seed.unwrap_or_default(),
+        })
     }
 
     /// How the loop waits, and how long before its instant a request is built.

@@ -13,13 +13,16 @@ const ECHO_BYTES: u32 = 64;
 /// The most of them: a request lies in memory whole.
 const ECHO_BYTES_MAX: u32 = 1 << 20;
 /// Schemes that are read.
-const SCHEMES: [&str; 2] = ["http", "echo"];
+const SCHEMES: [&str; 3] = ["http", "echo", "memcached"];
+/// The port of memcached, as its own default.
+const MEMCACHED_PORT: u16 = 11_211;
 
 /// What is asked, and whom.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Target {
     Http(Url),
     Echo { url: Url, bytes: u32 },
+    Memcached(Url),
 }
 
 impl Target {
@@ -36,6 +39,7 @@ impl Target {
                 .map(Self::Http)
                 .map_err(|error| wrong(error.to_string())),
             "echo" => echo(rest).map_err(wrong),
+            "memcached" => memcached(rest).map_err(wrong),
             "https" => Err(wrong("https is not supported yet: write http".to_owned())),
             other => Err(wrong(format!(
                 "no scheme '{other}' is known; the nearest known one is {}",
@@ -49,12 +53,13 @@ impl Target {
         match self {
             Self::Http(_) => "http",
             Self::Echo { .. } => "echo",
+            Self::Memcached(_) => "memcached",
         }
     }
 
     /// The server's addresses, each once.
     pub(super) fn resolve(&self) -> Result<Vec<SocketAddr>, ConfigError> {
-        let (Self::Http(url) | Self::Echo { url, .. }) = self;
+        let (Self::Http(url) | Self::Echo { url, .. } | Self::Memcached(url)) = self;
         let Url { host, port, .. } = url;
         let found = (host.as_str(), *port).to_socket_addrs();
         let found = found.map_err(|error| {
@@ -76,17 +81,28 @@ impl Target {
     }
 }
 
-/// `HOST[:PORT][?bytes=N]`, which is as long as a URL of HTTP up to its path.
-fn echo(rest: &str) -> Result<Target, String> {
-    let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+/// `HOST[:PORT]` of a protocol without paths.
+fn place(place: &str, port: u16, form: &str) -> Result<Url, String> {
     let mut url = Url::parse(&format!("http://{place}")).map_err(|error| error.to_string())?;
     if url.target != "/" {
-        return Err("an echo has no path: write echo://HOST[:PORT][?bytes=64]".to_owned());
+        return Err(format!("there are no paths here: write {form}"));
     }
-    let is_given = place.trim_end_matches('/').rsplit(']').next();
-    if !is_given.is_some_and(|rest| rest.contains(':')) {
-        url.port = ECHO_PORT;
+    let after_address = place.trim_end_matches('/').rsplit(']').next();
+    if !after_address.is_some_and(|rest| rest.contains(':')) {
+        url.port = port;
     }
+    Ok(url)
+}
+
+fn memcached(rest: &str) -> Result<Target, String> {
+    let url = place(rest, MEMCACHED_PORT, "memcached://HOST[:PORT]")?;
+    Ok(Target::Memcached(url))
+}
+
+/// `HOST[:PORT][?bytes=N]`.
+fn echo(rest: &str) -> Result<Target, String> {
+    let (at, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let url = place(at, ECHO_PORT, "echo://HOST[:PORT][?bytes=64]")?;
     let bytes = match query.strip_prefix("bytes=") {
         None if query.is_empty() => ECHO_BYTES,
         None => return Err(format!("'{query}' is unknown here: write ?bytes=64")),
@@ -110,6 +126,11 @@ mod tests {
             http,
             Target::Http(Url::parse("http://localhost/a?b").expect("a URL"))
         );
+        let memcached = Target::parse("memcached://localhost").expect("a URL");
+        let Target::Memcached(Url { port, .. }) = memcached else {
+            panic!("{memcached:?}");
+        };
+        assert_eq!(port, 11_211);
         for (text, host, port, bytes) in [
             ("echo://127.0.0.1", "127.0.0.1", 7, 64),
             ("echo://127.0.0.1:80", "127.0.0.1", 80, 64),
@@ -130,7 +151,8 @@ mod tests {
             ("http://", "no host"),
             ("https://a/", "not supported yet"),
             ("htpt://a/", "the nearest known one is http"),
-            ("echo://a/path", "an echo has no path"),
+            ("echo://a/path", "there are no paths here"),
+            ("memcached://a/?b", "write memcached://HOST[:PORT]"),
             ("echo://a?byte=3", "write ?bytes=64"),
             ("echo://a?bytes=0", "give 1 to 1MiB"),
             ("echo://a?bytes=2GiB", "give 1 to 1MiB"),

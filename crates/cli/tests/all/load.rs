@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use crate::report::{check, publish};
 use crate::support::{lineside, manifest, records, talk, wait_until};
+use crate::wire::{Wire, need_wire};
 
 /// `lineside load serve`, until it is dropped or asked for its counts.
 struct Served {
@@ -22,7 +23,10 @@ struct Served {
 
 impl Served {
     fn start(words: &[&str]) -> Self {
-        let mut command = lineside();
+        Self::of(lineside(), words)
+    }
+
+    fn of(mut command: Command, words: &[&str]) -> Self {
         command.args(["load", "serve"]).args(words).arg("--json");
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("it starts");
@@ -43,11 +47,19 @@ impl Served {
     }
 
     /// Ends it, as Ctrl-C does.
-    fn counts(self) -> Value {
+    fn counts(mut self) -> Value {
         self.interrupt();
-        let output = self.child.wait_with_output().expect("it ends");
-        assert_eq!(output.status.code(), Some(0));
-        serde_json::from_slice(&output.stdout).expect("JSON")
+        let status = self.child.wait().expect("it ends");
+        assert_eq!(status.code(), Some(0));
+        let stdout = self.child.stdout.take().expect("a pipe");
+        serde_json::from_reader(stdout).expect("JSON")
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -135,6 +147,18 @@ fn a_seed_gives_one_schedule_on_any_number_of_workers() {
     assert!((100..300).contains(&first), "{first}");
     assert!((6..9).any(|seed| planned("1", &seed.to_string()) != first));
     served.counts();
+}
+
+#[test]
+fn memcached_answers_reads_and_stores() {
+    let served = Served::start(&["memcached", "127.0.0.1:0"]);
+    let url = format!("memcached://{}", served.at);
+    let words = ["--keys", "uniform over 10", "--gets", "50%"];
+    let found = certificate(&[&[&*url, "-n", "1000", "-c", "4"], &words[..]].concat());
+    let of = |status: &str| number(&found, &format!("/requests/statuses/{status}"));
+    assert_eq!(of("HIT") + of("MISS") + of("STORED"), 1000, "{found:#}");
+    assert!(of("HIT") > 200 && of("STORED") > 200, "{found:#}");
+    assert_eq!(number(&served.counts(), "/requests"), 1000);
 }
 
 #[test]
@@ -267,6 +291,12 @@ fn wrong_words_of_a_load_are_refused() {
             "a load does not measure that",
         ),
         (&["echo://127.0.0.1", "-H", "a: b"], "-H is for http://"),
+        (&[url, "--gets", "5%"], "--gets is for memcached://"),
+        (
+            &["memcached://127.0.0.1", "--gets", "5"],
+            "write 1% or 0.01",
+        ),
+        (&["memcached://127.0.0.1", "--keys", "zipff"], "zipf"),
         (&["serve", "http", "localhost"], "write 127.0.0.1:8080"),
         (
             &["serve", "echo", "127.0.0.1:0", "--size", "9"],
@@ -378,6 +408,101 @@ fn a_file_holds_the_keys_of_a_load() {
     let words = "unknown key load.rates; the nearest known one is rate";
     assert!(talk(&output).contains(words), "{}", talk(&output));
     served.counts();
+}
+
+/// A pair of interfaces: the kernel has 10.9.0.1 at one, and nobody an address at the other.
+fn wire(what: &str) -> Wire {
+    let wire = Wire::new(what, 1);
+    wire.tap.ip("addr add 10.9.0.1/16 dev t0");
+    wire
+}
+
+#[test]
+fn our_own_tcp_loads_a_kernels_server() {
+    need_wire!("ip");
+    let wire = wire("load-own");
+    let served = Served::of(
+        wire.tap.command(lineside().get_program()),
+        &["http", "10.9.0.1:80"],
+    );
+    for method in ["af_packet", "af_xdp_generic"] {
+        let mut command = wire.generator.command(lineside().get_program());
+        command.args([
+            "load",
+            "http://10.9.0.1/",
+            "-i",
+            "g0",
+            "--address",
+            "10.9.1.0/24",
+        ]);
+        command.args(["-c", "300", "-n", "2000", "--json", "--method", method]);
+        let output = command.output().expect("lineside runs");
+        assert!(
+            matches!(output.status.code(), Some(0 | 4)),
+            "{method}: {}",
+            talk(&output)
+        );
+        let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(number(&found, "/requests/answered"), 2000, "{found:#}");
+        let transport = found["generator"]["transport"].as_str().expect("a text");
+        assert!(transport != "kernel sockets", "{transport}");
+    }
+    assert_eq!(number(&served.counts(), "/requests"), 4000);
+}
+
+#[test]
+fn a_kernels_client_loads_our_own_tcp() {
+    need_wire!("ip");
+    let wire = wire("serve-own");
+    let words = [
+        "http",
+        "10.9.2.1:80",
+        "-i",
+        "g0",
+        "--address",
+        "10.9.2.1",
+        "--method",
+        "af_packet",
+    ];
+    let served = Served::of(wire.generator.command(lineside().get_program()), &words);
+    let mut command = wire.tap.command(lineside().get_program());
+    command.args([
+        "load",
+        "http://10.9.2.1/",
+        "-c",
+        "30",
+        "-n",
+        "2000",
+        "--json",
+    ]);
+    let output = command.output().expect("lineside runs");
+    assert!(
+        matches!(output.status.code(), Some(0 | 4)),
+        "{}",
+        talk(&output)
+    );
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(number(&found, "/requests/answered"), 2000, "{found:#}");
+    assert_eq!(number(&served.counts(), "/requests"), 2000);
+}
+
+#[test]
+fn the_hosts_own_address_is_refused_for_our_own_tcp() {
+    need_wire!("ip");
+    let wire = wire("load-host");
+    let mut command = wire.tap.command(lineside().get_program());
+    command.args([
+        "load",
+        "http://10.9.0.9/",
+        "-i",
+        "t0",
+        "--address",
+        "10.9.0.1",
+    ]);
+    let output = command.output().expect("lineside runs");
+    assert_eq!(output.status.code(), Some(2), "{}", talk(&output));
+    let words = "10.9.0.1 is the host's own address";
+    assert!(talk(&output).contains(words), "{}", talk(&output));
 }
 
 /// A server that is not ours, until it is dropped.
