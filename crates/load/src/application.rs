@@ -284,8 +284,9 @@ fn count_in(generations: &mut Vec<u8>, number: u32) {
     generations[number] = generations[number].wrapping_add(1);
 }
 
-/// What makes or answers load over the connections and datagrams of a transport. No callback blocks, and none
-/// calls back into the transport: an application queues what it wants in [`Calls`].
+/// What makes or answers load over the connections and datagrams of a transport. No callback
+/// blocks, and none calls back into the transport: an application queues what it wants in
+/// [`Calls`].
 ///
 /// `owner` is the number that [`Calls::connect`] or [`Calls::bind`] gave; for connections that a
 /// listener took, it is the listener's.

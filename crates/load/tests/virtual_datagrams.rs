@@ -374,7 +374,7 @@ fn a_sink_sees_what_the_link_did() {
             "{what}"
         );
         assert_eq!(figures.duplicates > 0, way.duplicate > 0.0, "{what}");
-        // A flow's datagrams are 0.8 ms apart: only a delay that varies by more changes their order.
+        // A flow's datagrams are 0.8 ms apart: a delay that varies by more changes their order.
         assert_eq!(
             figures.reordered > 0,
             way.delay != "3ms",

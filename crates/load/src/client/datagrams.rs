@@ -2,13 +2,13 @@
 //! each request.
 //!
 //! ```text
-//!  Pace ─► due instants ─► begin(flow) ─► Calls::datagram ─► fill ─► departed ─► on_datagram ─► account
+//!  Pace ─► due instants ─► begin(flow) ─► Calls::datagram ─► fill ─► departed ─► on_datagram
 //!                             ▲  no flow: waits, and keeps the instant                │
-//!                        ready flows, in turn              flow and number: which request it answers
+//!                        ready flows, in turn            flow and number: which request it answers
 //! ```
 //!
-//! * Nothing is sent again: a request without an answer in time counts as lost. An answer that comes
-//!   later, or again, is counted apart and changes nothing.
+//! * Nothing is sent again: a request without an answer in time counts as lost. An answer that
+//!   comes later, or again, is counted apart and changes nothing.
 //! * planned = sent + unsent by reason; sent = answered + failed by cause + one-way + outstanding.
 
 use std::collections::VecDeque;
@@ -37,8 +37,8 @@ const ARRIVALS_MAX: usize = 16;
 const BEGUN_MAX: usize = 64;
 
 /// A client of a protocol of datagrams: see the module. Of its [`Plan`], connections are flows,
-/// `pipeline` is how many requests of a flow may be outstanding, and what is about the beginning and
-/// end of connections does not apply.
+/// `pipeline` is how many requests of a flow may be outstanding, and what is about the beginning
+/// and end of connections does not apply.
 pub struct DatagramClient<P: Protocol> {
     protocol: P,
     plan: Plan,

@@ -128,9 +128,9 @@ pub struct Stamped {
 }
 
 impl Stamped {
-    /// Datagrams whose payloads have the sizes that `sizes` draws by the run's seed, at least 44 bytes and
-    /// at most 65,507 (RFC 768 over IPv4), which come back if `is_echo`. `run` names the run:
-    /// workers of one have the same.
+    /// Datagrams whose payloads have the sizes that `sizes` draws by the run's seed, at least 44
+    /// bytes and at most 65,507 (RFC 768 over IPv4), which come back if `is_echo`. `run` names the
+    /// run: workers of one have the same.
     pub fn new(sizes: Sizes, seed: u64, run: u64, is_echo: bool) -> Self {
         Self {
             verb: if is_echo { Verb::Echo } else { Verb::OneWay },
@@ -222,8 +222,8 @@ impl DatagramClient for Stamped {
     }
 }
 
-/// Sends stamped datagrams back that are to come back, and no others: it answers no answer, and with
-/// no more bytes than came.
+/// Sends stamped datagrams back that are to come back, and no others: it answers no answer, and
+/// with no more bytes than came.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct EchoDatagrams;
 

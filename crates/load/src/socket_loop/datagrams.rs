@@ -1,5 +1,5 @@
-//! The kernel's UDP sockets for an application. A datagram for which its socket has no room does not
-//! leave, and is reported.
+//! The kernel's UDP sockets for an application. A datagram for which its socket has no room does
+//! not leave, and is reported.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
