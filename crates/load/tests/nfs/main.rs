@@ -1,6 +1,7 @@
 //! NFS clients and servers of this crate over the kernel's sockets, on loopback, beside clients
 //! that are not ours.
 
+mod hostile;
 mod oracles;
 
 use std::net::{Ipv4Addr, SocketAddr};

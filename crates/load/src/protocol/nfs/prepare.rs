@@ -22,7 +22,7 @@ use crate::run::{LoadError, Settings, Watch, run_each};
 
 /// The well-known port of the port mapper: RFC 1833, 3.
 pub const PORTMAP_PORT: u16 = 111;
-/// The well-known port of NFS: RFC 1813, 2.1 by way of RFC 1094.
+/// The well-known port of NFS: RFC 1813, 2.3.
 pub const NFS_PORT: u16 = 2_049;
 
 /// Where MOUNT is served.

@@ -14,6 +14,8 @@ use super::tree::Tree;
 
 /// Bytes of a WRITE that makes a file: what every server takes.
 const CHUNK: u64 = 32 << 10;
+/// The longest path that is followed: that of the systems in use.
+const PATH_MAX: usize = 4_096;
 /// The number of TCP among the protocols of IP.
 const TCP: u32 = 6;
 
@@ -538,8 +540,9 @@ impl Work {
             && last != from
             && self.files.len() < self.files_max()
         {
-            self.backlog
-                .push_front(list(directory, last, verifier.unwrap_or_default()));
+            // Behind the entries of this part, so that those that wait are bounded.
+            let next = list(directory, last, verifier.unwrap_or_default());
+            self.backlog.push_back(next);
         }
     }
 
@@ -595,6 +598,9 @@ impl Work {
                 let mut path = self.directories[directory as usize].path.clone();
                 path.extend_from_slice(name);
                 path.push(b'/');
+                if path.len() > PATH_MAX {
+                    return;
+                }
                 self.directories.push(Directory { path, handle });
                 let number = self.directories.len() as u32 - 1;
                 self.backlog.push_back(list(number, 0, [0; 8]));
