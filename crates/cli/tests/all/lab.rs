@@ -56,7 +56,7 @@ impl Lab {
     }
 
     /// Runs a client while tcpdump records. Fails if frames were dropped.
-    fn record(&self, capture: &Path, client: &[&str]) -> Output {
+    pub(crate) fn record(&self, capture: &Path, client: &[&str]) -> Output {
         let output = self
             .command("cap")
             .arg(capture)

@@ -34,6 +34,7 @@ mod manual;
 mod measured;
 mod monitored;
 mod monitors;
+mod nfs_load;
 mod on;
 mod packets;
 mod peer;
