@@ -1,6 +1,7 @@
 //! A load of NFSv3 that prints a row a request: `nfs_load self:PORT EXPORT REQUESTS` against a
 //! server of its own, or `nfs_load ADDRESS:PORT EXPORT REQUESTS` against another one, in whose
-//! export it makes a tree. Columns: client port, xid, operation, status, offset, count, bytes of the
+//! export it makes a tree; `INTERFACE LOCAL/LEN` behind that has our own TCP carry everything, the
+//! preparation too, from that address. Columns: client port, xid, operation, status, offset, count, bytes of the
 //! content, bytes of the request, when it left, when its answer was over.
 
 use std::net::{IpAddr, SocketAddr};
@@ -19,14 +20,18 @@ use lineside_load::protocol::{Client, Nfs, NfsMix, NfsServer};
 use lineside_load::results::Row;
 use lineside_load::run::{Make, Settings, Transport, Watch, run};
 use lineside_load::serve::{ServeSettings, serve};
+use lineside_load::stack_transport::StackSettings;
 use lineside_load::{CloseBy, Rows, Timing, rows};
 use lineside_nfs::v3::StableHow;
 use lineside_reactor::Wait;
+use lineside_tcp::{Prefix, congestion};
 use lineside_workload::{Sizes, Unit, no_files};
 
 const FILES: u32 = 50;
 const SHARES: &str = "null:5%,getattr:20%,setattr:5%,lookup:10%,access:5%,read:20%,write:15%,\
                       readdir:3%,readdirplus:3%,fsstat:3%,fsinfo:3%,pathconf:3%,commit:5%";
+
+const SOCKETS: Transport = Transport::Sockets { from: Vec::new() };
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -70,10 +75,32 @@ fn mix() -> NfsMix {
     }
 }
 
-fn settings(at: SocketAddr, requests: u64) -> Settings {
+/// Our own TCP over an interface, from one address of a network that is reached without a router.
+fn stack(interface: &str, local: &str) -> Result<Transport, Failure> {
+    let (address, len) = local
+        .split_once('/')
+        .ok_or("LOCAL/LEN is an address and a length")?;
+    let (address, len) = (address.parse()?, len.parse()?);
+    Ok(Transport::Stack(Box::new(StackSettings {
+        interface: interface.to_owned(),
+        method: None,
+        addresses: vec![Prefix::single(address)],
+        on_link: vec![Prefix { address, len }],
+        routers: Vec::new(),
+        ports: (20_000, 1_000),
+        mtu: None,
+        window_bytes: 1 << 20,
+        congestion: &congestion::CUBIC,
+        time_wait_ns: 1_000_000_000,
+        timeout_ns: Some(20_000_000_000),
+        connections_max: 100,
+    })))
+}
+
+fn settings(at: SocketAddr, requests: u64, transport: Transport) -> Settings {
     Settings {
         targets: vec![(at.ip(), at.port())],
-        transport: Transport::Sockets { from: Vec::new() },
+        transport,
         workers: 1,
         pins: false,
         wait: Wait::Sleep,
@@ -103,7 +130,13 @@ fn settings(at: SocketAddr, requests: u64) -> Settings {
     }
 }
 
-fn load(at: SocketAddr, export: &str, requests: u64, mount: MountAt) -> Result<(), Failure> {
+fn load(
+    at: SocketAddr,
+    export: &str,
+    requests: u64,
+    mount: MountAt,
+    transport: Transport,
+) -> Result<(), Failure> {
     let preparation = Preparation {
         export: export.to_owned(),
         mount,
@@ -117,7 +150,7 @@ fn load(at: SocketAddr, export: &str, requests: u64, mount: MountAt) -> Result<(
         user: (0, 0),
         timeout_ns: 20_000_000_000,
     };
-    let (settings, clock) = (settings(at, requests), RunClock::start());
+    let (settings, clock) = (settings(at, requests, transport), RunClock::start());
     let tree = Arc::new(prepare(&settings, &preparation, clock, &mut Silent)?);
     let (rows, source) = rows(1);
     let making = Making {
@@ -189,7 +222,7 @@ fn load_self(port: u16, export: &str, requests: u64) -> Result<(), Failure> {
             })
         });
         let outcome = match heard.recv() {
-            Ok(at) => load(at, export, requests, MountAt::Port(at.port())),
+            Ok(at) => load(at, export, requests, MountAt::Port(at.port()), SOCKETS),
             Err(_) => Err("the server does not listen".into()),
         };
         stop.store(true, Ordering::Relaxed);
@@ -200,12 +233,24 @@ fn load_self(port: u16, export: &str, requests: u64) -> Result<(), Failure> {
 
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [server, export, requests] = &arguments[..] else {
-        return Err("usage: nfs_load self:PORT|ADDRESS:PORT EXPORT REQUESTS".into());
+    let [server, export, requests, stack_words @ ..] = &arguments[..] else {
+        return Err(
+            "usage: nfs_load self:PORT|ADDRESS:PORT EXPORT REQUESTS [INTERFACE LOCAL/LEN]".into(),
+        );
     };
     let requests = requests.parse()?;
-    match server.strip_prefix("self:") {
-        Some(port) => load_self(port.parse()?, export, requests),
-        None => load(server.parse()?, export, requests, MountAt::Portmap),
+    if let Some(port) = server.strip_prefix("self:") {
+        return load_self(port.parse()?, export, requests);
     }
+    let transport = match stack_words {
+        [interface, local] => stack(interface, local)?,
+        _ => SOCKETS,
+    };
+    load(
+        server.parse()?,
+        export,
+        requests,
+        MountAt::Portmap,
+        transport,
+    )
 }

@@ -30,7 +30,7 @@ pub struct Answer {
     pub status: u32,
     /// Whether the status reports success.
     pub is_success: bool,
-    /// Bytes of its content: a body, a value, data that were read.
+    /// Bytes of its content: a body, a value, data that were read, or that it says were written.
     pub content_bytes: u64,
     /// The server ends the connection after it.
     pub closes: bool,

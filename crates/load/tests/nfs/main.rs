@@ -187,10 +187,10 @@ fn each_request_of_a_mix_is_answered() {
         );
         // Directories and files are looked up, and the root is mounted and asked for its sizes.
         assert_eq!(served.counts.requests, 3_000 + 4 + 40 + 2);
-        let read = calls
+        let moving = calls
             .iter()
-            .filter(|call| PROCEDURES[call.place].0 == "read");
-        let bytes = read.map(|call| u64::from(call.count)).sum::<u64>();
+            .filter(|call| matches!(PROCEDURES[call.place].0, "read" | "write"));
+        let bytes = moving.map(|call| u64::from(call.count)).sum::<u64>();
         assert_eq!(counts.content_bytes, bytes);
         let times = &outcome.times.operations;
         assert_eq!(times.iter().map(|times| times.count()).sum::<u64>(), 3_000);

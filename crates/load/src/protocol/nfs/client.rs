@@ -268,6 +268,12 @@ fn results(
                 end += u64::from(data) + padding(data as usize) as u64;
             }
         }
+        (None, v3::Reply::Write(outcome)) => {
+            if let Some(ok) = outcome.ok() {
+                let moved = ok.count.filter(|&moved| moved <= asked.count);
+                content_bytes = moved.ok_or(Broken)?.into();
+            }
+        }
         (None, _) => {}
         // The rest of a list is not kept.
         (Some(Fault::End), _) if !is_whole => end = len,
