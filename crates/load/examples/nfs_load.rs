@@ -102,6 +102,7 @@ fn settings(at: SocketAddr, requests: u64, transport: Transport) -> Settings {
         targets: vec![(at.ip(), at.port())],
         transport,
         workers: 1,
+        among: (0, 1),
         pins: false,
         wait: Wait::Sleep,
         plan: Plan {

@@ -5,7 +5,7 @@
 //!   ├─ hello ───────────────────────►  │
 //!   ◄───────────────────────── hello ─┤
 //!   ├─ ping ─► … ◄─ pong: its clock ──┤   20 times: the offset of the fastest, and its error
-//!   ├─ work: words, place ──────────►  │   connections open
+//!   ├─ work: keys, place ───────────►  │   connections open
 //!   ◄──────────────────────── ready ──┤
 //!   ├─ start: an instant of its clock►  │
 //!   ◄─────────────── second … over ───┤
@@ -39,10 +39,10 @@ pub enum ToAgent {
     },
     /// It is to say what its clock shows.
     Ping,
-    /// What to do, as words of the command line, and the place of its workers among all.
+    /// What to do, and the place of its workers among all.
     Work {
-        /// Words.
-        words: Vec<String>,
+        /// The resolved keys of the load, as a run's `trace.json` has them.
+        keys: serde_json::Value,
         /// The number of its first worker, and how many workers there are in all.
         among: (u32, u32),
     },

@@ -19,9 +19,7 @@ mod key;
 mod value;
 
 pub(crate) use facts::{ALL, Facts, Modes};
-#[cfg(test)]
-pub(crate) use file::read_keys;
-pub(crate) use file::{from_file, to_json};
+pub(crate) use file::{from_file, read_keys, to_json};
 pub(crate) use key::{Key, Keys, key, keys};
 pub(crate) use value::{Duration, Refusal, Size, Time, Value, count};
 

@@ -127,6 +127,16 @@ keys! {
         rows: String = key("Which requests have a row in operations: all, N for every Nth, or none")
             .long("rows").value("WHICH")
             .default(|| "all".to_owned());
+        search: bool = key("Find the highest rate at which every request gets a good answer and \
+        each --assert holds, by trials of -d, from -R on")
+            .long("search");
+        hosts: Vec<String> = key("Hosts that make the load together, each with an equal share")
+            .long("hosts").value("HOST").commas().or_one();
+        rsh: String = key("How a program is started on another host")
+            .long("rsh").value("WORDS").hyphens()
+            .default(|| "ssh".to_owned());
+        agent: PathBuf = key("This program on --hosts [default: its path here]")
+            .long("remote-lineside").value("PATH");
         asserts: Vec<String> = key("Exit with 3 unless this holds: 'p99 < 5ms', 'errors < 1%', \
         'rate > 9900/s'; can be repeated")
             .long("assert").value("ASSERTION").or_one()
@@ -149,6 +159,9 @@ pub(crate) struct Arguments {
     /// unless a flag sets it
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
+    /// Be directed by another host, over standard input and output
+    #[arg(long = "agent", hide = true)]
+    pub(super) agent_of_another: bool,
     /// Print the certificate as JSON
     #[arg(long)]
     pub(super) json: bool,

@@ -1,13 +1,16 @@
 //! `lineside load`: requests to a server at instants that a model gives, and servers that answer
 //! them.
 
+mod agent;
 mod flags;
+mod hosts;
 mod limits;
 mod pace;
 mod print;
 mod progress;
 mod recording;
 mod run;
+mod search;
 mod serve;
 mod settings;
 mod stack;

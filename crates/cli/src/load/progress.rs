@@ -39,6 +39,11 @@ impl<'a> Progress<'a> {
             stopped_ns: None,
         }
     }
+
+    /// Of many runs, none is shown by seconds.
+    pub(super) fn is_trial(&mut self) {
+        self.prints = false;
+    }
 }
 
 impl Watch for Progress<'_> {

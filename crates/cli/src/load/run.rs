@@ -13,6 +13,7 @@ use lineside_time::Clock;
 use lineside_trace::State;
 
 use super::flags::{Arguments, Other};
+use super::{agent, hosts, search};
 use super::limits::LimitWords;
 use super::print::{assertion_lines, lines};
 use super::progress::Progress;
@@ -27,6 +28,9 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     if let Some(Other::Serve(arguments)) = &given.other {
         return serve(arguments);
     }
+    if given.agent_of_another {
+        return agent::serve();
+    }
     let arguments = Arguments {
         keys: given.keys.resolved(given.config.as_deref())?,
         ..given.clone()
@@ -34,6 +38,10 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let asserts = arguments.asserts()?;
     let limits = LimitWords::resolved(arguments.keys.limits.as_ref())?;
     let every = every(arguments.keys.rows.as_deref().unwrap_or_default())?;
+    if arguments.keys.search == Some(true) {
+        return search::run(&arguments, &asserts, &limits);
+    }
+    let hosts = arguments.hosts()?;
     let prepared = arguments.keys.prepare()?;
     let signals = Signals::register().context("cannot handle signals")?;
     let mut notes = arguments.begin()?;
@@ -45,7 +53,13 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let clock = RunClock::start();
     let mut progress = Progress::new(&arguments, recording.as_ref(), &signals, clock);
     let steal = StealCounts::read();
-    let outcome = prepared.run(recording.as_ref(), clock, &mut progress);
+    let outcome = match hosts {
+        [] => prepared.run(recording.as_ref(), clock, &mut progress).map_err(Into::into),
+        hosts => {
+            let (keys, workers) = (&arguments.keys, prepared.settings.workers);
+            hosts::run(keys, hosts, workers, clock, &mut progress)
+        }
+    };
     let outcome = outcome.inspect_err(|_| notes.withdraw())?;
     let machine = Machine {
         steal_share: StealCounts::share_since(steal),
@@ -99,6 +113,18 @@ impl Arguments {
             .map_err(|error| ConfigError::new(format!("assert: {error}")))
     }
 
+    /// The hosts that make the load, other than this one alone.
+    fn hosts(&self) -> Result<&[String], ConfigError> {
+        let hosts = self.keys.hosts.as_deref().unwrap_or_default();
+        if !hosts.is_empty() && self.keys.output.is_some() && self.keys.rows.as_deref() != Some("none")
+        {
+            return Err(ConfigError::usage(
+                "rows of requests stay with --hosts: give --rows none with -o",
+            ));
+        }
+        Ok(hosts)
+    }
+
     /// The record of the run, in its folder if it has one.
     fn begin(&self) -> anyhow::Result<Run> {
         let force = self.keys.force == Some(true);
@@ -128,7 +154,7 @@ impl Arguments {
 }
 
 impl Prepared {
-    fn run(
+    pub(super) fn run(
         &self,
         recording: Option<&Recording>,
         clock: RunClock,
@@ -166,7 +192,7 @@ impl Prepared {
         }
     }
 
-    fn certificate(
+    pub(super) fn certificate(
         &self,
         outcome: &Outcome,
         was_stopped: bool,
@@ -232,7 +258,7 @@ impl<P: Client, F: Fn() -> P + Sync> Make<P> for Making<'_, F> {
 }
 
 /// What assertions are about.
-fn figures<'a>(certificate: &Certificate, outcome: &'a Outcome) -> LoadFigures<'a> {
+pub(super) fn figures<'a>(certificate: &Certificate, outcome: &'a Outcome) -> LoadFigures<'a> {
     let counts = &outcome.counts;
     LoadFigures {
         latency: &outcome.times.latency,

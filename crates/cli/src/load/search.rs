@@ -1,0 +1,164 @@
+//! `lineside load --search`: the highest rate that passes, by trials.
+//!
+//! A trial passes if every request was sent and answered with success, the rate was not missed, and
+//! the assertions hold: RFC 2544, section 26.1, for loss; RFC 9411, section 7, for the answers.
+
+use anyhow::Context;
+use lineside_account::{grouped, time};
+use lineside_analyze::{Assert, assert_load};
+use lineside_host::{RunClock, Signals, StealCounts};
+use lineside_load::certificate::{Certificate, Limits, Machine};
+use lineside_load::search::{Found, Search, SearchPlan};
+
+use super::flags::{Arguments, Section};
+use super::progress::Progress;
+use super::run::figures;
+use crate::config::{ConfigError, Time};
+use crate::exit::Exit;
+use crate::print::{print, print_json, talk};
+
+/// A trial, unless -d says otherwise.
+const TRIAL_NS: i64 = 2_000_000_000;
+/// The rate of the first one, unless -R does.
+const FIRST: f64 = 1_000.0;
+
+/// A trial and what came of it.
+struct Trial {
+    certificate: Certificate,
+    /// Why it does not pass.
+    why: Option<String>,
+}
+
+/// Searches, and prints what was found.
+pub(super) fn run(
+    arguments: &Arguments,
+    asserts: &[Assert],
+    limits: &Limits,
+) -> anyhow::Result<Exit> {
+    let keys = &arguments.keys;
+    if keys.output.is_some() {
+        return Err(ConfigError::usage(
+            "--search makes many runs and -o keeps one: leave out -o, and run the rate that was \
+             found once more with it",
+        )
+        .into());
+    }
+    let first = match keys.rate.as_deref().map(str::parse::<f64>) {
+        None => FIRST,
+        Some(Ok(rate)) if rate.is_finite() && rate > 0.0 => rate,
+        Some(_) => {
+            return Err(ConfigError::usage(
+                "--search begins at one rate, such as -R 1000, and no profile",
+            )
+            .into());
+        }
+    };
+    let signals = Signals::register().context("cannot handle signals")?;
+    let mut search = Search::new(SearchPlan {
+        first,
+        ..SearchPlan::default()
+    });
+    let (mut best, mut last_why) = (None, None);
+    while let Found::Try(rate) = search.next() {
+        let Trial { certificate, why } = trial(arguments, rate, asserts, limits, &signals)?;
+        if signals.stop().is_some() {
+            anyhow::bail!("a signal ended the search after {} trials", search.trials());
+        }
+        if !arguments.quiet {
+            talk(&trial_line(search.trials() + 1, rate, &certificate, why.as_deref()));
+        }
+        search.report(why.is_none());
+        match why {
+            None => best = Some(certificate),
+            Some(why) => last_why = Some(why),
+        }
+    }
+    finish(arguments, &search, best, last_why)
+}
+
+fn trial(
+    arguments: &Arguments,
+    rate: f64,
+    asserts: &[Assert],
+    limits: &Limits,
+    signals: &Signals,
+) -> anyhow::Result<Trial> {
+    let keys = Section {
+        rate: Some(format!("{rate:.3}")),
+        duration: match (&arguments.keys.duration, arguments.keys.requests) {
+            (None, None) => Some(Time::of_ns(TRIAL_NS)),
+            (given, _) => given.clone(),
+        },
+        ..arguments.keys.clone()
+    };
+    let prepared = keys.prepare()?;
+    let clock = RunClock::start();
+    let mut progress = Progress::new(arguments, None, signals, clock);
+    progress.is_trial();
+    let steal = StealCounts::read();
+    let outcome = prepared.run(None, clock, &mut progress)?;
+    let machine = Machine {
+        steal_share: StealCounts::share_since(steal),
+    };
+    let certificate = prepared.certificate(&outcome, false, machine, limits.clone(), Vec::new());
+    let judged = assert_load(&figures(&certificate, &outcome), asserts);
+    let counts = &outcome.counts;
+    let missed = certificate.rates.missed_share.unwrap_or(0.0);
+    let why = if counts.unsent.iter().sum::<u64>() > 0 {
+        Some("requests found no connection".to_owned())
+    } else if counts.succeeded < counts.planned {
+        let lost = counts.planned - counts.succeeded;
+        Some(format!("{} without a good answer", grouped(lost)))
+    } else if missed > limits.rate_missed {
+        Some(format!("{:.2} % of the rate missed", missed * 100.0))
+    } else {
+        let failed = judged.iter().find(|assertion| !assertion.holds);
+        failed.map(|assertion| assertion.what.clone())
+    };
+    Ok(Trial { certificate, why })
+}
+
+fn trial_line(number: u32, rate: f64, certificate: &Certificate, why: Option<&str>) -> String {
+    let p99 = { certificate.latency.as_ref() }.map_or("-".to_owned(), |latency| {
+        time(latency.p99_ns)
+    });
+    let came = why.map_or("passes".to_owned(), |why| format!("fails: {why}"));
+    format!("{number:>4} {rate:>14.1} a second {p99:>10} at 99 %  {came}\n")
+}
+
+fn finish(
+    arguments: &Arguments,
+    search: &Search,
+    best: Option<Certificate>,
+    last_why: Option<String>,
+) -> anyhow::Result<Exit> {
+    let (rate, is_sure) = match search.next() {
+        Found::Rate(rate) => (Some(rate), true),
+        Found::Unsure(rate) => (rate, false),
+        Found::Nothing | Found::Try(_) => (None, false),
+    };
+    if arguments.json {
+        print_json(&serde_json::json!({
+            "rate": rate,
+            "is_confirmed": is_sure,
+            "trials": search.trials(),
+            "last_failure": last_why,
+            "certificate": best,
+        }))?;
+    } else {
+        let trials = search.trials();
+        let found = match (rate, is_sure) {
+            (Some(rate), true) => {
+                format!("{rate:.1} a second, twice; above it: ")
+            }
+            (Some(rate), false) => format!("{rate:.1} a second, once; trials differ: "),
+            (None, _) => "no rate passes: ".to_owned(),
+        };
+        let why = last_why.unwrap_or_else(|| "nothing fails, it is the greatest".to_owned());
+        print(&format!("found        {found}{why} ({trials} trials)\n"))?;
+        if let Some(certificate) = best.filter(|_| !arguments.quiet) {
+            print(&super::print::lines(&certificate))?;
+        }
+    }
+    Ok(if is_sure { Exit::Done } else { Exit::Failure })
+}
