@@ -354,7 +354,7 @@ impl Client for Nfs {
 }
 
 /// What an answer's status is called: by RFC 1813 or, of a call that was not executed, by RFC 5531.
-pub(super) fn status_name(status: u32) -> Cow<'static, str> {
+pub fn status_name(status: u32) -> Cow<'static, str> {
     let name = match status {
         0x8000_0000 => Some("SUCCESS"),
         0x8000_0001 => AcceptStatus::ProgUnavail.name(),

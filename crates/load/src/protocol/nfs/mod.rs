@@ -22,7 +22,7 @@ mod store;
 mod tree;
 mod work;
 
-pub use client::{Nfs, NfsReader};
+pub use client::{Nfs, NfsReader, status_name};
 pub use mix::{MixError, NfsMix, NfsRequest, Offsets, PROCEDURES, Shares};
 pub use prepare::{Files, MountAt, Preparation, PrepareError, prepare};
 pub use server::{NfsContent, NfsServer, NfsServerReader};
