@@ -22,8 +22,8 @@ pub(super) const TIMER: [&str; 3] = ["io", "app", "sleep"];
 keys! {
     /// The section `[load]`.
     pub(crate) struct Section {
-        url: Vec<String> = key("The server: http://HOST[:PORT][/PATH], memcached://HOST[:PORT], or \
-        echo://HOST[:PORT] of 'load serve echo', with ?bytes=64 for the length of a request")
+        url: Vec<String> = key("The server: http://HOST[:PORT][/PATH], memcached://HOST[:PORT], \
+        dns://HOST[:PORT]/NAME[?type=A], nfs://HOST[:PORT]/EXPORT, or echo://HOST[:PORT][?bytes=64]")
             .value("URL").positional().or_one()
             .example("http://127.0.0.1:8080/");
         connections: u32 = key("Connections that are open at once")
@@ -59,14 +59,21 @@ keys! {
             .short('X').long("request").value("METHOD");
         body: String = key("The body of each request: this text, or @FILE for what is in a file")
             .long("body").value("TEXT|@FILE").hyphens();
-        keys: String = key("Keys of memcached: 'zipf 0.99 over 100000', 'uniform over 1000' or \
+        mix: String = key("Procedures of NFS with their shares [default: getattr:40%, lookup:15%, \
+        access:15%, read:30%]")
+            .long("mix").value("NAME:SHARE,…")
+            .example("read:80%,write:20%");
+        files: u32 = key("Make so many files of 1 MiB in the export first, where they are not \
+        there [default: those that are there, up to 10000]")
+            .long("files").value("N");
+        keys: String = key("Keys of memcached, or files of NFS: 'zipf 0.99 over 100000', 'uniform over 1000' or \
         'sequential over 1000' [default: zipf 0.99 over 100000]")
             .long("keys").value("WORDS")
             .example("uniform over 1000");
         key_size: String = key("Bytes of memcached's keys: 30, 'uniform 20..200', … [default: 30]")
             .long("key-size").value("BYTES");
-        value_size: String = key("Bytes of memcached's values: 100, 'lognormal median 200 cv 2', … \
-        [default: 100]")
+        value_size: String = key("Bytes of memcached's values, or of READ and WRITE: 100, \
+        'lognormal median 200 cv 2', … [default: 100; of NFS 32KiB]")
             .long("value-size").value("BYTES");
         gets: String = key("Share of memcached's requests that read; the others store [default: \
         90%]")
@@ -86,9 +93,9 @@ keys! {
         'exponential mean 10ms', 'lognormal median 5ms cv 2'")
             .long("think").value("TIMES").hyphens()
             .example("10ms");
-        timeout: Time = key("A request without an answer for so long fails, such as 2s")
-            .long("timeout").value("TIME")
-            .default(|| Time::of_ns(30_000_000_000));
+        timeout: Time = key("A request without an answer for so long fails, such as 2s [default: \
+        30s; of datagrams 1s]")
+            .long("timeout").value("TIME");
     }
     with stack: StackWords; {
         ports: String = key("Local ports of -i")
@@ -193,6 +200,10 @@ pub(super) enum Service {
     Source,
     /// A memcached with half of --memory
     Memcached,
+    /// The zone load.example by UDP: each name in it has the address 192.0.2.1
+    Dns,
+    /// NFSv3 with MOUNT at the same port: 1,000 files in /export
+    Nfs,
 }
 
 /// Flags of `load serve`.
@@ -202,11 +213,11 @@ pub(super) struct ServeArguments {
     #[arg(value_name = "WHAT")]
     pub(super) what: Service,
     /// Where: an address, with a port after a colon [default ports: http 8080, echo 7, sink 9,
-    /// source 19, memcached 11211]
+    /// source 19, memcached 11211, dns 53, nfs 2049]
     #[arg(value_name = "ADDRESS[:PORT]")]
     pub(super) at: String,
-    /// Bytes of each body, or of what a source sends on each connection, such as 64 or 1MiB
-    /// [default: 64; of a source, no end]
+    /// Bytes of each body, of what a source sends on each connection, or of each file, such as 64
+    /// or 1MiB [default: 64; of a source, no end; of nfs 1MiB]
     #[arg(long, value_name = "SIZE", value_parser = lineside_account::parse_size)]
     pub(super) size: Option<usize>,
     /// Workers: threads that each have a listener

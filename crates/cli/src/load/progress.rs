@@ -46,6 +46,22 @@ impl<'a> Progress<'a> {
     }
 }
 
+impl<'a> Progress<'a> {
+    /// Ends what goes before the run when a signal asks for the end.
+    pub(super) fn until(&self) -> Until<'a> {
+        Until(self.signals)
+    }
+}
+
+/// Hears nothing but signals.
+pub(super) struct Until<'a>(&'a Signals);
+
+impl Watch for Until<'_> {
+    fn stops(&mut self) -> bool {
+        self.0.stop().is_some()
+    }
+}
+
 impl Watch for Progress<'_> {
     fn start_at(&mut self, open: u32, soon: Nanoseconds) -> Option<Nanoseconds> {
         if let Some(recording) = self.recording {

@@ -7,13 +7,63 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lineside_account::{Budget, Lease};
 use lineside_host::{PartWriter, RunFolder};
-use lineside_load::protocol::{Client, Request};
+use lineside_load::protocol::{Client, DatagramClient, Request};
 use lineside_load::results::Row;
 use lineside_load::{RowSource, Rows, rows};
 use lineside_run::{Parts, bound_encoder};
 use lineside_trace::{
     EncoderConfig, OperationRow, RecordSink, RowRef, Summaries, Table, TraceEncoder, Word,
 };
+
+/// What a protocol calls things in rows.
+pub(super) trait Names {
+    fn program(&self) -> &'static str;
+    fn transport(&self) -> &'static str;
+    fn operation(&self, request: Request) -> &'static str;
+    fn status(&self, status: u32) -> Cow<'static, str>;
+}
+
+/// A protocol over byte streams.
+pub(super) struct OfStreams<P>(pub(super) P);
+
+/// A protocol of datagrams.
+pub(super) struct OfDatagrams<P>(pub(super) P);
+
+impl<P: Client> Names for OfStreams<P> {
+    fn program(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn transport(&self) -> &'static str {
+        "tcp"
+    }
+
+    fn operation(&self, request: Request) -> &'static str {
+        self.0.operation(request)
+    }
+
+    fn status(&self, status: u32) -> Cow<'static, str> {
+        self.0.status(status)
+    }
+}
+
+impl<P: DatagramClient> Names for OfDatagrams<P> {
+    fn program(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn transport(&self) -> &'static str {
+        "udp"
+    }
+
+    fn operation(&self, request: Request) -> &'static str {
+        self.0.operation(request)
+    }
+
+    fn status(&self, status: u32) -> Cow<'static, str> {
+        self.0.status(status)
+    }
+}
 
 /// Bits below a request's number in ids: as of captures, whose frames hold several rows.
 const PLACE_BITS: u32 = 18;
@@ -77,15 +127,15 @@ impl Recording {
     }
 
     /// Runs `load` while threads write the rows of its workers.
-    pub(super) fn beside<P: Client, T>(
+    pub(super) fn beside<N: Names, T>(
         &self,
-        protocol: &(impl Fn() -> P + Sync),
+        names: &(impl Fn() -> N + Sync),
         load: impl FnOnce() -> T,
     ) -> T {
         std::thread::scope(|scope| {
             let sources = std::mem::take(&mut *lock(&self.sources));
             for (worker, source) in (0u64..).zip(sources) {
-                scope.spawn(move || self.write_all(worker, &source, &protocol()));
+                scope.spawn(move || self.write_all(worker, &source, &names()));
             }
             let outcome = load();
             // Of workers that never began, the queues end here.
@@ -94,12 +144,12 @@ impl Recording {
         })
     }
 
-    fn write_all(&self, worker: u64, source: &RowSource, protocol: &impl Client) {
+    fn write_all(&self, worker: u64, source: &RowSource, names: &impl Names) {
         loop {
             let mut writer = None;
             let goes_on = source.next(|row| {
                 let writer = writer.get_or_insert_with(|| lock(&self.writer));
-                writer.write(worker, row, protocol);
+                writer.write(worker, row, names);
             });
             if let Some(mut writer) = writer {
                 let Writer {
@@ -127,14 +177,14 @@ impl Recording {
 }
 
 impl Writer {
-    fn write(&mut self, worker: u64, request: &Row, protocol: &impl Client) {
-        fill(&mut self.row, worker, request, protocol);
+    fn write(&mut self, worker: u64, request: &Row, names: &impl Names) {
+        fill(&mut self.row, worker, request, names);
         self.encoder.row(RowRef::Operations(&self.row));
     }
 }
 
 /// The row of a request.
-fn fill(row: &mut OperationRow, worker: u64, request: &Row, protocol: &impl Client) {
+fn fill(row: &mut OperationRow, worker: u64, request: &Row, names: &impl Names) {
     let known = |address: IpAddr| (!address.is_unspecified()).then_some(address);
     let port = |port: u16| (port != 0).then_some(i32::from(port));
     let [client, server] = request.ends;
@@ -152,13 +202,13 @@ fn fill(row: &mut OperationRow, worker: u64, request: &Row, protocol: &impl Clie
         client_port: port(client.1),
         server_address: known(server.0),
         server_port: port(server.1),
-        transport: Some("tcp"),
-        program: Word::Known(protocol.name()),
-        operation: Word::Known(protocol.operation(Request {
+        transport: Some(names.transport()),
+        program: Word::Known(names.program()),
+        operation: Word::Known(names.operation(Request {
             ordinal: request.ordinal,
             slot: request.slot,
         })),
-        status: status(request.status, protocol),
+        status: status(request.status, names),
         transferred: request.status.map(|_| signed(request.content_bytes)),
         call_bytes: Some(request.request_bytes.into()),
         reply_missing: request.cause.is_some(),
@@ -168,8 +218,8 @@ fn fill(row: &mut OperationRow, worker: u64, request: &Row, protocol: &impl Clie
 }
 
 /// A status as the protocol calls it, or its number.
-fn status(status: Option<u32>, protocol: &impl Client) -> Word {
-    match status.map(|status| (status, protocol.status(status))) {
+fn status(status: Option<u32>, names: &impl Names) -> Word {
+    match status.map(|status| (status, names.status(status))) {
         None => Word::None,
         Some((_, Cow::Borrowed(name))) => Word::Known(name),
         Some((status, Cow::Owned(_))) => Word::Number(status.into()),
@@ -215,7 +265,7 @@ mod tests {
             cause: Some(Cause::Reset),
         };
         let mut row = OperationRow::default();
-        fill(&mut row, 2, &failed, &Echo::new(64, 1));
+        fill(&mut row, 2, &failed, &OfStreams(Echo::new(64, 1)));
         assert_eq!(row.operation_id, (2 << 54) + (5 << 18));
         assert_eq!(row.connection_id, (2 << 54) + (3 << 18));
         assert_eq!(
@@ -232,7 +282,7 @@ mod tests {
             cause: None,
             ..failed
         };
-        fill(&mut row, 0, &answered, &Echo::new(64, 1));
+        fill(&mut row, 0, &answered, &OfStreams(Echo::new(64, 1)));
         assert_eq!((row.status, row.transferred), (Word::Number(200), Some(9)));
         assert_eq!((row.failure, row.reply_missing), (None, false));
     }

@@ -1,13 +1,18 @@
 //! `lineside load`: the entrance, and what becomes of the outcome.
 
+use std::sync::Arc;
+
 use anyhow::{Context, anyhow};
 use lineside_analyze::{Assert, Assertion, LoadFigures, assert_load};
 use lineside_host::{RunClock, Signals, StealCounts, SystemClock};
 use lineside_load::Rows;
 use lineside_load::certificate::{Certificate, Known, Limits, Machine, Planned};
-use lineside_load::client::Pace;
-use lineside_load::protocol::{Client, Echo, Http, Memcached};
-use lineside_load::run::{LoadError, Make, Outcome, run as run_load};
+use lineside_load::client::{DatagramClient, Pace};
+use lineside_load::protocol::nfs::{prepare, status_name};
+use lineside_load::protocol::{
+    Client, DatagramClient as DatagramProtocol, Echo, Http, Memcached, Nfs,
+};
+use lineside_load::run::{LoadError, Make, Outcome, Part, run as run_load, run_each};
 use lineside_run::Run;
 use lineside_time::Clock;
 use lineside_trace::State;
@@ -17,7 +22,7 @@ use super::{agent, hosts, search};
 use super::limits::LimitWords;
 use super::print::{assertion_lines, lines};
 use super::progress::Progress;
-use super::recording::Recording;
+use super::recording::{OfDatagrams, OfStreams, Recording};
 use super::serve::serve;
 use super::settings::{Prepared, Requests};
 use crate::config::{self, ConfigError};
@@ -159,27 +164,36 @@ impl Prepared {
         recording: Option<&Recording>,
         clock: RunClock,
         progress: &mut Progress<'_>,
-    ) -> Result<Outcome, LoadError> {
-        match &self.requests {
-            Requests::Http(template) => {
-                self.run_with(&|| Http::new(template.clone()), recording, clock, progress)
+    ) -> anyhow::Result<Outcome> {
+        let with = Beside {
+            recording,
+            clock,
+            progress,
+        };
+        Ok(match &self.requests {
+            Requests::Http(template) => self.run_with(&|| Http::new(template.clone()), with)?,
+            Requests::Echo { bytes } => self.run_with(&|| Echo::new(*bytes, self.seed), with)?,
+            Requests::Memcached(mix) => self.run_with(&|| Memcached::new(mix.clone()), with)?,
+            Requests::Dns(dns) => self.run_datagrams(&|| (**dns).clone(), with)?,
+            Requests::Nfs(nfs) => {
+                let (mix, preparation) = &**nfs;
+                let mut until = with.progress.until();
+                let tree = Arc::new(prepare(&self.settings, preparation, clock, &mut until)?);
+                self.run_with(&|| Nfs::new(mix.clone(), Arc::clone(&tree)), with)?
             }
-            Requests::Echo { bytes } => {
-                self.run_with(&|| Echo::new(*bytes, self.seed), recording, clock, progress)
-            }
-            Requests::Memcached(mix) => {
-                self.run_with(&|| Memcached::new(mix.clone()), recording, clock, progress)
-            }
-        }
+        })
     }
 
     fn run_with<P: Client>(
         &self,
         protocol: &(impl Fn() -> P + Sync),
-        recording: Option<&Recording>,
-        clock: RunClock,
-        progress: &mut Progress<'_>,
+        with: Beside<'_, '_>,
     ) -> Result<Outcome, LoadError> {
+        let Beside {
+            recording,
+            clock,
+            progress,
+        } = with;
         let making = Making {
             prepared: self,
             protocol,
@@ -187,7 +201,29 @@ impl Prepared {
         };
         let mut load = || run_load(&self.settings, &making, clock, progress);
         match recording {
-            Some(recording) => recording.beside(protocol, load),
+            Some(recording) => recording.beside(&|| OfStreams(protocol()), load),
+            None => load(),
+        }
+    }
+
+    fn run_datagrams<P: DatagramProtocol>(
+        &self,
+        protocol: &(impl Fn() -> P + Sync),
+        with: Beside<'_, '_>,
+    ) -> Result<Outcome, LoadError> {
+        let Beside {
+            recording,
+            clock,
+            progress,
+        } = with;
+        let client = |part: Part| {
+            let pace = self.pace.pace(self.seed, part.worker, part.workers);
+            let rows = recording.and_then(|recording| recording.rows(part.worker));
+            DatagramClient::new(protocol(), part.plan, pace, part.targets, part.locals, rows)
+        };
+        let mut load = || run_each(&self.settings, &client, clock, progress);
+        match recording {
+            Some(recording) => recording.beside(&|| OfDatagrams(protocol()), load),
             None => load(),
         }
     }
@@ -219,6 +255,8 @@ impl Prepared {
         match &self.requests {
             Requests::Http(_) | Requests::Echo { .. } => status.to_string(),
             Requests::Memcached(mix) => Memcached::new(mix.clone()).status(status).into_owned(),
+            Requests::Dns(dns) => DatagramProtocol::status(&**dns, status).into_owned(),
+            Requests::Nfs(_) => status_name(status).into_owned(),
         }
     }
 
@@ -234,6 +272,13 @@ impl Prepared {
         self.pace
             .planned(self.seed, duration_ns, self.settings.plan.requests)
     }
+}
+
+/// What goes on beside a run.
+struct Beside<'a, 'b> {
+    recording: Option<&'a Recording>,
+    clock: RunClock,
+    progress: &'a mut Progress<'b>,
 }
 
 /// What makes the parts of each worker.

@@ -1,19 +1,25 @@
 //! `lineside load serve`: the other end of a load.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
 use lineside_account::{Budget, bytes, grouped};
+use lineside_dns::{NameBuf, Zone};
 use lineside_host::{RunClock, Signals};
 use lineside_http::{Body, Responder, ResponseTemplate};
+use lineside_load::protocol::nfs::{Store, StoreSettings};
 use lineside_load::protocol::{
-    EchoServer, HttpServer, MemcachedServer, Server, SinkServer, SourceServer,
+    DnsServer, EchoServer, HttpServer, MemcachedServer, NfsServer, Server, SinkServer, SourceServer,
 };
-use lineside_load::serve::{ServeSettings, Served, serve as serve_load};
+use lineside_load::serve::{
+    ServeError, ServeSettings, Served, serve as serve_load, serve_datagrams,
+};
 use lineside_memcached::Limits as StoreLimits;
+use lineside_workload::{Sizes, Unit};
 use serde::Serialize;
 
 use super::flags::{ServeArguments, Service};
@@ -24,6 +30,8 @@ use crate::print::{print_json, say};
 
 /// Bytes of a body, as of the load that servers are measured with.
 const BODY_BYTES: u64 = 64;
+/// Bytes of each file of an export.
+const FILE_BYTES: u64 = 1 << 20;
 /// A source without an end.
 const ENDLESS: u64 = u64::MAX >> 1;
 /// Connections of our own TCP.
@@ -39,6 +47,8 @@ impl Service {
             Self::Sink => "sink",
             Self::Source => "source",
             Self::Memcached => "memcached",
+            Self::Dns => "dns",
+            Self::Nfs => "nfs",
         }
     }
 
@@ -50,6 +60,8 @@ impl Service {
             Self::Sink => 9,
             Self::Source => 19,
             Self::Memcached => 11_211,
+            Self::Dns => 53,
+            Self::Nfs => 2049,
         }
     }
 }
@@ -66,9 +78,9 @@ struct Counts {
 pub(super) fn serve(arguments: &ServeArguments) -> anyhow::Result<Exit> {
     let what = arguments.what;
     let at = address(&arguments.at, what)?;
-    if arguments.size.is_some() && !matches!(what, Service::Http | Service::Source) {
+    if arguments.size.is_some() && !matches!(what, Service::Http | Service::Source | Service::Nfs) {
         return Err(ConfigError::new(format!(
-            "--size is for http and source, and this is {}: leave it out",
+            "--size is for http, source and nfs, and this is {}: leave it out",
             what.name()
         ))
         .into());
@@ -92,20 +104,49 @@ pub(super) fn serve(arguments: &ServeArguments) -> anyhow::Result<Exit> {
     let served = match what {
         Service::Http => {
             let bytes = size.unwrap_or(BODY_BYTES);
-            until_signal(arguments, &settings, &|| HttpServer::new(responder(bytes)))
+            until_signal(
+                arguments,
+                &settings,
+                &streams(&settings, &|| HttpServer::new(responder(bytes))),
+            )
         }
-        Service::Echo => until_signal(arguments, &settings, &|| EchoServer),
-        Service::Sink => until_signal(arguments, &settings, &|| SinkServer),
+        Service::Echo => until_signal(arguments, &settings, &streams(&settings, &|| EchoServer)),
+        Service::Sink => until_signal(arguments, &settings, &streams(&settings, &|| SinkServer)),
+        Service::Dns => {
+            let zone = zone()?;
+            let made = || DnsServer(zone.clone());
+            let serve = |clock, stop: &AtomicBool, ready: &dyn Fn(SocketAddr)| {
+                let served = serve_datagrams(&settings, &made, &|_| (), clock, stop, ready)?;
+                Ok(served.0)
+            };
+            until_signal(arguments, &settings, &serve)
+        }
+        Service::Nfs => {
+            let store = store(arguments, size)?;
+            until_signal(
+                arguments,
+                &settings,
+                &streams(&settings, &|| NfsServer::new(Arc::clone(&store))),
+            )
+        }
         Service::Memcached => {
             let limits = StoreLimits {
                 memory_bytes: arguments.memory / 2 / arguments.workers as usize,
                 ..StoreLimits::default()
             };
-            until_signal(arguments, &settings, &|| MemcachedServer::new(limits))
+            until_signal(
+                arguments,
+                &settings,
+                &streams(&settings, &|| MemcachedServer::new(limits)),
+            )
         }
         Service::Source => {
             let bytes = size.unwrap_or(ENDLESS);
-            until_signal(arguments, &settings, &|| SourceServer { bytes })
+            until_signal(
+                arguments,
+                &settings,
+                &streams(&settings, &|| SourceServer { bytes }),
+            )
         }
     }?;
     report(arguments, &served)
@@ -135,11 +176,23 @@ fn address(text: &str, what: Service) -> Result<SocketAddr, ConfigError> {
     Ok(SocketAddr::new(address, what.port()))
 }
 
+/// A server until it is stopped; it says where it listens.
+type Serving<'a> =
+    dyn Fn(RunClock, &AtomicBool, &dyn Fn(SocketAddr)) -> Result<Served, ServeError> + Sync + 'a;
+
+/// Serves a protocol over byte streams.
+fn streams<'a, P: Server, F: Fn() -> P + Sync>(
+    settings: &'a ServeSettings,
+    make: &'a F,
+) -> impl Fn(RunClock, &AtomicBool, &dyn Fn(SocketAddr)) -> Result<Served, ServeError> + Sync + 'a {
+    move |clock, stop, ready| serve_load(settings, make, clock, stop, ready)
+}
+
 /// Serves; the calling thread looks after signals.
-fn until_signal<P: Server>(
+fn until_signal(
     arguments: &ServeArguments,
     settings: &ServeSettings,
-    make: &(impl Fn() -> P + Sync),
+    serve: &Serving<'_>,
 ) -> anyhow::Result<Served> {
     let signals = Signals::register().context("cannot handle signals")?;
     let stop = AtomicBool::new(false);
@@ -151,8 +204,8 @@ fn until_signal<P: Server>(
     };
     let clock = RunClock::start();
     thread::scope(|scope| {
-        let stop = &stop;
-        let serving = scope.spawn(move || serve_load(settings, make, clock, stop, ready));
+        let (stop, ready) = (&stop, &ready);
+        let serving = scope.spawn(move || serve(clock, stop, ready));
         while !serving.is_finished() {
             if signals.stop().is_some() {
                 stop.store(true, Ordering::Relaxed);
@@ -164,6 +217,31 @@ fn until_signal<P: Server>(
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         served.with_context(|| format!("{name} at {}", settings.at))
     })
+}
+
+/// A zone in which each name has an address of those for documents (RFC 5737).
+fn zone() -> anyhow::Result<Zone> {
+    Ok(Zone {
+        origin: NameBuf::parse("load.example")?,
+        a: Some(Ipv4Addr::new(192, 0, 2, 1)),
+        aaaa: None,
+        ttl_s: 60,
+    })
+}
+
+/// The files of an export.
+fn store(arguments: &ServeArguments, size: Option<u64>) -> anyhow::Result<Arc<Mutex<Store>>> {
+    let settings = StoreSettings {
+        export: "/export".to_owned(),
+        directories: 10,
+        files: 1_000,
+        bytes: Sizes::constant(size.unwrap_or(FILE_BYTES), Unit::Bytes),
+        seed: 1,
+        nodes_max: 1 << 20,
+        written_bytes_max: arguments.memory / 2,
+    };
+    let store = Store::new(&settings).map_err(|error| ConfigError::new(error.to_string()))?;
+    Ok(Arc::new(Mutex::new(store)))
 }
 
 fn report(arguments: &ServeArguments, served: &Served) -> anyhow::Result<Exit> {

@@ -9,11 +9,13 @@ use lineside_account::Budget;
 use lineside_http::RequestTemplate;
 use lineside_load::certificate::Asked;
 use lineside_load::client::{CatchUp, Plan};
-use lineside_load::protocol::Mix;
+use lineside_load::protocol::nfs::{Files, MixError, MountAt, Offsets, Preparation};
+use lineside_load::protocol::{Dns, Mix, NfsMix};
 use lineside_load::run::{Settings, Transport};
 use lineside_load::{CloseBy, Timing};
+use lineside_nfs::v3::StableHow;
 use lineside_reactor::Wait;
-use lineside_workload::{Sizes, Unit, WordError};
+use lineside_workload::{Sizes, Template, Unit, WordError};
 
 use super::flags::{MEMORY_DEFAULT, Section};
 use super::limits::share;
@@ -41,6 +43,21 @@ const SECOND_NS: i64 = 1_000_000_000;
 /// The longest body: a request lies in memory whole.
 const BODY_BYTES_MAX: u64 = 16 << 20;
 
+/// An answer may take so long.
+const TIMEOUT_NS: i64 = 30_000_000_000;
+/// One in a datagram, which is not sent again.
+const DATAGRAM_TIMEOUT_NS: i64 = 1_000_000_000;
+/// An answer of DNS that passes any network in one piece (DNS flag day 2020).
+const DNS_UDP_LEN: u16 = 1_232;
+/// Procedures of NFS that change nothing: whose files these are is not known here.
+const NFS_MIX: &str = "getattr:40%, lookup:15%, access:15%, read:30%";
+const NFS_SIZE: &str = "32KiB";
+/// Files of an export that are used.
+const FILES_FOUND_MAX: u32 = 10_000;
+/// Files that are made.
+const FILE_BYTES: u64 = 1 << 20;
+const FILES_A_DIRECTORY: u32 = 1_000;
+
 /// Requests of memcached: small values, mostly read, some keys far more often than others.
 const KEYS: &str = "zipf 0.99 over 100000";
 const KEY_SIZE: &str = "30";
@@ -53,6 +70,8 @@ pub(super) enum Requests {
     Http(RequestTemplate),
     Echo { bytes: u32 },
     Memcached(Mix),
+    Dns(Box<Dns>),
+    Nfs(Box<(NfsMix, Preparation)>),
 }
 
 /// The settings of a run, resolved.
@@ -84,11 +103,9 @@ impl Section {
             .into());
         }
         let duration_ns = self.duration_ns(&pace)?;
-        let plan = self.plan(
-            connections,
-            ahead_ns,
-            matches!(transport, Transport::Stack(_)),
-        )?;
+        let is_stack = matches!(transport, Transport::Stack(_));
+        let kinds = [is_stack, matches!(target, Target::Dns { .. })];
+        let plan = self.plan(connections, ahead_ns, kinds)?;
         let seed = self.seed.unwrap_or_default();
         let asked = Asked {
             url: url.to_owned(),
@@ -152,7 +169,11 @@ impl Section {
         let url = match target {
             Target::Http(url) => url,
             Target::Echo { bytes, .. } => return Ok(Requests::Echo { bytes: *bytes }),
-            Target::Memcached(_) => return Ok(Requests::Memcached(self.mix()?)),
+            Target::Memcached(_) => return Ok(Requests::Memcached(self.memcached_mix()?)),
+            Target::Dns { names, kinds, .. } => return self.queries(names, kinds),
+            Target::Nfs {
+                export, mount_port, ..
+            } => return self.calls(export, *mount_port),
         };
         let body = self.body.as_deref().map(body).transpose()?;
         let method = match (&self.http_method, &body) {
@@ -192,13 +213,79 @@ impl Section {
         {
             None => Ok(()),
             Some((_, flag, of)) => Err(ConfigError::new(format!(
-                "{flag} is for {of}://, and this is {is}://: leave it out"
+                "{flag} is for {of}, and this is {is}: leave it out"
             ))),
         }
     }
 
+    /// Queries of DNS.
+    fn queries(&self, names: &str, kinds: &[u16]) -> anyhow::Result<Requests> {
+        let seed = self.seed.unwrap_or_default();
+        let names = Template::parse(names, None, seed);
+        let names = names.map_err(|error| ConfigError::new(error.to_string()))?;
+        let dns = Dns::new(names, kinds.to_vec(), true, Some(DNS_UDP_LEN), seed);
+        let dns = dns.map_err(|error| ConfigError::new(error.to_string()))?;
+        Ok(Requests::Dns(Box::new(dns)))
+    }
+
+    /// Calls of NFS.
+    fn calls(&self, export: &str, mount_port: Option<u16>) -> anyhow::Result<Requests> {
+        let wrong = |error: WordError| ConfigError::new(error.to_string());
+        let size = self.value_size.as_deref().unwrap_or(NFS_SIZE);
+        let size = Sizes::parse("value-size", size, Unit::Bytes, &mut read_file).map_err(wrong)?;
+        let shares = self.mix.as_deref().unwrap_or(NFS_MIX).parse();
+        let shares = shares.map_err(|error: MixError| ConfigError::new(error.to_string()))?;
+        let (files, seed) = (self.files, self.seed.unwrap_or_default());
+        let keys = match (&self.keys, files) {
+            (Some(keys), _) => keys.parse(),
+            (None, Some(files)) => format!("uniform over {files}").parse(),
+            (None, None) => format!("uniform over {FILES_FOUND_MAX}").parse(),
+        };
+        // As root squashed or not, the server says; ordinary servers of tests take anyone.
+        let user = (0, 0);
+        let mix = NfsMix {
+            shares,
+            keys: keys.map_err(wrong)?,
+            read_bytes: size.clone(),
+            write_bytes: size,
+            offsets: Offsets::Random,
+            stable: StableHow::UNSTABLE,
+            user,
+            seed,
+        };
+        let preparation = Preparation {
+            export: export.to_owned(),
+            mount: mount_port.map_or(MountAt::Portmap, MountAt::Port),
+            files: match files {
+                None => Files::Found {
+                    files_max: FILES_FOUND_MAX,
+                },
+                Some(files) => Files::Made {
+                    files,
+                    directories: files.div_ceil(FILES_A_DIRECTORY),
+                    bytes: Sizes::constant(FILE_BYTES, Unit::Bytes),
+                    seed,
+                    makes: true,
+                },
+            },
+            user,
+            timeout_ns: self.timeout_ns(false),
+        };
+        Ok(Requests::Nfs(Box::new((mix, preparation))))
+    }
+
+    /// An answer may take so long.
+    fn timeout_ns(&self, is_datagram: bool) -> i64 {
+        let default = if is_datagram {
+            DATAGRAM_TIMEOUT_NS
+        } else {
+            TIMEOUT_NS
+        };
+        self.timeout.as_ref().map_or(default, config::Time::get)
+    }
+
     /// Requests of memcached.
-    fn mix(&self) -> Result<Mix, ConfigError> {
+    fn memcached_mix(&self) -> Result<Mix, ConfigError> {
         let wrong = |error: WordError| ConfigError::new(error.to_string());
         let keys = self
             .keys
@@ -265,11 +352,16 @@ impl Section {
         }
     }
 
-    fn plan(&self, connections: u32, ahead_ns: i64, is_stack: bool) -> Result<Plan, ConfigError> {
+    fn plan(
+        &self,
+        connections: u32,
+        ahead_ns: i64,
+        [is_stack, is_datagram]: [bool; 2],
+    ) -> Result<Plan, ConfigError> {
         let requests_each = self.requests_per_connection;
         let requests_each =
             requests_each.map(|each| at_least_one("--requests-per-connection", Some(each)));
-        let timeout_ns = self.timeout.as_ref().map_or(0, config::Time::get);
+        let timeout_ns = self.timeout_ns(is_datagram);
         if timeout_ns == 0 {
             return Err(ConfigError::usage(
                 "--timeout 0 lets no answer come: give 30s",

@@ -2,6 +2,7 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
+use lineside_dns::kind;
 use lineside_http::Url;
 
 use crate::config::{ConfigError, nearest};
@@ -13,7 +14,11 @@ const ECHO_BYTES: u32 = 64;
 /// The most of them: a request lies in memory whole.
 const ECHO_BYTES_MAX: u32 = 1 << 20;
 /// Schemes that are read.
-const SCHEMES: [&str; 3] = ["http", "echo", "memcached"];
+const SCHEMES: [&str; 5] = ["http", "echo", "memcached", "dns", "nfs"];
+/// The port of DNS, RFC 1035, 4.2.
+const DNS_PORT: u16 = 53;
+/// The port of NFS, RFC 7530, 3.1.
+const NFS_PORT: u16 = 2049;
 /// The port of memcached, as its own default.
 const MEMCACHED_PORT: u16 = 11_211;
 
@@ -21,9 +26,36 @@ const MEMCACHED_PORT: u16 = 11_211;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Target {
     Http(Url),
-    Echo { url: Url, bytes: u32 },
+    Echo {
+        url: Url,
+        bytes: u32,
+    },
     Memcached(Url),
+    /// Names by a template, and types of records.
+    Dns {
+        url: Url,
+        names: String,
+        kinds: Vec<u16>,
+    },
+    /// An export; the port of MOUNT if it was given.
+    Nfs {
+        url: Url,
+        export: String,
+        mount_port: Option<u16>,
+    },
 }
+
+/// Types of records by name.
+const KINDS: [(&str, u16); 8] = [
+    ("A", kind::A),
+    ("AAAA", kind::AAAA),
+    ("NS", kind::NS),
+    ("MX", kind::MX),
+    ("TXT", kind::TXT),
+    ("CNAME", kind::CNAME),
+    ("PTR", kind::PTR),
+    ("SOA", kind::SOA),
+];
 
 impl Target {
     /// Reads a URL.
@@ -40,6 +72,8 @@ impl Target {
                 .map_err(|error| wrong(error.to_string())),
             "echo" => echo(rest).map_err(wrong),
             "memcached" => memcached(rest).map_err(wrong),
+            "dns" => dns(rest).map_err(wrong),
+            "nfs" => nfs(rest).map_err(wrong),
             "https" => Err(wrong("https is not supported yet: write http".to_owned())),
             other => Err(wrong(format!(
                 "no scheme '{other}' is known; the nearest known one is {}",
@@ -54,12 +88,18 @@ impl Target {
             Self::Http(_) => "http",
             Self::Echo { .. } => "echo",
             Self::Memcached(_) => "memcached",
+            Self::Dns { .. } => "dns",
+            Self::Nfs { .. } => "nfs",
         }
     }
 
     /// The server's addresses, each once.
     pub(super) fn resolve(&self) -> Result<Vec<SocketAddr>, ConfigError> {
-        let (Self::Http(url) | Self::Echo { url, .. } | Self::Memcached(url)) = self;
+        let (Self::Http(url)
+        | Self::Echo { url, .. }
+        | Self::Memcached(url)
+        | Self::Dns { url, .. }
+        | Self::Nfs { url, .. }) = self;
         let Url { host, port, .. } = url;
         let found = (host.as_str(), *port).to_socket_addrs();
         let found = found.map_err(|error| {
@@ -99,6 +139,54 @@ fn memcached(rest: &str) -> Result<Target, String> {
     Ok(Target::Memcached(url))
 }
 
+/// `HOST[:PORT]/NAMES[?type=A,AAAA]`.
+fn dns(rest: &str) -> Result<Target, String> {
+    const FORM: &str = "dns://HOST[:PORT]/host{n}.example.com[?type=A]";
+    let (rest, query) = rest.split_once('?').unwrap_or((rest, "type=A"));
+    let (at, names) = rest.split_once('/').unwrap_or((rest, ""));
+    if names.is_empty() {
+        return Err(format!("no name to ask for: write {FORM}"));
+    }
+    let kinds = query
+        .strip_prefix("type=")
+        .ok_or_else(|| format!("'{query}' is unknown here: write {FORM}"))?;
+    let number = |word: &str| {
+        let known = KINDS
+            .iter()
+            .find(|(name, _)| name.eq_ignore_ascii_case(word));
+        known.map(|(_, number)| *number).ok_or_else(|| {
+            let all = KINDS.map(|(name, _)| name);
+            format!("no type of record '{word}': there are {}", all.join(", "))
+        })
+    };
+    Ok(Target::Dns {
+        url: place(at, DNS_PORT, FORM)?,
+        names: names.to_owned(),
+        kinds: kinds.split(',').map(number).collect::<Result<_, _>>()?,
+    })
+}
+
+/// `HOST[:PORT]/EXPORT[?mountport=N]`.
+fn nfs(rest: &str) -> Result<Target, String> {
+    const FORM: &str = "nfs://HOST[:PORT]/EXPORT[?mountport=N]";
+    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let at = rest.find('/').unwrap_or(rest.len());
+    let (at, export) = rest.split_at(at);
+    if export.is_empty() {
+        return Err(format!("no export: write {FORM}"));
+    }
+    let mount_port = match query.strip_prefix("mountport=") {
+        None if query.is_empty() => None,
+        None => return Err(format!("'{query}' is unknown here: write {FORM}")),
+        Some(port) => Some(port.parse().map_err(|_| format!("'{port}' is no port"))?),
+    };
+    Ok(Target::Nfs {
+        url: place(at, NFS_PORT, FORM)?,
+        export: export.to_owned(),
+        mount_port,
+    })
+}
+
 /// `HOST[:PORT][?bytes=N]`.
 fn echo(rest: &str) -> Result<Target, String> {
     let (at, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -126,6 +214,19 @@ mod tests {
             http,
             Target::Http(Url::parse("http://localhost/a?b").expect("a URL"))
         );
+        let dns = Target::parse("dns://[::1]/h{n}.a?type=a,MX").expect("a URL");
+        let Target::Dns { url, names, kinds } = dns else {
+            panic!("{dns:?}");
+        };
+        assert_eq!((url.port, &*names, &*kinds), (53, "h{n}.a", &[1, 15][..]));
+        let nfs = Target::parse("nfs://a/b/c?mountport=7").expect("a URL");
+        let Target::Nfs {
+            export, mount_port, ..
+        } = nfs
+        else {
+            panic!("{nfs:?}");
+        };
+        assert_eq!((&*export, mount_port), ("/b/c", Some(7)));
         let memcached = Target::parse("memcached://localhost").expect("a URL");
         let Target::Memcached(Url { port, .. }) = memcached else {
             panic!("{memcached:?}");
@@ -153,6 +254,10 @@ mod tests {
             ("htpt://a/", "the nearest known one is http"),
             ("echo://a/path", "there are no paths here"),
             ("memcached://a/?b", "write memcached://HOST[:PORT]"),
+            ("dns://a", "no name to ask for"),
+            ("dns://a/x?type=B", "there are A, AAAA"),
+            ("nfs://a", "no export"),
+            ("nfs://a/e?port=1", "mountport=N"),
             ("echo://a?byte=3", "write ?bytes=64"),
             ("echo://a?bytes=0", "give 1 to 1MiB"),
             ("echo://a?bytes=2GiB", "give 1 to 1MiB"),

@@ -162,6 +162,32 @@ fn memcached_answers_reads_and_stores() {
 }
 
 #[test]
+fn dns_answers_names_by_a_template() {
+    let served = Served::start(&["dns", "127.0.0.1:0"]);
+    for (names, status) in [("host{n}.load.example", 1000), ("host{n}.other.example", 0)] {
+        let url = format!("dns://{}/{names}?type=A,TXT", served.at);
+        let found = certificate(&[&url, "-n", "1000", "-c", "4"]);
+        assert_eq!(number(&found, "/requests/answered"), 1000, "{found:#}");
+        assert_eq!(number(&found, "/requests/succeeded"), status, "{found:#}");
+    }
+    assert_eq!(number(&served.counts(), "/requests"), 2000);
+}
+
+#[test]
+fn nfs_answers_calls_on_the_files_of_an_export() {
+    let served = Served::start(&["nfs", "127.0.0.1:0", "--size", "64KiB"]);
+    let port = served.at.rsplit(':').next().expect("a port");
+    let url = format!("nfs://{}/export?mountport={port}", served.at);
+    let found = certificate(&[&url, "-n", "2000", "-c", "4", "--value-size", "4KiB"]);
+    assert_eq!(
+        number(&found, "/requests/statuses/NFS3_OK"),
+        2000,
+        "{found:#}"
+    );
+    served.counts();
+}
+
+#[test]
 fn connections_end_as_asked() {
     for (close, each) in [("fin", "1"), ("rst", "3"), ("fin", "7")] {
         let served = Served::start(&["http", "127.0.0.1:0"]);
@@ -290,8 +316,8 @@ fn wrong_words_of_a_load_are_refused() {
             &[url, "--assert", "loss < 1%"],
             "a load does not measure that",
         ),
-        (&["echo://127.0.0.1", "-H", "a: b"], "-H is for http://"),
-        (&[url, "--gets", "5%"], "--gets is for memcached://"),
+        (&["echo://127.0.0.1", "-H", "a: b"], "-H is for http"),
+        (&[url, "--gets", "5%"], "--gets is for memcached"),
         (
             &["memcached://127.0.0.1", "--gets", "5"],
             "write 1% or 0.01",
@@ -300,7 +326,7 @@ fn wrong_words_of_a_load_are_refused() {
         (&["serve", "http", "localhost"], "write 127.0.0.1:8080"),
         (
             &["serve", "echo", "127.0.0.1:0", "--size", "9"],
-            "--size is for http and source",
+            "--size is for http, source and nfs",
         ),
         (&["serve", "htp", "127.0.0.1"], "possible values"),
     ] {
