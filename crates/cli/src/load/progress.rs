@@ -46,19 +46,12 @@ impl<'a> Progress<'a> {
     }
 }
 
-impl<'a> Progress<'a> {
-    /// Ends what goes before the run when a signal asks for the end.
-    pub(super) fn until(&self) -> Until<'a> {
-        Until(self.signals)
-    }
-}
+/// Of a watch, whether the run is to stop: before requests leave, there is nothing else to hear.
+pub(super) struct OnlyStops<'a, W>(pub(super) &'a mut W);
 
-/// Hears nothing but signals.
-pub(super) struct Until<'a>(&'a Signals);
-
-impl Watch for Until<'_> {
+impl<W: Watch> Watch for OnlyStops<'_, W> {
     fn stops(&mut self) -> bool {
-        self.0.stop().is_some()
+        self.0.stops()
     }
 }
 

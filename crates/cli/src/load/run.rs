@@ -12,7 +12,7 @@ use lineside_load::protocol::nfs::{prepare, status_name};
 use lineside_load::protocol::{
     Client, DatagramClient as DatagramProtocol, Echo, Http, Memcached, Nfs,
 };
-use lineside_load::run::{LoadError, Make, Outcome, Part, run as run_load, run_each};
+use lineside_load::run::{LoadError, Make, Outcome, Part, Watch, run as run_load, run_each};
 use lineside_run::Run;
 use lineside_time::Clock;
 use lineside_trace::State;
@@ -21,7 +21,7 @@ use super::flags::{Arguments, Other};
 use super::{agent, hosts, search};
 use super::limits::LimitWords;
 use super::print::{assertion_lines, lines};
-use super::progress::Progress;
+use super::progress::{OnlyStops, Progress};
 use super::recording::{OfDatagrams, OfStreams, Recording};
 use super::serve::serve;
 use super::settings::{Prepared, Requests};
@@ -163,7 +163,7 @@ impl Prepared {
         &self,
         recording: Option<&Recording>,
         clock: RunClock,
-        progress: &mut Progress<'_>,
+        progress: &mut impl Watch,
     ) -> anyhow::Result<Outcome> {
         let with = Beside {
             recording,
@@ -177,7 +177,7 @@ impl Prepared {
             Requests::Dns(dns) => self.run_datagrams(&|| (**dns).clone(), with)?,
             Requests::Nfs(nfs) => {
                 let (mix, preparation) = &**nfs;
-                let mut until = with.progress.until();
+                let mut until = OnlyStops(&mut *with.progress);
                 let tree = Arc::new(prepare(&self.settings, preparation, clock, &mut until)?);
                 self.run_with(&|| Nfs::new(mix.clone(), Arc::clone(&tree)), with)?
             }
@@ -187,7 +187,7 @@ impl Prepared {
     fn run_with<P: Client>(
         &self,
         protocol: &(impl Fn() -> P + Sync),
-        with: Beside<'_, '_>,
+        with: Beside<'_, impl Watch>,
     ) -> Result<Outcome, LoadError> {
         let Beside {
             recording,
@@ -209,7 +209,7 @@ impl Prepared {
     fn run_datagrams<P: DatagramProtocol>(
         &self,
         protocol: &(impl Fn() -> P + Sync),
-        with: Beside<'_, '_>,
+        with: Beside<'_, impl Watch>,
     ) -> Result<Outcome, LoadError> {
         let Beside {
             recording,
@@ -275,10 +275,10 @@ impl Prepared {
 }
 
 /// What goes on beside a run.
-struct Beside<'a, 'b> {
+struct Beside<'a, W> {
     recording: Option<&'a Recording>,
     clock: RunClock,
-    progress: &'a mut Progress<'b>,
+    progress: &'a mut W,
 }
 
 /// What makes the parts of each worker.
