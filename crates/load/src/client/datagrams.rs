@@ -88,6 +88,8 @@ impl<P: Protocol> DatagramClient<P> {
         rows: Option<Rows>,
     ) -> Self {
         let count = plan.connections as usize;
+        let mut results = Results::default();
+        results.times.tell_apart(protocol.operations().len());
         Self {
             protocol,
             phase: Phase::Opening,
@@ -104,7 +106,7 @@ impl<P: Protocol> DatagramClient<P> {
             open: 0,
             untried: plan.connections,
             timeout: None,
-            results: Results::default(),
+            results,
             rows,
             plan,
             pace,
@@ -386,6 +388,10 @@ impl<P: Protocol> DatagramClient<P> {
         counts.on_status(answer.status);
         let latency_ns = at - sent.intended_ns;
         times.latency.record(latency_ns);
+        let operation = self.protocol.operation_number(sent.message.request);
+        if let Some(operation) = times.operations.get_mut(usize::from(operation)) {
+            operation.record(latency_ns);
+        }
         recent.record(latency_ns);
         // A fast answer may come before the loop knows when its request left.
         let departed_ns = sent.departed_ns.unwrap_or(sent.intended_ns);

@@ -56,6 +56,16 @@ pub trait DatagramClient {
     /// What a request is called in `operations`.
     fn operation(&self, request: Request) -> &'static str;
 
+    /// The operations whose times are told apart; none are if this is empty.
+    fn operations(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Which of them a request is.
+    fn operation_number(&self, _request: Request) -> u8 {
+        0
+    }
+
     /// What a status is called in `operations`.
     fn status(&self, status: u32) -> std::borrow::Cow<'static, str> {
         status.to_string().into()

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use lineside_dns::{Header, Message, NameBuf, NameError, Query, Zone, rcode, set_id};
+use lineside_dns::{Header, Message, NameBuf, NameError, Query, Zone, kind, rcode, set_id};
 use lineside_time::Nanoseconds;
 use lineside_workload::Template;
 
@@ -12,6 +12,10 @@ use crate::application::End;
 /// The most characters of a name, and of a label: RFC 1035, 2.3.4.
 const NAME_MAX: usize = 253;
 const LABEL_MAX: usize = 63;
+/// Types of records by their names; the last is any other.
+const KINDS: [&str; 10] = [
+    "A", "AAAA", "NS", "CNAME", "SOA", "PTR", "MX", "TXT", "ANY", "QUERY",
+];
 /// Where the question begins.
 const QUESTION_AT: usize = 12;
 
@@ -182,18 +186,28 @@ impl DatagramClient for Dns {
     }
 
     fn operation(&self, request: Request) -> &'static str {
-        use lineside_dns::kind;
+        KINDS[usize::from(self.operation_number(request))]
+    }
+
+    fn operations(&self) -> &'static [&'static str] {
+        match self.kinds.len() {
+            1 => &[],
+            _ => &KINDS,
+        }
+    }
+
+    fn operation_number(&self, request: Request) -> u8 {
         match self.kinds[self.kind(request.ordinal)] {
-            kind::A => "A",
-            kind::NS => "NS",
-            kind::CNAME => "CNAME",
-            kind::SOA => "SOA",
-            kind::PTR => "PTR",
-            kind::MX => "MX",
-            kind::TXT => "TXT",
-            kind::AAAA => "AAAA",
-            kind::ANY => "ANY",
-            _ => "QUERY",
+            kind::A => 0,
+            kind::AAAA => 1,
+            kind::NS => 2,
+            kind::CNAME => 3,
+            kind::SOA => 4,
+            kind::PTR => 5,
+            kind::MX => 6,
+            kind::TXT => 7,
+            kind::ANY => 8,
+            _ => 9,
         }
     }
 
@@ -228,7 +242,7 @@ impl DatagramServer for DnsServer {
 
 #[cfg(test)]
 mod tests {
-    use lineside_dns::kind;
+    use lineside_time::Random;
 
     use super::*;
 
@@ -317,6 +331,45 @@ mod tests {
                 .is_some_and(|heard| !heard.answer.is_success)
         );
         assert_eq!(client.read(6, &answer[..answer.len() - 1]), None);
+    }
+
+    /// Anything may come: it is no answer, or one to a query with the same question.
+    #[test]
+    fn mutants_answer_nothing_that_was_not_asked() {
+        let mut client = client("h{n}.example.org", &[kind::A], Some(1_232)).expect("names");
+        let mut query = vec![0; client.len(numbered(5))];
+        client.write(numbered(5), 0, &mut query);
+        let zone = Zone {
+            origin: NameBuf::parse("example.org").expect("a name"),
+            a: Some([192, 0, 2, 7].into()),
+            aaaa: None,
+            ttl_s: 60,
+        };
+        let mut answer = Vec::new();
+        assert!(zone.answer(&query, &mut answer));
+        let question = QUESTION_AT..query.len() - 11;
+        let (mut answers, mut others) = (0, 0);
+        for seed in 0..20_000 {
+            let mut random = Random::new(seed);
+            let mut mutant = answer.clone();
+            for _ in 0..1 + random.below(3) {
+                let at = random.below(mutant.len() as u64) as usize;
+                mutant[at] = random.bits() as u8;
+            }
+            if random.chance(0.2) {
+                mutant.truncate(random.below(mutant.len() as u64) as usize);
+            }
+            if client.read(6, &mutant).is_none() {
+                others += 1;
+                continue;
+            }
+            answers += 1;
+            if client.is_answer_to(numbered(5), &mutant) {
+                let [mutant, asked] = [&mutant, &query].map(|of| of[question.clone()].to_vec());
+                assert!(mutant.eq_ignore_ascii_case(&asked), "{seed}");
+            }
+        }
+        assert!(answers > 1_000 && others > 1_000, "{answers} {others}");
     }
 
     #[test]
