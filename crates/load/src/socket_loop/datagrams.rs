@@ -28,8 +28,8 @@ pub(super) struct Endpoint {
 }
 
 impl<A: Application> SocketLoop<A> {
-    /// Takes datagrams, as [`Calls::bind`](crate::Calls::bind) does; returns the socket's address, with the port that
-    /// the kernel chose if it was to choose.
+    /// Takes datagrams, as [`Calls::bind`](crate::Calls::bind) does; returns the socket's address,
+    /// with the port that the kernel chose if it was to choose.
     pub fn bind(
         &mut self,
         local: End,

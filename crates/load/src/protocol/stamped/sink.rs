@@ -394,7 +394,7 @@ mod tests {
     use lineside_time::Random;
 
     use super::*;
-    use crate::protocol::{DatagramClient, Numbered, Request, Stamped};
+    use crate::protocol::{DatagramClient, EchoDatagrams, Numbered, Request, Stamped};
     use lineside_workload::{Sizes, Unit};
 
     /// A datagram on its way: when it arrives, its number, and its bytes.
@@ -531,6 +531,53 @@ mod tests {
         let sizes = Sizes::constant(60, Unit::Bytes);
         Stamped::new(sizes, 1, 7, false).write(Numbered { request, number }, 0, &mut bytes);
         bytes
+    }
+
+    /// Anything may come: it has one outcome, and no answer is longer than it.
+    #[test]
+    fn mutants_have_one_outcome_each() {
+        let end = ("::1".parse().expect("an address"), 9);
+        let mut sink = SinkDatagrams::new(50, 0, 0);
+        let mut echo = EchoDatagrams;
+        for seed in 0..20_000 {
+            let mut random = Random::new(seed);
+            let mut bytes = datagram(random.below(60) as u32, random.below(100));
+            for _ in 0..random.below(3) {
+                // Rather of the header than of the rest.
+                let most = if random.chance(0.8) { 44 } else { 60 };
+                let at = random.below(most) as usize;
+                bytes[at] = random.bits() as u8;
+            }
+            if random.chance(0.3) {
+                // With the padding that belongs to what it says.
+                if let Some(header) = StampedHeader::parse(&bytes) {
+                    header.emit(&mut bytes);
+                }
+            }
+            if random.chance(0.1) {
+                bytes.truncate(random.below(60) as usize);
+            }
+            let (at, mut answer) = (random.bits().cast_signed() >> random.below(60), Vec::new());
+            sink.read([end; 2], at, &bytes, &mut answer);
+            assert!(answer.is_empty());
+            echo.read([end; 2], at, &bytes, &mut answer);
+            assert!(answer.is_empty() || answer.len() == bytes.len());
+        }
+        let figures = sink.figures();
+        assert_eq!(
+            (figures.broken_identity(), figures.datagrams),
+            (None, 20_000)
+        );
+        assert_eq!(figures.flows, 50);
+        for count in [
+            figures.received,
+            figures.beyond,
+            figures.corrupt,
+            figures.foreign,
+        ] {
+            assert!(count > 100, "{:?}", sink.flows().next());
+        }
+        assert!(figures.duplicates > 0 && figures.unkept > 0 && figures.reordered > 0);
     }
 
     #[test]
