@@ -37,8 +37,8 @@ const ARRIVALS_MAX: usize = 16;
 const BEGUN_MAX: usize = 64;
 
 /// A client of a protocol of datagrams: see the module. Of its [`Plan`], connections are flows,
-/// `pipeline` is how many requests of a flow may be outstanding, and what is about the beginning
-/// and end of connections does not apply.
+/// `pipeline` is how many requests of a flow may be outstanding, and after `requests_each` it has
+/// another local port. What else is about the beginning and end of connections does not apply.
 pub struct DatagramClient<P: Protocol> {
     protocol: P,
     plan: Plan,
@@ -72,6 +72,10 @@ struct Flow {
     /// Requests so far: the number of the next one.
     next: u64,
     outstanding: u32,
+    /// Requests that it may still begin before it has another local port.
+    left: u32,
+    /// Tasks of it that are to come.
+    tasks: u32,
     /// It is in the list of those that take a request.
     is_ready: bool,
 }
@@ -213,9 +217,13 @@ impl<P: Protocol> DatagramClient<P> {
 
     fn is_able(&self, flow: u32) -> bool {
         let Flow {
-            next, outstanding, ..
+            next,
+            outstanding,
+            left,
+            ..
         } = self.flows[flow as usize];
         self.slots.all[flow as usize].state == State::Open
+            && left > 0
             && outstanding < self.plan.pipeline
             && self.flight.is_free(flow, next)
     }
@@ -229,6 +237,9 @@ impl<P: Protocol> DatagramClient<P> {
 
     /// A flow may take another request: one that waits, the next of a closed loop, or it is listed.
     fn offer(&mut self, flow: u32, calls: &mut Calls) {
+        if self.is_used_up(flow, calls) {
+            return;
+        }
         while self.is_able(flow) {
             let Some((number, due)) = self.waiting.pop_front() else {
                 break;
@@ -246,6 +257,34 @@ impl<P: Protocol> DatagramClient<P> {
         }
     }
 
+    /// Whether a flow has begun all its requests. With the last one over, it has another port.
+    fn is_used_up(&mut self, flow: u32, calls: &mut Calls) -> bool {
+        let Flow {
+            left,
+            outstanding,
+            tasks,
+            ..
+        } = self.flows[flow as usize];
+        let entry = &mut self.slots.all[flow as usize];
+        let is_going_on = matches!(self.phase, Phase::Opening | Phase::Running);
+        if left > 0 || entry.state != State::Open || !is_going_on {
+            return false;
+        }
+        if outstanding == 0 && tasks == 0 {
+            entry.state = State::Free;
+            calls.unbind(SocketId(entry.connection));
+            self.open -= 1;
+            self.results.counts.closed += 1;
+            self.bind(flow, calls);
+        }
+        true
+    }
+
+    fn schedule(&mut self, flow: u32, at: Nanoseconds, calls: &mut Calls) {
+        self.flows[flow as usize].tasks += 1;
+        calls.schedule(at, TASK_GO_ON | flow);
+    }
+
     /// The next request of a closed loop, after a time to think.
     fn think(&mut self, flow: u32, calls: &mut Calls) {
         let Pace::Closed(think) = &mut self.pace else {
@@ -257,7 +296,7 @@ impl<P: Protocol> DatagramClient<P> {
             .map(|think| think.before(self.drawn * count + place));
         match think {
             Some(wait_ns) if wait_ns > 0 => {
-                calls.schedule(calls.now().saturating_add(wait_ns), TASK_GO_ON | flow);
+                self.schedule(flow, calls.now().saturating_add(wait_ns), calls);
             }
             _ => self.go_on(flow, calls),
         }
@@ -270,6 +309,9 @@ impl<P: Protocol> DatagramClient<P> {
             Pace::Closed(None) => BEGUN_MAX,
             _ => 1,
         };
+        if self.is_used_up(flow, calls) {
+            return;
+        }
         for _ in 0..at_once {
             if self.phase != Phase::Running || !self.is_able(flow) {
                 return;
@@ -282,7 +324,7 @@ impl<P: Protocol> DatagramClient<P> {
             self.begin(flow, number, calls.now(), calls);
         }
         if at_once > 1 && self.is_able(flow) {
-            calls.schedule(calls.now(), TASK_GO_ON | flow);
+            self.schedule(flow, calls.now(), calls);
         }
     }
 
@@ -291,7 +333,7 @@ impl<P: Protocol> DatagramClient<P> {
         match &self.pace {
             Pace::Closed(_) => {
                 let at = calls.now().saturating_add(self.plan.retry_ns);
-                calls.schedule(at, TASK_GO_ON | flow);
+                self.schedule(flow, at, calls);
             }
             Pace::Open(_) => self.offer(flow, calls),
         }
@@ -308,6 +350,7 @@ impl<P: Protocol> DatagramClient<P> {
             number: entry.next,
         };
         entry.next += 1;
+        entry.left -= 1;
         entry.outstanding += 1;
         let len = self.protocol.len(message) as u32;
         let begun_ns = intended_ns.max(calls.now());
@@ -445,6 +488,7 @@ impl<P: Protocol> Load for DatagramClient<P> {
                 while let Some(flow) = self.ready.pop_front() {
                     self.flows[flow as usize].is_ready = false;
                     for _ in 0..each {
+                        self.flows[flow as usize].tasks += 1;
                         calls.schedule(at, TASK_GO_ON | flow);
                     }
                 }
@@ -515,6 +559,7 @@ impl<P: Protocol> Application for DatagramClient<P> {
     fn on_bound(&mut self, socket: SocketId, flow: u32, local: End, calls: &mut Calls) {
         let entry = &mut self.slots.all[flow as usize];
         (entry.connection, entry.state) = (socket.0, State::Open);
+        self.flows[flow as usize].left = self.plan.requests_each.unwrap_or(u32::MAX);
         self.slots.set_local(flow, local);
         self.opening -= 1;
         self.open += 1;
@@ -524,7 +569,15 @@ impl<P: Protocol> Application for DatagramClient<P> {
             self.open -= 1;
             return calls.unbind(socket);
         }
-        self.offer(flow, calls);
+        match (self.phase, &self.pace) {
+            // As many thoughts as at the start.
+            (Phase::Running, Pace::Closed(Some(_))) => {
+                for _ in 0..self.plan.pipeline {
+                    self.think(flow, calls);
+                }
+            }
+            _ => self.offer(flow, calls),
+        }
         self.bind_more(calls);
     }
 
@@ -629,7 +682,11 @@ impl<P: Protocol> Application for DatagramClient<P> {
             TASK_ARRIVAL if self.phase == Phase::Running => self.on_arrivals(calls),
             TASK_ARRIVAL => {}
             TASK_TIMEOUT => self.on_timeouts(calls),
-            task if task & TASK_GO_ON != 0 => self.go_on(task & !TASK_GO_ON, calls),
+            task if task & TASK_GO_ON != 0 => {
+                let flow = task & !TASK_GO_ON;
+                self.flows[flow as usize].tasks -= 1;
+                self.go_on(flow, calls);
+            }
             flow if matches!(self.phase, Phase::Opening | Phase::Running) => {
                 self.bind(flow, calls);
             }

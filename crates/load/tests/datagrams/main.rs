@@ -3,6 +3,7 @@
 mod dns;
 mod veth;
 
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -219,6 +220,49 @@ fn an_echo_answers_each_datagram() {
         let (outcome, served, _) = beside(address, 1, |_| EchoDatagrams, |_| (), run);
         is_whole(&outcome, &served, 2_000);
         assert_eq!(outcome.counts.opened, 8);
+    }
+}
+
+#[test]
+fn a_flow_has_another_port_after_its_requests() {
+    for (workers, of) in [
+        (1, Loop::Closed),
+        (2, Loop::Open(5_000.0)),
+        (1, Loop::Thinking),
+    ] {
+        let plan = Plan {
+            requests_each: Some(10),
+            ..plan()
+        };
+        let ports = |_| Ports(EchoDatagrams, HashMap::new());
+        let run = |at| load(at, true, plan, workers, of);
+        let seen = |ports: &Ports| ports.1.clone();
+        let (outcome, served, left) = beside(Ipv4Addr::LOCALHOST.into(), 1, ports, seen, run);
+        is_whole(&outcome, &served, 2_000);
+        let (counts, ports) = (&outcome.counts, &left[0]);
+        // The kernel may give a port again.
+        assert!((150..=208).contains(&ports.len()), "{} ports", ports.len());
+        assert!(
+            ports
+                .values()
+                .all(|&requests| requests % 10 == 0 || requests < 30)
+        );
+        assert!((193..=208).contains(&counts.opened), "{counts:?}");
+        assert!(counts.closed >= 192 && counts.closed <= 200, "{counts:?}");
+    }
+}
+
+/// An echo that knows how many requests came from each port.
+struct Ports(EchoDatagrams, HashMap<u16, u64>);
+
+impl DatagramServer for Ports {
+    fn name(&self) -> &'static str {
+        "ports"
+    }
+
+    fn read(&mut self, ends: [End; 2], at: i64, bytes: &[u8], answer: &mut Vec<u8>) -> bool {
+        *self.1.entry(ends[1].1).or_default() += 1;
+        self.0.read(ends, at, bytes, answer)
     }
 }
 
