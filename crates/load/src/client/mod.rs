@@ -351,8 +351,8 @@ impl<P: Protocol> Client<P> {
         }
     }
 
-    /// The instant of a request, which is another one if the schedule moves; `None`: enough of those
-    /// that are overdue have left for now.
+    /// The instant of a request, which is another one if the schedule moves; `None`: enough of
+    /// those that are overdue have left for now.
     fn caught_up(&mut self, due: Nanoseconds, calls: &mut Calls) -> Option<Nanoseconds> {
         let (now, counts) = (calls.now(), &mut self.results.counts);
         match self.overdue.look(self.plan.catch_up, due, now, counts) {

@@ -239,7 +239,7 @@ fn tshark_reads_queries_and_answers_as_they_are_meant() {
         return;
     };
     let text = String::from_utf8(read.stdout).expect("text");
-    let mut asked = std::collections::HashMap::new();
+    let mut asked = HashMap::new();
     let mut answered = 0;
     for line in text.lines() {
         let fields: Vec<&str> = line.split('\t').collect();

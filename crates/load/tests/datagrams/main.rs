@@ -242,11 +242,8 @@ fn a_flow_has_another_port_after_its_requests() {
         let (counts, ports) = (&outcome.counts, &left[0]);
         // The kernel may give a port again.
         assert!((150..=208).contains(&ports.len()), "{} ports", ports.len());
-        assert!(
-            ports
-                .values()
-                .all(|&requests| requests % 10 == 0 || requests < 30)
-        );
+        let tens = ports.values().filter(|&&requests| requests == 10).count();
+        assert!(tens * 10 >= ports.len() * 8, "{ports:?}");
         assert!((193..=208).contains(&counts.opened), "{counts:?}");
         assert!(counts.closed >= 192 && counts.closed <= 200, "{counts:?}");
     }
