@@ -27,7 +27,7 @@ pub(crate) mod workload;
 /// A target: it panics if something is wrong.
 pub(crate) type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 18] = [
+const TARGETS: [(&str, Target); 19] = [
     ("file", file::run),
     ("frame", frame::run),
     ("filter", filter::run),
