@@ -51,7 +51,8 @@ fn settings(at: SocketAddr, requests: u64, pipeline: u32, workers: u32) -> Setti
             share: (0, 1),
         },
         timing: Timing {
-            duration_ns: None,
+            // A server that is gone is tried again until then.
+            duration_ns: Some(60_000_000_000),
             drain_ns: 20_000_000_000,
             linger_ns: 1_000_000_000,
             report_ns: 100_000_000,

@@ -116,7 +116,7 @@ impl CallTemplate {
 }
 
 impl Nfs {
-    /// Requests of a mix over a tree, which a [preparation](super::prepare) found or made.
+    /// Requests of a mix over a tree, which a [preparation](super::prepare()) found or made.
     pub fn new(mix: NfsMix, tree: Arc<Tree>) -> Self {
         let header = CallTemplate::new(mix.user);
         Self {
