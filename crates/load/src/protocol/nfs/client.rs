@@ -370,3 +370,93 @@ pub fn status_name(status: u32) -> Cow<'static, str> {
 }
 
 const _: () = assert!(PROCEDURES.len() <= crate::results::OPERATIONS_MAX);
+
+#[cfg(test)]
+mod tests {
+    use lineside_workload::{Sizes, Unit};
+
+    use super::super::mix::Offsets;
+    use super::*;
+
+    /// Requests 0 to 2 wait; answers by number, with their statuses.
+    #[derive(Default)]
+    struct Three(Vec<(u32, u32)>);
+
+    impl Outstanding for Three {
+        fn oldest(&mut self) -> Option<Request> {
+            self.request(0)
+        }
+
+        fn request(&mut self, number: u32) -> Option<Request> {
+            let ordinal = (number < 3).then_some(number.into());
+            ordinal.map(|ordinal| Request { ordinal, slot: 0 })
+        }
+
+        fn answered(&mut self, answer: Answer) -> Result<(), Broken> {
+            self.0.push((answer.request.ok_or(Broken)?, answer.status));
+            Ok(())
+        }
+    }
+
+    fn heard(replies: &[&[u32]]) -> (Vec<(u32, u32)>, Result<(), Broken>) {
+        let mix = NfsMix {
+            shares: "null:100%".parse().expect("shares"),
+            keys: "uniform over 1".parse().expect("keys"),
+            read_bytes: Sizes::constant(1, Unit::Bytes),
+            write_bytes: Sizes::constant(1, Unit::Bytes),
+            offsets: Offsets::Random,
+            stable: v3::StableHow::UNSTABLE,
+            user: (0, 0),
+            seed: 1,
+        };
+        let mut nfs = Nfs::new(mix, Arc::new(Tree::new(b"root")));
+        let mut bytes = Vec::new();
+        for reply in replies {
+            let mark = 4 * reply.len() as u32 | LAST_FRAGMENT;
+            bytes.extend_from_slice(&mark.to_be_bytes());
+            bytes.extend(reply.iter().flat_map(|word| word.to_be_bytes()));
+        }
+        let mut three = Three::default();
+        let read = nfs.read(&mut NfsReader::default(), &bytes, &mut three);
+        (three.0, read)
+    }
+
+    /// Replies word by word from RFC 5531, 9.
+    #[test]
+    fn answers_come_in_any_order_and_say_why_not() {
+        let replies: [&[u32]; 3] = [
+            &[2, 1, 0, 0, 0, 0],
+            // The versions that are served follow.
+            &[0, 1, 0, 0, 0, 2, 3, 4],
+            // AUTH_TOOWEAK.
+            &[1, 1, 1, 1, 5],
+        ];
+        let (answers, read) = heard(&replies);
+        assert_eq!(read, Ok(()));
+        let answers = answers.into_iter();
+        let answers: Vec<_> = answers
+            .map(|(xid, status)| (xid, status_name(status)))
+            .collect();
+        let expected = [(2, "SUCCESS"), (0, "PROG_MISMATCH"), (1, "AUTH_ERROR")];
+        assert_eq!(
+            answers,
+            expected.map(|(xid, name)| (xid, Cow::Borrowed(name)))
+        );
+    }
+
+    #[test]
+    fn what_is_no_reply_to_a_request_is_broken() {
+        let wrong: [&[u32]; 6] = [
+            // Nobody asked; a call; a state that there is not; cut; more than its results; nothing.
+            &[3, 1, 0, 0, 0, 0],
+            &[0, 0, 0, 0, 0, 0],
+            &[0, 1, 0, 0, 0, 6],
+            &[0, 1, 0, 0, 0],
+            &[0, 1, 0, 0, 0, 0, 0],
+            &[],
+        ];
+        for reply in wrong {
+            assert_eq!(heard(&[reply]), (Vec::new(), Err(Broken)), "{reply:?}");
+        }
+    }
+}

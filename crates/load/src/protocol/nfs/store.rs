@@ -697,3 +697,6 @@ fn time(at_ns: Nanoseconds) -> Time {
         nanoseconds: Some((at_ns % 1_000_000_000) as u32),
     }
 }
+
+#[cfg(test)]
+mod tests;
