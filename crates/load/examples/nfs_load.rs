@@ -1,8 +1,11 @@
-//! A load of NFSv3 that prints a row a request: `nfs_load self:PORT EXPORT REQUESTS` against a
-//! server of its own, or `nfs_load ADDRESS:PORT EXPORT REQUESTS` against another one, in whose
-//! export it makes a tree; `INTERFACE LOCAL/LEN` behind that has our own TCP carry everything, the
-//! preparation too, from that address. Columns: client port, xid, operation, status, offset, count, bytes of the
-//! content, bytes of the request, when it left, when its answer was over.
+//! A load of NFSv3 that prints a row a request.
+//!
+//! `nfs_load self:PORT EXPORT REQUESTS` goes against a server of its own, `nfs_load ADDRESS:PORT
+//! EXPORT REQUESTS` against another one, in whose export it makes a tree. `INTERFACE LOCAL/LEN`
+//! behind that has our own TCP carry everything, the preparation too, from that address.
+//!
+//! Columns: client port, xid, operation, status, offset, count, bytes that were read or written,
+//! bytes of the request, when it left, when its answer was over.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};

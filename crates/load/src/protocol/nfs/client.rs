@@ -412,7 +412,7 @@ mod tests {
         let mut nfs = Nfs::new(mix, Arc::new(Tree::new(b"root")));
         let mut bytes = Vec::new();
         for reply in replies {
-            let mark = 4 * reply.len() as u32 | LAST_FRAGMENT;
+            let mark = LAST_FRAGMENT | (4 * reply.len() as u32);
             bytes.extend_from_slice(&mark.to_be_bytes());
             bytes.extend(reply.iter().flat_map(|word| word.to_be_bytes()));
         }

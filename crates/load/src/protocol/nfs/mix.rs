@@ -1,5 +1,5 @@
-//! Which calls a client makes, of which files, and of which bytes of them: functions of the seed and
-//! of a request's number alone.
+//! Which calls a client makes, of which files, and of which bytes of them: functions of the seed
+//! and of a request's number alone.
 
 use lineside_nfs::v3::{Procedure, StableHow};
 use lineside_time::Random;

@@ -6,8 +6,8 @@
 //!                                        reply by xid, in any order ◄─────── records ◄─┘   Store
 //! ```
 //!
-//! * A client knows the files' handles before the run: [`prepare()`] mounts the export, and finds or
-//!   makes a tree. No request of a run changes which files there are.
+//! * A client knows the files' handles before the run: [`prepare()`] mounts the export, and finds
+//!   or makes a tree. No request of a run changes which files there are.
 //! * A call's xid is the low 32 bits of the request's number.
 //! * Not here: NFSv4, UDP, Kerberos, locks.
 
