@@ -85,6 +85,11 @@ impl Search {
         self.trials
     }
 
+    /// Whether the next trial confirms what was found: a longer one shows more.
+    pub fn confirms(&self) -> bool {
+        self.confirms
+    }
+
     /// Where it stands.
     pub fn next(&self) -> Found {
         self.found.unwrap_or(Found::Try(self.rate))

@@ -22,6 +22,13 @@ const TRIAL_NS: i64 = 2_000_000_000;
 /// The rate of the first one, unless -R does.
 const FIRST: f64 = 1_000.0;
 
+/// The last answer of a trial may come so much later than its schedule ends, as a share of it and
+/// beyond two of the shortest latencies: half of the 1 % to which a rate shall be found.
+const BEHIND_MAX: f64 = 0.005;
+
+/// The trial that confirms a rate is so many times as long: what a queue hides from the others.
+const CONFIRMING: i64 = 5;
+
 /// A trial and what came of it.
 struct Trial {
     certificate: Certificate,
@@ -53,6 +60,9 @@ pub(super) fn run(
             .into());
         }
     };
+    if keys.requests.is_some() {
+        return Err(ConfigError::usage("--search has trials of a time: give -d instead of -n").into());
+    }
     let signals = Signals::register().context("cannot handle signals")?;
     let mut search = Search::new(SearchPlan {
         first,
@@ -60,7 +70,7 @@ pub(super) fn run(
     });
     let (mut best, mut last_why) = (None, None);
     while let Found::Try(rate) = search.next() {
-        let Trial { certificate, why } = trial(arguments, rate, asserts, limits, &signals)?;
+        let Trial { certificate, why } = trial(arguments, &search, rate, asserts, limits, &signals)?;
         if signals.stop().is_some() {
             anyhow::bail!("a signal ended the search after {} trials", search.trials());
         }
@@ -78,17 +88,17 @@ pub(super) fn run(
 
 fn trial(
     arguments: &Arguments,
+    search: &Search,
     rate: f64,
     asserts: &[Assert],
     limits: &Limits,
     signals: &Signals,
 ) -> anyhow::Result<Trial> {
+    let times = if search.confirms() { CONFIRMING } else { 1 };
+    let trial_ns = arguments.keys.duration.as_ref().map_or(TRIAL_NS, Time::get);
     let keys = Section {
         rate: Some(format!("{rate:.3}")),
-        duration: match (&arguments.keys.duration, arguments.keys.requests) {
-            (None, None) => Some(Time::of_ns(TRIAL_NS)),
-            (given, _) => given.clone(),
-        },
+        duration: Some(Time::of_ns(trial_ns.saturating_mul(times))),
         ..arguments.keys.clone()
     };
     let prepared = keys.prepare()?;
@@ -104,6 +114,10 @@ fn trial(
     let judged = assert_load(&figures(&certificate, &outcome), asserts);
     let counts = &outcome.counts;
     let missed = certificate.rates.missed_share.unwrap_or(0.0);
+    // A queue hides for a while that a rate is too high: its answers come behind the schedule.
+    let span_ns = counts.planned as f64 * 1e9 / rate;
+    let least_ns = outcome.times.latency.min_ns().unwrap_or(0) as f64;
+    let behind_ns = outcome.wall_ns as f64 - span_ns - 2.0 * least_ns;
     let why = if counts.unsent.iter().sum::<u64>() > 0 {
         Some("requests found no connection".to_owned())
     } else if counts.succeeded < counts.planned {
@@ -111,6 +125,9 @@ fn trial(
         Some(format!("{} without a good answer", grouped(lost)))
     } else if missed > limits.rate_missed {
         Some(format!("{:.2} % of the rate missed", missed * 100.0))
+    } else if behind_ns > span_ns * BEHIND_MAX {
+        let behind = time(behind_ns as u64);
+        Some(format!("the last answer came {behind} behind the schedule"))
     } else {
         let failed = judged.iter().find(|assertion| !assertion.holds);
         failed.map(|assertion| assertion.what.clone())
