@@ -49,7 +49,7 @@ struct Making {
 
 impl Make<Nfs> for Making {
     fn protocol(&self, _: u32) -> Nfs {
-        Nfs::new(mix(), Arc::clone(&self.tree))
+        Nfs::new(mix(&self.tree), Arc::clone(&self.tree))
     }
 
     fn pace(&self, _: u32, _: u32) -> Pace {
@@ -65,10 +65,10 @@ fn sizes(words: &str) -> Sizes {
     Sizes::parse("size", words, Unit::Bytes, &mut no_files).expect("words of sizes")
 }
 
-fn mix() -> NfsMix {
+fn mix(tree: &Tree) -> NfsMix {
     NfsMix {
         shares: SHARES.parse().expect("shares"),
-        keys: "zipf 0.9 over 50".parse().expect("keys"),
+        keys: tree.keys("zipf 0.9").expect("keys"),
         read_bytes: sizes("uniform 1..70000"),
         write_bytes: sizes("uniform 1..20000"),
         offsets: Offsets::Random,
@@ -162,7 +162,7 @@ fn load(
         rows: Mutex::new(Some(rows)),
     };
     let printing = thread::spawn(move || {
-        let nfs = Nfs::new(mix(), tree);
+        let nfs = Nfs::new(mix(&tree), tree);
         while source.next(|row| print_row(&nfs, row)) {}
     });
     let outcome = run(&settings, &making, clock, &mut Silent)?;

@@ -204,12 +204,15 @@ fn write_arguments(request: NfsRequest, draws: &Draws, tree: &Tree, out: &mut Ve
     };
     call.encode(out);
     if request.procedure == Procedure::Write {
-        let len = request.count as usize;
-        let start = out.len();
-        out.resize(start + len, 0);
-        content::fill(file as u64, request.offset, &mut out[start..]);
-        pad(out, len);
+        append_data(request, out);
     }
+}
+
+fn append_data(request: NfsRequest, out: &mut Vec<u8>) {
+    let (start, len) = (out.len(), request.count as usize);
+    out.resize(start + len, 0);
+    content::fill(request.file as u64, request.offset, &mut out[start..]);
+    pad(out, len);
 }
 
 /// Attributes of a SETATTR that changes no more than the time of the last change.

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use lineside_workload::{Keys, WordError};
+
 /// Files and directories with their handles, as a preparation found or made them. Workers share it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tree {
@@ -94,6 +96,11 @@ impl Tree {
     /// How many directories there are.
     pub fn directories(&self) -> usize {
         self.directories.len()
+    }
+
+    /// Keys over all files, by the words of [`Keys`] that stand before `over`: `zipf 0.99`.
+    pub fn keys(&self, order: &str) -> Result<Keys, WordError> {
+        format!("{order} over {}", self.files().max(1)).parse()
     }
 
     pub(super) fn mean_bytes(&self) -> f64 {
