@@ -23,7 +23,8 @@ keys! {
     /// The section `[load]`.
     pub(crate) struct Section {
         url: Vec<String> = key("The server: http://HOST[:PORT][/PATH], memcached://HOST[:PORT], \
-        dns://HOST[:PORT]/NAME[?type=A], nfs://HOST[:PORT]/EXPORT, or echo://HOST[:PORT][?bytes=64]")
+        dns://HOST[:PORT]/NAME[?type=A], nfs://HOST[:PORT]/EXPORT, or \
+        echo://HOST[:PORT][?bytes=64]")
             .value("URL").positional().or_one()
             .example("http://127.0.0.1:8080/");
         connections: u32 = key("Connections that are open at once")
@@ -66,8 +67,8 @@ keys! {
         files: u32 = key("Make so many files of 1 MiB in the export first, where they are not \
         there [default: those that are there, up to 10000]")
             .long("files").value("N");
-        keys: String = key("Keys of memcached, or files of NFS: 'zipf 0.99 over 100000', 'uniform over 1000' or \
-        'sequential over 1000' [default: zipf 0.99 over 100000]")
+        keys: String = key("Keys of memcached, or files of NFS: 'zipf 0.99 over 100000', 'uniform \
+        over 1000' or 'sequential over 1000' [default: zipf 0.99 over 100000; all files]")
             .long("keys").value("WORDS")
             .example("uniform over 1000");
         key_size: String = key("Bytes of memcached's keys: 30, 'uniform 20..200', … [default: 30]")

@@ -232,7 +232,8 @@ fn late_lines(departures: &DepartureFigures, out: &mut String) {
     };
     let _ = write!(
         out,
-        "             gaps of the first {} differ from the model's by {} (50 %), {} (99 %); misfit {}",
+        "             gaps of the first {} differ from the model's by {} (50 %), {} (99 %); misfit \
+        {}",
         grouped(fit.departures),
         time(fit.gap_error_p50_ns),
         time(fit.gap_error_p99_ns),
@@ -241,7 +242,8 @@ fn late_lines(departures: &DepartureFigures, out: &mut String) {
     let _ = match (fit.distance, fit.p_value) {
         (Some(distance), Some(p_value)) => writeln!(
             out,
-            "\n             {distance:.4} from the model by Kolmogorov and Smirnov, p-value {p_value:.3}"
+            "\n             {distance:.4} from the model by Kolmogorov and Smirnov, p-value \
+            {p_value:.3}"
         ),
         _ => writeln!(out),
     };

@@ -100,33 +100,39 @@ pub(super) fn serve(arguments: &ServeArguments) -> anyhow::Result<Exit> {
         budget,
         secret: secret(),
     };
+    let served = serve_with(arguments, &settings)?;
+    report(arguments, &served)
+}
+
+/// Serves what was asked for.
+fn serve_with(arguments: &ServeArguments, settings: &ServeSettings) -> anyhow::Result<Served> {
     let size = arguments.size.map(|size| size as u64);
-    let served = match what {
+    match arguments.what {
         Service::Http => {
             let bytes = size.unwrap_or(BODY_BYTES);
             until_signal(
                 arguments,
-                &settings,
-                &streams(&settings, &|| HttpServer::new(responder(bytes))),
+                settings,
+                &streams(settings, &|| HttpServer::new(responder(bytes))),
             )
         }
-        Service::Echo => until_signal(arguments, &settings, &streams(&settings, &|| EchoServer)),
-        Service::Sink => until_signal(arguments, &settings, &streams(&settings, &|| SinkServer)),
+        Service::Echo => until_signal(arguments, settings, &streams(settings, &|| EchoServer)),
+        Service::Sink => until_signal(arguments, settings, &streams(settings, &|| SinkServer)),
         Service::Dns => {
             let zone = zone()?;
             let made = || DnsServer(zone.clone());
             let serve = |clock, stop: &AtomicBool, ready: &dyn Fn(SocketAddr)| {
-                let served = serve_datagrams(&settings, &made, &|_| (), clock, stop, ready)?;
+                let served = serve_datagrams(settings, &made, &|_| (), clock, stop, ready)?;
                 Ok(served.0)
             };
-            until_signal(arguments, &settings, &serve)
+            until_signal(arguments, settings, &serve)
         }
         Service::Nfs => {
             let store = store(arguments, size)?;
             until_signal(
                 arguments,
-                &settings,
-                &streams(&settings, &|| NfsServer::new(Arc::clone(&store))),
+                settings,
+                &streams(settings, &|| NfsServer::new(Arc::clone(&store))),
             )
         }
         Service::Memcached => {
@@ -136,20 +142,19 @@ pub(super) fn serve(arguments: &ServeArguments) -> anyhow::Result<Exit> {
             };
             until_signal(
                 arguments,
-                &settings,
-                &streams(&settings, &|| MemcachedServer::new(limits)),
+                settings,
+                &streams(settings, &|| MemcachedServer::new(limits)),
             )
         }
         Service::Source => {
             let bytes = size.unwrap_or(ENDLESS);
             until_signal(
                 arguments,
-                &settings,
-                &streams(&settings, &|| SourceServer { bytes }),
+                settings,
+                &streams(settings, &|| SourceServer { bytes }),
             )
         }
-    }?;
-    report(arguments, &served)
+    }
 }
 
 fn responder(size: u64) -> Responder {
