@@ -77,7 +77,7 @@ pub enum FromAgent {
         open: u32,
     },
     /// A second is over.
-    Second(RunSecond),
+    Second(Box<RunSecond>),
     /// The load is over.
     Over(Box<Outcome>),
     /// It ended early, or did not begin.
@@ -315,7 +315,6 @@ mod tests {
 
     use super::*;
 
-
     #[test]
     fn the_offset_is_that_of_the_fastest_round_trip() {
         let mut said = vec![r#"{"kind":"hello","version":1,"tool":"x"}"#.to_owned()];
@@ -345,14 +344,20 @@ mod tests {
     fn what_is_no_message_is_an_error_that_shows_it() {
         for (said, expected) in [
             ("bash: lineside: command not found\n", "command not found"),
-            ("{\"kind\":\"hello\",\"version\":9,\"tool\":\"x\"}\n", "version 9"),
+            (
+                "{\"kind\":\"hello\",\"version\":9,\"tool\":\"x\"}\n",
+                "version 9",
+            ),
             ("{\"kind\":\"ready\",\"open\":1}\n", "out of turn"),
             ("", "end of file"),
         ] {
             let reader = BufReader::new(Cursor::new(said));
             let agent = Agent::greet("host".to_owned(), reader, Vec::new(), &mut || 0);
             let error = agent.err().expect("an error").to_string();
-            assert!(error.starts_with("host") && error.contains(expected), "{error}");
+            assert!(
+                error.starts_with("host") && error.contains(expected),
+                "{error}"
+            );
         }
     }
 
@@ -372,7 +377,10 @@ mod tests {
             panic!("{message:?}");
         };
         let latency = &again.times.latency;
-        assert_eq!((latency.count(), latency.max_ns()), (2, Some(7_000_000_000)));
+        assert_eq!(
+            (latency.count(), latency.max_ns()),
+            (2, Some(7_000_000_000))
+        );
         assert_eq!(latency.quantile_ns(0.5), Some(123_519));
         let mut two = Outcome::default();
         two.times.latency.record(1_000);
@@ -380,6 +388,5 @@ mod tests {
         again.add(two, 499);
         assert_eq!(again.times.latency.count(), 3);
         assert_eq!(again.departures, [(1, 2), (1, 101)]);
-
     }
 }

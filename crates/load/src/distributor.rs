@@ -30,7 +30,7 @@ pub(crate) struct Distributor<'a> {
     held: Vec<Held>,
     ready: u32,
     open: u32,
-    over: Vec<Box<WorkerResults>>,
+    over: Vec<WorkerResults>,
     /// Workers that have reported the second that goes on, or are over.
     heard: Vec<bool>,
     is_over: Vec<bool>,
@@ -95,7 +95,7 @@ impl<'a> Distributor<'a> {
     fn on_over(&mut self, number: usize, results: Box<WorkerResults>) {
         (self.heard[number], self.is_over[number]) = (true, true);
         (self.latest[number], self.opens[number]) = (Some(results.counts.clone()), 0);
-        self.over.push(results);
+        self.over.push(*results);
     }
 
     fn tell(&self, order: Order) {

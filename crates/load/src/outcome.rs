@@ -97,7 +97,9 @@ impl RunSecond {
         self.answered += other.answered;
         self.received_bytes += other.received_bytes;
         self.latency_ns = match (self.latency_ns, other.latency_ns) {
-            (Some(one), Some(two)) => Some([0, 1, 2].map(|place: usize| one[place].max(two[place]))),
+            (Some(one), Some(two)) => {
+                Some([0, 1, 2].map(|place: usize| one[place].max(two[place])))
+            }
             (one, two) => one.or(two),
         };
     }

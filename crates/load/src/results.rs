@@ -169,7 +169,9 @@ impl Counts {
 
     /// Counts an answer's status.
     pub(crate) fn on_status(&mut self, status: u32) {
-        let place = self.statuses.binary_search_by_key(&status, |&(each, _)| each);
+        let place = self
+            .statuses
+            .binary_search_by_key(&status, |&(each, _)| each);
         match place {
             Ok(place) => self.statuses[place].1 += 1,
             Err(place) if self.statuses.len() < STATUSES_MAX => {
@@ -183,7 +185,9 @@ impl Counts {
     /// Adds those of another client.
     pub fn add(&mut self, other: &Self) {
         let sum = |one: &mut [u64], other: &[u64]| {
-            one.iter_mut().zip(other).for_each(|(one, other)| *one += other);
+            one.iter_mut()
+                .zip(other)
+                .for_each(|(one, other)| *one += other);
         };
         self.planned += other.planned;
         self.sent += other.sent;
@@ -206,7 +210,10 @@ impl Counts {
         self.received_bytes += other.received_bytes;
         self.content_bytes += other.content_bytes;
         for &(status, count) in &other.statuses {
-            match self.statuses.binary_search_by_key(&status, |&(each, _)| each) {
+            match self
+                .statuses
+                .binary_search_by_key(&status, |&(each, _)| each)
+            {
                 Ok(place) => self.statuses[place].1 += count,
                 Err(place) => self.statuses.insert(place, (status, count)),
             }
@@ -258,7 +265,8 @@ impl RequestTimes {
     /// Makes room for so many operations.
     pub(crate) fn tell_apart(&mut self, operations: usize) {
         let operations = operations.min(OPERATIONS_MAX);
-        self.operations.resize_with(operations, || Times::up_to(HOUR_NS));
+        self.operations
+            .resize_with(operations, || Times::up_to(HOUR_NS));
     }
 
     /// Adds those of another client.

@@ -242,10 +242,12 @@ pub fn run_each<L: Load>(
 fn pinned_cores(workers: u32) -> Result<(Cores, Vec<usize>), LoadError> {
     let cores = Cores::read().map_err(LoadError::Epoll)?;
     let asked = workers;
-    let list = cores.for_loops(workers as usize).ok_or(LoadError::Cores {
-        asked,
-        cores: cores.allowed().len(),
-    })?;
+    let list = cores
+        .for_loops(workers as usize)
+        .ok_or_else(|| LoadError::Cores {
+            asked,
+            cores: cores.allowed().len(),
+        })?;
     Ok((cores, list))
 }
 

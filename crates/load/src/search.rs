@@ -179,7 +179,10 @@ mod tests {
             let Found::Rate(rate) = found else {
                 panic!("{capacity}: {found:?}");
             };
-            assert!(rate <= capacity && rate >= capacity * 0.998, "{rate} of {capacity}");
+            assert!(
+                rate <= capacity && rate >= capacity * 0.998,
+                "{rate} of {capacity}"
+            );
             assert!(trials <= 40, "{trials}");
         }
     }
@@ -196,7 +199,10 @@ mod tests {
             }
         }
         // Luck must come twice for a wrong rate, and again and again for none.
-        assert!(wrong <= 6 && unsure <= 24, "{wrong} wrong, {unsure} unsure of 200");
+        assert!(
+            wrong <= 6 && unsure <= 24,
+            "{wrong} wrong, {unsure} unsure of 200"
+        );
     }
 
     #[test]

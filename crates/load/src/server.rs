@@ -164,7 +164,8 @@ impl<C: Copy> Outgoing<C> {
         while let Some(piece) = self.pieces.front_mut() {
             let left = piece.end.saturating_sub(self.acknowledged);
             if piece.content.is_none() {
-                self.kept.drain(..(piece.len - left.min(piece.len)) as usize);
+                self.kept
+                    .drain(..(piece.len - left.min(piece.len)) as usize);
                 piece.len = left.min(piece.len);
             }
             if left > 0 {
@@ -187,14 +188,20 @@ impl<C: Copy> Outgoing<C> {
                     None => {
                         let first = kept + (from - start) as usize;
                         let range = self.kept.range(first..first + part.len());
-                        part.iter_mut().zip(range).for_each(|(to, from)| *to = *from);
+                        part.iter_mut()
+                            .zip(range)
+                            .for_each(|(to, from)| *to = *from);
                     }
                 }
             }
             if piece.end >= end {
                 return;
             }
-            kept += if piece.content.is_none() { piece.len as usize } else { 0 };
+            kept += if piece.content.is_none() {
+                piece.len as usize
+            } else {
+                0
+            };
         }
     }
 
@@ -335,13 +342,7 @@ impl<P: Protocol> Application for Server<P> {
         self.settle(connection);
     }
 
-    fn on_acknowledged(
-        &mut self,
-        connection: ConnectionId,
-        _: u32,
-        bytes: u64,
-        calls: &mut Calls,
-    ) {
+    fn on_acknowledged(&mut self, connection: ConnectionId, _: u32, bytes: u64, calls: &mut Calls) {
         let place = self.place(connection);
         let Some(record) = self.records.get_mut(place) else {
             return;

@@ -105,7 +105,9 @@ impl Siblings {
 
 /// Whose a frame is, by the port for which it is; what has none is everybody's.
 fn owner(frame: &[u8], workers: usize) -> Owner {
-    port(frame).map_or(Owner::All, |port| Owner::Worker(usize::from(port) % workers))
+    port(frame).map_or(Owner::All, |port| {
+        Owner::Worker(usize::from(port) % workers)
+    })
 }
 
 /// The destination port of TCP and UDP; of fragments, which do not have it, none.

@@ -321,7 +321,8 @@ impl<A: Application> SocketLoop<A> {
                         ListenError::Socket(error) => reason_of(error),
                         ListenError::Watch(_) => Reason::NoRoom,
                     };
-                    self.application.on_bind_failed(owner, reason, &mut self.calls);
+                    self.application
+                        .on_bind_failed(owner, reason, &mut self.calls);
                 }
             }
             Call::Unbind(socket) => self.unbind(socket),
@@ -339,8 +340,8 @@ impl<A: Application> SocketLoop<A> {
     }
 
     fn connect(&mut self, local: End, remote: End, owner: u32) {
-        let local = (!local.0.is_unspecified() || local.1 != 0)
-            .then(|| SocketAddr::new(local.0, local.1));
+        let local =
+            (!local.0.is_unspecified() || local.1 != 0).then(|| SocketAddr::new(local.0, local.1));
         let made = TcpSocket::connect(remote.into(), local, &self.options);
         let reason = match made {
             Ok(socket) => match self.add(socket, owner) {
@@ -358,7 +359,8 @@ impl<A: Application> SocketLoop<A> {
         let entry = self.sockets.vacant_entry();
         let number = entry.key();
         let token = u64::from(generation) << 32 | number as u64;
-        self.epoll.add(&socket, token, Interest::READ_WRITE.on_edge())?;
+        self.epoll
+            .add(&socket, token, Interest::READ_WRITE.on_edge())?;
         entry.insert(Socket {
             socket,
             owner,
@@ -528,7 +530,8 @@ impl<A: Application> SocketLoop<A> {
                 socket.is_open = true;
                 let owner = socket.owner;
                 let ends = ends.map(|end| (end.ip(), end.port()));
-                self.application.on_open(connection, owner, ends, &mut self.calls);
+                self.application
+                    .on_open(connection, owner, ends, &mut self.calls);
                 true
             }
             Err(error) => {
@@ -614,7 +617,8 @@ impl<A: Application> SocketLoop<A> {
             socket.is_open = true;
         }
         let ends = [(local.ip(), local.port()), (peer.ip(), peer.port())];
-        self.application.on_open(connection, owner, ends, &mut self.calls);
+        self.application
+            .on_open(connection, owner, ends, &mut self.calls);
     }
 
     /// Listeners that rested are looked at again.
@@ -628,7 +632,9 @@ impl<A: Application> SocketLoop<A> {
     fn watch_listeners(&self, interest: Interest) {
         for (number, (listener, _)) in self.listeners.iter().enumerate() {
             // It is watched already: there is nothing that could fail.
-            let _ = self.epoll.modify(listener, LISTENER | number as u64, interest);
+            let _ = self
+                .epoll
+                .modify(listener, LISTENER | number as u64, interest);
         }
     }
 

@@ -120,8 +120,9 @@ impl Account for Leaving {
 impl<A: Application> Effects for World<A> {
     fn transmit(&mut self, frame: Frame, departure: lineside_tcp::Departure) {
         let carries = match departure.why {
-            Why::Datagram => { self.leaving.take() }
-                .map_or(Carries::Nothing, |(owner, token)| Carries::Datagram(owner, token)),
+            Why::Datagram => { self.leaving.take() }.map_or(Carries::Nothing, |(owner, token)| {
+                Carries::Datagram(owner, token)
+            }),
             _ => { self.filled.take() }.map_or(
                 Carries::Nothing,
                 |(StackConnection(number), owner, until)| {
@@ -179,7 +180,10 @@ impl<A: Application> Effects for World<A> {
         let Some(socket) = self.sockets.get(number as usize) else {
             return;
         };
-        if socket.remote.is_some_and(|remote| remote != datagram.ends[1]) {
+        if socket
+            .remote
+            .is_some_and(|remote| remote != datagram.ends[1])
+        {
             self.counters.strays += 1;
             return;
         }
@@ -191,10 +195,12 @@ impl<A: Application> Effects for World<A> {
 
     fn on_datagram_error(&mut self, number: u32, ends: [End; 2], failure: Failure) {
         let socket = self.sockets.get(number as usize);
-        let is_ours =
-            |socket: &&Socket| socket.remote.is_none_or(|remote| remote == ends[1]);
+        let is_ours = |socket: &&Socket| socket.remote.is_none_or(|remote| remote == ends[1]);
         if let Some(socket) = socket.filter(is_ours) {
-            let (owner, reason) = (socket.owner, reason_of_failure(failure, ends[1].0.is_ipv4()));
+            let (owner, reason) = (
+                socket.owner,
+                reason_of_failure(failure, ends[1].0.is_ipv4()),
+            );
             let calls = &mut self.calls;
             self.application
                 .on_datagram_error(SocketId(number), owner, reason, calls);
@@ -255,7 +261,9 @@ impl<A: Application> StackLoop<A> {
 
     /// What was handed over to others that share the interface, and taken from them.
     pub fn sibling_counts(&self) -> SiblingCounts {
-        self.siblings.as_ref().map_or(SiblingCounts::default(), Siblings::counts)
+        self.siblings
+            .as_ref()
+            .map_or_else(SiblingCounts::default, Siblings::counts)
     }
 
     /// Frames that others have handed over.
@@ -351,7 +359,9 @@ impl<A: Application> StackLoop<A> {
             stack.seek(now, remote, world);
         }
         let calls = &mut world.calls;
-        world.application.on_bound(SocketId(number), owner, local, calls);
+        world
+            .application
+            .on_bound(SocketId(number), owner, local, calls);
         Ok(local)
     }
 
@@ -379,7 +389,9 @@ impl<A: Application> StackLoop<A> {
         let leaves_ns = due.map_or(now, |due| due.max(now));
         let bytes = &mut self.datagram;
         bytes.resize(len as usize, 0);
-        world.application.fill_datagram(owner, token, leaves_ns, bytes);
+        world
+            .application
+            .fill_datagram(owner, token, leaves_ns, bytes);
         world.leaving = Some((owner, token));
         let sent = stack.datagram(now, ends, (len as usize, due), world, |place| {
             place.copy_from_slice(bytes);
@@ -466,7 +478,11 @@ fn bind_to_any(
 ) -> Result<u16, Refused> {
     for _ in ANY_PORT {
         let port = *next;
-        *next = if port == *ANY_PORT.end() { *ANY_PORT.start() } else { port + 1 };
+        *next = if port == *ANY_PORT.end() {
+            *ANY_PORT.start()
+        } else {
+            port + 1
+        };
         match stack.bind(address, port, owner) {
             Ok(()) => return Ok(port),
             Err(Refused::InUse(_)) => {}

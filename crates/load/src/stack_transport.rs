@@ -4,9 +4,7 @@ use std::net::IpAddr;
 
 use lineside_account::Budget;
 use lineside_host::{Netlink, RunClock};
-use lineside_port::live::{
-    AddressBlock, Interface, LiveOptions, StampClock, Steering, open_each,
-};
+use lineside_port::live::{AddressBlock, Interface, LiveOptions, StampClock, Steering, open_each};
 use lineside_port::{LivePort, Method, PortError};
 use lineside_tcp::congestion::Congestion;
 use lineside_tcp::{Config, Prefix, Stack};
@@ -167,10 +165,8 @@ pub fn open(
 ) -> Result<Vec<OpenStack>, StackError> {
     must_not_be_the_hosts(&stack.addresses)?;
     let interface = Interface::named(&stack.interface)?;
-    let blocks = { stack.addresses.iter() }.map(|&Prefix { address, len }| AddressBlock {
-        address,
-        len,
-    });
+    let blocks =
+        { stack.addresses.iter() }.map(|&Prefix { address, len }| AddressBlock { address, len });
     let live = LiveOptions {
         method: stack.method,
         sockets: workers as usize,

@@ -179,8 +179,7 @@ impl<A: Application> Driver<A> for Reactor<StackLoop<A>> {
 
     fn facts(&mut self) -> DriveFacts {
         for port in self.ports_mut() {
-            // A port that is gone has said so to the loop.
-            let _ = port.account();
+            port.account();
         }
         let method = self
             .method(0)

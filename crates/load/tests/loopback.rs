@@ -124,8 +124,16 @@ fn against<S: Server, P: Client>(
 fn is_whole(outcome: &Outcome, served: &Served, requests: u64) {
     let counts = &outcome.counts;
     assert_eq!(outcome.broken_identity, None);
-    assert_eq!((counts.planned, counts.sent), (requests, requests), "{counts:?}");
-    assert_eq!((counts.answered, counts.succeeded), (requests, requests), "{counts:?}");
+    assert_eq!(
+        (counts.planned, counts.sent),
+        (requests, requests),
+        "{counts:?}"
+    );
+    assert_eq!(
+        (counts.answered, counts.succeeded),
+        (requests, requests),
+        "{counts:?}"
+    );
     assert_eq!(counts.outstanding(), 0);
     assert_eq!(served.counts.requests, requests);
     assert_eq!(served.counts.received_bytes, counts.request_bytes);
@@ -192,7 +200,10 @@ fn connections_arrive_and_carry_their_requests() {
     let (outcome, served) = against(responder, http, plan, 1, Some(1_000.0));
     let counts = &outcome.counts;
     assert_eq!(outcome.broken_identity, None);
-    assert!(counts.sent >= 300 && counts.answered == counts.sent, "{counts:?}");
+    assert!(
+        counts.sent >= 300 && counts.answered == counts.sent,
+        "{counts:?}"
+    );
     assert_eq!(counts.opened, 300);
     assert_eq!(served.counts.requests, counts.sent);
 }
@@ -231,7 +242,10 @@ fn a_store_has_what_was_stored() {
     let [hits, misses, stored] = [1, 2, 3].map(count);
     assert_eq!(hits + misses + stored, 2_000, "{statuses:?}");
     // Each key is missed until it is stored; then it is there.
-    assert!(misses < 300 && (800..1_200).contains(&stored), "{statuses:?}");
+    assert!(
+        misses < 300 && (800..1_200).contains(&stored),
+        "{statuses:?}"
+    );
     assert!(outcome.counts.content_bytes > hits, "{:?}", outcome.counts);
 }
 
@@ -244,10 +258,18 @@ fn nobody_there_is_an_error_that_names_the_server() {
         protocol: || http(at),
         rate: None,
     };
-    let outcome = run(&settings(at, plan(), 1), &making, RunClock::start(), &mut Silent);
+    let outcome = run(
+        &settings(at, plan(), 1),
+        &making,
+        RunClock::start(),
+        &mut Silent,
+    );
     let Err(error @ LoadError::NobodyThere { .. }) = outcome else {
         panic!("{outcome:?}");
     };
     let text = error.to_string();
-    assert!(text.contains(&at.to_string()) && text.contains("refuses"), "{text}");
+    assert!(
+        text.contains(&at.to_string()) && text.contains("refuses"),
+        "{text}"
+    );
 }

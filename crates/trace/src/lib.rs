@@ -61,11 +61,13 @@ pub const SCHEMA_VERSION: &str = "2.4";
 
 /// Whether a word of the columns `status` or `rpc_status` means success. Most protocols' ends in
 /// `_OK`; NLM and KLM grant, NSM has a name of its own, and so has RPC; HTTP has 2xx and 3xx (RFC
-/// 9110, 15).
+/// 9110, 15), DNS `NOERROR` (RFC 2929, 2.3); what memcached finds, misses and stores is none of its
+/// errors.
 pub fn is_success(status: &str) -> bool {
     // The most frequent first.
     status.ends_with("_OK")
-        || matches!(status, "SUCCESS" | "STAT_SUCC")
+        || matches!(status, "SUCCESS" | "STAT_SUCC" | "NOERROR")
+        || matches!(status, "HIT" | "MISS" | "STORED")
         || status.ends_with("_GRANTED")
         || matches!(status.as_bytes(), [b'2' | b'3', b'0'..=b'9', b'0'..=b'9'])
 }
@@ -96,6 +98,8 @@ mod tests {
             "KLM_GRANTED",
             "200",
             "304",
+            "NOERROR",
+            "MISS",
         ] {
             assert!(is_success(status), "{status}");
         }
@@ -110,6 +114,8 @@ mod tests {
             "MNT3ERR_ACCES",
             "10044",
             "404",
+            "NXDOMAIN",
+            "NOT_STORED",
             "503",
             "",
         ] {

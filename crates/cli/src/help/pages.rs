@@ -303,10 +303,17 @@ pub(crate) const PAGES: [Page; 17] = [
         verb: "",
         groups: &[
             (
-                "Record and cut",
-                &["capture", "packets", "info", "replay-pcap"],
+                "Record, cut and read off",
+                &[
+                    "capture",
+                    "packets",
+                    "info",
+                    "replay-pcap",
+                    "report",
+                    "slow",
+                    "compare",
+                ],
             ),
-            ("Read off", &["report", "slow", "compare"]),
             (
                 "Emulate a network, load a server",
                 &["emulate", "ctl", "explain", "table", "probe", "load"],

@@ -30,9 +30,7 @@ pub(super) fn serve() -> anyhow::Result<Exit> {
                         version: VERSION,
                         tool: env!("CARGO_PKG_VERSION").to_owned(),
                     }),
-                    ToAgent::Ping => say(&FromAgent::Pong {
-                        at_ns: clock.now(),
-                    }),
+                    ToAgent::Ping => say(&FromAgent::Pong { at_ns: clock.now() }),
                     ToAgent::Stop => {
                         is_over.store(true, Ordering::Relaxed);
                         Ok(())
@@ -95,7 +93,7 @@ impl Watch for Directed<'_> {
 
     fn on_second(&mut self, second: &RunSecond) {
         // A host that is gone ends the run by the end of its input.
-        let _ = say(&FromAgent::Second(second.clone()));
+        let _ = say(&FromAgent::Second(Box::new(second.clone())));
     }
 
     fn stops(&mut self) -> bool {

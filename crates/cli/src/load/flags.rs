@@ -94,7 +94,7 @@ keys! {
         'exponential mean 10ms', 'lognormal median 5ms cv 2'")
             .long("think").value("TIMES").hyphens()
             .example("10ms");
-        timeout: Time = key("A request without an answer for so long fails, such as 2s [default: \
+        timeout: Time = key("A request without an answer for so long fails, such as 10s [default: \
         30s; of datagrams 1s]")
             .long("timeout").value("TIME");
     }

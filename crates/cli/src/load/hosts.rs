@@ -58,7 +58,11 @@ pub(super) fn run(
         talk(&format!(
             "lineside: {host}: its clock is {} {} ours, to {}\n",
             time(agent.offset.ahead_ns.unsigned_abs()),
-            if agent.offset.ahead_ns < 0 { "behind" } else { "ahead of" },
+            if agent.offset.ahead_ns < 0 {
+                "behind"
+            } else {
+                "ahead of"
+            },
             time(agent.offset.error_ns.unsigned_abs())
         ));
         let section = config::to_json("load", keys);
@@ -69,15 +73,18 @@ pub(super) fn run(
         let (teller, mut hearer) = agent.split();
         tellers.push(teller);
         let news = news.clone();
-        thread::Builder::new().name(format!("hear-{number}")).spawn(move || {
-            loop {
-                let heard = hearer.hear();
-                let is_last = !matches!(heard, Ok(FromAgent::Ready { .. } | FromAgent::Second(_)));
-                if news.send((number, heard)).is_err() || is_last {
-                    return;
+        thread::Builder::new()
+            .name(format!("hear-{number}"))
+            .spawn(move || {
+                loop {
+                    let heard = hearer.hear();
+                    let is_last =
+                        !matches!(heard, Ok(FromAgent::Ready { .. } | FromAgent::Second(_)));
+                    if news.send((number, heard)).is_err() || is_last {
+                        return;
+                    }
                 }
-            }
-        })?;
+            })?;
     }
     drop(news);
     let directed = Directing {
@@ -115,7 +122,10 @@ fn begin(
     let reader = BufReader::new(output);
     let agent = Agent::greet(host.to_owned(), reader, input, &mut || clock.now());
     let agent = agent.with_context(|| {
-        format!("'{rsh} {host} {} load --agent' is no agent", program.display())
+        format!(
+            "'{rsh} {host} {} load --agent' is no agent",
+            program.display()
+        )
     })?;
     Ok((remote, agent))
 }
@@ -156,7 +166,7 @@ impl Directing {
             match heard? {
                 FromAgent::Ready { open } => self.on_ready(open, clock, watch)?,
                 FromAgent::Second(second) => {
-                    self.seconds[number].push(second);
+                    self.seconds[number].push(*second);
                     self.show(watch);
                 }
                 FromAgent::Over(one) => {
@@ -206,7 +216,11 @@ impl Directing {
 
     /// Shows the seconds that all hosts have reported.
     fn show(&mut self, watch: &mut impl Watch) {
-        while self.seconds.iter().all(|seconds| seconds.len() > self.shown) {
+        while self
+            .seconds
+            .iter()
+            .all(|seconds| seconds.len() > self.shown)
+        {
             let mut all = self.seconds[0][self.shown].clone();
             for seconds in &self.seconds[1..] {
                 all.add(&seconds[self.shown]);

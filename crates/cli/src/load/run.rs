@@ -18,13 +18,13 @@ use lineside_time::Clock;
 use lineside_trace::State;
 
 use super::flags::{Arguments, Other};
-use super::{agent, hosts, search};
 use super::limits::LimitWords;
 use super::print::{assertion_lines, lines};
 use super::progress::{OnlyStops, Progress};
 use super::recording::{OfDatagrams, OfStreams, Recording};
 use super::serve::serve;
 use super::settings::{Prepared, Requests};
+use super::{agent, hosts, search};
 use crate::config::{self, ConfigError};
 use crate::exit::Exit;
 use crate::print::{print, print_json};
@@ -59,7 +59,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let mut progress = Progress::new(&arguments, recording.as_ref(), &signals, clock);
     let steal = StealCounts::read();
     let outcome = match hosts {
-        [] => prepared.run(recording.as_ref(), clock, &mut progress).map_err(Into::into),
+        [] => prepared.run(recording.as_ref(), clock, &mut progress),
         hosts => {
             let (keys, workers) = (&arguments.keys, prepared.settings.workers);
             hosts::run(keys, hosts, workers, clock, &mut progress)
@@ -121,7 +121,9 @@ impl Arguments {
     /// The hosts that make the load, other than this one alone.
     fn hosts(&self) -> Result<&[String], ConfigError> {
         let hosts = self.keys.hosts.as_deref().unwrap_or_default();
-        if !hosts.is_empty() && self.keys.output.is_some() && self.keys.rows.as_deref() != Some("none")
+        if !hosts.is_empty()
+            && self.keys.output.is_some()
+            && self.keys.rows.as_deref() != Some("none")
         {
             return Err(ConfigError::usage(
                 "rows of requests stay with --hosts: give --rows none with -o",
@@ -173,7 +175,7 @@ impl Prepared {
         Ok(match &self.requests {
             Requests::Http(template) => self.run_with(&|| Http::new(template.clone()), with)?,
             Requests::Echo { bytes } => self.run_with(&|| Echo::new(*bytes, self.seed), with)?,
-            Requests::Memcached(mix) => self.run_with(&|| Memcached::new(mix.clone()), with)?,
+            Requests::Memcached(mix) => self.run_with(&|| Memcached::new((**mix).clone()), with)?,
             Requests::Dns(dns) => self.run_datagrams(&|| (**dns).clone(), with)?,
             Requests::Nfs(nfs) => {
                 let (mix, preparation) = &**nfs;
@@ -254,7 +256,7 @@ impl Prepared {
     fn status_name(&self, status: u32) -> String {
         match &self.requests {
             Requests::Http(_) | Requests::Echo { .. } => status.to_string(),
-            Requests::Memcached(mix) => Memcached::new(mix.clone()).status(status).into_owned(),
+            Requests::Memcached(mix) => Memcached::new((**mix).clone()).status(status).into_owned(),
             Requests::Dns(dns) => DatagramProtocol::status(&**dns, status).into_owned(),
             Requests::Nfs(_) => status_name(status).into_owned(),
         }

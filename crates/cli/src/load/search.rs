@@ -61,7 +61,9 @@ pub(super) fn run(
         }
     };
     if keys.requests.is_some() {
-        return Err(ConfigError::usage("--search has trials of a time: give -d instead of -n").into());
+        return Err(
+            ConfigError::usage("--search has trials of a time: give -d instead of -n").into(),
+        );
     }
     let signals = Signals::register().context("cannot handle signals")?;
     let mut search = Search::new(SearchPlan {
@@ -70,12 +72,18 @@ pub(super) fn run(
     });
     let (mut best, mut last_why) = (None, None);
     while let Found::Try(rate) = search.next() {
-        let Trial { certificate, why } = trial(arguments, &search, rate, asserts, limits, &signals)?;
+        let Trial { certificate, why } =
+            trial(arguments, &search, rate, asserts, limits, &signals)?;
         if signals.stop().is_some() {
             anyhow::bail!("a signal ended the search after {} trials", search.trials());
         }
         if !arguments.quiet {
-            talk(&trial_line(search.trials() + 1, rate, &certificate, why.as_deref()));
+            talk(&trial_line(
+                search.trials() + 1,
+                rate,
+                &certificate,
+                why.as_deref(),
+            ));
         }
         search.report(why.is_none());
         match why {
@@ -110,7 +118,7 @@ fn trial(
     let machine = Machine {
         steal_share: StealCounts::share_since(steal),
     };
-    let certificate = prepared.certificate(&outcome, false, machine, limits.clone(), Vec::new());
+    let certificate = prepared.certificate(&outcome, false, machine, *limits, Vec::new());
     let judged = assert_load(&figures(&certificate, &outcome), asserts);
     let counts = &outcome.counts;
     let missed = certificate.rates.missed_share.unwrap_or(0.0);
@@ -136,10 +144,9 @@ fn trial(
 }
 
 fn trial_line(number: u32, rate: f64, certificate: &Certificate, why: Option<&str>) -> String {
-    let p99 = { certificate.latency.as_ref() }.map_or("-".to_owned(), |latency| {
-        time(latency.p99_ns)
-    });
-    let came = why.map_or("passes".to_owned(), |why| format!("fails: {why}"));
+    let p99 = { certificate.latency.as_ref() }
+        .map_or_else(|| "-".to_owned(), |latency| time(latency.p99_ns));
+    let came = why.map_or_else(|| "passes".to_owned(), |why| format!("fails: {why}"));
     format!("{number:>4} {rate:>14.1} a second {p99:>10} at 99 %  {came}\n")
 }
 

@@ -69,7 +69,7 @@ const GETS: &str = "90%";
 pub(super) enum Requests {
     Http(RequestTemplate),
     Echo { bytes: u32 },
-    Memcached(Mix),
+    Memcached(Box<Mix>),
     Dns(Box<Dns>),
     Nfs(Box<(NfsMix, Preparation)>),
 }
@@ -169,7 +169,9 @@ impl Section {
         let url = match target {
             Target::Http(url) => url,
             Target::Echo { bytes, .. } => return Ok(Requests::Echo { bytes: *bytes }),
-            Target::Memcached(_) => return Ok(Requests::Memcached(self.memcached_mix()?)),
+            Target::Memcached(_) => {
+                return Ok(Requests::Memcached(Box::new(self.memcached_mix()?)));
+            }
             Target::Dns { names, kinds, .. } => return self.queries(names, kinds),
             Target::Nfs {
                 export, mount_port, ..
@@ -201,15 +203,22 @@ impl Section {
             (self.headers.is_some(), "-H", "http"),
             (self.http_method.is_some(), "-X", "http"),
             (self.body.is_some(), "--body", "http"),
-            (self.keys.is_some(), "--keys", "memcached"),
+            (self.keys.is_some(), "--keys", "memcached or nfs"),
             (self.key_size.is_some(), "--key-size", "memcached"),
-            (self.value_size.is_some(), "--value-size", "memcached"),
+            (
+                self.value_size.is_some(),
+                "--value-size",
+                "memcached or nfs",
+            ),
             (self.gets.is_some(), "--gets", "memcached"),
+            (self.mix.is_some(), "--mix", "nfs"),
+            (self.files.is_some(), "--files", "nfs"),
         ];
         let is = target.protocol();
+        let fits = |of: &str| of.split(" or ").any(|each| each == is);
         match given
             .iter()
-            .find(|(is_given, _, of)| *is_given && *of != is)
+            .find(|(is_given, _, of)| *is_given && !fits(of))
         {
             None => Ok(()),
             Some((_, flag, of)) => Err(ConfigError::new(format!(
@@ -472,7 +481,7 @@ fn of_one_family(
         Transport::Sockets { from } => from.first().copied(),
         Transport::Stack(stack) => stack.addresses.first().map(|block| block.address),
     };
-    let is_v4 = local.map_or(servers[0].is_ipv4(), |address| address.is_ipv4());
+    let is_v4 = local.map_or_else(|| servers[0].is_ipv4(), |address| address.is_ipv4());
     let of_family = servers.iter().filter(|server| server.is_ipv4() == is_v4);
     // Of a name with several addresses, one: they are one host more often than not.
     match of_family.map(|server| (server.ip(), server.port())).next() {

@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 
 use crate::support::{lineside, talk};
 
-const VERBS: [&str; 15] = [
+const VERBS: [&str; 16] = [
     "capture",
     "info",
     "report",
@@ -13,6 +13,7 @@ const VERBS: [&str; 15] = [
     "packets",
     "replay-pcap",
     "emulate",
+    "load",
     "ctl",
     "explain",
     "table",
@@ -112,6 +113,7 @@ fn the_man_pages_are_set_without_warnings() {
     assert_eq!(printed(lineside().arg("man").arg(&pages)), "");
     let mut all = VERBS.map(|verb| format!("lineside-{verb}.1")).to_vec();
     all.extend(SOURCES.map(|source| format!("lineside-table-{source}.1")));
+    all.push("lineside-load-serve.1".to_owned());
     all.push("lineside.1".to_owned());
     assert_eq!(std::fs::read_dir(&pages).expect("there").count(), all.len());
     let main = std::fs::read_to_string(pages.join("lineside.1")).expect("there");

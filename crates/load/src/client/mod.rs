@@ -445,7 +445,9 @@ impl<P: Protocol> Client<P> {
             return;
         };
         let (place, count) = self.plan.share;
-        let think = think.as_mut().map(|think| think.before(self.drawn * count + place));
+        let think = think
+            .as_mut()
+            .map(|think| think.before(self.drawn * count + place));
         match think {
             Some(wait_ns) if wait_ns > 0 => {
                 calls.schedule(calls.now().saturating_add(wait_ns), TASK_THOUGHT | slot);
@@ -547,7 +549,8 @@ impl<P: Protocol> Client<P> {
         let slots = &self.slots;
         let reader = self.exchanges.clear(active, |exchange| {
             results.counts.failed[cause as usize] += 1;
-            if let Some(rows) = { rows.as_mut() }.filter(|rows| rows.wants(exchange.request.ordinal))
+            if let Some(rows) =
+                { rows.as_mut() }.filter(|rows| rows.wants(exchange.request.ordinal))
             {
                 rows.push(row(slots, &exchange, Err(cause)));
             }
@@ -736,11 +739,7 @@ impl Results {
 
 /// The row of a request that is answered or has failed.
 #[cold]
-fn row(
-    slots: &Slots,
-    exchange: &Exchange,
-    outcome: Result<(Answer, Nanoseconds), Cause>,
-) -> Row {
+fn row(slots: &Slots, exchange: &Exchange, outcome: Result<(Answer, Nanoseconds), Cause>) -> Row {
     let known = |at: Nanoseconds| (at != Nanoseconds::MIN).then_some(at);
     let answer = outcome.ok();
     Row {
@@ -781,7 +780,7 @@ impl<P: Protocol> Application for Client<P> {
     }
 
     fn on_bytes(&mut self, _: ConnectionId, slot: u32, chunk: Chunk<'_>, calls: &mut Calls) {
-        let at = chunk.descriptor().stamp_ns.unwrap_or(calls.now());
+        let at = chunk.descriptor().stamp_ns.unwrap_or_else(|| calls.now());
         let bytes = chunk.bytes();
         self.results.counts.received_bytes += bytes.len() as u64;
         let entry = &self.slots.all[slot as usize];
@@ -822,13 +821,7 @@ impl<P: Protocol> Application for Client<P> {
         self.look_for_the_end(calls);
     }
 
-    fn on_close(
-        &mut self,
-        _: Option<ConnectionId>,
-        slot: u32,
-        reason: Reason,
-        calls: &mut Calls,
-    ) {
+    fn on_close(&mut self, _: Option<ConnectionId>, slot: u32, reason: Reason, calls: &mut Calls) {
         let state = self.slots.all[slot as usize].state;
         let is_failure = state == State::Opening;
         if is_failure {

@@ -215,7 +215,9 @@ impl Slots {
         let remote = self.targets[usize::from(entry.target)];
         let local = match &self.locals {
             None => (unspecified(remote.0), entry.local as u16),
-            Some(locals) => locals.pair(entry.local).unwrap_or((unspecified(remote.0), 0)),
+            Some(locals) => locals
+                .pair(entry.local)
+                .unwrap_or_else(|| (unspecified(remote.0), 0)),
         };
         [local, remote]
     }
@@ -248,7 +250,9 @@ mod tests {
         let mut seen = HashSet::new();
         for share in 0..3 {
             let locals = Locals::new(blocks.clone(), taken.clone(), 1_000, 10, (share, 3));
-            let own: Vec<End> = { 0..locals.count() }.filter_map(|n| locals.pair(n)).collect();
+            let own: Vec<End> = { 0..locals.count() }
+                .filter_map(|n| locals.pair(n))
+                .collect();
             assert!(own.iter().all(|(_, port)| port % 3 == share as u16));
             seen.extend(own.iter().copied());
         }

@@ -339,7 +339,11 @@ impl Server for HttpServer {
         let Err(error) = parser.push(0, bytes, &mut self.heads, &mut serving) else {
             return;
         };
-        if let Some(refusal) = self.responder.on_error(error.kind).filter(|_| !*serving.is_over) {
+        if let Some(refusal) = self
+            .responder
+            .on_error(error.kind)
+            .filter(|_| !*serving.is_over)
+        {
             serving.answer(refusal);
         }
     }

@@ -141,7 +141,7 @@ impl Client for Memcached {
             return command.write(out);
         }
         let len = self.mix.value_bytes.draw(self.seeds[3], number);
-        let len = len.min(VALUE_MAX.into()) as u32;
+        let len = len.min(VALUE_MAX) as u32;
         let command = Command::Store {
             verb: Verb::Set,
             key: &self.key,

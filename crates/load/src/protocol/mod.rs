@@ -156,15 +156,15 @@ mod dns;
 mod echo;
 mod http;
 mod memcached;
-mod stamped;
 pub mod nfs;
+mod stamped;
 
 pub use datagram::{DatagramClient, DatagramServer, Heard, Numbered};
 pub use dns::{Dns, DnsError, DnsServer};
 pub use echo::{Echo, EchoServer, SinkServer, SourceServer};
 pub use http::{Http, HttpError, HttpServer};
 pub use memcached::{Memcached, MemcachedServer, Mix};
+pub use nfs::{Nfs, NfsMix, NfsServer, Shares as NfsShares};
 pub use stamped::{
     EchoDatagrams, FlowFigures, SinkDatagrams, SinkFigures, Stamped, StampedHeader, Verb,
 };
-pub use nfs::{Nfs, NfsMix, NfsServer, Shares as NfsShares};

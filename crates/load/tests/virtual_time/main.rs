@@ -64,6 +64,9 @@ fn link_of(words: &str) -> Settings {
     settings
 }
 
+/// A row: its number, when it was planned, left and was answered, or why it was not.
+type Taken = (u64, i64, Option<i64>, Option<i64>, Option<Cause>);
+
 /// A client and a server, each behind a loop of its own.
 struct World<C: protocol::Client, S: protocol::Server> {
     client: Reactor<StackLoop<Client<C>>>,
@@ -157,7 +160,10 @@ impl<C: protocol::Client, S: protocol::Server> World<C, S> {
         let held = [self.client.held(), self.server.held()];
         let counts = self.client().results().counts.clone();
         let phase = self.client().phase();
-        format!("{} {deadlines:?} held {held:?} {phase:?} {counts:?}", now - BEGIN_NS)
+        format!(
+            "{} {deadlines:?} held {held:?} {phase:?} {counts:?}",
+            now - BEGIN_NS
+        )
     }
 
     fn client(&mut self) -> &mut Client<C> {
@@ -193,7 +199,7 @@ impl<C: protocol::Client, S: protocol::Server> World<C, S> {
     }
 
     /// All rows, in the order of the requests: planned, departed, answered.
-    fn rows(&mut self) -> Vec<(u64, i64, Option<i64>, Option<i64>, Option<Cause>)> {
+    fn rows(&mut self) -> Vec<Taken> {
         let rows = self.client().take_rows().expect("rows");
         let thread = std::thread::scope(|scope| {
             let finishing = scope.spawn(|| rows.finish());
@@ -236,13 +242,23 @@ fn every_request_leaves_at_its_instant() {
         let mut world = World::new(plan, pace, "1ms", 3, http(), responder(64));
         world.run(|_| {});
         let counts = world.client().results().counts.clone();
-        assert_eq!((counts.planned, counts.succeeded), (1_000, 1_000), "{counts:?}");
+        assert_eq!(
+            (counts.planned, counts.succeeded),
+            (1_000, 1_000),
+            "{counts:?}"
+        );
         for (ordinal, intended, departed, end, _) in world.rows() {
             // The clock moves in steps of 100 ns, and what is due within a kick leaves with it.
             let late = departed.expect("it left") - intended;
-            assert!((-1_100..=200).contains(&late), "{words}, {ordinal}: {late} ns late");
+            assert!(
+                (-1_100..=200).contains(&late),
+                "{words}, {ordinal}: {late} ns late"
+            );
             let took = end.expect("it was answered") - departed.expect("it left");
-            assert!((2 * MS..2 * MS + 1_000).contains(&took), "{ordinal}: {took}");
+            assert!(
+                (2 * MS..2 * MS + 1_000).contains(&took),
+                "{ordinal}: {took}"
+            );
         }
     }
 }
@@ -327,12 +343,20 @@ fn stalled(catch_up: CatchUp) -> (Vec<i64>, lineside_load::results::Counts) {
     let counts = world.client().results().counts.clone();
     assert_eq!(counts.succeeded, 1_000, "{counts:?}");
     let left = world.rows().into_iter();
-    (left.map(|(_, _, departed, ..)| departed.expect("it left")).collect(), counts)
+    (
+        left.map(|(_, _, departed, ..)| departed.expect("it left"))
+            .collect(),
+        counts,
+    )
 }
 
 /// The most that left within a millisecond.
 fn most_in_a_millisecond(left: &[i64]) -> usize {
-    let within = |at: &i64| left.iter().filter(|each| (at..&(at + MS)).contains(each)).count();
+    let within = |at: &i64| {
+        left.iter()
+            .filter(|each| (at..&(at + MS)).contains(each))
+            .count()
+    };
     left.iter().map(within).max().expect("some")
 }
 
@@ -350,7 +374,10 @@ fn after_a_stall_requests_leave_as_asked() {
 
     let (moved, counts) = stalled(CatchUp::Reanchor);
     assert_eq!((counts.moved, counts.overdue), (1, 0), "{counts:?}");
-    assert!((48 * MS as u64..=51 * MS as u64).contains(&counts.moved_ns), "{counts:?}");
+    assert!(
+        (48 * MS as u64..=51 * MS as u64).contains(&counts.moved_ns),
+        "{counts:?}"
+    );
     assert!(most_in_a_millisecond(&moved) <= 6);
     let whole = moved.last().expect("some") - moved[0];
     assert!((248 * MS..=252 * MS).contains(&whole), "{whole}");
