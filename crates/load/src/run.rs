@@ -75,7 +75,8 @@ pub trait Make<P>: Sync {
 
 /// Hears how a run goes on, and says when it is to stop.
 pub trait Watch {
-    /// So many connections are open: when requests begin to leave, at `soon` or later; `None`: never.
+    /// So many connections are open: when requests begin to leave, at `soon` or later; `None`:
+    /// never.
     fn start_at(&mut self, _open: u32, soon: Nanoseconds) -> Option<Nanoseconds> {
         Some(soon)
     }

@@ -2,8 +2,8 @@
 //! over by a bounded ring.
 //!
 //! Which queue a frame comes to is the driver's choice, and which worker its connection belongs to
-//! follows from the local port: worker k of n has the ports p with p % n == k. Between own ends on a
-//! veth pair the two agree, and nothing goes over.
+//! follows from the local port: worker k of n has the ports p with p % n == k. Between own ends on
+//! a veth pair the two agree, and nothing goes over.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 

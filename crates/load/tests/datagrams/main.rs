@@ -1,5 +1,10 @@
 //! Clients and servers of datagrams over the kernel's sockets, on loopback.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "these tests wait for programs beside them, by the machine's own clock"
+)]
+
 mod dns;
 mod veth;
 

@@ -335,7 +335,7 @@ fn each_rule_has_its_state_and_its_sentence() {
     ];
     let loads = RULES
         .iter()
-        .position(|rule| matches!(rule.check, Check::Load(_)));
+        .position(|rule| matches!(rule.check, Load(_)));
     let loads = loads.expect("rules about a load");
     cases.splice(loads..loads, load_cases());
     assert_eq!(
