@@ -333,9 +333,7 @@ fn each_rule_has_its_state_and_its_sentence() {
             oldest gap was given up (give more: memory)",
         ),
     ];
-    let loads = RULES
-        .iter()
-        .position(|rule| matches!(rule.check, Load(_)));
+    let loads = RULES.iter().position(|rule| matches!(rule.check, Load(_)));
     let loads = loads.expect("rules about a load");
     cases.splice(loads..loads, load_cases());
     assert_eq!(
