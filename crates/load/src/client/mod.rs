@@ -12,15 +12,18 @@
 //!   departure. A request that found no connection waits, and is late by that.
 //! * planned = sent + unsent by reason; sent = answered + failed by cause + outstanding.
 
+mod answers;
 mod catch_up;
 mod datagrams;
 mod exchanges;
 mod flight;
 mod pace;
+mod plan;
 mod slots;
 
 pub use datagrams::DatagramClient;
 pub use pace::{Arrivals, Pace, ThinkTimes, Thinking};
+pub use plan::{CatchUp, Phase, Plan};
 pub use slots::{Locals, Target};
 
 use std::collections::VecDeque;
@@ -29,70 +32,13 @@ use lineside_frame::Chunk;
 use lineside_time::{Nanoseconds, TimerId};
 
 use crate::application::{Application, Calls, CloseBy, ConnectionId, End, Reason};
-use crate::protocol::{Answer, Broken, Client as Protocol, Outstanding, Request};
-use crate::results::{Cause, DEPARTURES_KEPT, Results, Row, Unsent};
+use crate::protocol::{Broken, Client as Protocol, Request};
+use crate::results::{Cause, DEPARTURES_KEPT, Results, Unsent};
 use crate::rows::Rows;
+use answers::{Waiting, row};
 use catch_up::{Leaves, Overdue};
 use exchanges::{Exchange, Exchanges, NONE};
 use slots::{Slots, State};
-
-/// What a client does about requests of an open loop whose instants passed while it stood still.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum CatchUp {
-    /// All leave at once, as late as they are.
-    #[default]
-    Keep,
-    /// So many leave in each millisecond, as late as they are.
-    Cap(u32),
-    /// The schedule moves: the latest is due now, and all others later by as much.
-    Reanchor,
-}
-
-/// What a client does, its pace apart.
-#[derive(Debug, Clone)]
-pub struct Plan {
-    /// Connections that are open at once.
-    pub connections: u32,
-    /// What arrives is connections: each opens when its instant has come. Otherwise all are open
-    /// before the start, and requests arrive.
-    pub opens_on_arrival: bool,
-    /// Requests of a connection, after which it ends and another one opens; `None`: no end.
-    pub requests_each: Option<u32>,
-    /// Requests that may be outstanding on a connection.
-    pub pipeline: u32,
-    /// How this end ends a connection.
-    pub close_by: CloseBy,
-    /// Requests in all, of this client; `None`: until the time is over.
-    pub requests: Option<u64>,
-    /// An answer may take so long.
-    pub timeout_ns: i64,
-    /// How long before its instant a request is prepared.
-    pub ahead_ns: i64,
-    /// Handshakes that are under way at once before the start.
-    pub opening_max: u32,
-    /// Requests that wait for a connection; more are given up.
-    pub waiting_max: usize,
-    /// What becomes of requests whose instants passed while the client stood still.
-    pub catch_up: CatchUp,
-    /// After a connection failed, the next try of its slot waits so long.
-    pub retry_ns: i64,
-    /// This client's place among those of the run, and how many there are: numbers of requests in a
-    /// closed loop leave this rest.
-    pub share: (u64, u64),
-}
-
-/// Where a client stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
-    /// Connections open; no request leaves.
-    Opening,
-    /// Requests leave.
-    Running,
-    /// No further request leaves; answers are waited for.
-    Draining,
-    /// Nothing is under way.
-    Over,
-}
 
 /// Tasks that are no slot's.
 const TASK_ARRIVAL: u32 = u32::MAX;
@@ -651,109 +597,6 @@ impl<P: Protocol> Client<P> {
             }
             false => self.connect(slot, calls),
         }
-    }
-}
-
-/// The requests of a connection while its answers are read.
-struct Waiting<'a, R> {
-    exchanges: &'a mut Exchanges<R>,
-    results: &'a mut Results,
-    rows: Option<&'a mut Rows>,
-    slots: &'a Slots,
-    active: u32,
-    at: Nanoseconds,
-    answers: u32,
-    closes: bool,
-}
-
-impl<R: Default> Waiting<'_, R> {
-    /// Bytes came: the first ones of the answer to the oldest request, if none came before.
-    fn on_first_byte(&mut self) {
-        if let Some(place) = self.exchanges.unanswered(self.active, None) {
-            let exchange = &mut self.exchanges.exchanges[place as usize];
-            if exchange.first_ns == Nanoseconds::MIN {
-                exchange.first_ns = self.at;
-            }
-        }
-    }
-}
-
-impl<R: Default> Outstanding for Waiting<'_, R> {
-    fn oldest(&mut self) -> Option<Request> {
-        let place = self.exchanges.unanswered(self.active, None)?;
-        Some(self.exchanges.exchanges[place as usize].request)
-    }
-
-    fn request(&mut self, number: u32) -> Option<Request> {
-        let place = self.exchanges.unanswered(self.active, Some(number))?;
-        Some(self.exchanges.exchanges[place as usize].request)
-    }
-
-    fn answered(&mut self, answer: Answer) -> Result<(), Broken> {
-        let place = self.exchanges.unanswered(self.active, answer.request);
-        let place = place.ok_or(Broken)?;
-        let mut exchange = self.exchanges.answer(self.active, place);
-        if exchange.first_ns == Nanoseconds::MIN {
-            exchange.first_ns = self.at;
-        }
-        self.results.on_answer(&exchange, answer, self.at);
-        if let Some(rows) = self.rows.as_mut()
-            && rows.wants(exchange.request.ordinal)
-        {
-            rows.push(row(self.slots, &exchange, Ok((answer, self.at))));
-        }
-        self.answers += 1;
-        self.closes |= answer.closes;
-        self.on_first_byte();
-        Ok(())
-    }
-}
-
-impl Results {
-    fn on_answer(&mut self, exchange: &Exchange, answer: Answer, at: Nanoseconds) {
-        let Self {
-            counts,
-            times,
-            recent,
-            ..
-        } = self;
-        counts.answered += 1;
-        counts.succeeded += u64::from(answer.is_success);
-        counts.content_bytes += answer.content_bytes;
-        counts.on_status(answer.status);
-        let latency_ns = at - exchange.intended_ns;
-        times.latency.record(latency_ns);
-        if let Some(operation) = times.operations.get_mut(usize::from(answer.operation)) {
-            operation.record(latency_ns);
-        }
-        recent.record(latency_ns);
-        // A fast answer may come before the loop knows when its request left.
-        let departed_ns = match exchange.departed_ns {
-            Nanoseconds::MIN => exchange.intended_ns,
-            departed_ns => departed_ns,
-        };
-        times.service.record(at - departed_ns);
-        times.first_byte.record(exchange.first_ns - departed_ns);
-    }
-}
-
-/// The row of a request that is answered or has failed.
-#[cold]
-fn row(slots: &Slots, exchange: &Exchange, outcome: Result<(Answer, Nanoseconds), Cause>) -> Row {
-    let known = |at: Nanoseconds| (at != Nanoseconds::MIN).then_some(at);
-    let answer = outcome.ok();
-    Row {
-        ordinal: exchange.request.ordinal,
-        slot: exchange.request.slot,
-        intended_ns: exchange.intended_ns,
-        departed_ns: known(exchange.departed_ns),
-        first_ns: known(exchange.first_ns),
-        end_ns: answer.map(|(_, at)| at),
-        ends: slots.ends(exchange.request.slot),
-        status: answer.map(|(answer, _)| answer.status),
-        request_bytes: exchange.len,
-        content_bytes: answer.map_or(0, |(answer, _)| answer.content_bytes),
-        cause: outcome.err(),
     }
 }
 
