@@ -1,0 +1,116 @@
+//! The requests of a connection while its answers are read, and the account of each.
+
+use lineside_time::Nanoseconds;
+
+use super::exchanges::{Exchange, Exchanges};
+use super::slots::Slots;
+use crate::protocol::{Answer, Broken, Outstanding, Request};
+use crate::results::{Cause, Results, Row};
+use crate::rows::Rows;
+
+/// The requests of a connection while its answers are read.
+pub(super) struct Waiting<'a, R> {
+    pub(super) exchanges: &'a mut Exchanges<R>,
+    pub(super) results: &'a mut Results,
+    pub(super) rows: Option<&'a mut Rows>,
+    pub(super) slots: &'a Slots,
+    pub(super) active: u32,
+    pub(super) at: Nanoseconds,
+    pub(super) answers: u32,
+    pub(super) closes: bool,
+}
+
+impl<R: Default> Waiting<'_, R> {
+    /// Bytes came: the first ones of the answer to the oldest request, if none came before.
+    pub(super) fn on_first_byte(&mut self) {
+        if let Some(place) = self.exchanges.unanswered(self.active, None) {
+            let exchange = &mut self.exchanges.exchanges[place as usize];
+            if exchange.first_ns == Nanoseconds::MIN {
+                exchange.first_ns = self.at;
+            }
+        }
+    }
+}
+
+impl<R: Default> Outstanding for Waiting<'_, R> {
+    fn oldest(&mut self) -> Option<Request> {
+        let place = self.exchanges.unanswered(self.active, None)?;
+        Some(self.exchanges.exchanges[place as usize].request)
+    }
+
+    fn request(&mut self, number: u32) -> Option<Request> {
+        let place = self.exchanges.unanswered(self.active, Some(number))?;
+        Some(self.exchanges.exchanges[place as usize].request)
+    }
+
+    fn answered(&mut self, answer: Answer) -> Result<(), Broken> {
+        let place = self.exchanges.unanswered(self.active, answer.request);
+        let place = place.ok_or(Broken)?;
+        let mut exchange = self.exchanges.answer(self.active, place);
+        if exchange.first_ns == Nanoseconds::MIN {
+            exchange.first_ns = self.at;
+        }
+        self.results.on_answer(&exchange, answer, self.at);
+        if let Some(rows) = self.rows.as_mut()
+            && rows.wants(exchange.request.ordinal)
+        {
+            rows.push(row(self.slots, &exchange, Ok((answer, self.at))));
+        }
+        self.answers += 1;
+        self.closes |= answer.closes;
+        self.on_first_byte();
+        Ok(())
+    }
+}
+
+impl Results {
+    fn on_answer(&mut self, exchange: &Exchange, answer: Answer, at: Nanoseconds) {
+        let Self {
+            counts,
+            times,
+            recent,
+            ..
+        } = self;
+        counts.answered += 1;
+        counts.succeeded += u64::from(answer.is_success);
+        counts.content_bytes += answer.content_bytes;
+        counts.on_status(answer.status);
+        let latency_ns = at - exchange.intended_ns;
+        times.latency.record(latency_ns);
+        if let Some(operation) = times.operations.get_mut(usize::from(answer.operation)) {
+            operation.record(latency_ns);
+        }
+        recent.record(latency_ns);
+        // A fast answer may come before the loop knows when its request left.
+        let departed_ns = match exchange.departed_ns {
+            Nanoseconds::MIN => exchange.intended_ns,
+            departed_ns => departed_ns,
+        };
+        times.service.record(at - departed_ns);
+        times.first_byte.record(exchange.first_ns - departed_ns);
+    }
+}
+
+/// The row of a request that is answered or has failed.
+#[cold]
+pub(super) fn row(
+    slots: &Slots,
+    exchange: &Exchange,
+    outcome: Result<(Answer, Nanoseconds), Cause>,
+) -> Row {
+    let known = |at: Nanoseconds| (at != Nanoseconds::MIN).then_some(at);
+    let answer = outcome.ok();
+    Row {
+        ordinal: exchange.request.ordinal,
+        slot: exchange.request.slot,
+        intended_ns: exchange.intended_ns,
+        departed_ns: known(exchange.departed_ns),
+        first_ns: known(exchange.first_ns),
+        end_ns: answer.map(|(_, at)| at),
+        ends: slots.ends(exchange.request.slot),
+        status: answer.map(|(answer, _)| answer.status),
+        request_bytes: exchange.len,
+        content_bytes: answer.map_or(0, |(answer, _)| answer.content_bytes),
+        cause: outcome.err(),
+    }
+}
