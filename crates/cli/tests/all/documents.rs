@@ -33,7 +33,7 @@ const PROGRAMS: [&str; 13] = [
 ];
 
 /// Commands that are not run here, and why.
-const ELSEWHERE: [(&str, &str); 11] = [
+const ELSEWHERE: [(&str, &str); 13] = [
     ("./demo", "builds a release"),
     ("./test", "runs this"),
     ("cargo ", "builds"),
@@ -49,6 +49,11 @@ const ELSEWHERE: [(&str, &str); 11] = [
     (
         "load -i eth1",
         "a network whose other end answers: `load` has tests of its own",
+    ),
+    ("--hosts", "other hosts: `load` has tests of its own"),
+    (
+        "--search",
+        "takes half a minute: `load` has tests of its own",
     ),
     ("spark-submit", "Spark is half a gigabyte"),
 ];

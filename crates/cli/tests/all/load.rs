@@ -628,3 +628,111 @@ fn pythons_server_ends_each_connection() {
     // HTTP/1.0: a connection for each request.
     assert!(number(&found, "/connections/opened") >= 100, "{found:#}");
 }
+
+/// A load that two hosts make together: each is a network namespace.
+#[test]
+fn two_hosts_make_one_load() {
+    need_wire!("ip");
+    let wire = wire("load-hosts");
+    wire.generator.ip("addr add 10.9.0.2/16 dev g0");
+    let served = Served::of(
+        wire.tap.command(lineside().get_program()),
+        &["http", "10.9.0.1:80"],
+    );
+    let hosts = format!("{},{}", wire.tap.name(), wire.generator.name());
+    wire.tap.ip("link set lo up");
+    let together = ["--hosts", &hosts, "--rsh", "ip netns exec"];
+    let words = ["http://10.9.0.1/", "-c", "10", "-n", "3001", "-t", "2"];
+    let found = certificate(&[&words[..], &together].concat());
+    for count in ["planned", "sent", "answered", "succeeded"] {
+        assert_eq!(
+            number(&found, &format!("/requests/{count}")),
+            3001,
+            "{count}"
+        );
+    }
+    assert_eq!(number(&found, "/connections/opened"), 10);
+    assert_eq!(number(&found, "/latency/count"), 3001);
+    // The schedule of one host, divided.
+    let words = ["http://10.9.0.1/", "-c", "10", "-R", "2000", "-d", "1s"];
+    let words = [&words[..], &["--arrivals", "poisson"]].concat();
+    let both = certificate(&[&words[..], &together].concat());
+    let mut one = wire.generator.command(lineside().get_program());
+    one.arg("load").args(&words).arg("--json");
+    let one = one.output().expect("lineside runs");
+    let one: Value = serde_json::from_slice(&one.stdout).expect("JSON");
+    let planned = number(&one, "/requests/planned");
+    assert!((1800..2200).contains(&planned), "{one:#}");
+    assert_eq!(number(&both, "/requests/planned"), planned);
+    assert_eq!(number(&both, "/requests/succeeded"), planned);
+    assert_eq!(
+        number(&served.counts(), "/requests"),
+        3001 + 2 * planned,
+        "the server's own count"
+    );
+}
+
+#[test]
+fn a_host_that_is_no_agent_is_named() {
+    let mut rows = vec!["http://127.0.0.1/", "--hosts", "a", "--rsh", "echo"];
+    let output = load(&rows);
+    assert_eq!(output.status.code(), Some(1));
+    let said = talk(&output);
+    assert!(
+        said.contains("is no agent") && said.contains("load --agent"),
+        "{said}"
+    );
+    rows.extend(["-o", "never"]);
+    let output = load(&rows);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(talk(&output).contains("--rows none"), "{}", talk(&output));
+    let output = load(&[
+        "http://127.0.0.1/",
+        "--hosts",
+        "a",
+        "--rsh",
+        "/no/such/program",
+    ]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(talk(&output).contains("cannot start"), "{}", talk(&output));
+}
+
+/// The queue of tbf hides a part of an excess from short trials, and the kernel's TCP fills it: the
+/// bounds are wide, and closer for longer trials.
+#[test]
+fn a_search_finds_the_rate_of_a_bucket() {
+    need_wire!("ip", "tc");
+    let wire = wire("load-search");
+    wire.generator.ip("addr add 10.9.0.2/16 dev g0");
+    let shape = "qdisc add dev t0 root tbf rate 8mbit burst 10k latency 20ms";
+    let shaped = wire.tap.command("tc").args(shape.split(' ')).status();
+    assert!(shaped.expect("tc runs").success());
+    let served = Served::of(
+        wire.tap.command(lineside().get_program()),
+        &["http", "10.9.0.1:80", "--size", "5000"],
+    );
+    let mut search = wire.generator.command(lineside().get_program());
+    search.args([
+        "load",
+        "http://10.9.0.1/",
+        "--search",
+        "-R",
+        "100",
+        "-d",
+        "700ms",
+    ]);
+    let output = search
+        .args(["-c", "40", "--json"])
+        .output()
+        .expect("it runs");
+    assert_eq!(output.status.code(), Some(0), "{}", talk(&output));
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    // 5,092 bytes in four segments of 66 bytes of headers: 42,848 bits.
+    let rate = found["rate"].as_f64().expect("a rate") * 42_848.0 / 8e6;
+    assert!(
+        (0.93..1.1).contains(&rate),
+        "{rate} of the bucket's: {found:#}"
+    );
+    assert_eq!(found["is_confirmed"], true);
+    drop(served);
+}
