@@ -1,5 +1,4 @@
-//! A client and a server in one process, with a device between them: what one end sent and the
-//! other one saw is known of one clock.
+//! A server beside something else, in one process: the other end of a device between the two.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,53 +7,39 @@ use std::thread;
 
 use lineside_host::RunClock;
 
-use crate::protocol::{Client as ClientProtocol, Server as ServerProtocol};
-use crate::run::{LoadError, Make, Outcome, Settings, Watch, run};
+use crate::protocol::Server;
 use crate::serve::{ServeError, ServeSettings, Served, serve};
 
-/// Why a pair did not run.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum PairError {
-    /// The client's end.
-    #[error(transparent)]
-    Load(#[from] LoadError),
-    /// The server's end.
-    #[error("the server's end: {0}")]
-    Serve(#[from] ServeError),
-    /// The server's end ended early.
-    #[error("the server's end ended before it listened")]
-    NoServer,
-}
-
-/// Serves as `serving` says, runs a load against it, and stops serving. `target` makes the client's
-/// settings of the address at which the server listens.
-pub fn run_pair<P: ClientProtocol, S: ServerProtocol>(
-    target: impl FnOnce(SocketAddr) -> Settings,
-    make: &impl Make<P>,
-    serving: &ServeSettings,
-    make_server: &(impl Fn() -> S + Sync),
+/// Serves until `run` returns, which begins when the server listens and is given its address.
+///
+/// Fails without running if there is nothing that listens; and after it, if the server ended early.
+pub fn while_serving<S: Server, T>(
+    settings: &ServeSettings,
+    make: &(impl Fn() -> S + Sync),
     clock: RunClock,
-    watch: &mut impl Watch,
-) -> Result<(Outcome, Served), PairError> {
+    run: impl FnOnce(SocketAddr) -> T,
+) -> Result<(T, Served), ServeError> {
     let stop = AtomicBool::new(false);
     let (tell, heard) = channel();
     thread::scope(|scope| {
         let stop = &stop;
         let served = scope.spawn(move || {
-            serve(serving, make_server, clock, stop, |at| {
+            // The end of this closure ends the wait for an address that never comes.
+            serve(settings, make, clock, stop, |at| {
                 let _ = tell.send(at);
             })
         });
-        let outcome = match heard.recv() {
-            Ok(at) => Some(run(&target(at), make, clock, watch)),
-            Err(_) => None,
-        };
+        let outcome = heard.recv().ok().map(run);
         stop.store(true, Ordering::Relaxed);
-        let served = served.join().map_err(|_| PairError::NoServer)?;
+        let served = served
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         match outcome {
-            Some(outcome) => Ok((outcome?, served?)),
-            None => Err(served.err().map_or(PairError::NoServer, PairError::from)),
+            Some(outcome) => Ok((outcome, served)),
+            None => Err(ServeError::Worker(
+                0,
+                "it ended before it listened".to_owned(),
+            )),
         }
     })
 }

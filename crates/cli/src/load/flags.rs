@@ -102,6 +102,9 @@ keys! {
         ports: String = key("Local ports of -i")
             .long("ports").value("FIRST-LAST")
             .default(|| "1024-65535".to_owned());
+        serve_on: String = key("Serve the other end too, at this interface by this program's own \
+        TCP: a device between it and -i is tested")
+            .long("serve-on").value("IF");
         from: Vec<String> = key("Addresses of this host from which connections come, in turn")
             .long("from").value("ADDRESS").commas().or_one()
             .example("127.0.0.2");

@@ -5,6 +5,7 @@ mod agent;
 mod flags;
 mod hosts;
 mod limits;
+mod other_end;
 mod pace;
 mod print;
 mod progress;

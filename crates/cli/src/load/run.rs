@@ -24,7 +24,7 @@ use super::progress::{OnlyStops, Progress};
 use super::recording::{OfDatagrams, OfStreams, Recording};
 use super::serve::serve;
 use super::settings::{Prepared, Requests};
-use super::{agent, hosts, search};
+use super::{agent, hosts, other_end, search};
 use crate::config::{self, ConfigError};
 use crate::exit::Exit;
 use crate::print::{print, print_json};
@@ -48,6 +48,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     }
     let hosts = arguments.hosts()?;
     let prepared = arguments.keys.prepare()?;
+    let other_end = other_end::settings(&arguments.keys, &prepared)?;
     let signals = Signals::register().context("cannot handle signals")?;
     let mut notes = arguments.begin()?;
     notes.save()?;
@@ -58,9 +59,13 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let clock = RunClock::start();
     let mut progress = Progress::new(&arguments, recording.as_ref(), &signals, clock);
     let steal = StealCounts::read();
-    let outcome = match hosts {
-        [] => prepared.run(recording.as_ref(), clock, &mut progress),
-        hosts => {
+    let mut run = || prepared.run(recording.as_ref(), clock, &mut progress);
+    let outcome = match (hosts, &other_end) {
+        ([], None) => run(),
+        ([], Some(serving)) => {
+            other_end::beside(serving, &prepared.requests, clock, arguments.quiet, run)
+        }
+        (hosts, _) => {
             let (keys, workers) = (&arguments.keys, prepared.settings.workers);
             hosts::run(keys, hosts, workers, clock, &mut progress)
         }

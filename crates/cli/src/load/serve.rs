@@ -157,7 +157,7 @@ fn serve_with(arguments: &ServeArguments, settings: &ServeSettings) -> anyhow::R
     }
 }
 
-fn responder(size: u64) -> Responder {
+pub(super) fn responder(size: u64) -> Responder {
     let mut responder = Responder::new();
     let response = ResponseTemplate::new(200, &[] as &[&str], Body::Synthetic(size));
     let added = responder.route_others(response.expect("200 may have a body"));

@@ -124,6 +124,7 @@ impl Section {
             seed,
         };
         let timeout_ns = plan.timeout_ns;
+        let transport = with_timeout(transport, timeout_ns);
         let settings = Settings {
             targets: of_one_family(&servers, &transport)?,
             transport,
@@ -404,6 +405,17 @@ impl Section {
             catch_up: catch_up(self.catch_up.as_deref().unwrap_or("keep"))?,
             share: (0, 1),
         })
+    }
+}
+
+/// A SYN, too, waits no longer for an answer than a request does.
+fn with_timeout(transport: Transport, timeout_ns: i64) -> Transport {
+    match transport {
+        Transport::Stack(mut stack) => {
+            stack.timeout_ns = Some(timeout_ns);
+            Transport::Stack(stack)
+        }
+        sockets => sockets,
     }
 }
 

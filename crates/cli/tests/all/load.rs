@@ -736,3 +736,39 @@ fn a_search_finds_the_rate_of_a_bucket() {
     assert_eq!(found["is_confirmed"], true);
     drop(served);
 }
+
+#[test]
+fn both_ends_of_a_device_are_served_by_one_process() {
+    need_wire!("ip", "ethtool");
+    let wire = wire("load-both");
+    let one = &wire.generator;
+    one.ip("link add x0 numrxqueues 1 numtxqueues 1 type veth peer name x1 numrxqueues 1");
+    for end in ["x0", "x1"] {
+        one.ip(&format!("link set {end} up"));
+    }
+    for method in ["af_packet", "af_xdp_generic"] {
+        let mut both = one.command(lineside().get_program());
+        both.args(["load", "http://10.8.2.80/", "-i", "x0", "--serve-on", "x1"]);
+        both.args(["--address", "10.8.1.0/24", "--method", method]);
+        let output = both.args(["-n", "1500", "-c", "200", "--json"]).output();
+        let output = output.expect("lineside runs");
+        let said = talk(&output);
+        assert!(
+            matches!(output.status.code(), Some(0 | 4)),
+            "{method}: {said}"
+        );
+        let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(number(&found, "/requests/succeeded"), 1500, "{found:#}");
+        assert!(
+            said.contains("took 200 connections and 1,500 requests"),
+            "{said}"
+        );
+    }
+    let alone = load(&["http://127.0.0.1/", "--serve-on", "x1"]);
+    assert_eq!(alone.status.code(), Some(2));
+    assert!(
+        talk(&alone).contains("the other end of -i"),
+        "{}",
+        talk(&alone)
+    );
+}
