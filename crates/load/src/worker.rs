@@ -29,9 +29,9 @@ pub trait Load: Application {
     fn open_connections(&self) -> u32;
     /// Where it stands.
     fn phase(&self) -> Phase;
-    /// Requests leave from `at` on.
-    fn start(&mut self, at: Nanoseconds, calls: &mut Calls);
-    /// No further request leaves. Answers are waited for until [`end`](Self::end).
+    /// Requests leave from `at` on, and before `until`.
+    fn start(&mut self, at: Nanoseconds, until: Nanoseconds, calls: &mut Calls);
+    /// No further request leaves, but for those whose instants have come. Answers are waited for until [`end`](Self::end).
     fn stop(&mut self, calls: &mut Calls);
     /// The run is over: requests without an answer fail by their time, and what is open ends.
     fn end(&mut self, calls: &mut Calls);
@@ -62,8 +62,8 @@ impl<P: Protocol> Load for Client<P> {
         Self::phase(self)
     }
 
-    fn start(&mut self, at: Nanoseconds, calls: &mut Calls) {
-        Self::start(self, at, calls);
+    fn start(&mut self, at: Nanoseconds, until: Nanoseconds, calls: &mut Calls) {
+        Self::start(self, at, until, calls);
     }
 
     fn stop(&mut self, calls: &mut Calls) {
@@ -382,7 +382,7 @@ impl Course {
                 self.stop_at = { timing.duration_ns }.map_or(Nanoseconds::MAX, |duration_ns| {
                     at.saturating_add(duration_ns)
                 });
-                client.start(at, calls);
+                client.start(at, self.stop_at, calls);
             }
             Ok(Order::Start(_)) | Err(TryRecvError::Empty) => {}
             // Nobody listens any more: the same as an order to stop.

@@ -89,7 +89,7 @@ fn allocations<P: Protocol, S: DatagramServer>(protocol: P, server: S, is_open: 
         let at = clock.now();
         let (client, calls) = asking.application_mut(at);
         if client.is_ready() && client.phase() == lineside_load::client::Phase::Opening {
-            client.start(at, calls);
+            client.start(at, i64::MAX, calls);
         }
         let counts = &client.results().counts;
         if counts.answered + counts.one_way >= until {

@@ -168,7 +168,7 @@ impl<S: DatagramServer> World<S> {
         }
         assert!(self.client().is_ready());
         let (client, calls) = self.client.engine_mut().application_mut(self.now);
-        client.start(start + MS, calls);
+        client.start(start + MS, i64::MAX, calls);
         let mut steps = 0;
         while self.client().phase() != Phase::Over {
             self.step(self.now + 1_000 * MS);

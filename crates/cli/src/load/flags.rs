@@ -42,7 +42,7 @@ keys! {
             .short('R').long("rate").value("RATE").hyphens()
             .example("10000");
         arrivals: String = key("How the instants at which requests leave are spread: constant, \
-        poisson, 'gamma cv 2', 'on-off 20000 for 100ms, 0 for 900ms', 'file gaps.txt', … \
+        poisson, 'gamma cv 2', 'on-off 20000 for 100ms, 0 for 900ms', 'file gaps.txt', ... \
         [default: constant]")
             .long("arrivals").value("MODEL").hyphens()
             .example("poisson");
@@ -62,7 +62,7 @@ keys! {
             .long("body").value("TEXT|@FILE").hyphens();
         mix: String = key("Procedures of NFS with their shares [default: getattr:40%, lookup:15%, \
         access:15%, read:30%]")
-            .long("mix").value("NAME:SHARE,…")
+            .long("mix").value("NAME:SHARE,...")
             .example("read:80%,write:20%");
         files: u32 = key("Make so many files of 1 MiB in the export first, where they are not \
         there [default: those that are there, up to 10000]")
@@ -71,10 +71,10 @@ keys! {
         over 1000' or 'sequential over 1000' [default: zipf 0.99 over 100000; all files]")
             .long("keys").value("WORDS")
             .example("uniform over 1000");
-        key_size: String = key("Bytes of memcached's keys: 30, 'uniform 20..200', … [default: 30]")
+        key_size: String = key("Bytes of memcached's keys: 30, 'uniform 20..200', ... [default: 30]")
             .long("key-size").value("BYTES");
         value_size: String = key("Bytes of memcached's values, or of READ and WRITE: 100, \
-        'lognormal median 200 cv 2', … [default: 100; of NFS 32KiB]")
+        'lognormal median 200 cv 2', ... [default: 100; of NFS 32KiB]")
             .long("value-size").value("BYTES");
         gets: String = key("Share of memcached's requests that read; the others store [default: \
         90%]")

@@ -2,9 +2,11 @@
 //! them.
 
 mod agent;
+mod assertions;
 mod flags;
 mod hosts;
 mod limits;
+mod making;
 mod other_end;
 mod pace;
 mod print;

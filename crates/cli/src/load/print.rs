@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use lineside_account::{bytes, grouped, harmless, time};
-use lineside_analyze::Assertion;
 use lineside_load::certificate::{
     Asked, Certificate, DepartureFigures, Generator, Quantiles, Rates,
 };
 
-use crate::print::{fine_time, print, talk, verdict_lines};
+use crate::print::{fine_time, verdict_lines};
 
 /// The certificate.
 pub(super) fn lines(certificate: &Certificate) -> String {
@@ -273,21 +272,4 @@ fn generator_lines(generator: &Generator, out: &mut String) {
             let _ = writeln!(out, "             {} {what}", grouped(count));
         }
     }
-}
-
-/// What came of assertions. Standard output belongs to the data if they are JSON.
-pub(super) fn assertion_lines(
-    judged: &[Assertion],
-    is_json: bool,
-    is_quiet: bool,
-) -> anyhow::Result<()> {
-    let shown = judged.iter().filter(|each| !is_quiet || !each.holds);
-    let text: String = shown
-        .map(|each| format!("{:<12} {}\n", "assert", each.what))
-        .collect();
-    if is_json || is_quiet {
-        talk(&text);
-        return Ok(());
-    }
-    print(&text)
 }

@@ -10,9 +10,9 @@ use lineside_host::{RunClock, Signals, StealCounts};
 use lineside_load::certificate::{Certificate, Limits, Machine};
 use lineside_load::search::{Found, Search, SearchPlan};
 
+use super::assertions::figures;
 use super::flags::{Arguments, Section};
 use super::progress::Progress;
-use super::run::figures;
 use crate::config::{ConfigError, Time};
 use crate::exit::Exit;
 use crate::print::{print, print_json, talk};

@@ -10,8 +10,9 @@ const OVERDUE_NS: i64 = 1_000_000;
 const MILLISECOND_NS: i64 = 1_000_000;
 
 /// In which millisecond overdue requests left last, and how many.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Overdue {
+    catch_up: CatchUp,
     millisecond: i64,
     left: u32,
 }
@@ -28,9 +29,16 @@ pub(super) enum Leaves {
 }
 
 impl Overdue {
+    pub(super) fn new(catch_up: CatchUp) -> Self {
+        Self {
+            catch_up,
+            millisecond: 0,
+            left: 0,
+        }
+    }
+
     pub(super) fn look(
         &mut self,
-        catch_up: CatchUp,
         due: Nanoseconds,
         now: Nanoseconds,
         counts: &mut Counts,
@@ -39,7 +47,7 @@ impl Overdue {
         if overdue_ns <= OVERDUE_NS {
             return Leaves::AsPlanned;
         }
-        match catch_up {
+        match self.catch_up {
             CatchUp::Keep => {}
             CatchUp::Cap(most) => {
                 let millisecond = now / MILLISECOND_NS;

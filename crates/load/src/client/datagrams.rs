@@ -16,8 +16,9 @@ use std::collections::VecDeque;
 use lineside_frame::Chunk;
 use lineside_time::{Nanoseconds, TimerId};
 
-use super::catch_up::{Leaves, Overdue};
+use super::calendar::{Calendar, Entry};
 use super::flight::{Fate, Flight, Sent, number_of};
+use super::pace::Thoughts;
 use super::slots::{Slots, State};
 use super::{Locals, Pace, Phase, Plan, Target};
 use crate::application::{Application, Calls, ConnectionId, End, Reason, SocketId};
@@ -42,7 +43,8 @@ const BEGUN_MAX: usize = 64;
 pub struct DatagramClient<P: Protocol> {
     protocol: P,
     plan: Plan,
-    pace: Pace,
+    /// Of a closed loop: times to think, if there are any.
+    closed: Option<Thoughts>,
     phase: Phase,
     slots: Slots,
     flows: Vec<Flow>,
@@ -51,12 +53,10 @@ pub struct DatagramClient<P: Protocol> {
     ready: VecDeque<u32>,
     /// Requests that found no flow: number, and instant.
     waiting: VecDeque<(u64, Nanoseconds)>,
-    /// The next arrival of an open loop.
-    next: Option<(u64, Nanoseconds)>,
+    /// What arrives in an open loop.
+    calendar: Calendar,
     /// Requests so far.
     drawn: u64,
-    started_ns: Nanoseconds,
-    overdue: Overdue,
     opening: u32,
     open: u32,
     /// Flows that were never tried yet.
@@ -92,6 +92,7 @@ impl<P: Protocol> DatagramClient<P> {
         rows: Option<Rows>,
     ) -> Self {
         let count = plan.connections as usize;
+        let (closed, arrivals) = pace.split();
         let mut results = Results::default();
         results.times.tell_apart(protocol.operations().len());
         Self {
@@ -102,10 +103,8 @@ impl<P: Protocol> DatagramClient<P> {
             flight: Flight::new(plan.connections, plan.pipeline, P::NUMBER_BITS),
             ready: VecDeque::with_capacity(count),
             waiting: VecDeque::with_capacity(plan.waiting_max.min(1 << 12)),
-            next: None,
+            calendar: Calendar::new(arrivals, &plan),
             drawn: 0,
-            started_ns: Nanoseconds::MAX,
-            overdue: Overdue::default(),
             opening: 0,
             open: 0,
             untried: plan.connections,
@@ -113,7 +112,7 @@ impl<P: Protocol> DatagramClient<P> {
             results,
             rows,
             plan,
-            pace,
+            closed,
         }
     }
 
@@ -137,9 +136,9 @@ impl<P: Protocol> DatagramClient<P> {
     }
 
     fn schedule_arrival(&mut self, calls: &mut Calls) {
-        if let Some((_, due)) = self.next {
+        if let Some(due) = self.calendar.next_due() {
             calls.schedule(due.saturating_sub(self.plan.ahead_ns), TASK_ARRIVAL);
-        } else if self.waiting.is_empty() {
+        } else if self.calendar.is_over() && self.waiting.is_empty() {
             self.stop(calls);
         }
     }
@@ -163,38 +162,25 @@ impl<P: Protocol> DatagramClient<P> {
 
     /// Requests of an open loop whose instants have come, or come soon.
     fn on_arrivals(&mut self, calls: &mut Calls) {
-        let until = calls.now().saturating_add(self.plan.ahead_ns);
+        let horizon = calls.now().saturating_add(self.plan.ahead_ns);
         for _ in 0..ARRIVALS_MAX {
-            let Some((number, due)) = self.next.filter(|&(_, due)| due <= until) else {
-                break;
-            };
-            if { self.plan.requests }.is_some_and(|requests| self.drawn >= requests) {
-                self.next = None;
-                break;
-            }
-            let (now, counts) = (calls.now(), &mut self.results.counts);
-            let due = match self.overdue.look(self.plan.catch_up, due, now, counts) {
-                Leaves::AsPlanned => due,
-                Leaves::LookAgain(at) => {
+            match self.take_arrival(horizon, calls) {
+                Entry::Request(number, due) => self.on_arrival(number, due, calls),
+                Entry::LookAgain(at) => {
                     calls.schedule(at, TASK_ARRIVAL);
                     return;
                 }
-                Leaves::Moved(by_ns) => {
-                    self.started_ns += by_ns;
-                    now
-                }
-            };
-            self.drawn += 1;
-            self.on_arrival(number, due, calls);
-            let Pace::Open(arrivals) = &mut self.pace else {
-                return;
-            };
-            let started_ns = self.started_ns;
-            self.next = { arrivals.next() }.map(|(number, after)| (number, started_ns + after));
+                Entry::Nothing => break,
+            }
         }
         if self.phase == Phase::Running {
             self.schedule_arrival(calls);
         }
+    }
+
+    fn take_arrival(&mut self, horizon: Nanoseconds, calls: &Calls) -> Entry {
+        let counts = &mut self.results.counts;
+        self.calendar.take(calls.now(), horizon, counts)
     }
 
     fn on_arrival(&mut self, number: u64, due: Nanoseconds, calls: &mut Calls) {
@@ -245,12 +231,12 @@ impl<P: Protocol> DatagramClient<P> {
                 break;
             };
             self.begin(flow, number, due, calls);
-            if self.waiting.is_empty() && self.next.is_none() {
+            if self.waiting.is_empty() && self.calendar.is_over() {
                 self.stop(calls);
                 return;
             }
         }
-        if self.phase == Phase::Running && matches!(self.pace, Pace::Closed(_)) {
+        if self.phase == Phase::Running && self.closed.is_some() {
             self.think(flow, calls);
         } else {
             self.list(flow);
@@ -287,7 +273,7 @@ impl<P: Protocol> DatagramClient<P> {
 
     /// The next request of a closed loop, after a time to think.
     fn think(&mut self, flow: u32, calls: &mut Calls) {
-        let Pace::Closed(think) = &mut self.pace else {
+        let Some(think) = &mut self.closed else {
             return;
         };
         let (place, count) = self.plan.share;
@@ -305,8 +291,8 @@ impl<P: Protocol> DatagramClient<P> {
     /// A flow of a closed loop has thought: it begins a request, or without a time to think as many
     /// as may be outstanding.
     fn go_on(&mut self, flow: u32, calls: &mut Calls) {
-        let at_once = match &self.pace {
-            Pace::Closed(None) => BEGUN_MAX,
+        let at_once = match &self.closed {
+            Some(None) => BEGUN_MAX,
             _ => 1,
         };
         if self.is_used_up(flow, calls) {
@@ -330,12 +316,11 @@ impl<P: Protocol> DatagramClient<P> {
 
     /// After a request failed at once, a closed loop rests, so that it does not spin.
     fn retry(&mut self, flow: u32, calls: &mut Calls) {
-        match &self.pace {
-            Pace::Closed(_) => {
-                let at = calls.now().saturating_add(self.plan.retry_ns);
-                self.schedule(flow, at, calls);
-            }
-            Pace::Open(_) => self.offer(flow, calls),
+        if self.closed.is_some() {
+            let at = calls.now().saturating_add(self.plan.retry_ns);
+            self.schedule(flow, at, calls);
+        } else {
+            self.offer(flow, calls);
         }
     }
 
@@ -475,27 +460,24 @@ impl<P: Protocol> Load for DatagramClient<P> {
         self.phase
     }
 
-    fn start(&mut self, at: Nanoseconds, calls: &mut Calls) {
-        (self.phase, self.started_ns) = (Phase::Running, at);
-        match &mut self.pace {
-            Pace::Closed(think) => {
-                // With a time to think, each request that may be outstanding has its own.
-                let each = if think.is_some() {
-                    self.plan.pipeline
-                } else {
-                    1
-                };
-                while let Some(flow) = self.ready.pop_front() {
-                    self.flows[flow as usize].is_ready = false;
-                    for _ in 0..each {
-                        self.flows[flow as usize].tasks += 1;
-                        calls.schedule(at, TASK_GO_ON | flow);
-                    }
-                }
-            }
-            Pace::Open(arrivals) => {
-                self.next = { arrivals.next() }.map(|(number, after)| (number, at + after));
-                self.schedule_arrival(calls);
+    fn start(&mut self, at: Nanoseconds, until: Nanoseconds, calls: &mut Calls) {
+        self.phase = Phase::Running;
+        let Some(think) = &self.closed else {
+            self.calendar.start(at, until);
+            self.schedule_arrival(calls);
+            return;
+        };
+        // With a time to think, each request that may be outstanding has its own.
+        let each = if think.is_some() {
+            self.plan.pipeline
+        } else {
+            1
+        };
+        while let Some(flow) = self.ready.pop_front() {
+            self.flows[flow as usize].is_ready = false;
+            for _ in 0..each {
+                self.flows[flow as usize].tasks += 1;
+                calls.schedule(at, TASK_GO_ON | flow);
             }
         }
     }
@@ -504,8 +486,17 @@ impl<P: Protocol> Load for DatagramClient<P> {
         if self.phase != Phase::Running {
             return;
         }
+        let now = calls.now();
+        while let Entry::Request(number, due) = self.take_arrival(now, calls) {
+            self.on_arrival(number, due, calls);
+        }
         self.phase = Phase::Draining;
-        self.results.counts.unsent[Unsent::RunOver as usize] += self.waiting.len() as u64;
+        let counts = &mut self.results.counts;
+        while self.calendar.pass_over(now) {
+            counts.planned += 1;
+            counts.unsent[Unsent::RunOver as usize] += 1;
+        }
+        counts.unsent[Unsent::RunOver as usize] += self.waiting.len() as u64;
         self.waiting.clear();
         self.look_for_the_end(calls);
     }
@@ -569,9 +560,9 @@ impl<P: Protocol> Application for DatagramClient<P> {
             self.open -= 1;
             return calls.unbind(socket);
         }
-        match (self.phase, &self.pace) {
+        match (self.phase, &self.closed) {
             // As many thoughts as at the start.
-            (Phase::Running, Pace::Closed(Some(_))) => {
+            (Phase::Running, Some(Some(_))) => {
                 for _ in 0..self.plan.pipeline {
                     self.think(flow, calls);
                 }

@@ -13,6 +13,7 @@
 //! * planned = sent + unsent by reason; sent = answered + failed by cause + outstanding.
 
 mod answers;
+mod calendar;
 mod catch_up;
 mod datagrams;
 mod exchanges;
@@ -36,8 +37,9 @@ use crate::protocol::{Broken, Client as Protocol, Request};
 use crate::results::{Cause, DEPARTURES_KEPT, Results, Unsent};
 use crate::rows::Rows;
 use answers::{Waiting, row};
-use catch_up::{Leaves, Overdue};
+use calendar::{Calendar, Entry};
 use exchanges::{Exchange, Exchanges, NONE};
+use pace::Thoughts;
 use slots::{Slots, State};
 
 /// Tasks that are no slot's.
@@ -54,7 +56,8 @@ const ARRIVALS_MAX: usize = 16;
 pub struct Client<P: Protocol> {
     protocol: P,
     plan: Plan,
-    pace: Pace,
+    /// Of a closed loop: times to think, if there are any.
+    closed: Option<Thoughts>,
     phase: Phase,
     slots: Slots,
     exchanges: Exchanges<P::Reader>,
@@ -64,12 +67,10 @@ pub struct Client<P: Protocol> {
     free: Vec<u32>,
     /// Requests that found no slot: number, and instant.
     waiting: VecDeque<(u64, Nanoseconds)>,
-    /// The next arrival of an open loop.
-    next: Option<(u64, Nanoseconds)>,
+    /// What arrives in an open loop.
+    calendar: Calendar,
     /// Requests of a closed loop so far.
     drawn: u64,
-    started_ns: Nanoseconds,
-    overdue: Overdue,
     /// Requests behind the first ones of connections that arrive.
     followed: u64,
     opening: u32,
@@ -97,6 +98,7 @@ impl<P: Protocol> Client<P> {
     ) -> Self {
         let count = plan.connections as usize;
         let under_way = count.saturating_mul(plan.pipeline as usize).min(1 << 16);
+        let (closed, arrivals) = pace.split();
         let mut results = Results::default();
         results.times.tell_apart(protocol.operations().len());
         Self {
@@ -107,10 +109,8 @@ impl<P: Protocol> Client<P> {
             ready: VecDeque::with_capacity(count),
             free: Vec::new(),
             waiting: VecDeque::with_capacity(plan.waiting_max.min(1 << 12)),
-            next: None,
+            calendar: Calendar::new(arrivals, &plan),
             drawn: 0,
-            started_ns: Nanoseconds::MAX,
-            overdue: Overdue::default(),
             followed: 0,
             opening: 0,
             open: 0,
@@ -121,7 +121,7 @@ impl<P: Protocol> Client<P> {
             results,
             rows,
             plan,
-            pace,
+            closed,
         }
     }
 
@@ -196,40 +196,45 @@ impl<P: Protocol> Client<P> {
         calls.connect(local, remote, slot);
     }
 
-    /// Requests leave from `at` on.
-    pub fn start(&mut self, at: Nanoseconds, calls: &mut Calls) {
-        (self.phase, self.started_ns) = (Phase::Running, at);
-        match &mut self.pace {
-            Pace::Closed(_) => {
-                for _ in 0..self.ready.len() {
-                    if let Some(slot) = self.ready.pop_front() {
-                        self.slots.all[slot as usize].is_ready = false;
-                        calls.schedule(at, TASK_THOUGHT | slot);
-                    }
-                }
-            }
-            Pace::Open(arrivals) => {
-                self.next = { arrivals.next() }.map(|(number, after)| (number, at + after));
-                self.schedule_arrival(calls);
-            }
+    /// Requests leave from `at` on, and before `until`.
+    pub fn start(&mut self, at: Nanoseconds, until: Nanoseconds, calls: &mut Calls) {
+        self.phase = Phase::Running;
+        if self.closed.is_none() {
+            self.calendar.start(at, until);
+            self.schedule_arrival(calls);
+            return;
+        }
+        while let Some(slot) = self.ready.pop_front() {
+            self.slots.all[slot as usize].is_ready = false;
+            calls.schedule(at, TASK_THOUGHT | slot);
         }
     }
 
     fn schedule_arrival(&mut self, calls: &mut Calls) {
-        if let Some((_, due)) = self.next {
+        if let Some(due) = self.calendar.next_due() {
             calls.schedule(due.saturating_sub(self.plan.ahead_ns), TASK_ARRIVAL);
-        } else if self.waiting.is_empty() {
+        } else if self.calendar.is_over() && self.waiting.is_empty() {
             self.stop(calls);
         }
     }
 
-    /// No further request leaves. Answers are waited for until [`end`](Self::end).
+    /// No further request leaves, but for those whose instants have come. Answers are waited for
+    /// until [`end`](Self::end).
     pub fn stop(&mut self, calls: &mut Calls) {
         if self.phase != Phase::Running {
             return;
         }
+        let now = calls.now();
+        while let Entry::Request(number, due) = self.take_arrival(now, calls) {
+            self.on_arrival(number, due, calls);
+        }
         self.phase = Phase::Draining;
-        self.results.counts.unsent[Unsent::RunOver as usize] += self.waiting.len() as u64;
+        let counts = &mut self.results.counts;
+        while self.calendar.pass_over(now) {
+            counts.planned += 1;
+            counts.unsent[Unsent::RunOver as usize] += 1;
+        }
+        counts.unsent[Unsent::RunOver as usize] += self.waiting.len() as u64;
         self.waiting.clear();
         self.look_for_the_end(calls);
     }
@@ -272,46 +277,25 @@ impl<P: Protocol> Client<P> {
 
     /// Requests of an open loop whose instants have come, or come soon.
     fn on_arrivals(&mut self, calls: &mut Calls) {
-        let until = calls.now().saturating_add(self.plan.ahead_ns);
+        let horizon = calls.now().saturating_add(self.plan.ahead_ns);
         for _ in 0..ARRIVALS_MAX {
-            let Some((number, due)) = self.next.filter(|&(_, due)| due <= until) else {
-                break;
-            };
-            if { self.plan.requests }.is_some_and(|requests| self.drawn >= requests) {
-                self.next = None;
-                break;
+            match self.take_arrival(horizon, calls) {
+                Entry::Request(number, due) => self.on_arrival(number, due, calls),
+                Entry::LookAgain(at) => {
+                    calls.schedule(at, TASK_ARRIVAL);
+                    return;
+                }
+                Entry::Nothing => break,
             }
-            let Some(due) = self.caught_up(due, calls) else {
-                return;
-            };
-            self.drawn += 1;
-            self.on_arrival(number, due, calls);
-            let Pace::Open(arrivals) = &mut self.pace else {
-                return;
-            };
-            let started_ns = self.started_ns;
-            self.next = { arrivals.next() }.map(|(number, after)| (number, started_ns + after));
         }
         if self.phase == Phase::Running {
             self.schedule_arrival(calls);
         }
     }
 
-    /// The instant of a request, which is another one if the schedule moves; `None`: enough of
-    /// those that are overdue have left for now.
-    fn caught_up(&mut self, due: Nanoseconds, calls: &mut Calls) -> Option<Nanoseconds> {
-        let (now, counts) = (calls.now(), &mut self.results.counts);
-        match self.overdue.look(self.plan.catch_up, due, now, counts) {
-            Leaves::AsPlanned => Some(due),
-            Leaves::LookAgain(at) => {
-                calls.schedule(at, TASK_ARRIVAL);
-                None
-            }
-            Leaves::Moved(by_ns) => {
-                self.started_ns += by_ns;
-                Some(now)
-            }
-        }
+    fn take_arrival(&mut self, horizon: Nanoseconds, calls: &Calls) -> Entry {
+        let counts = &mut self.results.counts;
+        self.calendar.take(calls.now(), horizon, counts)
     }
 
     fn on_arrival(&mut self, number: u64, due: Nanoseconds, calls: &mut Calls) {
@@ -353,12 +337,12 @@ impl<P: Protocol> Client<P> {
         }
         if let Some((number, due)) = self.waiting.pop_front() {
             self.begin(slot, number, due, calls);
-            if self.waiting.is_empty() && self.next.is_none() {
+            if self.waiting.is_empty() && self.calendar.is_over() {
                 self.stop(calls);
             }
             return;
         }
-        if matches!(self.pace, Pace::Closed(_)) && self.phase == Phase::Running {
+        if self.closed.is_some() && self.phase == Phase::Running {
             self.think(slot, calls);
             return;
         }
@@ -387,7 +371,7 @@ impl<P: Protocol> Client<P> {
 
     /// The next request of a closed loop, after a time to think.
     fn think(&mut self, slot: u32, calls: &mut Calls) {
-        let Pace::Closed(think) = &mut self.pace else {
+        let Some(think) = &mut self.closed else {
             return;
         };
         let (place, count) = self.plan.share;

@@ -25,6 +25,19 @@ pub enum Pace {
     Open(Box<dyn Arrivals>),
 }
 
+/// Times to think; `None`: there are none.
+pub(super) type Thoughts = Option<Box<dyn ThinkTimes>>;
+
+impl Pace {
+    /// What a closed loop has, and what an open one has.
+    pub(super) fn split(self) -> (Option<Thoughts>, Option<Box<dyn Arrivals>>) {
+        match self {
+            Self::Closed(think) => (Some(think), None),
+            Self::Open(arrivals) => (None, Some(arrivals)),
+        }
+    }
+}
+
 impl Arrivals for lineside_workload::Schedule {
     fn next(&mut self) -> Option<(u64, Nanoseconds)> {
         let arrival = Iterator::next(self)?;

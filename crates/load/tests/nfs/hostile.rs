@@ -59,7 +59,9 @@ impl<A: Answers<NfsContent>> Answers<NfsContent> for Spoiling<'_, A> {
             }
             2 => self.random.fill(&mut bytes),
             3 => {
-                bytes.truncate(self.random.below(28) as usize);
+                // Within an answer, or before it.
+                let len = self.random.below(28) * self.random.below(2);
+                bytes.truncate(len as usize);
                 self.answers.bytes(&bytes);
                 *self.is_over = true;
                 return self.answers.close();

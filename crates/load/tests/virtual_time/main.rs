@@ -177,7 +177,7 @@ impl<C: protocol::Client, S: protocol::Server> World<C, S> {
         }
         let start = self.now + MS;
         let (client, calls) = self.client.engine_mut().application_mut(self.now);
-        client.start(start, calls);
+        client.start(start, i64::MAX, calls);
         let mut steps = 0;
         while self.client().phase() != Phase::Over {
             self.step();

@@ -357,7 +357,7 @@ impl Load for Preparer {
         self.phase
     }
 
-    fn start(&mut self, at: Nanoseconds, calls: &mut Calls) {
+    fn start(&mut self, at: Nanoseconds, _: Nanoseconds, calls: &mut Calls) {
         if self.phase == Phase::Opening {
             self.phase = Phase::Running;
             self.heard_ns = at;
