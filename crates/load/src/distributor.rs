@@ -14,7 +14,7 @@ use crate::run::{LoadError, Settings, Watch};
 use crate::worker::{News, Order, Second, WorkerResults};
 
 /// A worker begins so long after all were told, so that they begin together.
-const START_AFTER_NS: i64 = 20_000_000;
+const START_AFTER_NS: i64 = 100_000_000;
 /// The distributor looks after signals this often.
 const LOOK: Duration = Duration::from_millis(50);
 

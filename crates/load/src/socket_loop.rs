@@ -332,7 +332,7 @@ impl<A: Application> SocketLoop<A> {
                     let was_shut = std::mem::replace(&mut socket.window, bytes) == 0;
                     // The edge of what waits has passed.
                     if was_shut && bytes > 0 && socket.is_open {
-                        self.read(connection);
+                        self.read(connection, true);
                     }
                 }
             }
@@ -508,7 +508,7 @@ impl<A: Application> SocketLoop<A> {
             self.write(connection, clock);
         }
         if event.is_readable || event.has_failed {
-            self.read(connection);
+            self.read(connection, event.has_peer_closed || event.has_failed);
         }
     }
 
@@ -541,7 +541,8 @@ impl<A: Application> SocketLoop<A> {
         }
     }
 
-    fn read(&mut self, connection: ConnectionId) {
+    /// Reads what has come. An end that has come too may have no edge of its own: `to_the_end`.
+    fn read(&mut self, connection: ConnectionId, to_the_end: bool) {
         let descriptor = Descriptor::default();
         loop {
             let Some(socket) = self.sockets.get_mut(connection.0 as usize) else {
@@ -570,7 +571,7 @@ impl<A: Application> SocketLoop<A> {
                     let calls = &mut self.calls;
                     self.application.on_bytes(connection, owner, chunk, calls);
                     // A short read has taken everything: what comes later is another edge.
-                    if len < room {
+                    if len < room && !to_the_end {
                         return;
                     }
                 }

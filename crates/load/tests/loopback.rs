@@ -1,5 +1,6 @@
 //! Clients and servers of this crate over the kernel's sockets, on loopback.
 
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -247,6 +248,47 @@ fn a_store_has_what_was_stored() {
         "{statuses:?}"
     );
     assert!(outcome.counts.content_bytes > hits, "{:?}", outcome.counts);
+}
+
+/// Answers that end with their connections: end and bytes may come as one event.
+#[test]
+fn an_end_that_comes_with_bytes_is_not_missed() {
+    let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let at = listener.local_addr().expect("an address");
+    let requests = 300;
+    let plan = Plan {
+        connections: 1,
+        requests: Some(requests),
+        timeout_ns: 200_000_000,
+        ..plan()
+    };
+    thread::spawn(move || {
+        for stream in listener.incoming().take(requests as usize + 1) {
+            let mut stream = stream.expect("a connection");
+            let mut request = [0; 1 << 12];
+            if !matches!(stream.read(&mut request), Ok(1..)) {
+                continue;
+            }
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\nall until the end");
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+    });
+    let making = Making {
+        protocol: || http(at),
+        rate: None,
+    };
+    let outcome = run(
+        &settings(at, plan, 1),
+        &making,
+        RunClock::start(),
+        &mut Silent,
+    );
+    let counts = outcome.expect("it ran").counts;
+    assert_eq!(
+        [counts.answered, counts.succeeded],
+        [requests; 2],
+        "{counts:?}"
+    );
 }
 
 #[test]

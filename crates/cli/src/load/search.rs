@@ -104,9 +104,10 @@ fn trial(
 ) -> anyhow::Result<Trial> {
     let times = if search.confirms() { CONFIRMING } else { 1 };
     let trial_ns = arguments.keys.duration.as_ref().map_or(TRIAL_NS, Time::get);
+    let duration_ns = trial_ns.saturating_mul(times);
     let keys = Section {
         rate: Some(format!("{rate:.3}")),
-        duration: Some(Time::of_ns(trial_ns.saturating_mul(times))),
+        duration: Some(Time::of_ns(duration_ns)),
         ..arguments.keys.clone()
     };
     let prepared = keys.prepare()?;
@@ -123,7 +124,7 @@ fn trial(
     let counts = &outcome.counts;
     let missed = certificate.rates.missed_share.unwrap_or(0.0);
     // A queue hides for a while that a rate is too high: its answers come behind the schedule.
-    let span_ns = counts.planned as f64 * 1e9 / rate;
+    let span_ns = duration_ns as f64;
     let least_ns = outcome.times.latency.min_ns().unwrap_or(0) as f64;
     let behind_ns = outcome.wall_ns as f64 - span_ns - 2.0 * least_ns;
     let why = if counts.unsent.iter().sum::<u64>() > 0 {

@@ -552,7 +552,7 @@ fn answers(port: u16) -> bool {
 
 fn nginx(folder: &Path, port: u16) -> Option<Other> {
     let text = format!(
-        "daemon off; pid {0}/pid; error_log {0}/error; worker_processes 1;
+        "daemon off; master_process off; pid {0}/pid; error_log {0}/error;
          events {{ worker_connections 256; }}
          http {{ access_log {0}/log; keepalive_requests 100;
            server {{ listen 127.0.0.1:{port}; root {0}; }} }}",
@@ -563,6 +563,7 @@ fn nginx(folder: &Path, port: u16) -> Option<Other> {
     command
         .arg("-c")
         .arg(folder.join("conf"))
+        .stdout(Stdio::null())
         .stderr(Stdio::null());
     command.spawn().ok().map(Other)
 }

@@ -30,6 +30,7 @@ use crate::worker::Load;
 /// Tasks that are no flow's.
 const TASK_ARRIVAL: u32 = u32::MAX;
 const TASK_TIMEOUT: u32 = u32::MAX - 1;
+const TASK_END: u32 = u32::MAX - 2;
 /// With this bit, a flow goes on; without it, it is bound again.
 const TASK_GO_ON: u32 = 1 << 31;
 /// Arrivals that are dealt with in one task.
@@ -462,6 +463,9 @@ impl<P: Protocol> Load for DatagramClient<P> {
 
     fn start(&mut self, at: Nanoseconds, until: Nanoseconds, calls: &mut Calls) {
         self.phase = Phase::Running;
+        if until < Nanoseconds::MAX {
+            calls.schedule(until, TASK_END);
+        }
         let Some(think) = &self.closed else {
             self.calendar.start(at, until);
             self.schedule_arrival(calls);
@@ -673,6 +677,7 @@ impl<P: Protocol> Application for DatagramClient<P> {
             TASK_ARRIVAL if self.phase == Phase::Running => self.on_arrivals(calls),
             TASK_ARRIVAL => {}
             TASK_TIMEOUT => self.on_timeouts(calls),
+            TASK_END => self.stop(calls),
             task if task & TASK_GO_ON != 0 => {
                 let flow = task & !TASK_GO_ON;
                 self.flows[flow as usize].tasks -= 1;

@@ -45,6 +45,7 @@ use slots::{Slots, State};
 /// Tasks that are no slot's.
 const TASK_ARRIVAL: u32 = u32::MAX;
 const TASK_TIMEOUT: u32 = u32::MAX - 1;
+const TASK_END: u32 = u32::MAX - 2;
 /// With this bit, a slot has thought; without it, it opens again.
 const TASK_THOUGHT: u32 = 1 << 31;
 /// The first number of requests that follow others on connections that arrive.
@@ -199,6 +200,9 @@ impl<P: Protocol> Client<P> {
     /// Requests leave from `at` on, and before `until`.
     pub fn start(&mut self, at: Nanoseconds, until: Nanoseconds, calls: &mut Calls) {
         self.phase = Phase::Running;
+        if until < Nanoseconds::MAX {
+            calls.schedule(until, TASK_END);
+        }
         if self.closed.is_none() {
             self.calendar.start(at, until);
             self.schedule_arrival(calls);
@@ -674,6 +678,7 @@ impl<P: Protocol> Application for Client<P> {
             TASK_ARRIVAL if self.phase == Phase::Running => self.on_arrivals(calls),
             TASK_ARRIVAL => {}
             TASK_TIMEOUT => self.on_timeouts(calls),
+            TASK_END => self.stop(calls),
             task if task & TASK_THOUGHT != 0 => self.go_on(task & !TASK_THOUGHT, calls),
             slot if matches!(self.phase, Phase::Opening | Phase::Running) => {
                 self.connect(slot, calls);
