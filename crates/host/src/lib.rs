@@ -36,7 +36,7 @@ mod terminal;
 mod tun;
 
 pub use clock::{
-    RunClock, Stopwatch, SystemClock, monotonic_ns, read_offset, thread_cpu_ns, wall_ns,
+    RunClock, Stopwatch, SystemClock, clock_name, monotonic_ns, read_offset, thread_cpu_ns, wall_ns,
 };
 pub use companion::{Companion, CompanionOutput, Ended, Weighed};
 pub use control::{Control, Request, ask, is_running};

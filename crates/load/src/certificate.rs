@@ -71,6 +71,8 @@ pub struct Known<'a> {
     pub planned: Option<Planned>,
     /// How departures fit the model.
     pub fitness: Option<Fitness>,
+    /// What the protocol calls its operations, if it tells them apart.
+    pub operations: &'a [&'static str],
     /// What the protocol calls a status.
     pub status_name: &'a dyn Fn(u32) -> String,
     /// The machine.
@@ -159,6 +161,14 @@ pub struct RequestCounts {
     pub moved: u64,
     /// By how much in all.
     pub moved_ns: u64,
+    /// Datagrams that left and want no answer.
+    pub one_way: u64,
+    /// Answers in datagrams to requests that had failed by then.
+    pub late_answers: u64,
+    /// Answers in datagrams to requests that were answered before.
+    pub duplicates: u64,
+    /// Datagrams that came and answered nothing.
+    pub strays: u64,
     /// Planned and never sent, by reason.
     pub unsent: BTreeMap<&'static str, u64>,
     /// Sent and not answered, by cause.
@@ -377,6 +387,8 @@ pub struct Certificate {
     pub service: Option<Quantiles>,
     /// From the departure to the first byte of the answer.
     pub first_byte: Option<Quantiles>,
+    /// As `latency`, by the protocol's operations, where it tells them apart.
+    pub operations: BTreeMap<&'static str, Quantiles>,
     /// From the SYN to an open connection; null without connections.
     pub opening: Option<Quantiles>,
     /// Departures.
@@ -404,6 +416,7 @@ impl Certificate {
         let Known {
             planned,
             fitness,
+            operations,
             status_name,
             machine,
             failures,
@@ -423,6 +436,9 @@ impl Certificate {
             latency: Quantiles::of(&times.latency),
             service: Quantiles::of(&times.service),
             first_byte: Quantiles::of(&times.first_byte),
+            operations: { operations.iter().zip(&times.operations) }
+                .filter_map(|(&name, times)| Some((name, Quantiles::of(times)?)))
+                .collect(),
             opening: Quantiles::of(&times.opening),
             departures: departures(times, fitness),
             generator: generator(outcome, machine),
@@ -500,9 +516,7 @@ fn rates(asked: &Asked, planned: Option<Planned>, outcome: &Outcome) -> Rates {
         rates.offered = Some(planned.arrivals as f64 / span_s);
         rates.achieved = Some(came.min(planned.arrivals) as f64 / span_s);
     }
-    // An arrival of each worker may fall on the end, on either side of it.
     let missed = planned.arrivals.saturating_sub(came);
-    let missed = missed.saturating_sub(asked.workers.into());
     rates.missed_share = Some(missed as f64 / planned.arrivals.max(1) as f64);
     rates
 }
@@ -528,6 +542,10 @@ fn requests(counts: &Counts, status_name: &dyn Fn(u32) -> String) -> RequestCoun
         overdue: counts.overdue,
         moved: counts.moved,
         moved_ns: counts.moved_ns,
+        one_way: counts.one_way,
+        late_answers: counts.late_answers,
+        duplicates: counts.duplicates,
+        strays: counts.strays,
         unsent: unsent.filter(|&(_, count)| count > 0).collect(),
         failed: by_cause(&counts.failed),
         statuses: statuses

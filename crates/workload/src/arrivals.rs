@@ -24,6 +24,7 @@ pub const STATES_MAX: usize = 64;
 /// | `weibull shape 0.7` | Weibull |
 /// | `lognormal cv 1.5` · `lognormal sigma 1` | lognormal |
 /// | `pareto alpha 1.5` | Pareto |
+/// | `generalized-pareto shape 0.155` | generalised Pareto, from 0 on |
 /// | `on-off 20000 for 100ms, 0 for 900ms` | Poisson in each state; states last exponentially |
 /// | `file PATH` | those of a file, in order, from the start again after the last |
 #[derive(Debug, Clone, PartialEq)]
@@ -50,6 +51,11 @@ pub enum Arrivals {
     Pareto {
         /// The exponent of the tail, from 1.01 to 100.
         alpha: f64,
+    },
+    /// Generalised Pareto distributed gaps of this shape.
+    GeneralizedPareto {
+        /// From 0.001 to 0.9.
+        shape: f64,
     },
     /// A Poisson process whose rate depends on a state: the states follow one another in order, and
     /// each lasts an exponentially distributed time (with two states, the Markov-modulated Poisson
@@ -84,7 +90,7 @@ pub struct State {
     pub mean_ns: u64,
 }
 
-const MODELS: [&str; 9] = [
+const MODELS: [&str; 10] = [
     "constant",
     "poisson",
     "uniform",
@@ -92,6 +98,7 @@ const MODELS: [&str; 9] = [
     "weibull",
     "lognormal",
     "pareto",
+    "generalized-pareto",
     "on-off",
     "file",
 ];
@@ -116,6 +123,9 @@ impl Arrivals {
             "lognormal" => Self::Lognormal(words.lognormal_width()?),
             "pareto" => Self::Pareto {
                 alpha: words.alpha(1.01)?,
+            },
+            "generalized-pareto" => Self::GeneralizedPareto {
+                shape: words.generalized_pareto_shape()?,
             },
             "on-off" => words.states()?,
             "file" => {
@@ -166,6 +176,7 @@ impl Arrivals {
             Self::Weibull { shape } => Shape::Weibull { shape },
             Self::Lognormal(width) => width.lognormal(),
             Self::Pareto { alpha } => Shape::Pareto { alpha },
+            Self::GeneralizedPareto { shape } => Shape::GeneralizedPareto { shape },
             Self::OnOff(_) | Self::File { .. } => return None,
         })
     }
@@ -245,6 +256,12 @@ impl Words<'_> {
         self.number("a number, such as 0.7", 0.1, 100.0)
     }
 
+    /// `shape NUMBER` of the generalised Pareto distribution.
+    pub(crate) fn generalized_pareto_shape(&mut self) -> Result<f64, WordError> {
+        self.expect("shape")?;
+        self.number("a number, such as 0.155", 0.001, 0.9)
+    }
+
     /// `alpha NUMBER`.
     pub(crate) fn alpha(&mut self, least: f64) -> Result<f64, WordError> {
         self.expect("alpha")?;
@@ -306,6 +323,7 @@ impl fmt::Display for Arrivals {
             Self::Weibull { shape } => write!(f, "weibull shape {shape}"),
             Self::Lognormal(width) => write!(f, "lognormal {width}"),
             Self::Pareto { alpha } => write!(f, "pareto alpha {alpha}"),
+            Self::GeneralizedPareto { shape } => write!(f, "generalized-pareto shape {shape}"),
             Self::OnOff(states) => {
                 f.write_str("on-off")?;
                 for (number, state) in states.iter().enumerate() {

@@ -23,6 +23,7 @@ impl Shape {
             Self::Lognormal { sigma } => normal_share((x / scale).ln() / sigma),
             Self::Pareto { .. } if x <= scale => 0.0,
             Self::Pareto { alpha } => -(alpha * (scale / x).ln()).exp_m1(),
+            Self::GeneralizedPareto { shape } => -((shape * x / scale).ln_1p() / -shape).exp_m1(),
         }
     }
 }
@@ -83,7 +84,7 @@ mod tests {
 
     /// scipy.stats 1.17.1: expon, uniform, gamma, weibull_min, lognorm and pareto, scaled to a mean
     /// of 1, their cdf.
-    const SCIPY: [(Shape, [(f64, f64); 5]); 13] = [
+    const SCIPY: [(Shape, [(f64, f64); 5]); 14] = [
         (
             Shape::Exponential,
             [
@@ -206,6 +207,16 @@ mod tests {
                 (1.0, 0.703703703703704),
                 (4.0, 0.99537037037037),
                 (100.0, 0.999999703703704),
+            ],
+        ),
+        (
+            Shape::GeneralizedPareto { shape: 0.25 },
+            [
+                (0.1, 0.122921947633027),
+                (0.5, 0.460224906289046),
+                (1.0, 0.68359375),
+                (4.0, 0.966264056643065),
+                (100.0, 0.999999280325491),
             ],
         ),
     ];

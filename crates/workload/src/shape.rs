@@ -38,11 +38,18 @@ pub enum Shape {
         /// Above 1, so that there is a mean.
         alpha: f64,
     },
+    /// Generalised Pareto from 0 on with this shape: as the lengths of gaps and values of key-value
+    /// stores were found to be.
+    GeneralizedPareto {
+        /// Above 0, and below 1, so that there is a mean.
+        shape: f64,
+    },
 }
 
 impl Shape {
     /// The square of the coefficient of variation: of the deviation, as the mean is 1. `None` where
-    /// there is none, that is for Pareto up to an exponent of 2.
+    /// there is none, that is for Pareto up to an exponent of 2, and generalised Pareto from a shape
+    /// of 1/2.
     pub fn variance(self) -> Option<f64> {
         Some(match self {
             Self::Constant => 0.0,
@@ -55,11 +62,12 @@ impl Shape {
             }
             Self::Lognormal { sigma } => exp(sigma * sigma) - 1.0,
             Self::Pareto { alpha } if alpha > 2.0 => 1.0 / (alpha * (alpha - 2.0)),
-            Self::Pareto { .. } => return None,
+            Self::GeneralizedPareto { shape } if shape < 0.5 => 1.0 / (1.0 - 2.0 * shape),
+            Self::Pareto { .. } | Self::GeneralizedPareto { .. } => return None,
         })
     }
 
-    /// The factor that brings the mean to 1: the scale of Gamma and Weibull, the median of
+    /// The factor that brings the mean to 1: the scale of Gamma, Weibull and generalised Pareto, the median of
     /// lognormal, the least of Pareto.
     pub(crate) fn scale(self) -> f64 {
         match self {
@@ -68,6 +76,7 @@ impl Shape {
             Self::Weibull { shape } => 1.0 / math::gamma(1.0 + 1.0 / shape),
             Self::Lognormal { sigma } => exp(-0.5 * sigma * sigma),
             Self::Pareto { alpha } => (alpha - 1.0) / alpha,
+            Self::GeneralizedPareto { shape } => 1.0 - shape,
         }
     }
 }
@@ -84,7 +93,7 @@ pub(crate) fn sigma_of(cv: f64) -> f64 {
 pub(crate) struct Sampler {
     shape: Shape,
     scale: f64,
-    /// The exponent of Weibull and Pareto.
+    /// The exponent of Weibull and of both Paretos.
     power: f64,
 }
 
@@ -93,6 +102,7 @@ impl Sampler {
         let power = match shape {
             Shape::Weibull { shape } => 1.0 / shape,
             Shape::Pareto { alpha } => -1.0 / alpha,
+            Shape::GeneralizedPareto { shape } => -shape,
             _ => 1.0,
         };
         Self {
@@ -112,6 +122,9 @@ impl Sampler {
             Shape::Weibull { .. } => self.scale * exp(self.power * ln(exponential(random))),
             Shape::Lognormal { sigma } => self.scale * exp(sigma * normal(random)),
             Shape::Pareto { .. } => self.scale * pow(unit(random), self.power),
+            Shape::GeneralizedPareto { shape } => {
+                self.scale / shape * (pow(unit(random), self.power) - 1.0)
+            }
         }
     }
 }
@@ -136,6 +149,7 @@ mod tests {
             },
             Shape::Lognormal { sigma: 0.1 },
             Shape::Pareto { alpha: 5.0 },
+            Shape::GeneralizedPareto { shape: 0.1 },
         ];
         for shape in shapes {
             let (sampler, mut random) = (Sampler::new(shape), Random::new(1));

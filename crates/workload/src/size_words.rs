@@ -5,7 +5,7 @@ use lineside_time::format_duration;
 use crate::sizes::{Centre, Family, ROWS_MAX, SizeModel, Unit, VALUE_MAX};
 use crate::words::{LoadFile, WordError, Words, time};
 
-const MODELS: [&str; 9] = [
+const MODELS: [&str; 10] = [
     "constant",
     "uniform",
     "exponential",
@@ -13,6 +13,7 @@ const MODELS: [&str; 9] = [
     "weibull",
     "lognormal",
     "pareto",
+    "generalized-pareto",
     "table",
     "file",
 ];
@@ -57,6 +58,11 @@ pub(crate) fn model(
                 words.shaped(Family::Lognormal(width), centre, unit)?
             }
             "pareto" => words.pareto(unit)?,
+            "generalized-pareto" => {
+                let centre = words.mean(unit)?;
+                let shape = words.generalized_pareto_shape()?;
+                words.shaped(Family::GeneralizedPareto(shape), centre, unit)?
+            }
             "table" => words.table(unit)?,
             "file" => words.file(unit, load)?,
             _ => return Err(words.unknown(column, word, &MODELS)),

@@ -36,11 +36,12 @@ pub enum Unit {
 /// | `gamma mean 4KiB cv 2` · `… shape 0.25` | gamma |
 /// | `weibull mean 4KiB shape 0.7` | Weibull |
 /// | `lognormal median 1KiB cv 2` · `lognormal mean …` · `… sigma 1` | lognormal |
+/// | `generalized-pareto mean 329 shape 0.35` | generalised Pareto, from 0 on |
 /// | `pareto min 1KiB alpha 1.3 max 10MiB` | Pareto, cut off at `max`; without it, unbounded |
 /// | `table 64:90%, 4KiB:9%, 1MiB:1%` | these, with these shares; they add up to 100 % |
 /// | `file PATH` | between the rows of a file, which rise in value and cumulative share |
 ///
-/// `exponential`, `gamma`, `weibull` and `lognormal` take `max VALUE` at the end: larger draws
+/// `exponential`, `gamma`, `weibull`, `lognormal` and `generalized-pareto` take `max VALUE` at the end: larger draws
 /// count as that. All are rounded to the nearest whole number.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sizes {
@@ -97,6 +98,8 @@ pub enum Family {
     Weibull(f64),
     /// Lognormal.
     Lognormal(Width),
+    /// Generalised Pareto of this shape.
+    GeneralizedPareto(f64),
 }
 
 /// What a distribution is scaled to.
@@ -138,6 +141,7 @@ impl Family {
             Self::Gamma(width) => width.gamma(),
             Self::Weibull(shape) => Shape::Weibull { shape },
             Self::Lognormal(width) => width.lognormal(),
+            Self::GeneralizedPareto(shape) => Shape::GeneralizedPareto { shape },
         }
     }
 }
@@ -343,6 +347,9 @@ impl fmt::Display for Sizes {
                     Family::Exponential => write!(f, "exponential {centre}")?,
                     Family::Gamma(width) => write!(f, "gamma {centre} {width}")?,
                     Family::Weibull(shape) => write!(f, "weibull {centre} shape {shape}")?,
+                    Family::GeneralizedPareto(shape) => {
+                        write!(f, "generalized-pareto {centre} shape {shape}")?;
+                    }
                     Family::Lognormal(width) => write!(f, "lognormal {centre} {width}")?,
                 }
                 write_max(f, max)
@@ -375,7 +382,7 @@ mod tests {
         Sizes::parse("size", text, Unit::Bytes, &mut no_files).expect(text)
     }
 
-    const MODELS: [&str; 13] = [
+    const MODELS: [&str; 14] = [
         "constant 64",
         "uniform 1KiB..64KiB",
         "uniform 0..1",
@@ -388,6 +395,7 @@ mod tests {
         "pareto min 1KiB alpha 1.3 max 10MiB",
         "pareto min 1KiB alpha 1 max 1MiB",
         "pareto min 100 alpha 3",
+        "generalized-pareto mean 4KiB shape 0.2",
         "table 64:90%, 4KiB:9%, 1MiB:1%",
     ];
 

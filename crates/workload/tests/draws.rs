@@ -52,6 +52,7 @@ fn a_planned_request_allocates_nothing() {
         "weibull shape 0.7",
         "lognormal cv 1",
         "pareto alpha 1.5",
+        "generalized-pareto shape 0.155",
         "on-off 20000 for 1ms, 0 for 1ms",
         "file x",
     ];
@@ -66,6 +67,7 @@ fn a_planned_request_allocates_nothing() {
         "uniform 1..9",
         "gamma mean 9 cv 2",
         "pareto min 1 alpha 1",
+        "generalized-pareto mean 1 shape 0.35",
         "table 1:50%, 2:50%",
     ];
     let sizes =

@@ -39,6 +39,7 @@ fn arrivals_of_a_seed_are_those_of_the_file() {
         "lognormal cv 1.5",
         "lognormal sigma 0.4",
         "pareto alpha 1.5",
+        "generalized-pareto shape 0.155",
         "on-off 20000 for 2ms, 0 for 3ms",
         "file gaps.txt",
     ] {
@@ -87,6 +88,7 @@ fn sizes_and_times_of_a_seed_are_those_of_the_file() {
         "lognormal mean 1KiB sigma 1",
         "pareto min 1KiB alpha 1.3 max 10MiB",
         "pareto min 1KiB alpha 1",
+        "generalized-pareto mean 329 shape 0.348238 max 1MB",
         "table 64:90%, 4KiB:9%, 1MiB:1%",
         "file sizes.txt",
     ] {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::limits::LimitWords;
+use super::presets::PRESETS;
 use super::stack::StackWords;
 use crate::config::{Keys, Size, Time, key, keys};
 
@@ -23,13 +24,17 @@ keys! {
     /// The section `[load]`.
     pub(crate) struct Section {
         url: Vec<String> = key("The server: http://HOST[:PORT][/PATH], memcached://HOST[:PORT], \
-        dns://HOST[:PORT]/NAME[?type=A], nfs://HOST[:PORT]/EXPORT, or \
+        dns://HOST[:PORT]/NAME[?type=A], nfs://HOST[:PORT]/EXPORT, udp://HOST[:PORT] or \
         echo://HOST[:PORT][?bytes=64]")
             .value("URL").positional().or_one()
             .example("http://127.0.0.1:8080/");
         connections: u32 = key("Connections that are open at once")
             .short('c').long("connections").value("N")
             .default(|| 50);
+        preset: String = key("A load that others have measured: etc (a key-value store), iot (many \
+        devices), web; flags go before it")
+            .long("preset").value("NAME")
+            .words(|| PRESETS.to_vec());
         duration: Time = key("Requests leave for so long, such as 10s [default: 10s; none with -n \
         or a rate that ends]")
             .short('d').long("duration").value("TIME")
@@ -60,6 +65,9 @@ keys! {
             .short('X').long("request").value("METHOD");
         body: String = key("The body of each request: this text, or @FILE for what is in a file")
             .long("body").value("TEXT|@FILE").hyphens();
+        fields: bool = key("URL, headers and body have fields: {n}, {key}, {random:1..1000}, \
+        {hex:16}, {bytes:64}; {{ is a brace")
+            .long("fields");
         mix: String = key("Procedures of NFS with their shares [default: getattr:40%, lookup:15%, \
         access:15%, read:30%]")
             .long("mix").value("NAME:SHARE,...")
@@ -67,7 +75,7 @@ keys! {
         files: u32 = key("Make so many files of 1 MiB in the export first, where they are not \
         there [default: those that are there, up to 10000]")
             .long("files").value("N");
-        keys: String = key("Keys of memcached, or files of NFS: 'zipf 0.99 over 100000', 'uniform \
+        keys: String = key("Keys of memcached, files of NFS, or {key} of --fields: 'zipf 0.99 over 100000', 'uniform \
         over 1000' or 'sequential over 1000' [default: zipf 0.99 over 100000; all files]")
             .long("keys").value("WORDS")
             .example("uniform over 1000");
@@ -206,6 +214,8 @@ pub(super) enum Service {
     Memcached,
     /// The zone load.example by UDP: each name in it has the address 192.0.2.1
     Dns,
+    /// Stamped datagrams: sent back, or counted with loss, order and jitter
+    Udp,
     /// NFSv3 with MOUNT at the same port: 1,000 files in /export
     Nfs,
 }
@@ -217,7 +227,7 @@ pub(super) struct ServeArguments {
     #[arg(value_name = "WHAT")]
     pub(super) what: Service,
     /// Where: an address, with a port after a colon [default ports: http 8080, echo 7, sink 9,
-    /// source 19, memcached 11211, dns 53, nfs 2049]
+    /// source 19, memcached 11211, dns 53, udp 7, nfs 2049]
     #[arg(value_name = "ADDRESS[:PORT]")]
     pub(super) at: String,
     /// Bytes of each body, of what a source sends on each connection, or of each file, such as 64
@@ -256,6 +266,7 @@ impl Section {
         given
             .check_words()
             .map_err(crate::config::ConfigError::new)?;
-        Ok(given.over(Self::defaults(crate::config::ALL)))
+        let preset = given.of_preset();
+        Ok(given.over(preset).over(Self::defaults(crate::config::ALL)))
     }
 }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use lineside_host::RunClock;
+use lineside_host::{RunClock, clock_name};
 use lineside_load::Rows;
 use lineside_load::certificate::{Certificate, Known, Limits, Machine, Planned};
 use lineside_load::client::{DatagramClient, Pace};
-use lineside_load::protocol::nfs::{prepare, status_name};
+use lineside_load::protocol::nfs::{NAMES, prepare, status_name};
 use lineside_load::protocol::{
-    Client, DatagramClient as DatagramProtocol, Echo, Http, Memcached, Nfs,
+    Client, DatagramClient as DatagramProtocol, Echo, Memcached, Nfs, Stamped,
 };
 use lineside_load::run::{LoadError, Make, Outcome, Part, Watch, run as run_load, run_each};
 
@@ -29,10 +29,18 @@ impl Prepared {
             progress,
         };
         Ok(match &self.requests {
-            Requests::Http(template) => self.run_with(&|| Http::new(template.clone()), with)?,
+            Requests::Http(http) => self.run_with(&|| (**http).clone(), with)?,
             Requests::Echo { bytes } => self.run_with(&|| Echo::new(*bytes, self.seed), with)?,
             Requests::Memcached(mix) => self.run_with(&|| Memcached::new((**mix).clone()), with)?,
-            Requests::Dns(dns) => self.run_datagrams(&|| (**dns).clone(), with)?,
+            Requests::Dns(dns) => self.run_datagrams(&|_, _| (**dns).clone(), with)?,
+            Requests::Udp { sizes, is_echo } => {
+                // Workers of several hosts have names of their own.
+                let [run, _] = self.settings.secret;
+                let stamped = Stamped::new((**sizes).clone(), self.seed, run, *is_echo);
+                let stamped = stamped.with_clock(clock_name(), clock.ahead_ns());
+                let of = |worker, workers| stamped.clone().of_worker(worker, workers);
+                self.run_datagrams(&of, with)?
+            }
             Requests::Nfs(nfs) => {
                 let (mix, preparation) = &**nfs;
                 let mut until = OnlyStops(&mut *with.progress);
@@ -66,7 +74,7 @@ impl Prepared {
 
     fn run_datagrams<P: DatagramProtocol>(
         &self,
-        protocol: &(impl Fn() -> P + Sync),
+        protocol: &(impl Fn(u32, u32) -> P + Sync),
         with: Beside<'_, impl Watch>,
     ) -> Result<Outcome, LoadError> {
         let Beside {
@@ -77,11 +85,12 @@ impl Prepared {
         let client = |part: Part| {
             let pace = self.pace.pace(self.seed, part.worker, part.workers);
             let rows = recording.and_then(|recording| recording.rows(part.worker));
-            DatagramClient::new(protocol(), part.plan, pace, part.targets, part.locals, rows)
+            let protocol = protocol(part.worker, part.workers);
+            DatagramClient::new(protocol, part.plan, pace, part.targets, part.locals, rows)
         };
         let mut load = || run_each(&self.settings, &client, clock, progress);
         match recording {
-            Some(recording) => recording.beside(&|| OfDatagrams(protocol()), load),
+            Some(recording) => recording.beside(&|| OfDatagrams(protocol(0, 1)), load),
             None => load(),
         }
     }
@@ -102,6 +111,7 @@ impl Prepared {
         let known = Known {
             planned,
             fitness: fitness.flatten(),
+            operations: &self.operations(),
             status_name: &|status| self.status_name(status),
             machine,
             failures,
@@ -109,9 +119,18 @@ impl Prepared {
         Certificate::new(self.asked.clone(), outcome, known, limits)
     }
 
+    fn operations(&self) -> Vec<&'static str> {
+        match &self.requests {
+            Requests::Http(_) | Requests::Echo { .. } | Requests::Udp { .. } => Vec::new(),
+            Requests::Memcached(mix) => Memcached::new((**mix).clone()).operations().to_vec(),
+            Requests::Dns(dns) => DatagramProtocol::operations(&**dns).to_vec(),
+            Requests::Nfs(_) => NAMES.to_vec(),
+        }
+    }
+
     fn status_name(&self, status: u32) -> String {
         match &self.requests {
-            Requests::Http(_) | Requests::Echo { .. } => status.to_string(),
+            Requests::Http(_) | Requests::Echo { .. } | Requests::Udp { .. } => status.to_string(),
             Requests::Memcached(mix) => Memcached::new((**mix).clone()).status(status).into_owned(),
             Requests::Dns(dns) => DatagramProtocol::status(&**dns, status).into_owned(),
             Requests::Nfs(_) => status_name(status).into_owned(),

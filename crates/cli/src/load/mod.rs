@@ -9,6 +9,7 @@ mod limits;
 mod making;
 mod other_end;
 mod pace;
+mod presets;
 mod print;
 mod progress;
 mod recording;

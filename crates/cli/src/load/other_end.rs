@@ -37,7 +37,11 @@ pub(super) fn settings(
             "--serve-on is the other end of -i: name the interface of this end with it",
         ));
     };
-    if matches!(prepared.requests, Requests::Dns(_) | Requests::Nfs(_)) {
+    let is_served = matches!(
+        prepared.requests,
+        Requests::Http(_) | Requests::Echo { .. } | Requests::Memcached(_)
+    );
+    if !is_served {
         return Err(ConfigError::usage(
             "--serve-on serves http, echo and memcached: serve others with 'lineside load serve'",
         ));

@@ -33,6 +33,10 @@ pub(super) fn lines(certificate: &Certificate) -> String {
         "since departure",
         &mut out,
     );
+    for (name, times) in &certificate.operations {
+        let count = format!("of {}", grouped(times.count));
+        time_line(&format!("  {name}"), Some(*times), &count, &mut out);
+    }
     time_line("connecting", certificate.opening, "", &mut out);
     if is_open {
         late_lines(&certificate.departures, &mut out);
@@ -126,7 +130,7 @@ fn count_lines(certificate: &Certificate, out: &mut String) {
     let statuses: Vec<_> = statuses
         .map(|(status, &count)| format!("{} of {status}", grouped(count)))
         .collect();
-    if certificate.asked.protocol != "echo" && !statuses.is_empty() {
+    if !["echo", "udp"].contains(&&*certificate.asked.protocol) && !statuses.is_empty() {
         let _ = writeln!(out, "statuses     {}", statuses.join(", "));
     }
     for (lead, counts, what) in [
@@ -143,6 +147,22 @@ fn count_lines(certificate: &Certificate, out: &mut String) {
         }
     }
     for (lead, count, what) in [
+        (
+            "one way",
+            requests.one_way,
+            "datagrams left; what came of them the other end says",
+        ),
+        ("again", requests.duplicates, "answers came once more"),
+        (
+            "too late",
+            requests.late_answers,
+            "answers came after their requests had failed",
+        ),
+        (
+            "strays",
+            requests.strays,
+            "datagrams came that answer nothing",
+        ),
         (
             "waited",
             requests.waited,

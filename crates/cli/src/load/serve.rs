@@ -1,19 +1,22 @@
 //! `lineside load serve`: the other end of a load.
 
+use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
-use lineside_account::{Budget, bytes, grouped};
+use lineside_account::{Budget, bytes, grouped, time};
 use lineside_dns::{NameBuf, Zone};
-use lineside_host::{RunClock, Signals};
+use lineside_host::{RunClock, Signals, clock_name};
 use lineside_http::{Body, Responder, ResponseTemplate};
+use lineside_load::certificate::Quantiles;
 use lineside_load::protocol::nfs::{Store, StoreSettings};
 use lineside_load::protocol::{
-    DnsServer, EchoServer, HttpServer, MemcachedServer, NfsServer, Server, SinkServer, SourceServer,
+    DnsServer, EchoServer, HttpServer, MemcachedServer, NfsServer, Server, SinkDatagrams,
+    SinkFigures, SinkServer, SourceServer, StampedDatagrams,
 };
 use lineside_load::serve::{
     ServeError, ServeSettings, Served, serve as serve_load, serve_datagrams,
@@ -36,6 +39,8 @@ const FILE_BYTES: u64 = 1 << 20;
 const ENDLESS: u64 = u64::MAX >> 1;
 /// Connections of our own TCP.
 const CONNECTIONS_MAX: u32 = 1 << 20;
+/// Flows of stamped datagrams that are kept apart: 16 KiB each.
+const FLOWS_MAX: usize = 4_096;
 /// How often signals are looked after.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -47,6 +52,7 @@ impl Service {
             Self::Sink => "sink",
             Self::Source => "source",
             Self::Memcached => "memcached",
+            Self::Udp => "udp",
             Self::Dns => "dns",
             Self::Nfs => "nfs",
         }
@@ -56,7 +62,7 @@ impl Service {
     fn port(self) -> u16 {
         match self {
             Self::Http => 8080,
-            Self::Echo => 7,
+            Self::Echo | Self::Udp => 7,
             Self::Sink => 9,
             Self::Source => 19,
             Self::Memcached => 11_211,
@@ -73,6 +79,86 @@ struct Counts {
     #[serde(flatten)]
     counts: lineside_load::server::ServerCounts,
     cpu_s: f64,
+    /// Of stamped datagrams of one way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    one_way: Option<OneWay>,
+}
+
+/// What came of datagrams of one way.
+#[derive(Debug, Clone, Serialize)]
+struct OneWay {
+    flows: u64,
+    received: u64,
+    bytes: u64,
+    /// Below the highest number that came of each flow.
+    lost: u64,
+    duplicates: u64,
+    /// RFC 4737, 3.3, and the greatest extent: 4.2.1.
+    reordered: u64,
+    extent_max: u64,
+    beyond: u64,
+    corrupt: u64,
+    foreign: u64,
+    unkept: u64,
+    seconds: f64,
+    /// RFC 3550, A.8: the mean of all flows, and the most.
+    jitter_mean_ns: Option<u64>,
+    jitter_max_ns: u64,
+    /// Where both ends read one clock.
+    delay: Option<Quantiles>,
+    /// RFC 3393.
+    delay_variation: Option<Quantiles>,
+}
+
+impl OneWay {
+    /// `None` if nothing came.
+    fn of(figures: &SinkFigures) -> Option<Self> {
+        let (first, last) = figures.span_ns?;
+        Some(Self {
+            flows: figures.flows,
+            received: figures.received,
+            bytes: figures.bytes,
+            lost: figures.lost,
+            duplicates: figures.duplicates,
+            reordered: figures.reordered,
+            extent_max: figures.extent_max,
+            beyond: figures.beyond,
+            corrupt: figures.corrupt,
+            foreign: figures.foreign,
+            unkept: figures.unkept,
+            seconds: (last - first) as f64 / 1e9,
+            jitter_mean_ns: figures.jitter_mean_ns(),
+            jitter_max_ns: figures.jitter_ns.1,
+            delay: Quantiles::of(&figures.delays),
+            delay_variation: Quantiles::of(&figures.variations),
+        })
+    }
+
+    fn line(&self) -> String {
+        let of_all = self.received.saturating_add(self.lost).max(1) as f64;
+        let mut line = format!(
+            "one way: {} datagrams in {} flows, {} lost ({:.4} %), {} again, {} out of order (by \
+             {} at most); jitter {}",
+            grouped(self.received),
+            grouped(self.flows),
+            grouped(self.lost),
+            self.lost as f64 * 100.0 / of_all,
+            grouped(self.duplicates),
+            grouped(self.reordered),
+            grouped(self.extent_max),
+            time(self.jitter_mean_ns.unwrap_or(0)),
+        );
+        if let Some(delay) = &self.delay {
+            let _ = write!(
+                line,
+                "; delay 50 % {}, 99 % {}, most {}",
+                time(delay.p50_ns),
+                time(delay.p99_ns),
+                time(delay.max_ns)
+            );
+        }
+        line
+    }
 }
 
 pub(super) fn serve(arguments: &ServeArguments) -> anyhow::Result<Exit> {
@@ -100,12 +186,18 @@ pub(super) fn serve(arguments: &ServeArguments) -> anyhow::Result<Exit> {
         budget,
         secret: secret(),
     };
-    let served = serve_with(arguments, &settings)?;
-    report(arguments, &served)
+    let one_way = Mutex::new(SinkFigures::default());
+    let served = serve_with(arguments, &settings, &one_way)?;
+    let one_way = one_way.into_inner().unwrap_or_default();
+    report(arguments, &served, OneWay::of(&one_way))
 }
 
 /// Serves what was asked for.
-fn serve_with(arguments: &ServeArguments, settings: &ServeSettings) -> anyhow::Result<Served> {
+fn serve_with(
+    arguments: &ServeArguments,
+    settings: &ServeSettings,
+    one_way: &Mutex<SinkFigures>,
+) -> anyhow::Result<Served> {
     let size = arguments.size.map(|size| size as u64);
     match arguments.what {
         Service::Http => {
@@ -124,6 +216,19 @@ fn serve_with(arguments: &ServeArguments, settings: &ServeSettings) -> anyhow::R
             let serve = |clock, stop: &AtomicBool, ready: &dyn Fn(SocketAddr)| {
                 let served = serve_datagrams(settings, &made, &|_| (), clock, stop, ready)?;
                 Ok(served.0)
+            };
+            until_signal(arguments, settings, &serve)
+        }
+        Service::Udp => {
+            let serve = |clock: RunClock, stop: &AtomicBool, ready: &dyn Fn(SocketAddr)| {
+                let (name, ahead_ns) = (clock_name(), clock.ahead_ns());
+                let made = || StampedDatagrams(SinkDatagrams::new(FLOWS_MAX, name, ahead_ns));
+                let left = |server: &StampedDatagrams| server.0.figures();
+                let (served, figures) =
+                    serve_datagrams(settings, &made, &left, clock, stop, ready)?;
+                let mut sum = one_way.lock().unwrap_or_else(PoisonError::into_inner);
+                figures.iter().for_each(|figures| sum.add(figures));
+                Ok(served)
             };
             until_signal(arguments, settings, &serve)
         }
@@ -249,13 +354,18 @@ fn store(arguments: &ServeArguments, size: Option<u64>) -> anyhow::Result<Arc<Mu
     Ok(Arc::new(Mutex::new(store)))
 }
 
-fn report(arguments: &ServeArguments, served: &Served) -> anyhow::Result<Exit> {
+fn report(
+    arguments: &ServeArguments,
+    served: &Served,
+    one_way: Option<OneWay>,
+) -> anyhow::Result<Exit> {
     let counts = served.counts;
     if arguments.json {
         print_json(&Counts {
             service: arguments.what.name(),
             counts,
             cpu_s: served.cpu_ns as f64 / 1e9,
+            one_way,
         })?;
     } else if !arguments.quiet {
         say(&format!(
@@ -268,6 +378,9 @@ fn report(arguments: &ServeArguments, served: &Served) -> anyhow::Result<Exit> {
             bytes(counts.answer_bytes),
             served.cpu_ns as f64 / 1e9
         ));
+        if let Some(one_way) = one_way {
+            say(&one_way.line());
+        }
     }
     Ok(Exit::Done)
 }

@@ -6,11 +6,11 @@ use std::num::NonZeroU64;
 
 use anyhow::Context;
 use lineside_account::Budget;
-use lineside_http::RequestTemplate;
+use lineside_http::{RequestTemplate, Url};
 use lineside_load::certificate::Asked;
 use lineside_load::client::{CatchUp, Plan};
 use lineside_load::protocol::nfs::{Files, MixError, MountAt, Offsets, Preparation};
-use lineside_load::protocol::{Dns, Mix, NfsMix};
+use lineside_load::protocol::{Dns, Http, Mix, NfsMix};
 use lineside_load::run::{Settings, Transport};
 use lineside_load::{CloseBy, Timing};
 use lineside_nfs::v3::StableHow;
@@ -67,8 +67,9 @@ const GETS: &str = "90%";
 /// What is sent.
 #[derive(Debug, Clone)]
 pub(super) enum Requests {
-    Http(RequestTemplate),
+    Http(Box<Http>),
     Echo { bytes: u32 },
+    Udp { sizes: Box<Sizes>, is_echo: bool },
     Memcached(Box<Mix>),
     Dns(Box<Dns>),
     Nfs(Box<(NfsMix, Preparation)>),
@@ -88,6 +89,7 @@ impl Section {
     pub(super) fn prepare(&self) -> anyhow::Result<Prepared> {
         let url = self.one_url()?;
         let target = Target::parse(url)?;
+        self.preset_must_fit(target.protocol())?;
         let pace = PaceWords::read(self)?;
         let requests = self.requests_of(&target)?;
         let (wait, ahead_ns) = self.timing_words()?;
@@ -104,7 +106,8 @@ impl Section {
         }
         let duration_ns = self.duration_ns(&pace)?;
         let is_stack = matches!(transport, Transport::Stack(_));
-        let kinds = [is_stack, matches!(target, Target::Dns { .. })];
+        let is_datagram = matches!(target, Target::Dns { .. } | Target::Udp { .. });
+        let kinds = [is_stack, is_datagram];
         let plan = self.plan(connections, ahead_ns, kinds)?;
         let seed = self.seed.unwrap_or_default();
         let asked = Asked {
@@ -167,17 +170,29 @@ impl Section {
     /// The request, for HTTP from its parts.
     fn requests_of(&self, target: &Target) -> anyhow::Result<Requests> {
         self.must_fit(target)?;
-        let url = match target {
-            Target::Http(url) => url,
-            Target::Echo { bytes, .. } => return Ok(Requests::Echo { bytes: *bytes }),
-            Target::Memcached(_) => {
-                return Ok(Requests::Memcached(Box::new(self.memcached_mix()?)));
-            }
-            Target::Dns { names, kinds, .. } => return self.queries(names, kinds),
+        Ok(match target {
+            Target::Http(url) => self.http(url)?,
+            Target::Echo { bytes, .. } => Requests::Echo { bytes: *bytes },
+            Target::Memcached(_) => Requests::Memcached(Box::new(self.memcached_mix()?)),
+            Target::Dns { names, kinds, .. } => self.queries(names, kinds)?,
             Target::Nfs {
                 export, mount_port, ..
-            } => return self.calls(export, *mount_port),
-        };
+            } => self.calls(export, *mount_port)?,
+            Target::Udp {
+                bytes, is_one_way, ..
+            } => {
+                let sizes = Sizes::parse("bytes", bytes, Unit::Bytes, &mut read_file);
+                let sizes = sizes.map_err(|error| ConfigError::new(error.to_string()))?;
+                Requests::Udp {
+                    sizes: Box::new(sizes),
+                    is_echo: !is_one_way,
+                }
+            }
+        })
+    }
+
+    /// Requests of HTTP, all alike or with fields.
+    fn http(&self, url: &Url) -> anyhow::Result<Requests> {
         let body = self.body.as_deref().map(body).transpose()?;
         let method = match (&self.http_method, &body) {
             (Some(method), _) => method,
@@ -195,7 +210,18 @@ impl Section {
             )
             .into());
         }
-        Ok(Requests::Http(template))
+        if self.fields != Some(true) {
+            return Ok(Requests::Http(Box::new(Http::new(template))));
+        }
+        let body = String::from_utf8(body.unwrap_or_default()).map_err(|_| {
+            ConfigError::new("body: it is no text, and --fields is about text".to_owned())
+        })?;
+        let keys = { self.keys.as_deref() }.map(str::parse).transpose();
+        let keys = keys.map_err(|error: WordError| ConfigError::new(error.to_string()))?;
+        let seed = self.seed.unwrap_or_default();
+        let http = Http::with_fields(method, url, headers, &body, keys, seed);
+        let http = http.map_err(|error| ConfigError::new(error.to_string()))?;
+        Ok(Requests::Http(Box::new(http)))
     }
 
     /// Flags of another protocol say nothing here.
@@ -204,7 +230,8 @@ impl Section {
             (self.headers.is_some(), "-H", "http"),
             (self.http_method.is_some(), "-X", "http"),
             (self.body.is_some(), "--body", "http"),
-            (self.keys.is_some(), "--keys", "memcached or nfs"),
+            (self.fields.is_some(), "--fields", "http"),
+            (self.keys.is_some(), "--keys", "memcached or nfs or http"),
             (self.key_size.is_some(), "--key-size", "memcached"),
             (
                 self.value_size.is_some(),

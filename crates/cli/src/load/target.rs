@@ -11,10 +11,12 @@ use crate::config::{ConfigError, nearest};
 const ECHO_PORT: u16 = 7;
 /// Bytes of an echo's requests.
 const ECHO_BYTES: u32 = 64;
-/// The most of them: a request lies in memory whole.
+/// Bytes of a stamped datagram's payload.
+const UDP_BYTES: &str = "100";
+/// The most of an echo's: a request lies in memory whole.
 const ECHO_BYTES_MAX: u32 = 1 << 20;
 /// Schemes that are read.
-const SCHEMES: [&str; 5] = ["http", "echo", "memcached", "dns", "nfs"];
+const SCHEMES: [&str; 6] = ["http", "echo", "memcached", "dns", "nfs", "udp"];
 /// The port of DNS, RFC 1035, 4.2.
 const DNS_PORT: u16 = 53;
 /// The port of NFS, RFC 7530, 3.1.
@@ -31,6 +33,12 @@ pub(super) enum Target {
         bytes: u32,
     },
     Memcached(Url),
+    /// Stamped datagrams, whose sizes are in words.
+    Udp {
+        url: Url,
+        bytes: String,
+        is_one_way: bool,
+    },
     /// Names by a template, and types of records.
     Dns {
         url: Url,
@@ -72,6 +80,7 @@ impl Target {
                 .map_err(|error| wrong(error.to_string())),
             "echo" => echo(rest).map_err(wrong),
             "memcached" => memcached(rest).map_err(wrong),
+            "udp" => udp(rest).map_err(wrong),
             "dns" => dns(rest).map_err(wrong),
             "nfs" => nfs(rest).map_err(wrong),
             "https" => Err(wrong("https is not supported yet: write http".to_owned())),
@@ -88,6 +97,7 @@ impl Target {
             Self::Http(_) => "http",
             Self::Echo { .. } => "echo",
             Self::Memcached(_) => "memcached",
+            Self::Udp { .. } => "udp",
             Self::Dns { .. } => "dns",
             Self::Nfs { .. } => "nfs",
         }
@@ -98,6 +108,7 @@ impl Target {
         let (Self::Http(url)
         | Self::Echo { url, .. }
         | Self::Memcached(url)
+        | Self::Udp { url, .. }
         | Self::Dns { url, .. }
         | Self::Nfs { url, .. }) = self;
         let Url { host, port, .. } = url;
@@ -137,6 +148,25 @@ fn place(place: &str, port: u16, form: &str) -> Result<Url, String> {
 fn memcached(rest: &str) -> Result<Target, String> {
     let url = place(rest, MEMCACHED_PORT, "memcached://HOST[:PORT]")?;
     Ok(Target::Memcached(url))
+}
+
+/// `HOST[:PORT][?bytes=WORDS][&oneway]`.
+fn udp(rest: &str) -> Result<Target, String> {
+    const FORM: &str = "udp://HOST[:PORT][?bytes=100&oneway]";
+    let (at, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let (mut bytes, mut is_one_way) = (UDP_BYTES, false);
+    for word in query.split('&').filter(|word| !word.is_empty()) {
+        match word.strip_prefix("bytes=") {
+            Some(words) => bytes = words,
+            None if word == "oneway" => is_one_way = true,
+            None => return Err(format!("'{word}' is unknown here: write {FORM}")),
+        }
+    }
+    Ok(Target::Udp {
+        url: place(at, ECHO_PORT, FORM)?,
+        bytes: bytes.to_owned(),
+        is_one_way,
+    })
 }
 
 /// `HOST[:PORT]/NAMES[?type=A,AAAA]`.
@@ -227,6 +257,17 @@ mod tests {
             panic!("{nfs:?}");
         };
         assert_eq!((&*export, mount_port), ("/b/c", Some(7)));
+        let udp = Target::parse("udp://a?oneway&bytes=uniform 64..1400").expect("a URL");
+        let Target::Udp {
+            url,
+            bytes,
+            is_one_way,
+        } = udp
+        else {
+            panic!("{udp:?}");
+        };
+        assert_eq!((url.port, &*bytes), (7, "uniform 64..1400"));
+        assert!(is_one_way);
         let memcached = Target::parse("memcached://localhost").expect("a URL");
         let Target::Memcached(Url { port, .. }) = memcached else {
             panic!("{memcached:?}");
@@ -254,6 +295,7 @@ mod tests {
             ("htpt://a/", "the nearest known one is http"),
             ("echo://a/path", "there are no paths here"),
             ("memcached://a/?b", "write memcached://HOST[:PORT]"),
+            ("udp://a?size=1", "?bytes=100"),
             ("dns://a", "no name to ask for"),
             ("dns://a/x?type=B", "there are A, AAAA"),
             ("nfs://a", "no export"),

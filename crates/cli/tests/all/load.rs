@@ -11,57 +11,10 @@ use lineside_trace::tables::OperationRow;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use crate::load_ends::{Served, certificate, number};
 use crate::report::{check, publish};
 use crate::support::{lineside, manifest, records, talk, wait_until};
 use crate::wire::{Wire, need_wire};
-
-/// `lineside load serve`, until it is dropped or asked for its counts.
-struct Served {
-    child: Child,
-    at: String,
-}
-
-impl Served {
-    fn start(words: &[&str]) -> Self {
-        Self::of(lineside(), words)
-    }
-
-    fn of(mut command: Command, words: &[&str]) -> Self {
-        command.args(["load", "serve"]).args(words).arg("--json");
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("it starts");
-        let mut line = String::new();
-        let stderr = child.stderr.as_mut().expect("a pipe");
-        BufReader::new(stderr).read_line(&mut line).expect("a line");
-        let at = line
-            .split(" at ")
-            .nth(1)
-            .and_then(|rest| rest.split(';').next());
-        let at = at.unwrap_or_else(|| panic!("{line}")).to_owned();
-        Self { child, at }
-    }
-
-    fn interrupt(&self) {
-        let pid = Pid::from_child(&self.child);
-        kill_process(pid, Signal::INT).expect("it runs");
-    }
-
-    /// Ends it, as Ctrl-C does.
-    fn counts(mut self) -> Value {
-        self.interrupt();
-        let status = self.child.wait().expect("it ends");
-        assert_eq!(status.code(), Some(0));
-        let stdout = self.child.stdout.take().expect("a pipe");
-        serde_json::from_reader(stdout).expect("JSON")
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 fn load(words: &[&str]) -> Output {
     let mut command = lineside();
@@ -70,33 +23,6 @@ fn load(words: &[&str]) -> Output {
         .args(words)
         .output()
         .expect("lineside runs")
-}
-
-/// The certificate of a load that came to its end; a busy machine makes it invalid.
-#[track_caller]
-fn certificate(words: &[&str]) -> Value {
-    let output = load(&[words, &["--json"]].concat());
-    let ended = matches!(output.status.code(), Some(0 | 4));
-    assert!(ended, "{words:?}: {}: {}", output.status, talk(&output));
-    let certificate: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let is_disturbed = certificate["verdict"]["state"] == "disturbed";
-    assert_eq!(
-        output.status.code() == Some(4),
-        is_disturbed,
-        "{certificate:#}"
-    );
-    assert_eq!(
-        certificate["broken_identity"],
-        Value::Null,
-        "{certificate:#}"
-    );
-    certificate
-}
-
-#[track_caller]
-fn number(value: &Value, pointer: &str) -> u64 {
-    let found = value.pointer(pointer).and_then(Value::as_u64);
-    found.unwrap_or_else(|| panic!("{pointer}: {value:#}"))
 }
 
 #[test]

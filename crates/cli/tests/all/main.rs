@@ -30,6 +30,8 @@ mod lab;
 mod layers;
 mod live;
 mod load;
+mod load_devices;
+mod load_ends;
 mod manual;
 mod measured;
 mod monitored;

@@ -21,8 +21,19 @@ pub struct Http {
     heads: Heads,
 }
 
+impl Clone for Http {
+    /// One of its own, with no head under way.
+    fn clone(&self) -> Self {
+        Self {
+            template: self.template.clone(),
+            fields: self.fields.clone(),
+            heads: Heads::new(HEADS_MAX),
+        }
+    }
+}
+
 /// A request with fields, each with its own values in each request.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Fields {
     /// The head up to the length of the body.
     head: Template,

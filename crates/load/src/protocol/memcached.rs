@@ -112,7 +112,11 @@ impl<O: Outstanding> ReplySink for Reading<'_, O> {
             content_bytes: std::mem::take(self.content_bytes),
             closes: false,
             request: None,
-            operation: 0,
+            operation: match status {
+                status::HIT | status::MISS => 0,
+                status::STORED | status::NOT_STORED => 1,
+                _ => 2,
+            },
         };
         self.is_broken |= self.outstanding.answered(answer).is_err();
     }
@@ -185,6 +189,10 @@ impl Client for Memcached {
             true => "GET",
             false => "SET",
         }
+    }
+
+    fn operations(&self) -> &'static [&'static str] {
+        &["GET", "SET", "ERROR"]
     }
 
     fn status(&self, status: u32) -> Cow<'static, str> {

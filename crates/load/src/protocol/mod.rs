@@ -166,5 +166,6 @@ pub use http::{Http, HttpError, HttpServer};
 pub use memcached::{Memcached, MemcachedServer, Mix};
 pub use nfs::{Nfs, NfsMix, NfsServer, Shares as NfsShares};
 pub use stamped::{
-    EchoDatagrams, FlowFigures, SinkDatagrams, SinkFigures, Stamped, StampedHeader, Verb,
+    EchoDatagrams, FlowFigures, SinkDatagrams, SinkFigures, Stamped, StampedDatagrams,
+    StampedHeader, Verb,
 };

@@ -244,6 +244,26 @@ impl DatagramServer for EchoDatagrams {
     }
 }
 
+/// The other end of stamped datagrams: it sends back those that are to come back, and counts those
+/// of one way.
+pub struct StampedDatagrams(pub SinkDatagrams);
+
+impl DatagramServer for StampedDatagrams {
+    fn name(&self) -> &'static str {
+        "udp"
+    }
+
+    fn read(
+        &mut self,
+        ends: [End; 2],
+        at: Nanoseconds,
+        bytes: &[u8],
+        answer: &mut Vec<u8>,
+    ) -> bool {
+        EchoDatagrams.read(ends, at, bytes, answer) || self.0.read(ends, at, bytes, answer)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use lineside_workload::Unit;

@@ -26,7 +26,7 @@ pub const PROCEDURES: [(&str, Procedure); 13] = [
 ];
 
 /// The names of [`PROCEDURES`] in the RFC, in the same order.
-pub(super) const NAMES: [&str; PROCEDURES.len()] = [
+pub const NAMES: [&str; PROCEDURES.len()] = [
     "NULL",
     "GETATTR",
     "SETATTR",

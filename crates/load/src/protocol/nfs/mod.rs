@@ -23,7 +23,7 @@ mod tree;
 mod work;
 
 pub use client::{Nfs, NfsReader, status_name};
-pub use mix::{MixError, NfsMix, NfsRequest, Offsets, PROCEDURES, Shares};
+pub use mix::{MixError, NAMES, NfsMix, NfsRequest, Offsets, PROCEDURES, Shares};
 pub use prepare::{Files, MountAt, Preparation, PrepareError, prepare};
 pub use server::{NfsContent, NfsServer, NfsServerReader};
 pub use store::{Store, StoreError, StoreSettings};

@@ -148,10 +148,25 @@ pub(in crate::live) fn load(
         prog_ifindex: 0,
         expected_attach_type,
     };
-    // SAFETY: instructions and license live through the call; the log is not asked for.
-    let refused = match unsafe { bpf(PROG_LOAD, &attributes) } {
-        // SAFETY: PROG_LOAD returned a new descriptor.
-        Ok(descriptor) => return Ok(unsafe { OwnedFd::from_raw_fd(descriptor) }),
+    let load = |attributes: &Attributes| {
+        // The verifier gives up when the thread has a signal to handle, and a long program takes it
+        // milliseconds.
+        const TRIES: u32 = 10;
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            // SAFETY: instructions and license live through the call, and so does the log, to which
+            // the kernel writes at most `log_size` bytes.
+            match unsafe { bpf(PROG_LOAD, attributes) } {
+                // SAFETY: PROG_LOAD returned a new descriptor.
+                Ok(descriptor) => return Ok(unsafe { OwnedFd::from_raw_fd(descriptor) }),
+                Err(Errno::AGAIN) if tries < TRIES => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+    };
+    let refused = match load(&attributes) {
+        Ok(program) => return Ok(program),
         Err(errno) => errno,
     };
     // Once more, for the verifier's words: with a log in the first try, a log that is too short
@@ -160,10 +175,8 @@ pub(in crate::live) fn load(
     attributes.log_level = 1;
     attributes.log_size = log.len() as u32;
     attributes.log_buf = log.as_mut_ptr().expose_provenance() as u64;
-    // SAFETY: as above, and the kernel writes at most `log_size` bytes to the log, which lives.
-    if let Ok(descriptor) = unsafe { bpf(PROG_LOAD, &attributes) } {
-        // SAFETY: PROG_LOAD returned a new descriptor.
-        return Ok(unsafe { OwnedFd::from_raw_fd(descriptor) });
+    if let Ok(program) = load(&attributes) {
+        return Ok(program);
     }
     let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
     Err((
