@@ -31,7 +31,8 @@ pub trait Load: Application {
     fn phase(&self) -> Phase;
     /// Requests leave from `at` on, and before `until`.
     fn start(&mut self, at: Nanoseconds, until: Nanoseconds, calls: &mut Calls);
-    /// No further request leaves, but for those whose instants have come. Answers are waited for until [`end`](Self::end).
+    /// No further request leaves, but for those whose instants have come. Answers are waited for
+    /// until [`end`](Self::end).
     fn stop(&mut self, calls: &mut Calls);
     /// The run is over: requests without an answer fail by their time, and what is open ends.
     fn end(&mut self, calls: &mut Calls);

@@ -6,13 +6,14 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::limits::LimitWords;
-use super::presets::PRESETS;
 use super::stack::StackWords;
 use crate::config::{Keys, Size, Time, key, keys};
 
 /// The default of `memory`.
 pub(super) const MEMORY_DEFAULT: usize = 256 << 20;
 
+/// The words of `--preset`.
+pub(super) const PRESETS: [&str; 3] = ["etc", "iot", "web"];
 /// The words of `--arrivals-of`, the default first.
 pub(super) const ARRIVALS_OF: [&str; 2] = ["requests", "connections"];
 /// The words of `--close`, the default first.

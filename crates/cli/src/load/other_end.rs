@@ -1,5 +1,5 @@
-//! `--serve-on`: the other end of a load, by our own TCP at another interface, with a device between
-//! the two.
+//! `--serve-on`: the other end of a load, by our own TCP at another interface, with a device
+//! between the two.
 
 use std::net::SocketAddr;
 

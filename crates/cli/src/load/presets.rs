@@ -4,9 +4,6 @@
 use super::flags::Section;
 use crate::config::ConfigError;
 
-/// The words of `--preset`.
-pub(super) const PRESETS: [&str; 3] = ["etc", "iot", "web"];
-
 /// Atikoglu et al., Workload analysis of a large-scale key-value store (SIGMETRICS 2012), table 5:
 /// sizes of keys are generalised extreme values (location 30.7984, scale 8.20449, shape 0.078688),
 /// here the middles of 20 equal shares.
@@ -98,6 +95,7 @@ mod tests {
 
     #[test]
     fn every_preset_can_be_prepared_and_fits_its_protocols() {
+        assert_eq!(super::super::flags::PRESETS, ["etc", "iot", "web"]);
         for (preset, url) in [
             ("etc", "memcached://127.0.0.1"),
             ("iot", "http://127.0.0.1/"),
@@ -108,7 +106,6 @@ mod tests {
             keys.rate = Some("100".to_owned());
             keys.resolved(None).expect(preset).prepare().expect(preset);
         }
-        assert_eq!(PRESETS.len(), 3);
         let wrong = resolved("etc", "http://127.0.0.1/");
         let Err(error) = wrong.prepare() else {
             panic!("keys of HTTP");

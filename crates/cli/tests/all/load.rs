@@ -8,7 +8,6 @@ use std::process::{Child, Command, Output, Stdio};
 use lineside_load::certificate::Certificate;
 use lineside_trace::Row as _;
 use lineside_trace::tables::OperationRow;
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::load_ends::{Served, certificate, number};

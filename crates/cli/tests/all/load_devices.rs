@@ -187,7 +187,7 @@ fn router(rules: &str) -> Hosts {
 }
 
 const MASQUERADE: &str = "table ip t { chain post { type nat hook postrouting priority 100; \
-    oifname m1 masquerade; } }";
+    oifname m1 masquerade; }; }";
 
 #[test]
 fn a_translated_load_is_whole_and_counted_alike() {
@@ -250,7 +250,7 @@ fn few_local_ports_are_used_again_through_a_translator() {
 fn a_firewall_that_forgets_idle_connections_is_found_out() {
     need_wire!("nft");
     let rules = "table ip t { chain f { type filter hook forward priority 0; policy accept; \
-        ct state invalid drop; } }";
+        ct state invalid drop; }; }";
     let hosts = router(rules);
     let forgets = "cd /proc/sys/net/netfilter; echo 0 >nf_conntrack_tcp_loose; \
         echo 2 >nf_conntrack_tcp_timeout_established";
@@ -279,7 +279,7 @@ fn a_firewall_that_forgets_idle_connections_is_found_out() {
 fn the_size_of_a_firewalls_table_is_how_many_open() {
     need_wire!("nft");
     let rules = "table ip t { chain f { type filter hook forward priority 0; policy accept; \
-        tcp flags syn ct state new ct count over 20 reject with tcp reset; } }";
+        tcp flags syn ct state new ct count over 20 reject with tcp reset; }; }";
     let hosts = router(rules);
     let _served = Served::of(inside(&hosts.server), &["http", "10.2.0.2:80"]);
     let words = ["http://10.2.0.2/", "-c", "50", "-n", "200"];
@@ -296,30 +296,20 @@ fn the_size_of_a_firewalls_table_is_how_many_open() {
 #[test]
 fn rows_of_http_are_what_tshark_reads() {
     need_wire!("tcpdump", "tshark");
-    let hosts = Hosts::new();
-    run(hosts
-        .between
-        .command("ip")
-        .args(["link", "add", "br", "type", "bridge"]));
-    for link in ["m0", "m1"] {
-        hosts.between.ip(&format!("link set {link} master br"));
-    }
-    hosts.between.ip("link set br up");
+    let host = Namespace::new("rows");
+    host.ip("link set lo up");
     let folder = crate::wire::open_folder();
     let (file, out) = (folder.path().join("c.pcap"), folder.path().join("run"));
-    let mut tcpdump = hosts.client.command("tcpdump");
+    let mut tcpdump = host.command("tcpdump");
     tcpdump
-        .args(["-i", "c0", "-w"])
+        .args(["-i", "lo", "-w"])
         .arg(&file)
         .args(["-U", "--immediate-mode", "tcp"]);
     let mut tcpdump = tcpdump.stderr(Stdio::null()).spawn().expect("tcpdump runs");
     wait_until("it listens", || file.exists());
-    let served = Served::of(
-        inside(&hosts.server),
-        &["http", "192.0.2.2:80", "--size", "3000"],
-    );
+    let served = Served::of(inside(&host), &["http", "127.0.0.1:80", "--size", "3000"]);
     let words = [
-        "http://192.0.2.2/",
+        "http://127.0.0.1/",
         "-c",
         "5",
         "-n",
@@ -329,7 +319,7 @@ fn rows_of_http_are_what_tshark_reads() {
         "-o",
     ];
     let words = [&words[..], &[out.to_str().expect("UTF-8")]].concat();
-    certificate_by(inside(&hosts.client), &words);
+    certificate_by(inside(&host), &words);
     drop(served);
     thread::park_timeout(Duration::from_millis(300));
     let id = rustix::process::Pid::from_child(&tcpdump);
