@@ -245,9 +245,12 @@ impl Wheel {
     pub fn set(&mut self, id: TimerId, at: Nanoseconds) {
         let entry = &mut self.entries[id.0 as usize];
         let before = entry.at;
-        entry.at = at;
-        entry.generation = entry.generation.wrapping_add(2);
+        // Not pending meanwhile: a sweep, which places all that are, would place it a first time.
+        entry.generation = entry.generation.wrapping_add(1);
         self.take_out(before);
+        let entry = &mut self.entries[id.0 as usize];
+        entry.at = at;
+        entry.generation = entry.generation.wrapping_add(1);
         self.place(self.item(id.0));
     }
 
@@ -790,5 +793,28 @@ mod tests {
             fired += usize::from(wheel.pop(at).is_some());
         }
         assert_eq!((fired, wheel.items), (1000, 0));
+    }
+
+    #[test]
+    fn a_timer_whose_move_sweeps_the_wheel_fires_once() {
+        let mut random = crate::Random::new(1);
+        for _ in 0..20 {
+            let mut wheel = Wheel::new();
+            let ids: Vec<_> = (0..50).map(|value| wheel.insert(1_000, value)).collect();
+            loop {
+                let (id, before) = (ids[random.below(50) as usize], wheel.items);
+                wheel.set(id, 1_000_000 + random.below(1 << 40).cast_signed());
+                if wheel.items + 1_000 < before {
+                    break;
+                }
+            }
+            let mut fired = BTreeSet::new();
+            while let Some(at) = wheel.next_deadline() {
+                if let Some((_, value)) = wheel.pop(at) {
+                    assert!(fired.insert(value), "{value} fired before");
+                }
+            }
+            assert_eq!((fired.len(), wheel.len(), wheel.items), (50, 0, 0));
+        }
     }
 }
