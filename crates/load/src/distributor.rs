@@ -1,7 +1,7 @@
 //! What attends to the workers of a run, by messages alone.
 
 use std::net::SocketAddr;
-use std::sync::mpsc::{Receiver, Sender, SyncSender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::time::Duration;
 
 use lineside_host::RunClock;
@@ -76,8 +76,15 @@ impl<'a> Distributor<'a> {
                 self.has_stopped = true;
                 self.tell(Order::Stop);
             }
-            let Ok((number, news)) = reports.recv_timeout(LOOK) else {
-                continue;
+            let (number, news) = match reports.recv_timeout(LOOK) {
+                Ok(report) => report,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(LoadError::Worker {
+                        number: self.over.len(),
+                        why: "it ended without a word".to_owned(),
+                    });
+                }
             };
             match news {
                 News::Ready(open) => self.on_ready(open, clock, watch),

@@ -7,7 +7,10 @@ use std::thread;
 use std::time::Duration;
 
 use lineside_account::Budget;
-use lineside_host::{Cores, DescriptorError, Descriptors, RunClock, TcpOptions};
+use lineside_host::{
+    Cores, DescriptorError, Descriptors, LOOP_PRIORITY, Pinned, RunClock, TcpOptions,
+    set_real_time_priority,
+};
 
 use lineside_port::PortError;
 use lineside_reactor::{Reactor, Wait};
@@ -49,6 +52,8 @@ pub struct Settings {
     pub among: (u32, u32),
     /// Keeps each worker on a core of its own.
     pub pins: bool,
+    /// Has workers run before all normal threads (SCHED_FIFO).
+    pub real_time: bool,
     /// What a worker does while nothing is due.
     pub wait: Wait,
     /// Of the whole load; a worker has its share of connections and requests.
@@ -219,8 +224,9 @@ pub fn run_each<L: Load>(
                 .map(|(cores, list)| (cores, list[worker as usize]));
             let name = format!("load-{worker}");
             let work = move || {
-                let _pinned = core.map(|(cores, core)| cores.pin(core));
-                let outcome = work(settings, client, worker, stack, clock, &ends);
+                let placed = place(core, settings.real_time);
+                let outcome =
+                    placed.and_then(|_pinned| work(settings, client, worker, stack, clock, &ends));
                 let news = match outcome {
                     Ok(results) => News::Over(results),
                     Err(error) => News::Failed(error),
@@ -250,6 +256,16 @@ fn pinned_cores(workers: u32) -> Result<(Cores, Vec<usize>), LoadError> {
             cores: cores.allowed().len(),
         })?;
     Ok((cores, list))
+}
+
+/// Keeps the calling thread on a core, and gives it its priority.
+fn place(core: Option<(&Cores, usize)>, real_time: bool) -> Result<Option<Pinned>, String> {
+    let pinned = core.map(|(cores, core)| cores.pin(core)).transpose();
+    let pinned = pinned.map_err(|error| error.to_string())?;
+    if real_time {
+        set_real_time_priority(LOOP_PRIORITY).map_err(|error| error.to_string())?;
+    }
+    Ok(pinned)
 }
 
 /// A worker's whole life, in its thread.

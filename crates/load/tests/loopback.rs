@@ -44,6 +44,7 @@ fn settings(at: SocketAddr, plan: Plan, workers: u32) -> Settings {
         workers,
         among: (0, workers),
         pins: false,
+        real_time: false,
         wait: Wait::Hybrid,
         plan,
         timing: Timing {

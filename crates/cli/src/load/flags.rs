@@ -133,6 +133,9 @@ keys! {
             .default(|| "keep".to_owned());
         pin: bool = key("Keep each worker on a core of its own")
             .long("pin");
+        real_time: bool = key("Have workers run before all normal threads (SCHED_FIFO): give each \
+        one a core with --pin, and leave another one to the rest")
+            .long("real-time");
         seed: u64 = key("Seed of all random draws: equal seeds give equal schedules")
             .long("seed").value("N")
             .default(|| 1);

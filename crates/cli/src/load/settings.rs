@@ -134,6 +134,7 @@ impl Section {
             workers,
             among: (0, workers),
             pins: self.pin == Some(true),
+            real_time: self.real_time == Some(true),
             wait,
             plan,
             timing: Timing {

@@ -34,6 +34,7 @@ fn settings(at: SocketAddr, requests: u64, pipeline: u32, workers: u32) -> Setti
         workers,
         among: (0, workers),
         pins: false,
+        real_time: false,
         wait: Wait::Hybrid,
         plan: Plan {
             connections: 4,

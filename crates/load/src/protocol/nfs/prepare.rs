@@ -182,6 +182,7 @@ pub fn prepare(
     let mut settings = settings.clone();
     settings.workers = 1;
     settings.pins = false;
+    settings.real_time = false;
     settings.targets.truncate(1);
     settings.plan.connections = 1;
     settings.plan.opens_on_arrival = false;
