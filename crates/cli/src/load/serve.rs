@@ -38,7 +38,7 @@ const FILE_BYTES: u64 = 1 << 20;
 /// A source without an end.
 const ENDLESS: u64 = u64::MAX >> 1;
 /// Connections of our own TCP.
-const CONNECTIONS_MAX: u32 = 1 << 20;
+const CONNECTIONS_MAX: u32 = 1 << 23;
 /// Flows of stamped datagrams that are kept apart: 16 KiB each.
 const FLOWS_MAX: usize = 4_096;
 /// How often signals are looked after.
