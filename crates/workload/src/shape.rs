@@ -48,8 +48,8 @@ pub enum Shape {
 
 impl Shape {
     /// The square of the coefficient of variation: of the deviation, as the mean is 1. `None` where
-    /// there is none, that is for Pareto up to an exponent of 2, and generalised Pareto from a shape
-    /// of 1/2.
+    /// there is none, that is for Pareto up to an exponent of 2, and generalised Pareto from a
+    /// shape of 1/2.
     pub fn variance(self) -> Option<f64> {
         Some(match self {
             Self::Constant => 0.0,
@@ -67,8 +67,8 @@ impl Shape {
         })
     }
 
-    /// The factor that brings the mean to 1: the scale of Gamma, Weibull and generalised Pareto, the median of
-    /// lognormal, the least of Pareto.
+    /// The factor that brings the mean to 1: the scale of Gamma, Weibull and generalised Pareto, the
+    /// median of lognormal, the least of Pareto.
     pub(crate) fn scale(self) -> f64 {
         match self {
             Self::Constant | Self::Uniform { .. } | Self::Exponential => 1.0,

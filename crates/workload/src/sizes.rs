@@ -41,8 +41,8 @@ pub enum Unit {
 /// | `table 64:90%, 4KiB:9%, 1MiB:1%` | these, with these shares; they add up to 100 % |
 /// | `file PATH` | between the rows of a file, which rise in value and cumulative share |
 ///
-/// `exponential`, `gamma`, `weibull`, `lognormal` and `generalized-pareto` take `max VALUE` at the end: larger draws
-/// count as that. All are rounded to the nearest whole number.
+/// `exponential`, `gamma`, `weibull`, `lognormal` and `generalized-pareto` take `max VALUE` at the
+/// end: larger draws count as that. All are rounded to the nearest whole number.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sizes {
     pub(crate) model: SizeModel,

@@ -1,5 +1,5 @@
-//! `--preset`: loads that others have measured or agreed on. A flag, or a key of a file, goes before
-//! what a preset says.
+//! `--preset`: loads that others have measured or agreed on. A flag, or a key of a file, goes
+//! before what a preset says.
 
 use super::flags::Section;
 use crate::config::ConfigError;

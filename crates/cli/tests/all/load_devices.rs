@@ -1,5 +1,5 @@
-//! `lineside load` through devices: links that lose and reorder, address translation, firewalls. What
-//! the device did is in the figures, with its number.
+//! `lineside load` through devices: links that lose and reorder, address translation, firewalls.
+//! What the device did is in the figures, with its number.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -406,9 +406,9 @@ fn stalls(stream: &mut TcpStream, began: Instant) -> Option<()> {
     }
 }
 
-/// With a server that stalls 100 ms in each second, a request that is planned u ms after the stall's
-/// begin waits 100 - u of them: 1 % wait for 90 ms or more, 5 % for 50 or more. A closed loop does
-/// not see it: it asks less while it waits.
+/// With a server that stalls 100 ms in each second, a request that is planned u ms after the
+/// stall's begin waits 100 - u of them: 1 % wait for 90 ms or more, 5 % for 50 or more. A closed
+/// loop does not see it: it asks less while it waits.
 #[test]
 fn quantiles_of_a_server_that_stalls_are_those_of_arithmetic() {
     static BEGAN: OnceLock<Instant> = OnceLock::new();
