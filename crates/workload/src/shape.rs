@@ -67,8 +67,8 @@ impl Shape {
         })
     }
 
-    /// The factor that brings the mean to 1: the scale of Gamma, Weibull and generalised Pareto, the
-    /// median of lognormal, the least of Pareto.
+    /// The factor that brings the mean to 1: the scale of Gamma, Weibull and generalised Pareto,
+    /// the median of lognormal, the least of Pareto.
     pub(crate) fn scale(self) -> f64 {
         match self {
             Self::Constant | Self::Uniform { .. } | Self::Exponential => 1.0,
