@@ -184,6 +184,13 @@ impl Section {
             } => {
                 let sizes = Sizes::parse("bytes", bytes, Unit::Bytes, &mut read_file);
                 let sizes = sizes.map_err(|error| ConfigError::new(error.to_string()))?;
+                let least = lineside_load::protocol::STAMPED_BYTES_MIN;
+                if sizes.max() < least {
+                    return Err(ConfigError::new(format!(
+                        "bytes: '{bytes}' has no room for number and stamp: give {least} or more"
+                    ))
+                    .into());
+                }
                 Requests::Udp {
                     sizes: Box::new(sizes),
                     is_echo: !is_one_way,

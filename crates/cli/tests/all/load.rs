@@ -243,6 +243,13 @@ fn wrong_words_of_a_load_are_refused() {
         ),
         (&["echo://127.0.0.1", "-H", "a: b"], "-H is for http"),
         (&[url, "--gets", "5%"], "--gets is for memcached"),
+        (&[url, "--preset", "ect"], "the nearest known one is etc"),
+        (&[url, "--preset", "etc"], "--preset etc is for memcached"),
+        (&["echo://127.0.0.1", "--fields"], "--fields is for http"),
+        (&[url, "--fields", "--body", "{x}"], "{x}"),
+        (&["udp://127.0.0.1?bytes=9"], "give 44 or more"),
+        (&["udp://127.0.0.1?bytes=many"], "many"),
+        (&["udp://127.0.0.1?twoway"], "?bytes=100&oneway"),
         (
             &["memcached://127.0.0.1", "--gets", "5"],
             "write 1% or 0.01",

@@ -166,6 +166,6 @@ pub use http::{Http, HttpError, HttpServer};
 pub use memcached::{Memcached, MemcachedServer, Mix};
 pub use nfs::{Nfs, NfsMix, NfsServer, Shares as NfsShares};
 pub use stamped::{
-    EchoDatagrams, FlowFigures, SinkDatagrams, SinkFigures, Stamped, StampedDatagrams,
-    StampedHeader, Verb,
+    EchoDatagrams, FlowFigures, STAMPED_BYTES_MIN, SinkDatagrams, SinkFigures, Stamped,
+    StampedDatagrams, StampedHeader, Verb,
 };

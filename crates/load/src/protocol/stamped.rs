@@ -25,6 +25,9 @@ const VERSION: u8 = 1;
 /// The least datagram: its header.
 const HEADER_LEN: usize = 44;
 
+/// The least payload of a stamped datagram: shorter sizes count as this.
+pub const STAMPED_BYTES_MIN: u64 = HEADER_LEN as u64;
+
 /// What a stamped datagram is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
