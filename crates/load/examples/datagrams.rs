@@ -45,6 +45,7 @@ fn settings(port: u16, seconds: i64) -> Settings {
         workers: 1,
         among: (0, 1),
         pins: false,
+        real_time: false,
         wait: Wait::Hybrid,
         plan: Plan {
             connections: 16,
