@@ -107,6 +107,7 @@ fn settings(at: SocketAddr, requests: u64, transport: Transport) -> Settings {
         workers: 1,
         among: (0, 1),
         pins: false,
+        real_time: false,
         wait: Wait::Sleep,
         plan: Plan {
             connections: 6,

@@ -243,7 +243,7 @@ fn wrong_words_of_a_load_are_refused() {
         ),
         (&["echo://127.0.0.1", "-H", "a: b"], "-H is for http"),
         (&[url, "--gets", "5%"], "--gets is for memcached"),
-        (&[url, "--preset", "ect"], "the nearest known one is etc"),
+        (&[url, "--preset", "wep"], "the nearest known one is web"),
         (&[url, "--preset", "etc"], "--preset etc is for memcached"),
         (&["echo://127.0.0.1", "--fields"], "--fields is for http"),
         (&[url, "--fields", "--body", "{x}"], "{x}"),
