@@ -76,8 +76,9 @@ keys! {
         files: u32 = key("Make so many files of 1 MiB in the export first, where they are not \
         there [default: those that are there, up to 10000]")
             .long("files").value("N");
-        keys: String = key("Keys of memcached, files of NFS, or {key} of --fields: 'zipf 0.99 over 100000', 'uniform \
-        over 1000' or 'sequential over 1000' [default: zipf 0.99 over 100000; all files]")
+        keys: String = key("Keys of memcached, files of NFS, or {key} of --fields: 'zipf 0.99 over \
+        100000', 'uniform over 1000' or 'sequential over 1000' [default: zipf 0.99 over 100000; all \
+        files]")
             .long("keys").value("WORDS")
             .example("uniform over 1000");
         key_size: String = key("Bytes of memcached's keys: 30, 'uniform 20..200', ... [default: 30]")

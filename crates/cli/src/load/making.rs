@@ -55,18 +55,13 @@ impl Prepared {
         protocol: &(impl Fn() -> P + Sync),
         with: Beside<'_, impl Watch>,
     ) -> Result<Outcome, LoadError> {
-        let Beside {
-            recording,
-            clock,
-            progress,
-        } = with;
         let making = Making {
             prepared: self,
             protocol,
-            recording,
+            recording: with.recording,
         };
-        let mut load = || run_load(&self.settings, &making, clock, progress);
-        match recording {
+        let mut load = || run_load(&self.settings, &making, with.clock, with.progress);
+        match with.recording {
             Some(recording) => recording.beside(&|| OfStreams(protocol()), load),
             None => load(),
         }
@@ -77,19 +72,16 @@ impl Prepared {
         protocol: &(impl Fn(u32, u32) -> P + Sync),
         with: Beside<'_, impl Watch>,
     ) -> Result<Outcome, LoadError> {
-        let Beside {
-            recording,
-            clock,
-            progress,
-        } = with;
         let client = |part: Part| {
             let pace = self.pace.pace(self.seed, part.worker, part.workers);
-            let rows = recording.and_then(|recording| recording.rows(part.worker));
+            let rows = with
+                .recording
+                .and_then(|recording| recording.rows(part.worker));
             let protocol = protocol(part.worker, part.workers);
             DatagramClient::new(protocol, part.plan, pace, part.targets, part.locals, rows)
         };
-        let mut load = || run_each(&self.settings, &client, clock, progress);
-        match recording {
+        let mut load = || run_each(&self.settings, &client, with.clock, with.progress);
+        match with.recording {
             Some(recording) => recording.beside(&|| OfDatagrams(protocol(0, 1)), load),
             None => load(),
         }

@@ -16,11 +16,17 @@ use serde_json::Value;
 use crate::between::{Hosts, emulate};
 use crate::load_ends::{Served, certificate_by, number};
 use crate::support::{lineside, manifest, records, wait_until};
-use crate::wire::{Namespace, need_wire, run};
+use crate::wire::{Namespace, Running, need_wire, run};
 
 /// `lineside` in a namespace.
 fn inside(namespace: &Namespace) -> Command {
     namespace.command(lineside().get_program())
+}
+
+/// A link with these words between the hosts.
+fn device(hosts: &Hosts, link: &[&str]) -> Running {
+    let between = ["--between", "m0,m1", "--wait", "sleep"];
+    emulate(&hosts.between, &[&between, link].concat(), "m1")
 }
 
 /// What a link that was emulated dropped of what went to the server.
@@ -34,10 +40,6 @@ fn datagrams_of_one_way_tell_what_the_device_did() {
     need_wire!();
     let hosts = Hosts::new();
     let link = [
-        "--between",
-        "m0,m1",
-        "--wait",
-        "sleep",
         "--delay",
         "2ms",
         "--loss",
@@ -49,7 +51,7 @@ fn datagrams_of_one_way_tell_what_the_device_did() {
         "--seed",
         "5",
     ];
-    let device = emulate(&hosts.between, &link, "m1");
+    let device = device(&hosts, &link);
     let served = Served::of(inside(&hosts.server), &["udp", "192.0.2.2:7"]);
     let url = "udp://192.0.2.2?oneway&bytes=uniform 64..1000";
     let words = [url, "-c", "4", "-n", "8000", "-R", "8000"];
@@ -86,17 +88,8 @@ fn datagrams_of_one_way_tell_what_the_device_did() {
 fn echoes_that_a_device_loses_fail_in_that_number() {
     need_wire!();
     let hosts = Hosts::new();
-    let link = [
-        "--between",
-        "m0,m1",
-        "--wait",
-        "sleep",
-        "--loss",
-        "out: 3%",
-        "--seed",
-        "5",
-    ];
-    let device = emulate(&hosts.between, &link, "m1");
+    let link = ["--loss", "out: 3%", "--seed", "5"];
+    let device = device(&hosts, &link);
     let served = Served::of(inside(&hosts.server), &["udp", "192.0.2.2:7"]);
     let words = [
         "udp://192.0.2.2",
@@ -123,17 +116,8 @@ fn echoes_that_a_device_loses_fail_in_that_number() {
 fn our_own_tcp_says_how_often_it_sent_again() {
     need_wire!();
     let hosts = Hosts::new();
-    let link = [
-        "--between",
-        "m0,m1",
-        "--wait",
-        "sleep",
-        "--loss",
-        "1%",
-        "--seed",
-        "9",
-    ];
-    let device = emulate(&hosts.between, &link, "m1");
+    let link = ["--loss", "1%", "--seed", "9"];
+    let device = device(&hosts, &link);
     let served = Served::of(
         inside(&hosts.server),
         &["http", "192.0.2.2:80", "--size", "20000"],

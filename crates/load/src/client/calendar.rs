@@ -1,10 +1,12 @@
 //! The instants of an open loop, as a client takes them one after another.
 
+use std::collections::VecDeque;
+
 use lineside_time::Nanoseconds;
 
 use super::catch_up::{Leaves, Overdue};
 use super::{Arrivals, Plan};
-use crate::results::Counts;
+use crate::results::{Counts, Unsent};
 
 /// The requests of an open loop that are still to come.
 pub(super) struct Calendar {
@@ -91,13 +93,29 @@ impl Calendar {
     }
 
     /// Passes over the next request, if its instant has come. Whether it had.
-    pub(super) fn pass_over(&mut self, now: Nanoseconds) -> bool {
+    fn pass_over(&mut self, now: Nanoseconds) -> bool {
         let has_come = { self.next_due() }.is_some_and(|due| due <= now);
         if has_come {
             self.left -= 1;
             self.go_on();
         }
         has_come
+    }
+
+    /// The run is over: what has come by `now` and was not taken, and what waits, is never sent.
+    pub(super) fn give_up(
+        &mut self,
+        now: Nanoseconds,
+        waiting: &mut VecDeque<(u64, Nanoseconds)>,
+        counts: &mut Counts,
+    ) {
+        let unsent = &mut counts.unsent[Unsent::RunOver as usize];
+        *unsent += waiting.len() as u64;
+        waiting.clear();
+        while self.pass_over(now) {
+            counts.planned += 1;
+            *unsent += 1;
+        }
     }
 }
 

@@ -56,7 +56,7 @@ pub struct DatagramClient<P: Protocol> {
     waiting: VecDeque<(u64, Nanoseconds)>,
     /// What arrives in an open loop.
     calendar: Calendar,
-    /// Requests so far.
+    /// Requests of a closed loop so far.
     drawn: u64,
     opening: u32,
     open: u32,
@@ -496,12 +496,7 @@ impl<P: Protocol> Load for DatagramClient<P> {
         }
         self.phase = Phase::Draining;
         let counts = &mut self.results.counts;
-        while self.calendar.pass_over(now) {
-            counts.planned += 1;
-            counts.unsent[Unsent::RunOver as usize] += 1;
-        }
-        counts.unsent[Unsent::RunOver as usize] += self.waiting.len() as u64;
-        self.waiting.clear();
+        self.calendar.give_up(now, &mut self.waiting, counts);
         self.look_for_the_end(calls);
     }
 

@@ -234,12 +234,7 @@ impl<P: Protocol> Client<P> {
         }
         self.phase = Phase::Draining;
         let counts = &mut self.results.counts;
-        while self.calendar.pass_over(now) {
-            counts.planned += 1;
-            counts.unsent[Unsent::RunOver as usize] += 1;
-        }
-        counts.unsent[Unsent::RunOver as usize] += self.waiting.len() as u64;
-        self.waiting.clear();
+        self.calendar.give_up(now, &mut self.waiting, counts);
         self.look_for_the_end(calls);
     }
 
