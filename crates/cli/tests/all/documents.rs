@@ -74,7 +74,7 @@ const WORDS: [(&str, &str); 6] = [
 /// Exit states other than 0.
 const STATES: [(&str, i32); 1] = [
     // Some operations of the example fail.
-    ("--assert 'errors < 1%'", 3),
+    ("--assert 'loss == 0%'", 3),
 ];
 
 /// Flags before what a command writes.
@@ -147,7 +147,7 @@ const BESIDE: &str = r#"
 /// A server that answers probes meanwhile.
 const PROBED: &str = r#"
     lineside probe --serve 2>/dev/null & server=$!
-    sleep 0.5
+    until ss -lnuH | grep -q .; do sleep 0.05; done
     bash -c "$COMMAND"; status=$?
     kill -INT $server; wait $server
     exit $status
@@ -156,7 +156,7 @@ const PROBED: &str = r#"
 /// A server that answers a load meanwhile.
 const LOADED: &str = r#"
     lineside load serve http 127.0.0.1:8080 2>/dev/null & server=$!
-    sleep 0.5
+    until ss -lntH | grep -q :8080; do sleep 0.05; done
     bash -c "$COMMAND"; status=$?
     kill -INT $server; wait $server
     exit $status
