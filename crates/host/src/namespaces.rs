@@ -14,6 +14,8 @@ use rustix::thread::{
     unshare_unsafe,
 };
 
+use crate::ports_in_use::ports_in_use;
+
 /// Why there is no namespace of one's own: what was tried, and the setting that forbids it with the
 /// way out.
 #[derive(Debug, thiserror::Error)]
@@ -161,20 +163,7 @@ impl AsFd for NetNamespace {
 /// Whether a program waits for connections or datagrams in the network namespace of the calling
 /// thread.
 pub fn something_listens() -> bool {
-    const LISTENING: &str = "0A";
-    let has_line = |protocol: &str, state: Option<&str>| {
-        let text = fs::read_to_string(format!("/proc/thread-self/net/{protocol}"));
-        // proc(5): number, local and remote address, state.
-        text.is_ok_and(|text| {
-            text.lines()
-                .skip(1)
-                .any(|line| state.is_none_or(|state| line.split_whitespace().nth(3) == Some(state)))
-        })
-    };
-    has_line("tcp", Some(LISTENING))
-        || has_line("tcp6", Some(LISTENING))
-        || has_line("udp", None)
-        || has_line("udp6", None)
+    ports_in_use().iter().any(|it| it.listens)
 }
 
 #[cfg(test)]

@@ -130,6 +130,12 @@ impl From<Box<dyn LivePort>> for MergeInput {
     }
 }
 
+impl From<Box<dyn Live>> for MergeInput {
+    fn from(port: Box<dyn Live>) -> Self {
+        Self::new(Source::Live(port), None)
+    }
+}
+
 impl Merge {
     /// Merges `inputs`; with one of them it only numbers its frames.
     pub fn new<I: Into<MergeInput>>(inputs: impl IntoIterator<Item = I>) -> Self {

@@ -212,7 +212,7 @@ impl Steering {
     }
 
     /// What a user should know of it although it is no error: ports that the kernel may hand out.
-    pub(super) fn warning(&self) -> Option<String> {
+    pub fn warning(&self) -> Option<String> {
         let Self::HostPorts { ports, .. } = self else {
             return None;
         };
