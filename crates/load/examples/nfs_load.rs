@@ -97,6 +97,8 @@ fn stack(interface: &str, local: &str) -> Result<Transport, Failure> {
         time_wait_ns: 1_000_000_000,
         timeout_ns: Some(20_000_000_000),
         connections_max: 100,
+        neighbours: None,
+        taps: None,
     })))
 }
 

@@ -144,9 +144,11 @@ impl LoadError {
                 | Self::Cores { .. }
                 | Self::Stack(
                     StackError::Own(_)
+                        | StackError::Ports(..)
                         | StackError::Pairs { .. }
                         | StackError::Queues { .. }
                         | StackError::Memory
+                        | StackError::TapMemory
                         | StackError::Mtu { .. }
                 )
         )
@@ -299,6 +301,9 @@ fn work<L: Load>(
             let mut engine = StackLoop::new(open.stack, 0, client);
             if let Some(siblings) = open.siblings {
                 engine.set_siblings(siblings);
+            }
+            if let Some(tap) = open.tap {
+                engine.set_tap(tap);
             }
             let mut reactor = Reactor::new(engine, vec![open.ports], settings.wait, false);
             drive(&mut reactor, clock, settings.timing, ends).map_err(|error| error.to_string())

@@ -14,7 +14,7 @@ use lineside_time::{Clock, Nanoseconds};
 use crate::protocol::{DatagramServer, Server as Protocol};
 use crate::run::LoadError;
 use crate::server::{Server, ServerCounts};
-use crate::stack_transport::{OpenStack, StackSettings, open};
+use crate::stack_transport::{OpenStack, StackSettings, open_for_server};
 use crate::worker::{DriveFacts, Driver};
 use crate::{Application, DatagramService, ListenError, SocketLoop, StackLoop};
 
@@ -198,7 +198,8 @@ fn serve_each<K: Kind>(
         None => Vec::new(),
         Some(stack) => {
             let (workers, secret) = (settings.workers, settings.secret);
-            open(stack, workers, 0, secret, &settings.budget, clock).map_err(LoadError::from)?
+            let opened = open_for_server(stack, workers, secret, &settings.budget, clock);
+            opened.map_err(LoadError::from)?
         }
     };
     let mut stacks: Vec<Option<_>> = stacks.into_iter().map(Some).collect();

@@ -7,7 +7,7 @@
 //! ```
 
 use lineside_frame::{Burst, Frame};
-use lineside_reactor::{Account, Engine, Sides};
+use lineside_reactor::{Account, Engine, Sides, Tap};
 use lineside_tcp::{
     Closed, ConnectionId as StackConnection, Datagram, Effects, Event, Refused, Stack, Why,
 };
@@ -46,6 +46,10 @@ pub struct StackLoop<A> {
     next_port: u16,
     /// A datagram while it is written.
     datagram: Vec<u8>,
+    /// Takes copies of frames.
+    tap: Option<Tap>,
+    /// Those of frames that are to leave.
+    copies: Slab<Frame>,
     counters: StackLoopCounters,
 }
 
@@ -105,6 +109,8 @@ pub struct Leaving {
     carries: Carries,
     built: Nanoseconds,
     due: Nanoseconds,
+    /// The place of its copy for the tap.
+    copy: Option<u32>,
 }
 
 impl Account for Leaving {
@@ -135,6 +141,7 @@ impl<A: Application> Effects for World<A> {
             carries,
             built: self.now,
             due,
+            copy: None,
         };
         match departure.why {
             Why::Data | Why::Datagram if departure.due.is_some() => self.counters.timed += 1,
@@ -250,7 +257,39 @@ impl<A: Application> StackLoop<A> {
             calling: Vec::new(),
             next_port: *ANY_PORT.start(),
             datagram: Vec::new(),
+            tap: None,
+            copies: Slab::new(),
             counters: StackLoopCounters::default(),
+        }
+    }
+
+    /// Gives copies of frames to `tap` from now on.
+    pub fn set_tap(&mut self, tap: Tap) {
+        self.tap = Some(tap);
+    }
+
+    /// Frames leave that are due by then.
+    fn leave(&mut self, until: Nanoseconds, out: &mut Sides<Leaving>) {
+        let Self {
+            side,
+            world,
+            tap,
+            copies,
+            ..
+        } = self;
+        let mut send = |frame: Frame, mut leaving: Leaving| {
+            let copy = tap.as_mut().and_then(|tap| tap.copy(&frame));
+            leaving.copy = copy.map(|copy| copies.insert(copy) as u32);
+            out.send(*side, frame, leaving);
+        };
+        for (frame, leaving) in world.at_once.drain(..) {
+            send(frame, leaving);
+        }
+        let departures = &mut world.departures;
+        if departures.next_due().is_some_and(|due| due <= until) {
+            while let Some((_, (frame, leaving))) = departures.pop(until + KICK_NS) {
+                send(frame, leaving);
+            }
         }
     }
 
@@ -508,8 +547,11 @@ impl<A: Application> Engine for StackLoop<A> {
         self.steps(now)
     }
 
-    fn on_burst(&mut self, now: Nanoseconds, _: usize, burst: &mut Burst) {
+    fn on_burst(&mut self, now: Nanoseconds, side: usize, burst: &mut Burst) {
         self.pass(now);
+        if let Some(tap) = &mut self.tap {
+            tap.on_arrivals(now, side, burst);
+        }
         if let Some(siblings) = &mut self.siblings {
             siblings.hand_over(burst);
         }
@@ -531,14 +573,9 @@ impl<A: Application> Engine for StackLoop<A> {
             application.on_task(at, task, calls);
         }
         self.call(now, steps);
-        for (frame, leaving) in self.world.at_once.drain(..) {
-            out.send(self.side, frame, leaving);
-        }
-        let departures = &mut self.world.departures;
-        if departures.next_due().is_some_and(|due| due <= until) {
-            while let Some((_, (frame, leaving))) = departures.pop(until + KICK_NS) {
-                out.send(self.side, frame, leaving);
-            }
+        self.leave(until, out);
+        if let Some(tap) = &mut self.tap {
+            tap.on_turn(now);
         }
     }
 
@@ -573,6 +610,10 @@ impl<A: Application> Engine for StackLoop<A> {
     }
 
     fn on_sent(&mut self, leaving: Leaving, sent_ns: Nanoseconds) {
+        let copy = leaving.copy.map(|place| self.copies.remove(place as usize));
+        if let (Some(tap), Some(copy)) = (&mut self.tap, copy) {
+            tap.on_sent(sent_ns, self.side, copy);
+        }
         let World {
             application, calls, ..
         } = &mut self.world;
@@ -590,6 +631,9 @@ impl<A: Application> Engine for StackLoop<A> {
     /// A segment is sent again, like one that was lost on the way.
     fn on_unsent(&mut self, leaving: Leaving, _: &Frame) {
         self.counters.unsent += 1;
+        if let Some(place) = leaving.copy {
+            self.copies.remove(place as usize);
+        }
         if let Carries::Datagram(owner, token) = leaving.carries {
             let World {
                 application, calls, ..

@@ -1,17 +1,23 @@
 //! Our own TCP over an interface: the ports and stacks of a run's workers.
 
 use std::net::IpAddr;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
 
 use lineside_account::Budget;
-use lineside_host::{Netlink, RunClock};
+use lineside_host::{Netlink, RunClock, ports_in_use};
 use lineside_port::live::{AddressBlock, Interface, LiveOptions, StampClock, Steering, open_each};
 use lineside_port::{LivePort, Method, PortError};
+use lineside_reactor::{Tap, TapPoints, TapPort, tap};
 use lineside_tcp::congestion::Congestion;
 use lineside_tcp::{Config, Prefix, Stack};
 
 use crate::client::Target;
 use crate::run::Settings;
 use crate::{Siblings, siblings};
+
+/// A neighbour's address, and its Ethernet address.
+pub type Neighbour = (IpAddr, [u8; 6]);
 
 /// How an interface carries our own TCP.
 #[derive(Clone)]
@@ -20,7 +26,8 @@ pub struct StackSettings {
     pub interface: String,
     /// How frames are taken; `None`: AF_XDP, or AF_PACKET where that cannot be had.
     pub method: Option<Method>,
-    /// Blocks of addresses from which connections come, none of them the host's.
+    /// Blocks of addresses from which connections come: none of them the host's, or, of a client,
+    /// only the host's own, of which it then has the `ports` alone.
     pub addresses: Vec<Prefix>,
     /// Addresses that are reached without a router.
     pub on_link: Vec<Prefix>,
@@ -41,6 +48,12 @@ pub struct StackSettings {
     pub timeout_ns: Option<i64>,
     /// The most connections, if more than the plan's, as of a server.
     pub connections_max: u32,
+    /// Ethernet addresses of neighbours, where nobody may ask for them: the stack then has that of
+    /// the interface.
+    pub neighbours: Option<Vec<Neighbour>>,
+    /// Where a client's workers send the other ends of their taps: copies of all frames that came
+    /// and left.
+    pub taps: Option<Sender<Vec<TapPort>>>,
 }
 
 impl std::fmt::Debug for StackSettings {
@@ -65,6 +78,23 @@ pub enum StackError {
          that no host has, with --address, or remove it ('ip addr del')"
     )]
     Own(IpAddr),
+    /// Ports of the host's own address that its kernel uses.
+    #[error(
+        "{0} is the host's own address, and {1}: name ports that its kernel leaves alone, such as \
+         --ports 61000-65535"
+    )]
+    Ports(IpAddr, String),
+    /// Nobody is at the next hop.
+    #[error(
+        "no neighbour at {interface} answers for {address}: name the --router by which it is \
+         reached, or look whether it is there ('ping')"
+    )]
+    Neighbour {
+        /// The interface.
+        interface: String,
+        /// Who was asked for.
+        address: IpAddr,
+    },
     /// The host's addresses cannot be listed.
     #[error("cannot list the host's addresses: {0}")]
     Netlink(std::io::Error),
@@ -95,6 +125,9 @@ pub enum StackError {
     /// The tables of the smallest stack.
     #[error("--memory is too little for the tables of connections: raise it")]
     Memory,
+    /// Copies of frames.
+    #[error("--memory is too little for copies of frames, which take an eighth: raise it")]
+    TapMemory,
     /// Packets that the interface does not carry.
     #[error("packets of {mtu} bytes do not pass {interface}, which carries {most}")]
     Mtu {
@@ -115,6 +148,8 @@ pub struct OpenStack {
     pub stack: Stack,
     /// Its place among the workers of a client; a server's connection stays where it came.
     pub siblings: Option<Siblings>,
+    /// Takes copies of its frames.
+    pub tap: Option<Tap>,
 }
 
 impl StackSettings {
@@ -144,7 +179,23 @@ pub fn open_stack(
         return Err(StackError::Pairs { needed, pairs });
     }
     let (workers, budget) = (settings.workers, &settings.budget);
-    let mut opened = open(stack, workers, needed, settings.secret, budget, clock)?;
+    let ours = of_client(stack)?;
+    let neighbours = match &ours {
+        Steering::HostPorts { .. } => Some(of_kernel(stack, &settings.targets)?),
+        Steering::Addresses(_) => stack.neighbours.clone(),
+    };
+    let mut opened = open(
+        stack,
+        (ours, neighbours.as_deref()),
+        (workers, needed),
+        settings.secret,
+        budget,
+        clock,
+    )?;
+    if let Some(taps) = &stack.taps {
+        // Whoever writes may have failed, and says why itself.
+        let _ = taps.send(tap_all(&mut opened, budget)?);
+    }
     if workers > 1 {
         let places = siblings(opened.len());
         for (open, place) in opened.iter_mut().zip(places) {
@@ -154,27 +205,58 @@ pub fn open_stack(
     Ok(opened)
 }
 
-/// Opens an interface for so many workers, whose connections are so many in all.
-pub fn open(
+/// Gives each worker a tap; returns their other ends.
+fn tap_all(opened: &mut [OpenStack], budget: &Budget) -> Result<Vec<TapPort>, StackError> {
+    let points = TapPoints {
+        came: Some(usize::MAX),
+        left: Some(usize::MAX),
+        dropped: None,
+    };
+    let bytes_max = budget.limit_bytes() / 8 / opened.len();
+    let tapped = opened.iter_mut().map(|open| {
+        let (tap, port) = tap(1, points, bytes_max, budget).ok_or(StackError::TapMemory)?;
+        open.tap = Some(tap);
+        Ok(port)
+    });
+    tapped.collect()
+}
+
+/// Opens an interface for a server.
+pub fn open_for_server(
     stack: &StackSettings,
     workers: u32,
-    connections: u32,
     secret: [u64; 2],
     budget: &Budget,
     clock: RunClock,
 ) -> Result<Vec<OpenStack>, StackError> {
-    must_not_be_the_hosts(&stack.addresses)?;
+    match first_of_host(&stack.addresses)? {
+        // Whoever connects has an Ethernet address that only the kernel would ask for.
+        Some(address) => Err(StackError::Own(address)),
+        None => {
+            let ours = (of_nobody(stack), None);
+            open(stack, ours, (workers, 0), secret, budget, clock)
+        }
+    }
+}
+
+/// Opens an interface for so many workers, whose connections are so many in all.
+fn open(
+    stack: &StackSettings,
+    (ours, neighbours): (Steering, Option<&[Neighbour]>),
+    (workers, connections): (u32, u32),
+    secret: [u64; 2],
+    budget: &Budget,
+    clock: RunClock,
+) -> Result<Vec<OpenStack>, StackError> {
     let interface = Interface::named(&stack.interface)?;
-    let blocks =
-        { stack.addresses.iter() }.map(|&Prefix { address, len }| AddressBlock { address, len });
     let live = LiveOptions {
         method: stack.method,
         sockets: workers as usize,
-        // Its Ethernet address is not the host's.
-        promiscuous: true,
+        // The Ethernet address of addresses that no host has is not the host's.
+        promiscuous: neighbours.is_none(),
         filter: Vec::new(),
         // The host goes on using the interface.
-        steering: Some(Steering::Addresses(blocks.collect())),
+        steering: Some(ours),
         transmit_max: None,
         clock: StampClock::Steady {
             ahead_ns: clock.ahead_ns(),
@@ -191,14 +273,22 @@ pub fn open(
             workers,
         });
     }
-    let config = config(stack, &interface, connections.div_ceil(workers))?;
+    let mut config = config(stack, &interface, connections.div_ceil(workers))?;
+    if let Some(address) = interface.hardware_address.filter(|_| neighbours.is_some()) {
+        config.link_address = address;
+    }
     let mut opened: Vec<OpenStack> = Vec::new();
     for _ in 0..workers {
-        let stack = Stack::new(config.clone(), secret, budget).ok_or(StackError::Memory)?;
+        let stack = Stack::new(config.clone(), secret, budget);
+        let mut stack = stack.ok_or(StackError::Memory)?;
+        for &(address, link_address) in neighbours.unwrap_or_default() {
+            stack.keep_neighbour(address, link_address);
+        }
         opened.push(OpenStack {
             ports: Vec::new(),
             stack,
             siblings: None,
+            tap: None,
         });
     }
     // A queue for each, and what is left over in turn.
@@ -208,8 +298,62 @@ pub fn open(
     Ok(opened)
 }
 
-/// The kernel would answer for an address of its own.
-fn must_not_be_the_hosts(blocks: &[Prefix]) -> Result<(), StackError> {
+/// Frames for all of the addresses.
+fn of_nobody(stack: &StackSettings) -> Steering {
+    let blocks =
+        { stack.addresses.iter() }.map(|&Prefix { address, len }| AddressBlock { address, len });
+    Steering::Addresses(blocks.collect())
+}
+
+/// What a client takes: all frames for addresses that no host has; of the host's own, those for
+/// its ports, as long as nobody else has one of them.
+fn of_client(stack: &StackSettings) -> Result<Steering, StackError> {
+    let Some(own) = first_of_host(&stack.addresses)? else {
+        return Ok(of_nobody(stack));
+    };
+    let (first, count) = stack.ports;
+    let last = (u32::from(first) + count.saturating_sub(1)).min(u16::MAX.into()) as u16;
+    let steering = Steering::HostPorts {
+        addresses: stack.addresses.iter().map(|block| block.address).collect(),
+        ports: first..=last,
+    };
+    if let Some(warning) = steering.warning() {
+        return Err(StackError::Ports(own, warning));
+    }
+    let used = ports_in_use().into_iter();
+    match used
+        .clone()
+        .find(|used| (first..=last).contains(&used.port))
+    {
+        Some(used) => {
+            let why = format!("{} port {} is in use", used.protocol, used.port);
+            Err(StackError::Ports(own, why))
+        }
+        None => Ok(steering),
+    }
+}
+
+/// The kernel keeps ARP and neighbour discovery of its own addresses: here is what it knows of
+/// those to whom a client sends.
+fn of_kernel(stack: &StackSettings, targets: &[Target]) -> Result<Vec<Neighbour>, StackError> {
+    const PATIENCE: Duration = Duration::from_secs(5);
+    let netlink = Netlink::open().map_err(StackError::Netlink)?;
+    let index = Interface::named(&stack.interface)?.index;
+    let is_near = |target: &IpAddr| stack.on_link.iter().any(|block| block.contains(*target));
+    let targets = { targets.iter() }.map(|&(address, _)| address);
+    let next = targets.filter(is_near).chain(stack.routers.iter().copied());
+    let known = next.map(|address| {
+        let found = netlink.find_neighbour(index, address, PATIENCE);
+        let found = found.map_err(StackError::Netlink)?;
+        let interface = stack.interface.clone();
+        let missing = StackError::Neighbour { interface, address };
+        found.map(|found| (address, found)).ok_or(missing)
+    });
+    known.collect()
+}
+
+/// The first of single addresses that is the host's own, whose kernel would answer for it.
+fn first_of_host(blocks: &[Prefix]) -> Result<Option<IpAddr>, StackError> {
     let addresses = Netlink::open().and_then(|netlink| netlink.addresses());
     let addresses = addresses.map_err(StackError::Netlink)?;
     let own = addresses.iter().find(|(_, address)| {
@@ -217,7 +361,7 @@ fn must_not_be_the_hosts(blocks: &[Prefix]) -> Result<(), StackError> {
         // A block may hold the host's address as long as it is not the only one: it is left out.
         { blocks.iter() }.any(|block| is_single(block) && block.contains(*address))
     });
-    own.map_or(Ok(()), |&(_, address)| Err(StackError::Own(address)))
+    Ok(own.map(|&(_, address)| address))
 }
 
 fn config(

@@ -15,6 +15,9 @@ pub(crate) struct Arguments {
     /// unless a flag sets it
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
+    /// Give the client's interface no address: its program has a stack of its own
+    #[arg(long, hide = true)]
+    pub(super) bare_client: bool,
     /// Print the whole certificate of a run with commands, of which a line is printed otherwise
     #[arg(long)]
     pub(super) certificate: bool,

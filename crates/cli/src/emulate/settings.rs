@@ -116,6 +116,7 @@ impl Arguments {
                 (_, None) => Way::Open,
             },
             passes_loopback,
+            is_bare: self.bare_client,
             server_wait: server_wait(keys.server_wait.as_deref().unwrap_or_default())?,
             wait,
             budget,

@@ -115,6 +115,14 @@ keys! {
         serve_on: String = key("Serve the other end too, at this interface by this program's own \
         TCP: a device between it and -i is tested")
             .long("serve-on").value("IF");
+        server: String = key("Start a server by this command of a shell, in a network of its own \
+        behind an emulated link, and load it by this program's own TCP; the server has 10.0.0.1, \
+        and no privilege is needed")
+            .long("server").value("CMD")
+            .example("exec nginx");
+        link: String = key("The link before the server of --server, in words of emulate's flags")
+            .long("link").value("WORDS")
+            .example("delay 20ms, loss 0.1%");
         from: Vec<String> = key("Addresses of this host from which connections come, in turn")
             .long("from").value("ADDRESS").commas().or_one()
             .example("127.0.0.2");
@@ -151,6 +159,9 @@ keys! {
         rows: String = key("Which requests have a row in operations: all, N for every Nth, or none")
             .long("rows").value("WHICH")
             .default(|| "all".to_owned());
+        write_pcap: PathBuf = key("Write the frames of -i, as they came and left: pcapng, or pcap \
+        if it ends in .pcap")
+            .long("write-pcap").value("OUT");
         search: bool = key("Find the highest rate at which every request gets a good answer and \
         each --assert holds, by trials of -d, from -R on")
             .long("search");

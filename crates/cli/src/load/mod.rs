@@ -3,6 +3,7 @@
 
 mod agent;
 mod assertions;
+mod behind;
 mod flags;
 mod hosts;
 mod limits;
@@ -18,6 +19,7 @@ mod search;
 mod serve;
 mod settings;
 mod stack;
+mod tap;
 mod target;
 
 pub(crate) use flags::Arguments;

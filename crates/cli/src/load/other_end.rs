@@ -53,6 +53,8 @@ pub(super) fn settings(
             interface: interface.clone(),
             addresses: vec![Prefix::single(at.ip())],
             connections_max: CONNECTIONS_MAX,
+            neighbours: None,
+            taps: None,
             ..(**stack).clone()
         })),
         workers: prepared.settings.workers,

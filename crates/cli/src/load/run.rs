@@ -4,6 +4,8 @@ use anyhow::{Context, anyhow};
 use lineside_analyze::{Assertion, assert_load};
 use lineside_host::{RunClock, Signals, StealCounts, SystemClock};
 use lineside_load::certificate::{Certificate, Machine};
+use lineside_load::run::Outcome;
+use lineside_load::serve::ServeSettings;
 use lineside_run::Run;
 use lineside_time::Clock;
 use lineside_trace::State;
@@ -15,6 +17,8 @@ use super::print::lines;
 use super::progress::Progress;
 use super::recording::Recording;
 use super::serve::serve;
+use super::settings::Prepared;
+use super::tap::{self, Tapping};
 use super::{agent, hosts, other_end, search};
 use crate::config::{self, ConfigError};
 use crate::exit::Exit;
@@ -27,8 +31,10 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     if given.agent_of_another {
         return agent::serve();
     }
+    let mut keys = given.keys.resolved(given.config.as_deref())?;
+    keys.go_behind(given)?;
     let arguments = Arguments {
-        keys: given.keys.resolved(given.config.as_deref())?,
+        keys,
         ..given.clone()
     };
     let asserts = arguments.keys.asserts()?;
@@ -37,8 +43,9 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     if arguments.keys.search == Some(true) {
         return search::run(&arguments, &asserts, &limits);
     }
-    let hosts = arguments.hosts()?;
-    let prepared = arguments.keys.prepare()?;
+    arguments.hosts_must_fit()?;
+    let mut prepared = arguments.keys.prepare()?;
+    let tapping = Tapping::new(&arguments.keys, &mut prepared)?;
     let other_end = other_end::settings(&arguments.keys, &prepared)?;
     let signals = Signals::register().context("cannot handle signals")?;
     let mut notes = arguments.begin()?;
@@ -50,17 +57,16 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let clock = RunClock::start();
     let mut progress = Progress::new(&arguments, recording.as_ref(), &signals, clock);
     let steal = StealCounts::read();
-    let mut run = || prepared.run(recording.as_ref(), clock, &mut progress);
-    let outcome = match (hosts, &other_end) {
-        ([], None) => run(),
-        ([], Some(serving)) => {
-            other_end::beside(serving, &prepared.requests, clock, arguments.quiet, run)
-        }
-        (hosts, _) => {
-            let (keys, workers) = (&arguments.keys, prepared.settings.workers);
-            hosts::run(keys, hosts, workers, clock, &mut progress)
-        }
-    };
+    let (outcome, untapped) = tap::beside(tapping, || {
+        let other_end = other_end.as_ref();
+        arguments.make(
+            &prepared,
+            other_end,
+            recording.as_ref(),
+            clock,
+            &mut progress,
+        )
+    })?;
     let outcome = outcome.inspect_err(|_| notes.withdraw())?;
     let machine = Machine {
         steal_share: StealCounts::share_since(steal),
@@ -69,6 +75,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let written = recording.map_or(Ok(Vec::new()), Recording::finish);
     let mut failures = outcome.notes.clone();
     failures.extend(written.as_ref().err().cloned());
+    failures.extend(untapped.clone());
     let certificate = prepared.certificate(&outcome, was_stopped, machine, limits, failures);
     let tables = written.iter().flatten();
     let tables = tables.map(|(table, summary)| (table.name().to_owned(), *summary));
@@ -78,6 +85,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let judged = assert_load(&figures(&certificate, &outcome), &asserts);
     arguments.print(&certificate, &judged)?;
     written.map_err(|why| anyhow!(why))?;
+    untapped.map_or(Ok(()), |why| Err(anyhow!(why)))?;
     Ok(match certificate.verdict.state {
         State::Disturbed => Exit::Disturbed,
         _ if judged.iter().any(|assertion| !assertion.holds) => Exit::Assertion,
@@ -100,8 +108,8 @@ fn every(words: &str) -> Result<Option<u64>, ConfigError> {
 }
 
 impl Arguments {
-    /// The hosts that make the load, other than this one alone.
-    fn hosts(&self) -> Result<&[String], ConfigError> {
+    /// Rows stay with the hosts that make a load.
+    fn hosts_must_fit(&self) -> Result<(), ConfigError> {
         let hosts = self.keys.hosts.as_deref().unwrap_or_default();
         if !hosts.is_empty()
             && self.keys.output.is_some()
@@ -111,14 +119,41 @@ impl Arguments {
                 "rows of requests stay with --hosts: give --rows none with -o",
             ));
         }
-        Ok(hosts)
+        Ok(())
+    }
+
+    /// Makes the load: from here, beside its other end, or from hosts.
+    fn make(
+        &self,
+        prepared: &Prepared,
+        other_end: Option<&ServeSettings>,
+        recording: Option<&Recording>,
+        clock: RunClock,
+        progress: &mut Progress<'_>,
+    ) -> anyhow::Result<Outcome> {
+        let hosts = self.keys.hosts.as_deref().unwrap_or_default();
+        if !hosts.is_empty() {
+            return hosts::run(
+                &self.keys,
+                hosts,
+                prepared.settings.workers,
+                clock,
+                progress,
+            );
+        }
+        let mut run = || prepared.run(recording, clock, progress);
+        match other_end {
+            None => run(),
+            Some(serving) => other_end::beside(serving, &prepared.requests, clock, self.quiet, run),
+        }
     }
 
     /// The record of the run, in its folder if it has one.
     fn begin(&self) -> anyhow::Result<Run> {
         let force = self.keys.force == Some(true);
-        if self.keys.output.is_none() && force {
-            return Err(ConfigError::usage("--force is for -o RUN: leave it out").into());
+        if self.keys.output.is_none() && self.keys.write_pcap.is_none() && force {
+            let why = "--force is for -o RUN or --write-pcap OUT: leave it out";
+            return Err(ConfigError::usage(why).into());
         }
         let configuration = config::to_json("load", &self.keys);
         let output = self.keys.output.as_deref();

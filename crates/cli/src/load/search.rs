@@ -43,10 +43,10 @@ pub(super) fn run(
     limits: &Limits,
 ) -> anyhow::Result<Exit> {
     let keys = &arguments.keys;
-    if keys.output.is_some() {
+    if keys.output.is_some() || keys.write_pcap.is_some() {
         return Err(ConfigError::usage(
-            "--search makes many runs and -o keeps one: leave out -o, and run the rate that was \
-             found once more with it",
+            "--search makes many runs, and -o and --write-pcap keep one: leave them out, and run \
+             the rate that was found once more with them",
         )
         .into());
     }

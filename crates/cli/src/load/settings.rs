@@ -17,6 +17,7 @@ use lineside_nfs::v3::StableHow;
 use lineside_reactor::Wait;
 use lineside_workload::{Sizes, Template, Unit, WordError};
 
+use super::behind::stand_at_the_end;
 use super::flags::{MEMORY_DEFAULT, Section};
 use super::limits::share;
 use super::pace::{PaceWords, read_file};
@@ -370,7 +371,10 @@ impl Section {
 
     fn transport(&self) -> anyhow::Result<Transport> {
         let ports = ports(self.ports.as_deref().unwrap_or("1024-65535"))?;
-        let stack = self.stack.settings(ports)?;
+        let mut stack = self.stack.settings(ports)?;
+        if let Some(stack) = stack.as_mut().filter(|_| self.server.is_some()) {
+            stand_at_the_end(stack);
+        }
         let from = addresses_of("from", self.from.as_deref())?;
         Ok(match stack {
             Some(_) if !from.is_empty() => {

@@ -25,7 +25,7 @@ keys! {
         kernel's sockets")
             .short('i').long("interface").value("IF");
         addresses: Vec<String> = key("Blocks of addresses that -i has, none of them the host's, \
-        such as 10.9.0.0/16")
+        such as 10.9.0.0/16; or the host's own, of which it has --ports")
             .long("address").value("ADDRESS/BITS").commas().or_one()
             .example("10.9.0.0/16");
         routers: Vec<String> = key("Routers for all that --on-link does not reach")
@@ -58,7 +58,7 @@ impl StackWords {
         if addresses.is_empty() {
             return Err(ConfigError::usage(
                 "-i needs addresses that no host has: name them with --address, such as \
-                 --address 10.9.0.0/16",
+                 --address 10.9.0.0/16; or the host's own, with --ports 61000-65535",
             )
             .into());
         }
@@ -83,6 +83,8 @@ impl StackWords {
             time_wait_ns: TIME_WAIT_NS,
             timeout_ns: None,
             connections_max: 0,
+            neighbours: None,
+            taps: None,
         }))
     }
 

@@ -463,6 +463,56 @@ fn the_hosts_own_address_is_refused_for_our_own_tcp() {
     assert!(talk(&output).contains(words), "{}", talk(&output));
 }
 
+#[test]
+fn a_load_shares_the_hosts_own_address() {
+    need_wire!("ip", "ping");
+    let wire = wire("load-shared");
+    wire.generator.ip("addr add 10.9.0.2/16 dev g0");
+    let served = Served::of(
+        wire.tap.command(lineside().get_program()),
+        &["http", "10.9.0.1:80"],
+    );
+    let run = |words: &str| {
+        let mut command = wire.generator.command(lineside().get_program());
+        command.args(["load", "http://10.9.0.1/", "-i", "g0", "--json"]);
+        command.args(["--address", "10.9.0.2", "-c", "50", "-n", "2000"]);
+        command.args(words.split_whitespace());
+        command.output().expect("lineside runs")
+    };
+    // A port that a program of the host has.
+    let other = wire.generator.command(lineside().get_program());
+    let other = Served::of(other, &["http", "10.9.0.2:61010"]);
+    let output = run("--ports 61000-61999");
+    assert_eq!(output.status.code(), Some(2), "{}", talk(&output));
+    let words = "10.9.0.2 is the host's own address, and tcp port 61010 is in use";
+    assert!(talk(&output).contains(words), "{}", talk(&output));
+    assert_eq!(number(&other.counts(), "/requests"), 0);
+
+    // Meanwhile the host goes on using its address.
+    let pings = wire.generator.command("ping");
+    let mut pings = { pings }
+        .args(["-q", "-i", "0.05", "-c", "20", "10.9.0.1"])
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("ping runs");
+    let output = run("--ports 61000-61999 --requests-per-connection 10 -R 2000");
+    assert!(
+        matches!(output.status.code(), Some(0 | 4)),
+        "{}",
+        talk(&output)
+    );
+    assert!(pings.wait().expect("ping ends").success());
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(number(&found, "/requests/answered"), 2000, "{found:#}");
+    let served = served.counts();
+    assert_eq!(number(&served, "/requests"), 2000);
+    // Ports that the kernel hands out itself.
+    let output = run("");
+    assert_eq!(output.status.code(), Some(2), "{}", talk(&output));
+    let words = "such as --ports 61000-65535";
+    assert!(talk(&output).contains(words), "{}", talk(&output));
+}
+
 /// A server that is not ours, until it is dropped.
 struct Other(Child);
 

@@ -15,8 +15,8 @@ use serde_json::Value;
 
 use crate::between::{Hosts, emulate};
 use crate::load_ends::{Served, certificate_by, number};
-use crate::support::{lineside, manifest, records, wait_until};
-use crate::wire::{Namespace, Running, need_wire, run};
+use crate::support::{Record, Trace, lineside, manifest, records, talk, wait_until};
+use crate::wire::{Namespace, Running, Wire, need_wire, run};
 
 /// `lineside` in a namespace.
 fn inside(namespace: &Namespace) -> Command {
@@ -470,4 +470,121 @@ fn fields_of_http_differ_from_request_to_request() {
     ids.sort_unstable();
     ids.dedup();
     assert_eq!(ids.len(), 20, "{heard}");
+}
+
+#[test]
+fn rows_are_those_of_the_frames_that_a_load_writes() {
+    need_wire!("ip");
+    let wire = Wire::new("load-tap", 1);
+    wire.tap.ip("addr add 10.9.0.1/16 dev t0");
+    let served = Served::of(inside(&wire.tap), &["nfs", "10.9.0.1:2049"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, out) = (folder.path().join("w.pcapng"), folder.path().join("run"));
+    let mut load = inside(&wire.generator);
+    load.args(["load", "nfs://10.9.0.1/export?mountport=2049", "-i", "g0"]);
+    load.args(["--address", "10.9.1.0/24", "-c", "20", "-n", "1000", "-q"]);
+    load.arg("-o").arg(&out).arg("--write-pcap").arg(&file);
+    let output = load.output().expect("lineside runs");
+    let code = output.status.code();
+    assert!(matches!(code, Some(0 | 4)), "{}", talk(&output));
+    drop(served);
+    let row = |row: &Record| {
+        let text = |column| row.text(column).map(str::to_owned);
+        let number = |column| row.integer(column);
+        let moved = row.text("operation") == Some("READ");
+        (
+            // The frames' stamps are the instants by which the load counts.
+            number("call_time_ns"),
+            number("client_port"),
+            text("operation"),
+            text("status"),
+            number("transferred").filter(|_| moved),
+            number("reply_end_ns"),
+        )
+    };
+    let rows = records(&out, OperationRow::TABLE);
+    let mut ours: Vec<_> = rows.iter().map(row).collect();
+    let trace = Trace::of(&file, &[]);
+    let captured = trace.nfs_rows().map(row);
+    // The mount and a first look at the export have no rows of the load's.
+    let began = ours.iter().map(|row| row.0).min().expect("rows");
+    let mut captured: Vec<_> = captured.filter(|row| row.0 >= began).collect();
+    ours.sort();
+    captured.sort();
+    assert_eq!((ours.len(), captured.len()), (1000, 1000));
+    for (ours, captured) in ours.iter().zip(&captured) {
+        assert_eq!(ours, captured);
+    }
+
+    // Kernel's sockets have no frames to give; and a file that is there stays.
+    let again = load.output().expect("lineside runs");
+    assert!(talk(&again).contains("exists already"), "{}", talk(&again));
+    let mut sockets = inside(&wire.generator);
+    sockets
+        .args(["load", "http://10.9.0.1/", "--write-pcap"])
+        .arg(&file);
+    let sockets = sockets.output().expect("lineside runs");
+    assert_eq!(sockets.status.code(), Some(2));
+    assert!(
+        talk(&sockets).contains("name its interface with -i"),
+        "{}",
+        talk(&sockets)
+    );
+}
+
+#[test]
+fn a_server_behind_a_link_is_loaded_by_our_own_tcp() {
+    need_wire!("ip");
+    let mut load = lineside();
+    load.args([
+        "load",
+        "http://10.0.0.1:8080/",
+        "-c",
+        "20",
+        "-n",
+        "400",
+        "--json",
+    ]);
+    load.args([
+        "--server",
+        &format!(
+            "exec '{}' load serve http 10.0.0.1:8080",
+            lineside().get_program().display()
+        ),
+    ]);
+    let output = load
+        .args(["--link", "delay 15ms, loss 0%"])
+        .output()
+        .expect("lineside runs");
+    let code = output.status.code();
+    assert!(matches!(code, Some(0 | 4)), "{}", talk(&output));
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(number(&found, "/requests/succeeded"), 400, "{found:#}");
+    let least = number(&found, "/latency/p50_ns");
+    assert!((30_000_000..60_000_000).contains(&least), "{least}");
+    assert!(
+        found["generator"]["transport"]
+            .as_str()
+            .is_some_and(|way| way != "kernel sockets")
+    );
+
+    for (words, why) in [
+        (&["--link", "delay 1ms"][..], "--link is before the server"),
+        (
+            &["--server", "x", "-i", "lo"],
+            "has an interface and an address of its own",
+        ),
+        (
+            &["--server", "exec sleep 9", "--link", "delya 1ms"],
+            "--delya",
+        ),
+    ] {
+        let output = lineside()
+            .args(["load", "http://10.0.0.1/"])
+            .args(words)
+            .output();
+        let output = output.expect("lineside runs");
+        assert_eq!(output.status.code(), Some(2), "{}", talk(&output));
+        assert!(talk(&output).contains(why), "{}", talk(&output));
+    }
 }

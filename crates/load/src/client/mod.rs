@@ -46,12 +46,15 @@ use slots::{Slots, State};
 const TASK_ARRIVAL: u32 = u32::MAX;
 const TASK_TIMEOUT: u32 = u32::MAX - 1;
 const TASK_END: u32 = u32::MAX - 2;
+const TASK_CLOSE: u32 = u32::MAX - 3;
 /// With this bit, a slot has thought; without it, it opens again.
 const TASK_THOUGHT: u32 = 1 << 31;
 /// The first number of requests that follow others on connections that arrive.
 const FOLLOWERS: u64 = 1 << 40;
 /// Arrivals that are dealt with in one task.
 const ARRIVALS_MAX: usize = 16;
+/// Connections that are told to end in one task.
+const CLOSING_MAX: u32 = 1_024;
 
 /// A client of a protocol: see the module.
 pub struct Client<P: Protocol> {
@@ -78,6 +81,8 @@ pub struct Client<P: Protocol> {
     open: u32,
     /// Slots that were never tried yet.
     untried: u32,
+    /// Of a run that is over, the slots before this one were told to end.
+    ended: u32,
     timeout: Option<TimerId>,
     /// The request that was written last.
     written: Vec<u8>,
@@ -116,6 +121,7 @@ impl<P: Protocol> Client<P> {
             opening: 0,
             open: 0,
             untried: plan.connections,
+            ended: 0,
             timeout: None,
             written: Vec::with_capacity(1 << 10),
             written_for: None,
@@ -252,6 +258,18 @@ impl<P: Protocol> Client<P> {
         self.phase = Phase::Over;
         for slot in 0..self.slots.all.len() as u32 {
             self.fail_all(slot, Cause::Timeout);
+        }
+        self.close_some(calls);
+    }
+
+    /// The next connections end. Calls for all of them at once would take as much memory as they
+    /// do themselves.
+    fn close_some(&mut self, calls: &mut Calls) {
+        let first = self.ended;
+        self.ended = first
+            .saturating_add(CLOSING_MAX)
+            .min(self.slots.all.len() as u32);
+        for slot in first..self.ended {
             let entry = self.slots.all[slot as usize];
             if matches!(entry.state, State::Open | State::Closing) {
                 let connection = ConnectionId(entry.connection);
@@ -260,6 +278,9 @@ impl<P: Protocol> Client<P> {
                     CloseBy::Fin | CloseBy::Peer => calls.close(connection),
                 }
             }
+        }
+        if (self.ended as usize) < self.slots.all.len() {
+            calls.schedule(calls.now(), TASK_CLOSE);
         }
     }
 
@@ -674,6 +695,7 @@ impl<P: Protocol> Application for Client<P> {
             TASK_ARRIVAL => {}
             TASK_TIMEOUT => self.on_timeouts(calls),
             TASK_END => self.stop(calls),
+            TASK_CLOSE => self.close_some(calls),
             task if task & TASK_THOUGHT != 0 => self.go_on(task & !TASK_THOUGHT, calls),
             slot if matches!(self.phase, Phase::Opening | Phase::Running) => {
                 self.connect(slot, calls);

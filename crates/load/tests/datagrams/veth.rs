@@ -63,6 +63,8 @@ fn ours(method: Method) -> Box<StackSettings> {
         time_wait_ns: 1_000_000_000,
         timeout_ns: None,
         connections_max: 0,
+        neighbours: None,
+        taps: None,
     })
 }
 

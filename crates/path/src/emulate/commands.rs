@@ -42,6 +42,8 @@ pub struct Commands<'a> {
     pub outside: Way,
     /// Whether what the client sends to its own loopback addresses passes the link too.
     pub passes_loopback: bool,
+    /// Whether the client's interface has no address: its program has a stack of its own.
+    pub is_bare: bool,
     /// The budget of the run.
     pub budget: &'a Budget,
     /// The signals that end the run.
@@ -65,21 +67,22 @@ pub enum Way {
     Open,
 }
 
-/// The two ends of the link: in networks of their own, where nothing else has these addresses.
-const SERVER: LinkEnd = LinkEnd {
+/// The server's end of the link: in a network of its own, where nothing else has these addresses.
+pub const SERVER: LinkEnd = LinkEnd {
     ethernet: [2, 0, 0, 0, 0, 1],
     v4: Ipv4Addr::new(10, 0, 0, 1),
     v6: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1),
 };
 
-const CLIENT: LinkEnd = LinkEnd {
+/// The client's end.
+pub const CLIENT: LinkEnd = LinkEnd {
     ethernet: [2, 0, 0, 0, 0, 2],
     v4: Ipv4Addr::new(10, 0, 0, 2),
     v6: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2),
 };
 
 /// The name of both ends' interface.
-const INTERFACE: &str = "lineside";
+pub const INTERFACE: &str = "lineside";
 
 /// Ethernet's.
 const MTU: u32 = 1500;
@@ -235,14 +238,15 @@ impl Commands<'_> {
             bytes_max: self.budget.limit_bytes() / 8,
         };
         let server = NetNamespace::new()?;
-        let server_port = open_end(INTERFACE, &SERVER, &CLIENT, &options)?;
+        let server_port = open_end(INTERFACE, &SERVER, Some(&CLIENT), &options)?;
         let opened = plan.map(|plan| plan.open(&server, CLIENT.v4));
         let outside = opened.map(|opened| self.unless_needed(opened, on_event));
         let outside = outside.transpose()?.flatten();
         let warnings = outside.iter().flat_map(|outside| &outside.warnings);
         warnings.for_each(|warning| on_event(Event::Warning(warning.clone())));
         let client = NetNamespace::new()?;
-        let client_port = open_end(INTERFACE, &CLIENT, &SERVER, &options)?;
+        let peer = (!self.is_bare).then_some(&SERVER);
+        let client_port = open_end(INTERFACE, &CLIENT, peer, &options)?;
         if outside.is_some() {
             let added = Netlink::open().and_then(|netlink| netlink.add_default_route(SERVER.v4));
             added.map_err(EmulationError::system(

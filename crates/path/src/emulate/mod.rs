@@ -24,7 +24,7 @@ mod tapping;
 mod turns;
 
 pub use between::{Between, open_interfaces};
-pub use commands::{Commands, Way};
+pub use commands::{CLIENT, Commands, INTERFACE, SERVER, Way};
 pub use control::{ChangeAnswer, ChangeSender, Controlled};
 pub use error::EmulationError;
 pub use host_end::HostEnd;

@@ -49,11 +49,12 @@ pub struct EndOptions<'a> {
 /// loopback interface on.
 ///
 /// The other end's addresses are entered permanently: they are never asked for, so that no frame
-/// passes but what the hosts' own programs send. The device goes when the port is dropped.
+/// passes but what the hosts' own programs send. Without another end the device has no address of
+/// IP: a program there has a stack of its own. The device goes when the port is dropped.
 pub fn open_end(
     name: &str,
     here: &LinkEnd,
-    there: &LinkEnd,
+    there: Option<&LinkEnd>,
     options: &EndOptions<'_>,
 ) -> Result<Box<dyn LivePort>, PortError> {
     let port = open_device(name, options)?;
@@ -150,7 +151,7 @@ fn set_up(
     netlink: &Netlink,
     index: u32,
     here: &LinkEnd,
-    there: &LinkEnd,
+    there: Option<&LinkEnd>,
     mtu: u32,
 ) -> io::Result<()> {
     netlink.set_ethernet(index, here.ethernet, mtu)?;
@@ -160,6 +161,9 @@ fn set_up(
     netlink.ask_for_no_neighbours(index)?;
     netlink.switch_on(LOOPBACK)?;
     netlink.switch_on(index)?;
+    let Some(there) = there else {
+        return Ok(());
+    };
     let mut ends = vec![(IpAddr::V4(here.v4), IpAddr::V4(there.v4), 24)];
     if has_v6 {
         ends.push((IpAddr::V6(here.v6), IpAddr::V6(there.v6), 64));
