@@ -257,6 +257,41 @@ fn a_firewall_that_forgets_idle_connections_is_found_out() {
         succeeded <= 5 && forgotten >= 5,
         "{succeeded} and {forgotten}"
     );
+    // Pauses of all lengths in one run: its rows say where the limit is, as the guide's query does.
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("run");
+    let words = "load http://10.2.0.2/ -c 80 -n 200 --timeout 1s -q -o";
+    let mut load = inside(&hosts.client);
+    load.args(words.split(' '))
+        .arg(&out)
+        .args(["--think", "uniform 500ms..4s"]);
+    load.output().expect("lineside runs");
+    let mut rows = records(&out, OperationRow::TABLE);
+    let at = |row: &Record, column| row.integer(column);
+    rows.sort_by_key(|row| (at(row, "connection_id"), at(row, "call_time_ns")));
+    let (mut kept_ns, mut lost_ns) = (0, i64::MAX);
+    for pair in rows.windows(2) {
+        let [before, after] = pair else { continue };
+        if at(before, "connection_id") != at(after, "connection_id") {
+            continue;
+        }
+        let Some(answered_ns) = at(before, "reply_end_ns") else {
+            continue;
+        };
+        let idle_ns = at(after, "call_time_ns").expect("it left") - answered_ns;
+        match after.text("failure") {
+            None => kept_ns = kept_ns.max(idle_ns),
+            Some(_) => lost_ns = lost_ns.min(idle_ns),
+        }
+    }
+    assert!(
+        (1_500_000_000..2_100_000_000).contains(&kept_ns),
+        "{kept_ns}"
+    );
+    assert!(
+        (1_990_000_000..2_500_000_000).contains(&lost_ns),
+        "{lost_ns}"
+    );
 }
 
 #[test]

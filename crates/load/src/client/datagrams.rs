@@ -277,12 +277,8 @@ impl<P: Protocol> DatagramClient<P> {
         let Some(think) = &mut self.closed else {
             return;
         };
-        let (place, count) = self.plan.share;
-        let think = think
-            .as_mut()
-            .map(|think| think.before(self.drawn * count + place));
-        match think {
-            Some(wait_ns) if wait_ns > 0 => {
+        match think.next(self.plan.share) {
+            wait_ns @ 1.. => {
                 self.schedule(flow, calls.now().saturating_add(wait_ns), calls);
             }
             _ => self.go_on(flow, calls),
@@ -293,7 +289,7 @@ impl<P: Protocol> DatagramClient<P> {
     /// as may be outstanding.
     fn go_on(&mut self, flow: u32, calls: &mut Calls) {
         let at_once = match &self.closed {
-            Some(None) => BEGUN_MAX,
+            Some(think) if think.are_none() => BEGUN_MAX,
             _ => 1,
         };
         if self.is_used_up(flow, calls) {
@@ -472,7 +468,7 @@ impl<P: Protocol> Load for DatagramClient<P> {
             return;
         };
         // With a time to think, each request that may be outstanding has its own.
-        let each = if think.is_some() {
+        let each = if !think.are_none() {
             self.plan.pipeline
         } else {
             1
@@ -561,7 +557,7 @@ impl<P: Protocol> Application for DatagramClient<P> {
         }
         match (self.phase, &self.closed) {
             // As many thoughts as at the start.
-            (Phase::Running, Some(Some(_))) => {
+            (Phase::Running, Some(think)) if !think.are_none() => {
                 for _ in 0..self.plan.pipeline {
                     self.think(flow, calls);
                 }

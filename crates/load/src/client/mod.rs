@@ -394,12 +394,8 @@ impl<P: Protocol> Client<P> {
         let Some(think) = &mut self.closed else {
             return;
         };
-        let (place, count) = self.plan.share;
-        let think = think
-            .as_mut()
-            .map(|think| think.before(self.drawn * count + place));
-        match think {
-            Some(wait_ns) if wait_ns > 0 => {
+        match think.next(self.plan.share) {
+            wait_ns @ 1.. => {
                 calls.schedule(calls.now().saturating_add(wait_ns), TASK_THOUGHT | slot);
             }
             _ => self.go_on(slot, calls),

@@ -84,7 +84,7 @@ enum Loop {
 struct Thinks;
 
 impl ThinkTimes for Thinks {
-    fn before(&mut self, ordinal: u64) -> i64 {
+    fn draw(&mut self, ordinal: u64) -> i64 {
         (ordinal % 3 * 100_000) as i64
     }
 }
