@@ -5,7 +5,7 @@ use lineside_time::format_duration;
 use crate::sizes::{Centre, Family, ROWS_MAX, SizeModel, Unit, VALUE_MAX};
 use crate::words::{LoadFile, WordError, Words, time};
 
-const MODELS: [&str; 10] = [
+const MODELS: [&str; 11] = [
     "constant",
     "uniform",
     "exponential",
@@ -15,6 +15,7 @@ const MODELS: [&str; 10] = [
     "pareto",
     "generalized-pareto",
     "table",
+    "cdf",
     "file",
 ];
 
@@ -64,6 +65,7 @@ pub(crate) fn model(
                 words.shaped(Family::GeneralizedPareto(shape), centre, unit)?
             }
             "table" => words.table(unit)?,
+            "cdf" => words.cdf(unit)?,
             "file" => words.file(unit, load)?,
             _ => return Err(words.unknown(column, word, &MODELS)),
         }
@@ -209,9 +211,39 @@ impl Words<'_> {
         Ok(SizeModel::Pareto { min, alpha, max })
     }
 
-    /// `VALUE:SHARE%`, with commas between.
+    /// Values with their shares.
     fn table(&mut self, unit: Unit) -> Result<SizeModel, WordError> {
         let begin = self.column();
+        let rows = self.shares(unit)?;
+        let sum: f64 = rows.iter().map(|row| row.1).sum();
+        if (sum - 1.0).abs() > SHARE_ERROR {
+            let percent = sum * 100.0;
+            let problem = format!("the shares add up to {percent}%: make it 100%");
+            return Err(self.error(begin, problem));
+        }
+        Ok(SizeModel::Table(rows.into()))
+    }
+
+    /// Values with the shares up to them.
+    fn cdf(&mut self, unit: Unit) -> Result<SizeModel, WordError> {
+        let begin = self.column();
+        let rows = self.shares(unit)?;
+        let rises = |two: &[(u64, f64)]| two[0].0 <= two[1].0 && two[0].1 < two[1].1;
+        if !rows.windows(2).all(rises) {
+            let problem = "values and shares must rise: sort them, shares summed";
+            return Err(self.error(begin, problem));
+        }
+        let last = rows.last().map_or(0.0, |row| row.1);
+        if (last - 1.0).abs() > SHARE_ERROR {
+            let percent = last * 100.0;
+            let problem = format!("the last share is {percent}%: make it 100%");
+            return Err(self.error(begin, problem));
+        }
+        Ok(SizeModel::Cdf(rows.into()))
+    }
+
+    /// `VALUE:SHARE%`, with commas between.
+    fn shares(&mut self, unit: Unit) -> Result<Vec<(u64, f64)>, WordError> {
         let mut rows = Vec::new();
         loop {
             if rows.len() == ROWS_MAX {
@@ -234,13 +266,7 @@ impl Words<'_> {
             }
             self.expect(",")?;
         }
-        let sum: f64 = rows.iter().map(|row| row.1).sum();
-        if (sum - 1.0).abs() > SHARE_ERROR {
-            let percent = sum * 100.0;
-            let problem = format!("the shares add up to {percent}%: make it 100%");
-            return Err(self.error(begin, problem));
-        }
-        Ok(SizeModel::Table(rows.into()))
+        Ok(rows)
     }
 
     fn file(&mut self, unit: Unit, load: LoadFile<'_>) -> Result<SizeModel, WordError> {

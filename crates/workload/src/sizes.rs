@@ -39,6 +39,7 @@ pub enum Unit {
 /// | `generalized-pareto mean 329 shape 0.35` | generalised Pareto, from 0 on |
 /// | `pareto min 1KiB alpha 1.3 max 10MiB` | Pareto, cut off at `max`; without it, unbounded |
 /// | `table 64:90%, 4KiB:9%, 1MiB:1%` | these, with these shares; they add up to 100 % |
+/// | `cdf 0:0%, 10kB:15%, 1MB:100%` | between these values, up to each of which lies its share |
 /// | `file PATH` | between the rows of a file, which rise in value and cumulative share |
 ///
 /// `exponential`, `gamma`, `weibull`, `lognormal` and `generalized-pareto` take `max VALUE` at the
@@ -78,7 +79,10 @@ pub enum SizeModel {
     },
     /// Values with their shares.
     Table(Arc<[(u64, f64)]>),
-    /// Cumulative shares of a file, with straight lines between.
+    /// Values with the shares up to them, both rising, with straight lines between; the last share
+    /// is 1.
+    Cdf(Arc<[(u64, f64)]>),
+    /// The same of a file, with straight lines between.
     File {
         /// Its name in the words.
         name: String,
@@ -204,7 +208,7 @@ impl Sizes {
                 });
                 Drawer::Steps(cumulative.collect())
             }
-            SizeModel::File { rows, .. } => Drawer::Lines(rows.clone()),
+            SizeModel::Cdf(rows) | SizeModel::File { rows, .. } => Drawer::Lines(rows.clone()),
         };
         Self {
             model,
@@ -279,7 +283,7 @@ impl Sizes {
                 .iter()
                 .map(|&(value, share)| value as f64 * share)
                 .sum(),
-            SizeModel::File { rows, .. } => {
+            SizeModel::Cdf(rows) | SizeModel::File { rows, .. } => {
                 let first = rows
                     .first()
                     .map_or(0.0, |&(value, share)| value as f64 * share);
@@ -358,8 +362,9 @@ impl fmt::Display for Sizes {
                 write!(f, "pareto min {} alpha {alpha}", value(min))?;
                 write_max(f, max)
             }
-            SizeModel::Table(rows) => {
-                f.write_str("table")?;
+            SizeModel::Table(rows) | SizeModel::Cdf(rows) => {
+                let is_table = matches!(self.model, SizeModel::Table(_));
+                f.write_str(if is_table { "table" } else { "cdf" })?;
                 for (number, &(row, share)) in rows.iter().enumerate() {
                     let comma = if number > 0 { "," } else { "" };
                     // Twelve decimals hide what the division by 100 changed.
@@ -382,7 +387,7 @@ mod tests {
         Sizes::parse("size", text, Unit::Bytes, &mut no_files).expect(text)
     }
 
-    const MODELS: [&str; 14] = [
+    const MODELS: [&str; 15] = [
         "constant 64",
         "uniform 1KiB..64KiB",
         "uniform 0..1",
@@ -397,6 +402,7 @@ mod tests {
         "pareto min 100 alpha 3",
         "generalized-pareto mean 4KiB shape 0.2",
         "table 64:90%, 4KiB:9%, 1MiB:1%",
+        "cdf 0:0%, 4KiB:53.5%, 1MiB:100%",
     ];
 
     #[test]
