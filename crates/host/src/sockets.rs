@@ -197,6 +197,27 @@ impl TcpSocket {
         Ok(bytes.max(0).cast_unsigned())
     }
 
+    /// Whether the kernel reports when the peer has acknowledged all of a later
+    /// [`write`](Self::write), as far as it had room: an event of
+    /// [`has_failed`](crate::Ready::has_failed), which stays until the report is
+    /// [dropped](Self::drop_reports) (`SOF_TIMESTAMPING_TX_ACK`, timestamping in the kernel's
+    /// documentation of its network).
+    pub fn report_acknowledgements(&self, is_wanted: bool) -> io::Result<()> {
+        // Without the data, of which the report would be a copy.
+        let mut flags = libc::SOF_TIMESTAMPING_OPT_TSONLY;
+        if is_wanted {
+            flags |= libc::SOF_TIMESTAMPING_TX_ACK;
+        }
+        let (level, name) = (libc::SOL_SOCKET, libc::SO_TIMESTAMPING);
+        Ok(set_option(&self.0, level, name, flags.cast_signed())?)
+    }
+
+    /// Drops the reports of acknowledgements that have come.
+    pub fn drop_reports(&self) {
+        let mut none: [u8; 0] = [];
+        while recv(&self.0, &mut none[..], RecvFlags::ERRQUEUE).is_ok() {}
+    }
+
     /// Sends no more: the peer reads an end after the bytes before it.
     pub fn shut_write(&self) -> io::Result<()> {
         Ok(shutdown(&self.0, Shutdown::Write)?)

@@ -291,6 +291,10 @@ fn count_in(generations: &mut Vec<u8>, number: u32) {
 /// `owner` is the number that [`Calls::connect`] or [`Calls::bind`] gave; for connections that a
 /// listener took, it is the listener's.
 pub trait Application {
+    /// Whether bytes are acknowledged when the peer's TCP has them, and no sooner. Otherwise a
+    /// transport that keeps a copy of them may say so at once.
+    const WANTS_ACKNOWLEDGEMENTS: bool = false;
+
     /// A connection is open: our end, and the peer's.
     fn on_open(&mut self, connection: ConnectionId, owner: u32, ends: [End; 2], calls: &mut Calls);
 

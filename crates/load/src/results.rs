@@ -135,7 +135,8 @@ pub struct Counts {
     pub refused: [u64; 6],
     /// Connections that the plan ended.
     pub closed: u64,
-    /// Bytes of requests.
+    /// Bytes of requests; of those that are acknowledged by the peer's TCP alone, as far as they
+    /// were.
     pub request_bytes: u64,
     /// Bytes that came.
     pub received_bytes: u64,
@@ -330,7 +331,7 @@ pub struct Row {
     /// The answer's status.
     pub status: Option<u32>,
     /// Bytes of the request.
-    pub request_bytes: u32,
+    pub request_bytes: u64,
     /// Bytes of the answer's content.
     pub content_bytes: u64,
     /// Why there is no answer.

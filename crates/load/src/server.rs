@@ -31,7 +31,7 @@ pub struct ServerCounts {
     pub requests: u64,
     /// Bytes that came.
     pub received_bytes: u64,
-    /// Bytes of answers.
+    /// Bytes of answers that left.
     pub answer_bytes: u64,
 }
 
@@ -85,6 +85,7 @@ struct Outgoing<C> {
     /// The stream's bytes so far, and those that are acknowledged.
     ready: u64,
     acknowledged: u64,
+    departed: u64,
     /// Bytes that became ready in this callback.
     fresh: u64,
     requests: u64,
@@ -107,6 +108,7 @@ impl<C> Default for Outgoing<C> {
             kept: VecDeque::new(),
             ready: 0,
             acknowledged: 0,
+            departed: 0,
             fresh: 0,
             requests: 0,
             closes: false,
@@ -261,7 +263,7 @@ impl<P: Protocol> Server<P> {
             let [low, high] = place.sent.map(u64::from);
             let outgoing = &mut self.records[place.record as usize].outgoing;
             outgoing.ready = high << 32 | low;
-            outgoing.acknowledged = outgoing.ready;
+            (outgoing.acknowledged, outgoing.departed) = (outgoing.ready, outgoing.ready);
         }
         place.record as usize
     }
@@ -297,7 +299,6 @@ impl<P: Protocol> Server<P> {
         let outgoing = &mut record.outgoing;
         let fresh = std::mem::take(&mut outgoing.fresh);
         self.counts.requests += std::mem::take(&mut outgoing.requests);
-        self.counts.answer_bytes += fresh;
         if fresh > 0 {
             calls.send(connection, fresh, None);
         }
@@ -376,6 +377,16 @@ impl<P: Protocol> Application for Server<P> {
     }
 
     fn on_task(&mut self, _: Nanoseconds, _: u32, _: &mut Calls) {}
+
+    fn on_departed(&mut self, connection: ConnectionId, _: u32, until: u64, _: Nanoseconds) {
+        let place = self.place(connection);
+        if let Some(record) = self.records.get_mut(place) {
+            let departed = &mut record.outgoing.departed;
+            // What leaves again counts once.
+            self.counts.answer_bytes += until.saturating_sub(*departed);
+            *departed = until.max(*departed);
+        }
+    }
 
     fn fill(&mut self, connection: ConnectionId, _: u32, offset: u64, bytes: &mut [u8]) {
         if let Some(record) = self.records.get(self.place(connection)) {

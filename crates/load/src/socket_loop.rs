@@ -1,6 +1,7 @@
 //! The kernel's sockets for an application: a polling loop over epoll(7). No privilege is needed.
 //!
-//! Data are written when they are due, and count as acknowledged once the kernel has copied them.
+//! Data are written when they are due, and count as acknowledged once the kernel has copied them,
+//! or, for an application that wants it so, when the peer's TCP has acknowledged them.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -23,6 +24,8 @@ mod datagrams;
 const EVENTS_MAX: usize = 64;
 /// Bytes of one read, and of one write.
 const BUFFER_BYTES: usize = 64 << 10;
+/// Reads, or writes, of one connection before the others have their turn.
+const PASSES_MAX: usize = 16;
 /// Connections that are accepted at once.
 const ACCEPTS_MAX: usize = 16;
 /// Tasks of one turn.
@@ -57,6 +60,10 @@ pub struct SocketLoop<A> {
     options: TcpOptions,
     departures: Departures<Due>,
     calling: Vec<(Call, u8)>,
+    /// Connections, by number and generation, that have more to read or to write and let others
+    /// have their turn; and those of them whose turn it is.
+    deferred: Vec<(ConnectionId, u32)>,
+    resuming: Vec<(ConnectionId, u32)>,
     ready: Vec<Ready>,
     buffer: Box<[u8]>,
     wait: Wait,
@@ -109,6 +116,11 @@ struct Socket {
     /// Bytes that are ready, and those of them that were written.
     announced: u64,
     written: u64,
+    /// Of those, what the application was told that the peer has.
+    acknowledged: u64,
+    /// The kernel reports when the peer has what is written next.
+    is_reported: bool,
+    is_deferred: bool,
     /// Bytes that the application takes.
     window: u32,
 }
@@ -123,6 +135,16 @@ enum Due {
     },
     /// A datagram, of a socket of that generation.
     Datagram(Outgoing, u32),
+}
+
+impl Socket {
+    /// Whether the kernel is to report when the peer has acknowledged what is written next.
+    fn report(&mut self, is_wanted: bool) -> io::Result<()> {
+        if std::mem::replace(&mut self.is_reported, is_wanted) != is_wanted {
+            self.socket.report_acknowledgements(is_wanted)?;
+        }
+        Ok(())
+    }
 }
 
 impl<A: Application> SocketLoop<A> {
@@ -141,6 +163,8 @@ impl<A: Application> SocketLoop<A> {
             options,
             departures: Departures::default(),
             calling: Vec::new(),
+            deferred: Vec::new(),
+            resuming: Vec::new(),
             ready: Vec::with_capacity(EVENTS_MAX),
             buffer: vec![0; BUFFER_BYTES].into(),
             wait,
@@ -229,6 +253,7 @@ impl<A: Application> SocketLoop<A> {
             self.call(clock);
         }
         self.ready = ready;
+        self.go_on(clock);
         self.resume(now);
         Ok(())
     }
@@ -239,7 +264,7 @@ impl<A: Application> SocketLoop<A> {
         if departure.is_some_and(|due| due - now < CLOSE_NS) {
             return -1;
         }
-        if !self.calls.list.is_empty() {
+        if !self.calls.list.is_empty() || !self.deferred.is_empty() {
             return 0;
         }
         let task = self.calls.wheel.next_deadline();
@@ -373,6 +398,9 @@ impl<A: Application> SocketLoop<A> {
             has_ended: false,
             announced: 0,
             written: 0,
+            acknowledged: 0,
+            is_reported: false,
+            is_deferred: false,
             window: u32::MAX,
         });
         Ok(ConnectionId(number as u32))
@@ -425,7 +453,7 @@ impl<A: Application> SocketLoop<A> {
     /// Writes as much of what is ready as there is room for; ends what is to end after it.
     fn write(&mut self, connection: ConnectionId, clock: &mut impl FnMut() -> Nanoseconds) {
         let place = connection.0 as usize;
-        loop {
+        for _ in 0..PASSES_MAX {
             let Some(socket) = self.sockets.get_mut(place).filter(|socket| socket.is_open) else {
                 return;
             };
@@ -438,6 +466,9 @@ impl<A: Application> SocketLoop<A> {
                 return;
             }
             let len = ready.min(BUFFER_BYTES as u64) as usize;
+            if A::WANTS_ACKNOWLEDGEMENTS && socket.report(ready == len as u64).is_err() {
+                return self.over(connection, Reason::Other);
+            }
             let bytes = &mut self.buffer[..len];
             let (owner, offset) = (socket.owner, socket.written);
             self.application.fill(connection, owner, offset, bytes);
@@ -452,8 +483,10 @@ impl<A: Application> SocketLoop<A> {
                     self.counters.held_back += u64::from(socket.is_full);
                     let application = &mut self.application;
                     application.on_departed(connection, owner, until, left_ns);
-                    let calls = &mut self.calls;
-                    application.on_acknowledged(connection, owner, written as u64, calls);
+                    if !A::WANTS_ACKNOWLEDGEMENTS {
+                        let calls = &mut self.calls;
+                        application.on_acknowledged(connection, owner, written as u64, calls);
+                    }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     socket.is_full = true;
@@ -462,6 +495,60 @@ impl<A: Application> SocketLoop<A> {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return self.over(connection, reason_of_io(&error)),
             }
+        }
+        self.defer(connection);
+    }
+
+    /// A connection has more to read or to write, after others.
+    fn defer(&mut self, connection: ConnectionId) {
+        if let Some(socket) = self.sockets.get_mut(connection.0 as usize)
+            && !std::mem::replace(&mut socket.is_deferred, true)
+        {
+            self.deferred.push((connection, socket.generation));
+        }
+    }
+
+    /// Connections that were deferred go on.
+    fn go_on(&mut self, clock: &mut impl FnMut() -> Nanoseconds) {
+        std::mem::swap(&mut self.deferred, &mut self.resuming);
+        let mut resuming = std::mem::take(&mut self.resuming);
+        for (connection, generation) in resuming.drain(..) {
+            let socket = self.sockets.get_mut(connection.0 as usize);
+            let Some(socket) = socket.filter(|socket| socket.generation == generation) else {
+                continue;
+            };
+            socket.is_deferred = false;
+            self.depart(clock);
+            self.calls.set_now(clock());
+            self.write(connection, clock);
+            self.read(connection, true);
+            self.call(clock);
+        }
+        self.resuming = resuming;
+    }
+
+    /// Reports to the application what the peer has acknowledged since the last time.
+    fn look_for_acknowledgements(&mut self, connection: ConnectionId, is_reported: bool) {
+        let Some(socket) = self.sockets.get_mut(connection.0 as usize) else {
+            return;
+        };
+        if is_reported {
+            // Before the kernel is asked: a report that comes after this is another event.
+            socket.socket.drop_reports();
+        }
+        if socket.acknowledged == socket.written {
+            return;
+        }
+        let Ok(left) = socket.socket.unacknowledged_bytes() else {
+            return;
+        };
+        let acknowledged = socket.written - u64::from(left).min(socket.written);
+        let fresh = acknowledged.saturating_sub(socket.acknowledged);
+        if fresh > 0 {
+            socket.acknowledged = acknowledged;
+            let (owner, calls) = (socket.owner, &mut self.calls);
+            self.application
+                .on_acknowledged(connection, owner, fresh, calls);
         }
     }
 
@@ -500,6 +587,9 @@ impl<A: Application> SocketLoop<A> {
         };
         if !socket.is_open && !self.on_connected(connection, event) {
             return;
+        }
+        if A::WANTS_ACKNOWLEDGEMENTS {
+            self.look_for_acknowledgements(connection, event.has_failed);
         }
         if event.is_writable
             && let Some(socket) = self.sockets.get_mut(number as usize)
@@ -544,7 +634,7 @@ impl<A: Application> SocketLoop<A> {
     /// Reads what has come. An end that has come too may have no edge of its own: `to_the_end`.
     fn read(&mut self, connection: ConnectionId, to_the_end: bool) {
         let descriptor = Descriptor::default();
-        loop {
+        for _ in 0..PASSES_MAX {
             let Some(socket) = self.sockets.get_mut(connection.0 as usize) else {
                 return;
             };
@@ -580,6 +670,7 @@ impl<A: Application> SocketLoop<A> {
                 Err(error) => return self.over(connection, reason_of_io(&error)),
             }
         }
+        self.defer(connection);
     }
 
     fn accept(&mut self, listener: usize) {
@@ -641,6 +732,9 @@ impl<A: Application> SocketLoop<A> {
 
     /// A connection is over.
     fn over(&mut self, connection: ConnectionId, reason: Reason) {
+        if A::WANTS_ACKNOWLEDGEMENTS {
+            self.look_for_acknowledgements(connection, false);
+        }
         let Some(socket) = self.sockets.try_remove(connection.0 as usize) else {
             return;
         };

@@ -11,8 +11,10 @@ use lineside_host::RunClock;
 use lineside_http::{Body, RequestTemplate, Responder, ResponseTemplate, Url};
 use lineside_load::client::{CatchUp, Pace, Plan};
 use lineside_load::protocol::{
-    Client, Echo, EchoServer, Http, HttpServer, Memcached, MemcachedServer, Mix, Server,
+    Client, Echo, EchoServer, Http, HttpServer, Memcached, MemcachedServer, Mix, Server, Sink,
+    SinkServer, Source, SourceServer,
 };
+use lineside_load::results::Cause;
 use lineside_load::run::{LoadError, Make, Outcome, Settings, Transport, Watch, run};
 use lineside_load::serve::{ServeSettings, Served, serve};
 use lineside_load::{CloseBy, Timing};
@@ -249,6 +251,89 @@ fn a_store_has_what_was_stored() {
         "{statuses:?}"
     );
     assert!(outcome.counts.content_bytes > hits, "{:?}", outcome.counts);
+}
+
+fn sizes(words: &str) -> Sizes {
+    Sizes::parse("bytes", words, Unit::Bytes, &mut no_files).expect("sizes")
+}
+
+#[test]
+fn a_sink_has_what_was_sent() {
+    for (workers, words) in [
+        (1, "uniform 1..3000000"),
+        (2, "uniform 1..100000"),
+        (1, "1"),
+    ] {
+        let plan = Plan {
+            requests: Some(200),
+            ..plan()
+        };
+        let client = |_| Sink::new(sizes(words), 3);
+        let (outcome, served) = against(|| SinkServer, client, plan, workers, None);
+        let counts = &outcome.counts;
+        assert_eq!(outcome.broken_identity, None);
+        assert_eq!((counts.planned, counts.succeeded), (200, 200), "{counts:?}");
+        assert_eq!(served.counts.received_bytes, counts.request_bytes);
+        assert_eq!(counts.content_bytes, counts.request_bytes);
+        assert_eq!(outcome.times.lateness.count(), 200);
+    }
+}
+
+#[test]
+fn a_source_gives_what_was_asked() {
+    for (bytes, of, is_open) in [
+        (300_000, Some("100000"), false),
+        (300_000, Some("100000"), true),
+        (250_000, None, false),
+        (u64::MAX >> 1, Some("uniform 1..1000000"), false),
+        (u64::MAX >> 1, Some("100"), true),
+    ] {
+        let plan = Plan {
+            requests: Some(200),
+            ahead_ns: 0,
+            ..plan()
+        };
+        let client = |_| Source::new(of.map(sizes), 3);
+        let server = || SourceServer { bytes };
+        let rate = is_open.then_some(1_000.0);
+        let (outcome, served) = against(server, client, plan, 1, rate);
+        let counts = &outcome.counts;
+        assert_eq!(outcome.broken_identity, None);
+        assert_eq!((counts.planned, counts.succeeded), (200, 200), "{counts:?}");
+        assert!(served.counts.answer_bytes >= counts.received_bytes);
+        assert!(counts.received_bytes >= counts.content_bytes, "{counts:?}");
+        match of {
+            Some("100000") => assert_eq!(counts.content_bytes, 20_000_000),
+            None => assert_eq!(counts.content_bytes, 50_000_000),
+            _ => {}
+        }
+    }
+}
+
+/// What lies in this end's buffers is not answered: the peer reads nothing, and has room for less.
+#[test]
+fn bytes_that_nobody_takes_are_not_answered() {
+    let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let at = listener.local_addr().expect("an address");
+    let plan = Plan {
+        connections: 1,
+        requests: Some(1),
+        timeout_ns: 300_000_000,
+        ..plan()
+    };
+    let making = Making {
+        protocol: || Sink::new(sizes("1MiB"), 1),
+        rate: None,
+    };
+    let outcome = run(
+        &settings(at, plan, 1),
+        &making,
+        RunClock::start(),
+        &mut Silent,
+    );
+    let counts = outcome.expect("it ran").counts;
+    assert_eq!(counts.failed[Cause::Timeout as usize], 1, "{counts:?}");
+    assert!((1..1 << 20).contains(&counts.request_bytes), "{counts:?}");
 }
 
 /// Answers that end with their connections: end and bytes may come as one event.

@@ -5,7 +5,7 @@ use lineside_time::Nanoseconds;
 use super::exchanges::{Exchange, Exchanges};
 use super::slots::Slots;
 use crate::protocol::{Answer, Broken, Outstanding, Request};
-use crate::results::{Cause, Results, Row};
+use crate::results::{Cause, DEPARTURES_KEPT, Results, Row};
 use crate::rows::Rows;
 
 /// The requests of a connection while its answers are read.
@@ -29,6 +29,25 @@ impl<R: Default> Waiting<'_, R> {
                 exchange.first_ns = self.at;
             }
         }
+    }
+}
+
+impl<R: Default> Waiting<'_, R> {
+    /// The peer's TCP has acknowledged more bytes: requests of which it has all are answered.
+    pub(super) fn on_acknowledged(&mut self) -> Result<(), Broken> {
+        while let Some(place) = self.exchanges.unanswered(self.active, None) {
+            let exchange = &self.exchanges.exchanges[place as usize];
+            if exchange.end() > self.exchanges.active[self.active as usize].acknowledged {
+                break;
+            }
+            let answer = Answer {
+                is_success: true,
+                content_bytes: exchange.len,
+                ..Answer::default()
+            };
+            self.answered(answer)?;
+        }
+        Ok(())
     }
 }
 
@@ -64,6 +83,17 @@ impl<R: Default> Outstanding for Waiting<'_, R> {
 }
 
 impl Results {
+    /// The first byte of a request has left.
+    pub(super) fn on_departure(&mut self, exchange: &mut Exchange, sent_ns: Nanoseconds) {
+        exchange.departed_ns = sent_ns;
+        let late_ns = sent_ns - exchange.intended_ns;
+        self.times.lateness.record(late_ns);
+        self.times.late.record(late_ns);
+        if self.departures.len() < DEPARTURES_KEPT {
+            self.departures.push((exchange.intended_ns, sent_ns));
+        }
+    }
+
     fn on_answer(&mut self, exchange: &Exchange, answer: Answer, at: Nanoseconds) {
         let Self {
             counts,

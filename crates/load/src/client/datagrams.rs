@@ -392,7 +392,7 @@ impl<P: Protocol> DatagramClient<P> {
                 end_ns: answer.map(|(_, at)| at),
                 ends: self.slots.ends(request.slot),
                 status: answer.map(|(answer, _)| answer.status),
-                request_bytes: sent.len,
+                request_bytes: sent.len.into(),
                 content_bytes: answer.map_or(0, |(answer, _)| answer.content_bytes),
                 cause: outcome.err().flatten(),
             });

@@ -14,7 +14,7 @@ pub(super) struct Exchange {
     pub(super) request: Request,
     /// Where its bytes are in the stream.
     pub(super) start: u64,
-    pub(super) len: u32,
+    pub(super) len: u64,
     pub(super) next: u32,
     /// For when it was planned.
     pub(super) intended_ns: Nanoseconds,
@@ -30,7 +30,15 @@ pub(super) struct Exchange {
     pub(super) younger: u32,
 }
 
-/// What a connection has while a request is under way on it.
+impl Exchange {
+    /// Where its bytes end in the stream.
+    pub(super) fn end(&self) -> u64 {
+        self.start + self.len
+    }
+}
+
+/// What a connection has while a request is under way on it, or as long as it is open where bytes
+/// may come before a request.
 #[derive(Debug)]
 pub(super) struct Active<R> {
     /// Its requests, in the order of the stream.
@@ -145,8 +153,7 @@ impl<R: Default> Exchanges<R> {
         let active = &mut self.active[active as usize];
         while active.first != NONE {
             let exchange = &self.exchanges[active.first as usize];
-            let end = exchange.start + u64::from(exchange.len);
-            if !exchange.is_answered || end > active.acknowledged {
+            if !exchange.is_answered || exchange.end() > active.acknowledged {
                 return false;
             }
             let next = exchange.next;

@@ -21,6 +21,7 @@ mod flight;
 mod pace;
 mod plan;
 mod slots;
+mod unasked;
 
 pub use datagrams::DatagramClient;
 pub use pace::{Arrivals, Pace, ThinkTimes, Thinking};
@@ -34,7 +35,7 @@ use lineside_time::{Nanoseconds, TimerId};
 
 use crate::application::{Application, Calls, CloseBy, ConnectionId, End, Reason};
 use crate::protocol::{Broken, Client as Protocol, Request};
-use crate::results::{Cause, DEPARTURES_KEPT, Results, Unsent};
+use crate::results::{Cause, Results, Unsent};
 use crate::rows::Rows;
 use answers::{Waiting, row};
 use calendar::{Calendar, Entry};
@@ -49,6 +50,8 @@ const TASK_END: u32 = u32::MAX - 2;
 const TASK_CLOSE: u32 = u32::MAX - 3;
 /// With this bit, a slot has thought; without it, it opens again.
 const TASK_THOUGHT: u32 = 1 << 31;
+/// With this bit, a request of a slot takes what came before it.
+const TASK_CAME: u32 = 1 << 30;
 /// The first number of requests that follow others on connections that arrive.
 const FOLLOWERS: u64 = 1 << 40;
 /// Arrivals that are dealt with in one task.
@@ -245,7 +248,8 @@ impl<P: Protocol> Client<P> {
     }
 
     fn look_for_the_end(&mut self, calls: &mut Calls) {
-        if self.phase == Phase::Draining && self.exchanges.exchanges.is_empty() {
+        let is_idle = self.exchanges.exchanges.is_empty() && self.waiting.is_empty();
+        if self.phase == Phase::Draining && is_idle {
             self.end(calls);
         }
     }
@@ -256,6 +260,8 @@ impl<P: Protocol> Client<P> {
             return;
         }
         self.phase = Phase::Over;
+        self.results.counts.unsent[Unsent::RunOver as usize] += self.waiting.len() as u64;
+        self.waiting.clear();
         for slot in 0..self.slots.all.len() as u32 {
             self.fail_all(slot, Cause::Timeout);
         }
@@ -284,9 +290,14 @@ impl<P: Protocol> Client<P> {
         }
     }
 
+    /// Whether a closed loop has had all its requests.
+    fn is_drawn(&self) -> bool {
+        { self.plan.requests }.is_some_and(|requests| self.drawn >= requests)
+    }
+
     /// Numbers of requests in a closed loop; `None` after the last one.
     fn draw(&mut self) -> Option<u64> {
-        if { self.plan.requests }.is_some_and(|requests| self.drawn >= requests) {
+        if self.is_drawn() {
             return None;
         }
         let (place, count) = self.plan.share;
@@ -357,7 +368,8 @@ impl<P: Protocol> Client<P> {
         }
         if let Some((number, due)) = self.waiting.pop_front() {
             self.begin(slot, number, due, calls);
-            if self.waiting.is_empty() && self.calendar.is_over() {
+            let is_last = self.waiting.is_empty() && self.calendar.is_over();
+            if is_last && self.closed.is_none() {
                 self.stop(calls);
             }
             return;
@@ -409,7 +421,10 @@ impl<P: Protocol> Client<P> {
             return;
         }
         let Some(number) = self.draw() else {
-            self.stop(calls);
+            // What was put back leaves by another slot, which comes here after it.
+            if self.waiting.is_empty() {
+                self.stop(calls);
+            }
             return;
         };
         self.results.counts.planned += 1;
@@ -419,8 +434,7 @@ impl<P: Protocol> Client<P> {
     /// A request leaves by a slot, at its instant or, if that has passed, at once.
     fn begin(&mut self, slot: u32, ordinal: u64, intended_ns: Nanoseconds, calls: &mut Calls) {
         let request = Request { ordinal, slot };
-        self.write(request);
-        let len = self.written.len() as u32;
+        let len = self.len(request);
         let entry = &mut self.slots.all[slot as usize];
         if entry.active == NONE {
             entry.active = self.exchanges.activate(entry.sent);
@@ -439,12 +453,16 @@ impl<P: Protocol> Client<P> {
             younger: NONE,
         };
         self.exchanges.append(entry.active, exchange);
-        entry.sent += u64::from(len);
+        entry.sent += len;
         entry.left -= 1;
-        let connection = ConnectionId(entry.connection);
         self.results.counts.sent += 1;
-        self.results.counts.request_bytes += u64::from(len);
-        calls.send(connection, len.into(), Some(intended_ns));
+        if !P::IS_ACKNOWLEDGED {
+            self.results.counts.request_bytes += len;
+        }
+        match P::IS_UNASKED {
+            true => self.take(slot, calls),
+            false => calls.send(ConnectionId(entry.connection), len, Some(intended_ns)),
+        }
         if self.timeout.is_none() {
             let deadline = exchange.begun_ns.saturating_add(self.plan.timeout_ns);
             self.timeout = Some(calls.schedule(deadline, TASK_TIMEOUT));
@@ -455,12 +473,30 @@ impl<P: Protocol> Client<P> {
         }
     }
 
+    /// The bytes of a request: how many.
+    fn len(&mut self, request: Request) -> u64 {
+        if let Some(len) = self.protocol.len(request) {
+            return len;
+        }
+        self.write(request);
+        self.written.len() as u64
+    }
+
     fn write(&mut self, request: Request) {
         if self.written_for != Some(request) {
             self.written.clear();
             self.protocol.write(request, &mut self.written);
             self.written_for = Some(request);
         }
+    }
+
+    /// Writes the part of a request from `offset` on.
+    fn fill_part(&mut self, request: Request, offset: u64, part: &mut [u8]) {
+        if self.protocol.len(request).is_some() {
+            return self.protocol.fill(request, offset, part);
+        }
+        self.write(request);
+        part.copy_from_slice(&self.written[offset as usize..][..part.len()]);
     }
 
     /// Requests whose time is over fail, and their connections with them.
@@ -538,12 +574,15 @@ impl<P: Protocol> Client<P> {
         for _ in 0..answers {
             self.after_answer(slot, closes, calls);
         }
+        if P::IS_UNASKED && answers > 0 {
+            self.hold(slot, calls);
+        }
     }
 
     /// Lets go what is answered and acknowledged.
     fn trim(&mut self, slot: u32) {
         let entry = &mut self.slots.all[slot as usize];
-        if entry.active != NONE && self.exchanges.trim(entry.active) {
+        if entry.active != NONE && self.exchanges.trim(entry.active) && !P::IS_UNASKED {
             let active = std::mem::replace(&mut entry.active, NONE);
             let active = self.exchanges.active.remove(active as usize);
             self.protocol.release(active.reader);
@@ -579,15 +618,29 @@ impl<P: Protocol> Client<P> {
         }
     }
 
+    /// Whether connections may open: in a run, and after it for requests that were put back.
+    fn opens(&self) -> bool {
+        match self.phase {
+            Phase::Opening | Phase::Running => true,
+            Phase::Draining => !self.waiting.is_empty(),
+            Phase::Over => false,
+        }
+    }
+
     /// After a connection is over, its slot opens another one, at once or later.
     fn reopen(&mut self, slot: u32, is_failure: bool, calls: &mut Calls) {
         let entry = &mut self.slots.all[slot as usize];
         (entry.state, entry.connection) = (State::Free, NONE);
-        if !matches!(self.phase, Phase::Opening | Phase::Running) {
+        if !self.opens() {
             return;
         }
         if self.is_of_flows() {
             self.free.push(slot);
+            return;
+        }
+        if self.closed.is_some() && self.is_drawn() && self.waiting.is_empty() {
+            // There is no request for another connection.
+            self.stop(calls);
             return;
         }
         match is_failure {
@@ -601,6 +654,8 @@ impl<P: Protocol> Client<P> {
 }
 
 impl<P: Protocol> Application for Client<P> {
+    const WANTS_ACKNOWLEDGEMENTS: bool = P::IS_ACKNOWLEDGED;
+
     fn on_open(&mut self, connection: ConnectionId, slot: u32, ends: [End; 2], calls: &mut Calls) {
         let entry = &mut self.slots.all[slot as usize];
         let began_ns = entry.sent.cast_signed();
@@ -616,6 +671,10 @@ impl<P: Protocol> Application for Client<P> {
             calls.close(connection);
             return;
         }
+        if P::IS_UNASKED {
+            self.slots.all[slot as usize].active = self.exchanges.activate(0);
+            self.hold(slot, calls);
+        }
         self.offer(slot, calls);
         if self.phase == Phase::Opening {
             self.open_more(calls);
@@ -623,6 +682,9 @@ impl<P: Protocol> Application for Client<P> {
     }
 
     fn on_bytes(&mut self, _: ConnectionId, slot: u32, chunk: Chunk<'_>, calls: &mut Calls) {
+        if P::IS_UNASKED && self.phase == Phase::Over {
+            return;
+        }
         let at = chunk.descriptor().stamp_ns.unwrap_or_else(|| calls.now());
         let bytes = chunk.bytes();
         self.results.counts.received_bytes += bytes.len() as u64;
@@ -640,10 +702,18 @@ impl<P: Protocol> Application for Client<P> {
     }
 
     fn on_acknowledged(&mut self, _: ConnectionId, slot: u32, bytes: u64, calls: &mut Calls) {
+        if P::IS_ACKNOWLEDGED {
+            self.results.counts.request_bytes += bytes;
+        }
         let active = self.slots.all[slot as usize].active;
         if let Some(active) = self.exchanges.active.get_mut(active as usize) {
             active.acknowledged += bytes;
-            self.trim(slot);
+            if P::IS_ACKNOWLEDGED {
+                let at = calls.now();
+                self.read(slot, at, calls, |_, _, waiting| waiting.on_acknowledged());
+            } else {
+                self.trim(slot);
+            }
             self.look_for_the_end(calls);
         }
     }
@@ -654,6 +724,9 @@ impl<P: Protocol> Application for Client<P> {
             self.read(slot, at, calls, |protocol, reader, waiting| {
                 protocol.end(reader, waiting)
             });
+        }
+        if P::IS_UNASKED && self.slots.all[slot as usize].active != NONE {
+            self.put_back(slot);
         }
         self.fail_all(slot, Cause::Closed);
         let entry = &mut self.slots.all[slot as usize];
@@ -693,9 +766,8 @@ impl<P: Protocol> Application for Client<P> {
             TASK_END => self.stop(calls),
             TASK_CLOSE => self.close_some(calls),
             task if task & TASK_THOUGHT != 0 => self.go_on(task & !TASK_THOUGHT, calls),
-            slot if matches!(self.phase, Phase::Opening | Phase::Running) => {
-                self.connect(slot, calls);
-            }
+            task if task & TASK_CAME != 0 => self.read_what_came(task & !TASK_CAME, calls),
+            slot if self.opens() => self.connect(slot, calls),
             _ => {}
         }
     }
@@ -709,15 +781,14 @@ impl<P: Protocol> Application for Client<P> {
         let mut place = self.exchanges.active[active as usize].first;
         while place != NONE {
             let exchange = self.exchanges.exchanges[place as usize];
-            let (start, last) = (exchange.start, exchange.start + u64::from(exchange.len));
+            let (start, last) = (exchange.start, exchange.end());
             if start >= end {
                 return;
             }
             if last > offset {
-                self.write(exchange.request);
                 let (from, to) = (start.max(offset), last.min(end));
-                bytes[(from - offset) as usize..(to - offset) as usize]
-                    .copy_from_slice(&self.written[(from - start) as usize..(to - start) as usize]);
+                let part = &mut bytes[(from - offset) as usize..(to - offset) as usize];
+                self.fill_part(exchange.request, from - start, part);
             }
             place = exchange.next;
         }
@@ -735,13 +806,7 @@ impl<P: Protocol> Application for Client<P> {
                 return;
             }
             if exchange.departed_ns == Nanoseconds::MIN {
-                exchange.departed_ns = sent_ns;
-                let (intended_ns, late_ns) = (exchange.intended_ns, sent_ns - exchange.intended_ns);
-                self.results.times.lateness.record(late_ns);
-                self.results.times.late.record(late_ns);
-                if self.results.departures.len() < DEPARTURES_KEPT {
-                    self.results.departures.push((intended_ns, sent_ns));
-                }
+                self.results.on_departure(exchange, sent_ns);
             }
             place = exchange.next;
         }

@@ -1,5 +1,4 @@
-//! The simplest protocols: an echo, RFC 862; a sink, RFC 863; a source, as of RFC 864, whose bytes
-//! never end.
+//! The simplest protocol of requests and answers: an echo, RFC 862.
 
 use super::{Answer, Answers, Broken, Client, Outstanding, Request, Server};
 
@@ -105,60 +104,4 @@ impl Server for EchoServer {
     }
 
     fn content(&self, (): (), _: u64, _: &mut [u8]) {}
-}
-
-/// Takes what comes.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct SinkServer;
-
-impl Server for SinkServer {
-    type Reader = ();
-    type Content = ();
-
-    fn name(&self) -> &'static str {
-        "sink"
-    }
-
-    fn rests(&self, (): &()) -> bool {
-        true
-    }
-
-    fn read(&mut self, (): &mut (), _: &[u8], _: &mut impl Answers<()>) {}
-
-    fn content(&self, (): (), _: u64, _: &mut [u8]) {}
-}
-
-/// Sends bytes as fast as the client takes them, so many on each connection.
-#[derive(Debug, Clone, Copy)]
-pub struct SourceServer {
-    /// How many.
-    pub bytes: u64,
-}
-
-impl Server for SourceServer {
-    type Reader = ();
-    type Content = ();
-    const GREETS: bool = true;
-
-    fn name(&self) -> &'static str {
-        "source"
-    }
-
-    fn greet(&mut self, (): &mut (), answers: &mut impl Answers<()>) {
-        answers.content((), self.bytes);
-        answers.close();
-    }
-
-    fn rests(&self, (): &()) -> bool {
-        true
-    }
-
-    fn read(&mut self, (): &mut (), _: &[u8], _: &mut impl Answers<()>) {}
-
-    /// The characters of RFC 864, without its lines.
-    fn content(&self, (): (), offset: u64, bytes: &mut [u8]) {
-        for (byte, at) in bytes.iter_mut().zip(offset..) {
-            *byte = b' ' + (at % 95) as u8;
-        }
-    }
 }

@@ -55,12 +55,28 @@ pub trait Client {
     /// What is kept of an answer that is not over; the default before the first and after each.
     type Reader: Default;
 
+    /// Whether the peer's TCP answers: a request is over when all its bytes are acknowledged.
+    const IS_ACKNOWLEDGED: bool = false;
+
+    /// Whether the server sends without being asked: bytes may come before the request that they
+    /// answer, and are read all the same. The reader stays with the connection.
+    const IS_UNASKED: bool = false;
+
     /// What reports and rows call it: `http`, `memcached`.
     fn name(&self) -> &'static str;
 
     /// Appends a request. The same request has the same bytes whenever it is asked for: they are
     /// written again for a retransmission.
     fn write(&mut self, request: Request, out: &mut Vec<u8>);
+
+    /// The length of a request that [`fill`](Self::fill) writes by parts, so that it never lies in
+    /// memory whole; `None`: [`write`](Self::write) has it.
+    fn len(&mut self, _request: Request) -> Option<u64> {
+        None
+    }
+
+    /// Writes the part of such a request from `offset` on.
+    fn fill(&mut self, _request: Request, _offset: u64, _bytes: &mut [u8]) {}
 
     /// Reads all that has come, and reports each answer that ends in it.
     fn read(
@@ -69,6 +85,12 @@ pub trait Client {
         bytes: &[u8],
         outstanding: &mut impl Outstanding,
     ) -> Result<(), Broken>;
+
+    /// Bytes that came and are of no answer that is over, where that can be
+    /// [before a request](Self::IS_UNASKED).
+    fn came(&self, _reader: &Self::Reader) -> u64 {
+        0
+    }
 
     /// The peer has no more data: an answer may be over by that.
     fn end(
@@ -151,6 +173,7 @@ pub trait Server {
     fn content(&self, content: Self::Content, offset: u64, bytes: &mut [u8]);
 }
 
+mod bulk;
 mod datagram;
 mod dns;
 mod echo;
@@ -159,9 +182,10 @@ mod memcached;
 pub mod nfs;
 mod stamped;
 
+pub use bulk::{Sink, SinkServer, Source, SourceServer};
 pub use datagram::{DatagramClient, DatagramServer, Heard, Numbered};
 pub use dns::{Dns, DnsError, DnsServer};
-pub use echo::{Echo, EchoServer, SinkServer, SourceServer};
+pub use echo::{Echo, EchoServer};
 pub use http::{Http, HttpError, HttpServer};
 pub use memcached::{Memcached, MemcachedServer, Mix};
 pub use nfs::{Nfs, NfsMix, NfsServer, Shares as NfsShares};

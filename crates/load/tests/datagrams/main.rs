@@ -502,7 +502,7 @@ fn each_datagram_has_a_row() {
         let departed_ns: Nanoseconds = row.departed_ns.expect("it left");
         assert!(row.ordinal % 2 == 0 && row.slot < 8 && row.cause.is_none());
         assert!(departed_ns <= row.end_ns.expect("answered"), "{row:?}");
-        assert_eq!(row.content_bytes, u64::from(row.request_bytes));
+        assert_eq!(row.content_bytes, row.request_bytes);
         assert!(row.ends[0].1 > 0);
     }
 }

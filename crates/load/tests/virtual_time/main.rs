@@ -1,6 +1,7 @@
 //! Whole loads over our own TCP in virtual time: a client and a server with an emulated link
 //! between them, from a seed. `LINESIDE_SEEDS=FROM..TO` runs others.
 
+mod bulk;
 mod nfs;
 mod wire;
 
