@@ -13,7 +13,7 @@ use crate::config::{Keys, Size, Time, key, keys};
 pub(super) const MEMORY_DEFAULT: usize = 256 << 20;
 
 /// The words of `--preset`.
-pub(super) const PRESETS: [&str; 3] = ["etc", "iot", "web"];
+pub(super) const PRESETS: [&str; 4] = ["etc", "iot", "web", "datacentre"];
 /// The words of `--arrivals-of`, the default first.
 pub(super) const ARRIVALS_OF: [&str; 2] = ["requests", "connections"];
 /// The words of `--close`, the default first.
@@ -25,15 +25,16 @@ keys! {
     /// The section `[load]`.
     pub(crate) struct Section {
         url: Vec<String> = key("The server: http://HOST[:PORT][/PATH], memcached://HOST[:PORT], \
-        dns://HOST[:PORT]/NAME[?type=A], nfs://HOST[:PORT]/EXPORT, udp://HOST[:PORT] or \
-        echo://HOST[:PORT][?bytes=64]")
+        dns://HOST[:PORT]/NAME[?type=A], nfs://HOST[:PORT]/EXPORT, udp://HOST[:PORT], \
+        echo://HOST[:PORT][?bytes=64], sink://HOST[:PORT][?bytes=1MiB] or \
+        source://HOST[:PORT][?bytes=1MiB]")
             .value("URL").positional().or_one()
             .example("http://127.0.0.1:8080/");
         connections: u32 = key("Connections that are open at once")
             .short('c').long("connections").value("N")
             .default(|| 50);
         preset: String = key("A load that others have measured: etc (a key-value store), iot (many \
-        devices), web; flags go before it")
+        devices), web or datacentre (flows to a sink); flags go before it")
             .long("preset").value("NAME")
             .words(|| PRESETS.to_vec());
         duration: Time = key("Requests leave for so long, such as 10s [default: 10s; none with -n \

@@ -8,7 +8,7 @@ use lineside_load::certificate::{Certificate, Known, Limits, Machine, Planned};
 use lineside_load::client::{DatagramClient, Pace};
 use lineside_load::protocol::nfs::{NAMES, prepare, status_name};
 use lineside_load::protocol::{
-    Client, DatagramClient as DatagramProtocol, Echo, Memcached, Nfs, Stamped,
+    Client, DatagramClient as DatagramProtocol, Echo, Memcached, Nfs, Sink, Source, Stamped,
 };
 use lineside_load::run::{LoadError, Make, Outcome, Part, Watch, run as run_load, run_each};
 
@@ -31,6 +31,12 @@ impl Prepared {
         Ok(match &self.requests {
             Requests::Http(http) => self.run_with(&|| (**http).clone(), with)?,
             Requests::Echo { bytes } => self.run_with(&|| Echo::new(*bytes, self.seed), with)?,
+            Requests::Sink(sizes) => {
+                self.run_with(&|| Sink::new((**sizes).clone(), self.seed), with)?
+            }
+            Requests::Source(sizes) => {
+                self.run_with(&|| Source::new(sizes.as_deref().cloned(), self.seed), with)?
+            }
             Requests::Memcached(mix) => self.run_with(&|| Memcached::new((**mix).clone()), with)?,
             Requests::Dns(dns) => self.run_datagrams(&|_, _| (**dns).clone(), with)?,
             Requests::Udp { sizes, is_echo } => {
@@ -113,7 +119,11 @@ impl Prepared {
 
     fn operations(&self) -> Vec<&'static str> {
         match &self.requests {
-            Requests::Http(_) | Requests::Echo { .. } | Requests::Udp { .. } => Vec::new(),
+            Requests::Http(_)
+            | Requests::Echo { .. }
+            | Requests::Sink(_)
+            | Requests::Source(_)
+            | Requests::Udp { .. } => Vec::new(),
             Requests::Memcached(mix) => Memcached::new((**mix).clone()).operations().to_vec(),
             Requests::Dns(dns) => DatagramProtocol::operations(&**dns).to_vec(),
             Requests::Nfs(_) => NAMES.to_vec(),
@@ -122,7 +132,11 @@ impl Prepared {
 
     fn status_name(&self, status: u32) -> String {
         match &self.requests {
-            Requests::Http(_) | Requests::Echo { .. } | Requests::Udp { .. } => status.to_string(),
+            Requests::Http(_)
+            | Requests::Echo { .. }
+            | Requests::Sink(_)
+            | Requests::Source(_)
+            | Requests::Udp { .. } => status.to_string(),
             Requests::Memcached(mix) => Memcached::new((**mix).clone()).status(status).into_owned(),
             Requests::Dns(dns) => DatagramProtocol::status(&**dns, status).into_owned(),
             Requests::Nfs(_) => status_name(status).into_owned(),

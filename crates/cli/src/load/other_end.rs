@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use lineside_account::{bytes, grouped};
 use lineside_host::RunClock;
 use lineside_load::pair::while_serving;
-use lineside_load::protocol::{EchoServer, HttpServer, MemcachedServer};
+use lineside_load::protocol::{EchoServer, HttpServer, MemcachedServer, SinkServer, SourceServer};
 use lineside_load::run::Transport;
 use lineside_load::serve::{ServeSettings, Served};
 use lineside_load::stack_transport::StackSettings;
@@ -14,13 +14,15 @@ use lineside_memcached::Limits;
 use lineside_tcp::Prefix;
 
 use super::flags::Section;
-use super::serve::responder;
+use super::serve::{ENDLESS, responder};
 use super::settings::{Prepared, Requests};
 use crate::config::ConfigError;
 use crate::print::say;
 
 /// Bytes of a body.
 const BODY_BYTES: u64 = 64;
+/// Bytes of a source's connection, for a load that takes all of them.
+const SOURCE_BYTES: u64 = 1 << 20;
 /// Connections, if a device multiplies them.
 const CONNECTIONS_MAX: u32 = 1 << 20;
 
@@ -39,11 +41,16 @@ pub(super) fn settings(
     };
     let is_served = matches!(
         prepared.requests,
-        Requests::Http(_) | Requests::Echo { .. } | Requests::Memcached(_)
+        Requests::Http(_)
+            | Requests::Echo { .. }
+            | Requests::Sink(_)
+            | Requests::Source(_)
+            | Requests::Memcached(_)
     );
     if !is_served {
         return Err(ConfigError::usage(
-            "--serve-on serves http, echo and memcached: serve others with 'lineside load serve'",
+            "--serve-on serves http, echo, sink, source and memcached: serve others with 'lineside \
+             load serve'",
         ));
     }
     let at = SocketAddr::from(prepared.settings.targets[0]);
@@ -75,6 +82,11 @@ pub(super) fn beside<T>(
     let run = |_: SocketAddr| run();
     let (outcome, served) = match requests {
         Requests::Echo { .. } => while_serving(serving, &|| EchoServer, clock, run)?,
+        Requests::Sink(_) => while_serving(serving, &|| SinkServer, clock, run)?,
+        Requests::Source(sizes) => {
+            let bytes = sizes.as_ref().map_or(SOURCE_BYTES, |_| ENDLESS);
+            while_serving(serving, &|| SourceServer { bytes }, clock, run)?
+        }
         Requests::Memcached(_) => {
             let made = || MemcachedServer::new(Limits::default());
             while_serving(serving, &made, clock, run)?

@@ -19,6 +19,14 @@ const ETC_GETS: &str = "96.77%";
 const IOT_RATE: &str = "500 for 60s";
 /// RFC 9411, section 7.3.3.1: ten transactions of each connection.
 const WEB_REQUESTS_EACH: u32 = 10;
+/// Flow sizes of a search cluster, from the measurements behind figure 4 of Alizadeh et al., Data
+/// center TCP (SIGCOMM 2010), in the rounding with which simulations pass them on
+/// (`WebSearch_distribution.txt` of HPCC, SIGCOMM 2019; `CDF_search` of pFabric has packets of
+/// 1,460 bytes). The mean is 1.71 MB.
+const DATACENTRE_SIZES: &str = "cdf 0:0%, 10kB:15%, 20kB:20%, 30kB:30%, 50kB:40%, 80kB:53%, \
+    200kB:60%, 1MB:70%, 2MB:80%, 5MB:90%, 10MB:97%, 30MB:100%";
+/// Half of a link of 1 Gbit/s.
+const DATACENTRE_RATE: &str = "36.5";
 
 impl Section {
     /// What the preset says, if there is one.
@@ -39,6 +47,13 @@ impl Section {
                 connections: Some(1_000),
                 ..Self::default()
             },
+            Some("datacentre") => Self {
+                rate: Some(DATACENTRE_RATE.to_owned()),
+                arrivals: Some("poisson".to_owned()),
+                arrivals_of: Some("connections".to_owned()),
+                connections: Some(1_000),
+                ..Self::default()
+            },
             Some("web") => Self {
                 requests_per_connection: Some(WEB_REQUESTS_EACH),
                 arrivals: arrivals("poisson"),
@@ -48,12 +63,18 @@ impl Section {
         }
     }
 
+    /// The sizes of bulk data that a preset has; a URL goes before it.
+    pub(super) fn preset_sizes(&self) -> Option<&'static str> {
+        (self.preset.as_deref() == Some("datacentre")).then_some(DATACENTRE_SIZES)
+    }
+
     /// A preset of another protocol says nothing here.
     pub(super) fn preset_must_fit(&self, protocol: &str) -> Result<(), ConfigError> {
         let of = match self.preset.as_deref() {
             Some("etc") => &["memcached"][..],
             Some("iot") => &["http", "echo", "memcached"],
             Some("web") => &["http"],
+            Some("datacentre") => &["sink"],
             _ => return Ok(()),
         };
         match of.contains(&protocol) {
@@ -70,6 +91,7 @@ impl Section {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::settings::Requests;
 
     fn resolved(preset: &str, url: &str) -> Section {
         let keys = Section {
@@ -95,11 +117,13 @@ mod tests {
 
     #[test]
     fn every_preset_can_be_prepared_and_fits_its_protocols() {
-        assert_eq!(super::super::flags::PRESETS, ["etc", "iot", "web"]);
+        let all = ["etc", "iot", "web", "datacentre"];
+        assert_eq!(super::super::flags::PRESETS, all);
         for (preset, url) in [
             ("etc", "memcached://127.0.0.1"),
             ("iot", "http://127.0.0.1/"),
             ("web", "http://127.0.0.1/"),
+            ("datacentre", "sink://127.0.0.1"),
         ] {
             let mut keys = resolved(preset, url);
             keys.prepare().expect(preset);
@@ -111,5 +135,21 @@ mod tests {
             panic!("keys of HTTP");
         };
         assert!(error.to_string().contains("is for memcached"), "{error}");
+    }
+
+    /// The mean of the table by its own straight lines, in bytes.
+    #[test]
+    fn flows_of_a_datacentre_have_their_published_mean() {
+        let prepared = resolved("datacentre", "sink://127.0.0.1")
+            .prepare()
+            .expect("valid");
+        let Requests::Sink(sizes) = &prepared.requests else {
+            panic!("no bulk data");
+        };
+        assert_eq!((sizes.mean(), sizes.max()), (Some(1_711_250.0), 30_000_000));
+        let given = resolved("datacentre", "sink://127.0.0.1?bytes=7")
+            .prepare()
+            .expect("valid");
+        assert!(matches!(&given.requests, Requests::Sink(sizes) if sizes.max() == 7));
     }
 }

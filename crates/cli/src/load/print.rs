@@ -130,7 +130,9 @@ fn count_lines(certificate: &Certificate, out: &mut String) {
     let statuses: Vec<_> = statuses
         .map(|(status, &count)| format!("{} of {status}", grouped(count)))
         .collect();
-    if !["echo", "udp"].contains(&&*certificate.asked.protocol) && !statuses.is_empty() {
+    if !["echo", "udp", "sink", "source"].contains(&&*certificate.asked.protocol)
+        && !statuses.is_empty()
+    {
         let _ = writeln!(out, "statuses     {}", statuses.join(", "));
     }
     for (lead, counts, what) in [

@@ -210,7 +210,7 @@ fn fill(row: &mut OperationRow, worker: u64, request: &Row, names: &impl Names) 
         })),
         status: status(request.status, names),
         transferred: request.status.map(|_| signed(request.content_bytes)),
-        call_bytes: Some(request.request_bytes.into()),
+        call_bytes: Some(signed(request.request_bytes)),
         reply_missing: request.cause.is_some(),
         failure: request.cause.map(lineside_load::results::Cause::name),
         ..OperationRow::default()

@@ -36,7 +36,7 @@ const BODY_BYTES: u64 = 64;
 /// Bytes of each file of an export.
 const FILE_BYTES: u64 = 1 << 20;
 /// A source without an end.
-const ENDLESS: u64 = u64::MAX >> 1;
+pub(super) const ENDLESS: u64 = u64::MAX >> 1;
 /// Connections of our own TCP.
 const CONNECTIONS_MAX: u32 = 1 << 23;
 /// Flows of stamped datagrams that are kept apart: 16 KiB each.

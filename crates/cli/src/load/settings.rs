@@ -59,6 +59,11 @@ const FILES_FOUND_MAX: u32 = 10_000;
 const FILE_BYTES: u64 = 1 << 20;
 const FILES_A_DIRECTORY: u32 = 1_000;
 
+/// Bytes of a request of bulk data.
+const BULK_BYTES: &str = "1MiB";
+/// In place of sizes: all that a source sends on a connection.
+const ALL: &str = "all";
+
 /// Requests of memcached: small values, mostly read, some keys far more often than others.
 const KEYS: &str = "zipf 0.99 over 100000";
 const KEY_SIZE: &str = "30";
@@ -69,8 +74,16 @@ const GETS: &str = "90%";
 #[derive(Debug, Clone)]
 pub(super) enum Requests {
     Http(Box<Http>),
-    Echo { bytes: u32 },
-    Udp { sizes: Box<Sizes>, is_echo: bool },
+    Echo {
+        bytes: u32,
+    },
+    Sink(Box<Sizes>),
+    /// `None`: everything to the end of a connection.
+    Source(Option<Box<Sizes>>),
+    Udp {
+        sizes: Box<Sizes>,
+        is_echo: bool,
+    },
     Memcached(Box<Mix>),
     Dns(Box<Dns>),
     Nfs(Box<(NfsMix, Preparation)>),
@@ -93,7 +106,11 @@ impl Section {
         self.preset_must_fit(target.protocol())?;
         let pace = PaceWords::read(self)?;
         let requests = self.requests_of(&target)?;
-        let (wait, ahead_ns) = self.timing_words()?;
+        let (wait, mut ahead_ns) = self.timing_words()?;
+        if let Requests::Source(_) = &requests {
+            // Nothing is built: a request that takes what comes begins when it is due.
+            ahead_ns = 0;
+        }
         let budget = { self.memory.as_ref() }.map_or(Ok(MEMORY_DEFAULT), config::memory_bytes)?;
         let transport = self.transport()?;
         let servers = target.resolve()?;
@@ -175,6 +192,15 @@ impl Section {
         Ok(match target {
             Target::Http(url) => self.http(url)?,
             Target::Echo { bytes, .. } => Requests::Echo { bytes: *bytes },
+            Target::Sink { bytes, .. } => {
+                let default = self.preset_sizes().unwrap_or(BULK_BYTES);
+                Requests::Sink(Box::new(sizes(bytes.as_deref().unwrap_or(default))?))
+            }
+            Target::Source { bytes, .. } => {
+                let words = bytes.as_deref().unwrap_or(BULK_BYTES);
+                let sizes = (words != ALL).then(|| sizes(words)).transpose()?;
+                Requests::Source(sizes.map(Box::new))
+            }
             Target::Memcached(_) => Requests::Memcached(Box::new(self.memcached_mix()?)),
             Target::Dns { names, kinds, .. } => self.queries(names, kinds)?,
             Target::Nfs {
@@ -183,8 +209,7 @@ impl Section {
             Target::Udp {
                 bytes, is_one_way, ..
             } => {
-                let sizes = Sizes::parse("bytes", bytes, Unit::Bytes, &mut read_file);
-                let sizes = sizes.map_err(|error| ConfigError::new(error.to_string()))?;
+                let sizes = sizes(bytes)?;
                 let least = lineside_load::protocol::STAMPED_BYTES_MIN;
                 if sizes.max() < least {
                     return Err(ConfigError::new(format!(
@@ -252,6 +277,13 @@ impl Section {
             (self.files.is_some(), "--files", "nfs"),
         ];
         let is = target.protocol();
+        let is_bulk = matches!(target, Target::Sink { .. } | Target::Source { .. });
+        if is_bulk && self.pipeline.is_some_and(|pipeline| pipeline > 1) {
+            return Err(ConfigError::new(format!(
+                "--pipeline is for requests with answers, and of a {is} a connection has one at a \
+                 time: leave it out"
+            )));
+        }
         let fits = |of: &str| of.split(" or ").any(|each| each == is);
         match given
             .iter()
@@ -445,6 +477,12 @@ impl Section {
             share: (0, 1),
         })
     }
+}
+
+/// Sizes in a URL.
+fn sizes(words: &str) -> Result<Sizes, ConfigError> {
+    let sizes = Sizes::parse("bytes", words, Unit::Bytes, &mut read_file);
+    sizes.map_err(|error| ConfigError::new(error.to_string()))
 }
 
 /// A SYN, too, waits no longer for an answer than a request does.

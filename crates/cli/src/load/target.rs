@@ -16,7 +16,19 @@ const UDP_BYTES: &str = "100";
 /// The most of an echo's: a request lies in memory whole.
 const ECHO_BYTES_MAX: u32 = 1 << 20;
 /// Schemes that are read.
-const SCHEMES: [&str; 6] = ["http", "echo", "memcached", "dns", "nfs", "udp"];
+const SCHEMES: [&str; 8] = [
+    "http",
+    "echo",
+    "sink",
+    "source",
+    "memcached",
+    "dns",
+    "nfs",
+    "udp",
+];
+/// The ports of a sink and of a source, RFC 863 and RFC 864.
+const SINK_PORT: u16 = 9;
+const SOURCE_PORT: u16 = 19;
 /// The port of DNS, RFC 1035, 4.2.
 const DNS_PORT: u16 = 53;
 /// The port of NFS, RFC 7530, 3.1.
@@ -31,6 +43,16 @@ pub(super) enum Target {
     Echo {
         url: Url,
         bytes: u32,
+    },
+    /// Bulk data to a sink, of sizes in words.
+    Sink {
+        url: Url,
+        bytes: Option<String>,
+    },
+    /// The same from a source.
+    Source {
+        url: Url,
+        bytes: Option<String>,
     },
     Memcached(Url),
     /// Stamped datagrams, whose sizes are in words.
@@ -79,6 +101,14 @@ impl Target {
                 .map(Self::Http)
                 .map_err(|error| wrong(error.to_string())),
             "echo" => echo(rest).map_err(wrong),
+            "sink" => {
+                let (url, bytes) = bulk(rest, SINK_PORT, "sink").map_err(wrong)?;
+                Ok(Self::Sink { url, bytes })
+            }
+            "source" => {
+                let (url, bytes) = bulk(rest, SOURCE_PORT, "source").map_err(wrong)?;
+                Ok(Self::Source { url, bytes })
+            }
             "memcached" => memcached(rest).map_err(wrong),
             "udp" => udp(rest).map_err(wrong),
             "dns" => dns(rest).map_err(wrong),
@@ -96,6 +126,8 @@ impl Target {
         match self {
             Self::Http(_) => "http",
             Self::Echo { .. } => "echo",
+            Self::Sink { .. } => "sink",
+            Self::Source { .. } => "source",
             Self::Memcached(_) => "memcached",
             Self::Udp { .. } => "udp",
             Self::Dns { .. } => "dns",
@@ -107,6 +139,8 @@ impl Target {
     pub(super) fn resolve(&self) -> Result<Vec<SocketAddr>, ConfigError> {
         let (Self::Http(url)
         | Self::Echo { url, .. }
+        | Self::Sink { url, .. }
+        | Self::Source { url, .. }
         | Self::Memcached(url)
         | Self::Udp { url, .. }
         | Self::Dns { url, .. }
@@ -148,6 +182,18 @@ fn place(place: &str, port: u16, form: &str) -> Result<Url, String> {
 fn memcached(rest: &str) -> Result<Target, String> {
     let url = place(rest, MEMCACHED_PORT, "memcached://HOST[:PORT]")?;
     Ok(Target::Memcached(url))
+}
+
+/// `HOST[:PORT][?bytes=WORDS]`.
+fn bulk(rest: &str, port: u16, scheme: &str) -> Result<(Url, Option<String>), String> {
+    let form = format!("{scheme}://HOST[:PORT][?bytes=1MiB]");
+    let (at, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let bytes = match query.strip_prefix("bytes=") {
+        None if query.is_empty() => None,
+        None => return Err(format!("'{query}' is unknown here: write {form}")),
+        Some(words) => Some(words.to_owned()),
+    };
+    Ok((place(at, port, &form)?, bytes))
 }
 
 /// `HOST[:PORT][?bytes=WORDS][&oneway]`.
@@ -268,6 +314,17 @@ mod tests {
         };
         assert_eq!((url.port, &*bytes), (7, "uniform 64..1400"));
         assert!(is_one_way);
+        let sink = Target::parse("sink://a?bytes=uniform 1KiB..1GiB").expect("a URL");
+        let Target::Sink { url, bytes } = sink else {
+            panic!("{sink:?}");
+        };
+        let words = bytes.as_deref();
+        assert_eq!((url.port, words), (9, Some("uniform 1KiB..1GiB")));
+        let source = Target::parse("source://[::1]:7").expect("a URL");
+        let Target::Source { url, bytes } = source else {
+            panic!("{source:?}");
+        };
+        assert_eq!((url.port, bytes), (7, None));
         let memcached = Target::parse("memcached://localhost").expect("a URL");
         let Target::Memcached(Url { port, .. }) = memcached else {
             panic!("{memcached:?}");
@@ -296,6 +353,7 @@ mod tests {
             ("echo://a/path", "there are no paths here"),
             ("memcached://a/?b", "write memcached://HOST[:PORT]"),
             ("udp://a?size=1", "?bytes=100"),
+            ("sink://a?byte=1", "write sink://HOST[:PORT][?bytes=1MiB]"),
             ("dns://a", "no name to ask for"),
             ("dns://a/x?type=B", "there are A, AAAA"),
             ("nfs://a", "no export"),

@@ -250,6 +250,13 @@ fn wrong_words_of_a_load_are_refused() {
         (&["udp://127.0.0.1?bytes=9"], "give 44 or more"),
         (&["udp://127.0.0.1?bytes=many"], "many"),
         (&["udp://127.0.0.1?twoway"], "?bytes=100&oneway"),
+        (&["sink://127.0.0.1?bytes=many"], "many"),
+        (&["source://127.0.0.1", "--pipeline", "2"], "one at a time"),
+        (
+            &["sink://127.0.0.1?bytes=cdf 1:50%, 2:40%"],
+            "values and shares must rise",
+        ),
+        (&[url, "--preset", "datacentre"], "is for sink"),
         (
             &["memcached://127.0.0.1", "--gets", "5"],
             "write 1% or 0.01",

@@ -19,7 +19,7 @@ use crate::support::{Record, Trace, lineside, manifest, records, talk, wait_unti
 use crate::wire::{Namespace, Running, Wire, need_wire, run};
 
 /// `lineside` in a namespace.
-fn inside(namespace: &Namespace) -> Command {
+pub(crate) fn inside(namespace: &Namespace) -> Command {
     namespace.command(lineside().get_program())
 }
 

@@ -30,6 +30,7 @@ mod lab;
 mod layers;
 mod live;
 mod load;
+mod load_bulk;
 mod load_devices;
 mod load_ends;
 mod manual;
