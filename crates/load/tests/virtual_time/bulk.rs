@@ -27,7 +27,12 @@ fn counts_of<C: Client, S: Server>(
         ..plan()
     };
     let mut world = World::new(plan, pace("", None, seed), LINK, seed, client, server);
-    world.run(|_| {});
+    world.run(|world| {
+        let found = world.client().results().counts.content_bytes;
+        let served = world.server.engine_mut().application_mut(0).0.counts();
+        let moved = served.received_bytes + served.answer_bytes;
+        assert!(found <= moved, "seed {seed}: {found} of {moved}");
+    });
     let counts = world.client().results().counts.clone();
     let served = world.server.engine_mut().application_mut(0).0.counts();
     let rows = world.rows().into_iter();
