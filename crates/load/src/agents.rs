@@ -314,6 +314,7 @@ mod tests {
     use std::io::{BufReader, Cursor};
 
     use super::*;
+    use crate::results::RecentTimes;
 
     #[test]
     fn the_offset_is_that_of_the_fastest_round_trip() {
@@ -369,6 +370,7 @@ mod tests {
         outcome.counts.planned = 2;
         outcome.departures.push((1, 2));
         outcome.seconds.push(RunSecond::default());
+        outcome.rest.service.record(5_000);
         let mut text = Vec::new();
         send(&mut text, &FromAgent::Over(Box::new(outcome))).expect("memory");
         let mut reader = BufReader::new(Cursor::new(text));
@@ -385,8 +387,38 @@ mod tests {
         let mut two = Outcome::default();
         two.times.latency.record(1_000);
         two.departures.push((500, 600));
+        two.rest.service.record(6_000);
         again.add(two, 499);
         assert_eq!(again.times.latency.count(), 3);
+        assert_eq!(again.rest.service.count(), 2);
         assert_eq!(again.departures, [(1, 2), (1, 101)]);
+    }
+
+    #[test]
+    fn seconds_of_hosts_add_up_with_all_their_times() {
+        let second = |ns| {
+            let mut times = Box::<RecentTimes>::default();
+            times.latency.record(ns);
+            let second = RunSecond {
+                times: Some(times),
+                ..RunSecond::default()
+            };
+            let mut text = Vec::new();
+            send(&mut text, &FromAgent::Second(Box::new(second))).expect("memory");
+            let mut reader = BufReader::new(Cursor::new(text));
+            match receive(&mut reader, &mut String::new()) {
+                Ok(Some(FromAgent::Second(second))) => *second,
+                other => panic!("{other:?}"),
+            }
+        };
+        let mut all = RunSecond::default();
+        [second(1_000), second(3_000)]
+            .iter()
+            .for_each(|each| all.add(each));
+        let times = all.times.expect("those of both");
+        assert_eq!(
+            (times.latency.count(), times.latency.min_ns()),
+            (2, Some(1_000))
+        );
     }
 }

@@ -373,7 +373,8 @@ impl Default for Limits {
 pub struct Certificate {
     /// What was asked.
     pub asked: Asked,
-    /// Seconds from the first request to the last answer.
+    /// Seconds from the first request to the last answer, or to the end of the schedule if that is
+    /// later.
     pub duration_s: f64,
     /// Rates.
     pub rates: Rates,
@@ -423,10 +424,13 @@ impl Certificate {
         } = known;
         let seconds = SecondFigures::all(&outcome.seconds);
         let times = &outcome.times;
+        // A schedule goes on after its last request.
+        let span_ns = planned.map_or(0, |planned| planned.span_ns);
+        let duration_s = outcome.wall_ns.max(span_ns.cast_signed()) as f64 / 1e9;
         let mut certificate = Self {
-            rates: rates(&asked, planned, outcome),
+            rates: rates(&asked, planned, outcome, duration_s),
             asked,
-            duration_s: outcome.wall_ns as f64 / 1e9,
+            duration_s,
             requests: requests(&outcome.counts, status_name),
             connections: ConnectionCounts {
                 opened: outcome.counts.opened,
@@ -495,13 +499,13 @@ impl Certificate {
     }
 }
 
-fn rates(asked: &Asked, planned: Option<Planned>, outcome: &Outcome) -> Rates {
+fn rates(asked: &Asked, planned: Option<Planned>, outcome: &Outcome, duration_s: f64) -> Rates {
     let counts = &outcome.counts;
-    let wall_s = (outcome.wall_ns as f64 / 1e9).max(1e-9);
+    let duration_s = duration_s.max(1e-9);
     let mut rates = Rates {
-        answered: counts.answered as f64 / wall_s,
-        received_bytes: counts.received_bytes as f64 / wall_s,
-        request_bytes: counts.request_bytes as f64 / wall_s,
+        answered: counts.answered as f64 / duration_s,
+        received_bytes: counts.received_bytes as f64 / duration_s,
+        request_bytes: counts.request_bytes as f64 / duration_s,
         ..Rates::default()
     };
     let Some(planned) = planned else {
@@ -640,5 +644,36 @@ mod tests {
         );
         assert_eq!(drift(&seconds(&[100, 100, 100, 100, 300, 300])), Some(3.0));
         assert_eq!(drift(&seconds(&[400, 400, 100, 100, 100, 100])), Some(4.0));
+    }
+
+    #[test]
+    fn rates_count_to_the_end_of_the_schedule() {
+        let rates = |wall_ns, span_ns: Option<u64>| {
+            let outcome = Outcome {
+                counts: Counts {
+                    answered: 100,
+                    ..Counts::default()
+                },
+                wall_ns,
+                ..Outcome::default()
+            };
+            let planned = span_ns.map(|span_ns| Planned {
+                arrivals: 100,
+                span_ns,
+            });
+            let known = Known {
+                planned,
+                fitness: None,
+                operations: &[],
+                status_name: &|status| status.to_string(),
+                machine: Machine::default(),
+                failures: Vec::new(),
+            };
+            let found = Certificate::new(Asked::default(), &outcome, known, Limits::default());
+            (found.duration_s, found.rates.answered)
+        };
+        assert_eq!(rates(500_000_000, None), (0.5, 200.0));
+        assert_eq!(rates(500_000_000, Some(1_000_000_000)), (1.0, 100.0));
+        assert_eq!(rates(2_000_000_000, Some(1_000_000_000)), (2.0, 50.0));
     }
 }

@@ -5,11 +5,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::time::Duration;
 
 use lineside_host::RunClock;
-use lineside_measure::Times;
 use lineside_time::{Clock, Nanoseconds};
 
 use crate::outcome::{Outcome, RunSecond};
-use crate::results::{Cause, Counts, RequestTimes};
+use crate::results::{Cause, Counts, RecentTimes, RequestTimes};
 use crate::run::{LoadError, Settings, Watch};
 use crate::worker::{News, Order, Second, WorkerResults};
 
@@ -21,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Ends of the distributor's messages to a worker.
 pub(crate) struct Held {
     pub(crate) orders: Sender<Order>,
-    pub(crate) spare: SyncSender<Box<Times>>,
+    pub(crate) spare: SyncSender<Box<RecentTimes>>,
 }
 
 /// What the distributor knows of a run that goes on.
@@ -37,8 +36,8 @@ pub(crate) struct Distributor<'a> {
     /// The last report of each worker.
     latest: Vec<Option<Counts>>,
     opens: Vec<u32>,
-    /// Latencies of the second that goes on.
-    recent: Times,
+    /// Times of the second that goes on.
+    recent: Box<RecentTimes>,
     seconds: Vec<RunSecond>,
     started_ns: Option<Nanoseconds>,
     has_stopped: bool,
@@ -57,7 +56,7 @@ impl<'a> Distributor<'a> {
             is_over: vec![false; count],
             latest: vec![None; count],
             opens: vec![0; count],
-            recent: Times::default(),
+            recent: Box::default(),
             seconds: Vec::new(),
             started_ns: None,
             has_stopped: false,
@@ -102,6 +101,7 @@ impl<'a> Distributor<'a> {
     fn on_over(&mut self, number: usize, results: Box<WorkerResults>) {
         (self.heard[number], self.is_over[number]) = (true, true);
         (self.latest[number], self.opens[number]) = (Some(results.counts.clone()), 0);
+        self.recent.add(&results.recent);
         self.over.push(*results);
     }
 
@@ -138,7 +138,7 @@ impl<'a> Distributor<'a> {
             mut recent,
             ..
         } = second;
-        self.recent.merge(&recent);
+        self.recent.add(&recent);
         recent.clear();
         let _ = self.held[number].spare.try_send(recent);
         (self.latest[number], self.opens[number]) = (Some(counts), open);
@@ -155,8 +155,9 @@ impl<'a> Distributor<'a> {
         }
         let before = self.seconds.last();
         let since = |of: fn(&Counts) -> u64| of(&counts) - before.map_or(0, |b| of(&b.counts));
-        let quantile = |share| self.recent.quantile_ns(share);
-        let latency_ns = (|| Some([quantile(0.5)?, quantile(0.99)?, self.recent.max_ns()?]))();
+        let times = std::mem::take(&mut self.recent);
+        let quantile = |share| times.latency.quantile_ns(share);
+        let latency_ns = (|| Some([quantile(0.5)?, quantile(0.99)?, times.latency.max_ns()?]))();
         let second = RunSecond {
             number: self.seconds.len() as u32 + 1,
             answered: since(|counts| counts.answered),
@@ -164,10 +165,13 @@ impl<'a> Distributor<'a> {
             open: self.opens.iter().sum(),
             latency_ns,
             counts,
+            times: Some(times),
         };
-        self.recent.clear();
         watch.on_second(&second);
-        self.seconds.push(second);
+        self.seconds.push(RunSecond {
+            times: None,
+            ..second
+        });
     }
 
     fn outcome(self) -> Result<Outcome, LoadError> {
@@ -176,6 +180,7 @@ impl<'a> Distributor<'a> {
         let mut outcome = Outcome {
             busiest: (0, 1),
             seconds: self.seconds,
+            rest: *self.recent,
             started_ns: self.started_ns.unwrap_or(0),
             ..Outcome::default()
         };
@@ -185,7 +190,7 @@ impl<'a> Distributor<'a> {
             outcome.departures.extend(worker.departures);
             outcome.transports.push(worker.facts);
             outcome.cpu_ns += worker.cpu_ns;
-            outcome.wall_ns = outcome.wall_ns.max(worker.wall_ns);
+            outcome.wall_ns = outcome.wall_ns.max(worker.lasted_ns);
             let (cpu, wall) = outcome.busiest;
             if worker.cpu_ns as f64 * wall as f64 > cpu as f64 * worker.wall_ns.max(1) as f64 {
                 outcome.busiest = (worker.cpu_ns, worker.wall_ns.max(1));

@@ -3,7 +3,7 @@
 use lineside_time::Nanoseconds;
 use serde::{Deserialize, Serialize};
 
-use crate::results::{Counts, RequestTimes};
+use crate::results::{Counts, RecentTimes, RequestTimes};
 use crate::worker::DriveFacts;
 
 /// A second of a run.
@@ -21,6 +21,9 @@ pub struct RunSecond {
     pub received_bytes: u64,
     /// Of the latencies of this second: median, 99 %, most.
     pub latency_ns: Option<[u64; 3]>,
+    /// All times of this second; not kept after it was reported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times: Option<Box<RecentTimes>>,
 }
 
 /// What came of a run.
@@ -36,12 +39,15 @@ pub struct Outcome {
     pub transports: Vec<DriveFacts>,
     /// Processor time of all workers' threads while requests were under way.
     pub cpu_ns: i64,
-    /// From the first request to the last answer.
+    /// From the first request to the last answer, or to the end of requests if that is later.
     pub wall_ns: i64,
     /// Processor time and wall time of the busiest worker.
     pub busiest: (i64, i64),
     /// Every second.
     pub seconds: Vec<RunSecond>,
+    /// Times after the last of them.
+    #[serde(default)]
+    pub rest: RecentTimes,
     /// When requests began to leave.
     pub started_ns: Nanoseconds,
     /// Rows that found no room.
@@ -81,6 +87,7 @@ impl Outcome {
             0 => started_ns,
             own => own.min(started_ns),
         };
+        self.rest.add(&other.rest);
         self.rows_dropped += other.rows_dropped;
         self.allocated_bytes += other.allocated_bytes;
         self.broken_identity = self.broken_identity.take().or(other.broken_identity);
@@ -102,5 +109,9 @@ impl RunSecond {
             }
             (one, two) => one.or(two),
         };
+        match (&mut self.times, &other.times) {
+            (Some(own), Some(times)) => own.add(times),
+            (own, times) => *own = own.take().or_else(|| times.clone()),
+        }
     }
 }

@@ -287,6 +287,29 @@ impl RequestTimes {
     }
 }
 
+/// Times of a part of a run: those that came since the last look.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct RecentTimes {
+    /// From the planned instant to the end of the answer.
+    pub latency: Times,
+    /// From the departure to the end of the answer.
+    pub service: Times,
+}
+
+impl RecentTimes {
+    /// Adds those of another client.
+    pub fn add(&mut self, other: &Self) {
+        self.latency.merge(&other.latency);
+        self.service.merge(&other.service);
+    }
+
+    /// Forgets all times, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.latency.clear();
+        self.service.clear();
+    }
+}
+
 /// What a client has counted and measured.
 #[derive(Debug)]
 pub struct Results {
@@ -296,8 +319,10 @@ pub struct Results {
     pub times: RequestTimes,
     /// The first departures with an instant of their own: planned, left.
     pub departures: Vec<(Nanoseconds, Nanoseconds)>,
-    /// Latencies since the counts were looked at last.
-    pub recent: Box<Times>,
+    /// Times since the counts were looked at last.
+    pub recent: Box<RecentTimes>,
+    /// The last answer, or the end of requests if that is later.
+    pub ended_ns: Nanoseconds,
 }
 
 impl Default for Results {
@@ -307,6 +332,7 @@ impl Default for Results {
             times: RequestTimes::default(),
             departures: Vec::with_capacity(DEPARTURES_KEPT),
             recent: Box::default(),
+            ended_ns: 0,
         }
     }
 }

@@ -5,7 +5,6 @@ use std::io;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 
 use lineside_host::{RunClock, thread_cpu_ns};
-use lineside_measure::Times;
 use lineside_port::PortError;
 use lineside_reactor::Reactor;
 use lineside_time::{Clock, Nanoseconds};
@@ -14,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::application::{Application, Calls};
 use crate::client::{Client, Phase};
 use crate::protocol::Client as Protocol;
-use crate::results::{Counts, RequestTimes, Results};
+use crate::results::{Counts, RecentTimes, RequestTimes, Results};
 use crate::rows::Rows;
 use crate::{SocketLoop, StackLoop};
 
@@ -226,7 +225,7 @@ pub enum Order {
 pub enum News {
     /// Every connection is open, or was tried: so many are open.
     Ready(u32),
-    /// What was counted so far, and the latencies since the last such report.
+    /// What was counted so far, and the times since the last such report.
     Second(Box<Second>),
     /// It is over.
     Over(Box<WorkerResults>),
@@ -243,8 +242,8 @@ pub struct Second {
     pub counts: Counts,
     /// Connections that are open.
     pub open: u32,
-    /// Latencies since the last report.
-    pub recent: Box<Times>,
+    /// Times since the last report.
+    pub recent: Box<RecentTimes>,
 }
 
 /// What a worker leaves.
@@ -260,8 +259,12 @@ pub struct WorkerResults {
     pub facts: DriveFacts,
     /// Processor time of the thread, from the start to the end of requests.
     pub cpu_ns: i64,
-    /// From the start to the end of requests.
+    /// From the start to the end of requests, as the loop found it.
     pub wall_ns: i64,
+    /// From the start to the last answer, or to the end of requests if that is later.
+    pub lasted_ns: i64,
+    /// Times since the last report.
+    pub recent: Box<RecentTimes>,
     /// Rows that found no room.
     pub rows_dropped: u64,
     /// Bytes of memory for connections and what was under way.
@@ -290,7 +293,7 @@ pub struct Ends {
     /// To the distributor, with the worker's number.
     pub news: Sender<(usize, News)>,
     /// Histograms that were reported come back, emptied.
-    pub spare: Receiver<Box<Times>>,
+    pub spare: Receiver<Box<RecentTimes>>,
     /// The worker's number.
     pub number: usize,
 }
@@ -434,7 +437,8 @@ impl Course {
             counts,
             times,
             departures,
-            ..
+            recent,
+            ended_ns,
         } = std::mem::take(client.results());
         let (started, over) = (self.started.unwrap_or(0), self.over_at.unwrap_or(0));
         WorkerResults {
@@ -444,6 +448,8 @@ impl Course {
             facts,
             cpu_ns: self.cpu_ns,
             wall_ns: over - started,
+            lasted_ns: (ended_ns - started).max(0),
+            recent,
             rows_dropped,
             allocated_bytes,
             broken_identity,
@@ -460,7 +466,7 @@ impl Ends {
     fn report(&self, now: Nanoseconds, client: &mut impl Load) {
         let open = client.open_connections();
         let results = client.results();
-        // Without a spare histogram the next report has these latencies too.
+        // Without spare histograms the next report has these times too.
         if let Ok(spare) = self.spare.try_recv() {
             let recent = std::mem::replace(&mut results.recent, spare);
             let second = Second {

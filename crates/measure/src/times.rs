@@ -203,6 +203,12 @@ impl Times {
         self.some((self.sum_ns / u128::from(self.count().max(1))) as u64)
     }
 
+    /// How many lie in each step, from that of 0 on. With 3 digits these are the counts of an
+    /// HdrHistogram of 3 significant digits whose lowest value is 1.
+    pub fn counts(&self) -> &[u64] {
+        &self.steps.counts
+    }
+
     /// The time that this share, from 0 to 1, does not exceed.
     pub fn quantile_ns(&self, share: f64) -> Option<u64> {
         // The histogram answers with the upper end of a step, which may lie above every value.

@@ -184,6 +184,11 @@ impl Directing {
                 }
             }
         }
+        // A host that was over before the others has reported no such seconds.
+        let rest = { self.seconds.iter() }.flat_map(|seconds| &seconds[self.shown..]);
+        for times in rest.filter_map(|second| second.times.as_ref()) {
+            outcome.rest.add(times);
+        }
         Ok(outcome)
     }
 
@@ -221,9 +226,12 @@ impl Directing {
             .iter()
             .all(|seconds| seconds.len() > self.shown)
         {
-            let mut all = self.seconds[0][self.shown].clone();
-            for seconds in &self.seconds[1..] {
-                all.add(&seconds[self.shown]);
+            let mut all = RunSecond {
+                number: self.shown as u32 + 1,
+                ..RunSecond::default()
+            };
+            for seconds in &mut self.seconds {
+                all.add(&std::mem::take(&mut seconds[self.shown]));
             }
             self.shown += 1;
             watch.on_second(&all);

@@ -99,8 +99,10 @@ impl Results {
             counts,
             times,
             recent,
+            ended_ns,
             ..
         } = self;
+        *ended_ns = (*ended_ns).max(at);
         counts.answered += 1;
         counts.succeeded += u64::from(answer.is_success);
         counts.content_bytes += answer.content_bytes;
@@ -110,13 +112,14 @@ impl Results {
         if let Some(operation) = times.operations.get_mut(usize::from(answer.operation)) {
             operation.record(latency_ns);
         }
-        recent.record(latency_ns);
+        recent.latency.record(latency_ns);
         // A fast answer may come before the loop knows when its request left.
         let departed_ns = match exchange.departed_ns {
             Nanoseconds::MIN => exchange.intended_ns,
             departed_ns => departed_ns,
         };
         times.service.record(at - departed_ns);
+        recent.service.record(at - departed_ns);
         times.first_byte.record(exchange.first_ns - departed_ns);
     }
 }

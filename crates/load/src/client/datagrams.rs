@@ -405,8 +405,10 @@ impl<P: Protocol> DatagramClient<P> {
             counts,
             times,
             recent,
+            ended_ns,
             ..
         } = &mut self.results;
+        *ended_ns = (*ended_ns).max(at);
         counts.answered += 1;
         counts.succeeded += u64::from(answer.is_success);
         counts.content_bytes += answer.content_bytes;
@@ -417,10 +419,11 @@ impl<P: Protocol> DatagramClient<P> {
         if let Some(operation) = times.operations.get_mut(usize::from(operation)) {
             operation.record(latency_ns);
         }
-        recent.record(latency_ns);
+        recent.latency.record(latency_ns);
         // A fast answer may come before the loop knows when its request left.
         let departed_ns = sent.departed_ns.unwrap_or(sent.intended_ns);
         times.service.record(at - departed_ns);
+        recent.service.record(at - departed_ns);
         times.first_byte.record(at - departed_ns);
         self.add_row(&sent, Ok((answer, at)));
         let flow = sent.message.request.slot;
@@ -491,6 +494,7 @@ impl<P: Protocol> Load for DatagramClient<P> {
             self.on_arrival(number, due, calls);
         }
         self.phase = Phase::Draining;
+        self.results.ended_ns = self.results.ended_ns.max(now);
         let counts = &mut self.results.counts;
         self.calendar.give_up(now, &mut self.waiting, counts);
         self.look_for_the_end(calls);

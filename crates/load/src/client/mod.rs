@@ -242,6 +242,7 @@ impl<P: Protocol> Client<P> {
             self.on_arrival(number, due, calls);
         }
         self.phase = Phase::Draining;
+        self.results.ended_ns = self.results.ended_ns.max(now);
         let counts = &mut self.results.counts;
         self.calendar.give_up(now, &mut self.waiting, counts);
         self.look_for_the_end(calls);
