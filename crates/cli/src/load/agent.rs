@@ -71,7 +71,11 @@ fn work(
     let keys: Section = read_keys(&keys, "load").map_err(crate::config::ConfigError::new)?;
     let mut prepared = keys.prepare()?;
     prepared.settings.among = among;
-    let mut watch = Directed { told, is_over };
+    let mut watch = Directed {
+        told,
+        is_over,
+        reports_times: keys.hdr.is_some(),
+    };
     let outcome = prepared.run(None, clock, &mut watch)?;
     Ok(FromAgent::Over(Box::new(outcome)))
 }
@@ -80,6 +84,8 @@ fn work(
 struct Directed<'a> {
     told: &'a Receiver<ToAgent>,
     is_over: &'a AtomicBool,
+    /// Whether the other host writes a log of histograms.
+    reports_times: bool,
 }
 
 impl Watch for Directed<'_> {
@@ -93,7 +99,11 @@ impl Watch for Directed<'_> {
 
     fn on_second(&mut self, second: &RunSecond) {
         // A host that is gone ends the run by the end of its input.
-        let _ = say(&FromAgent::Second(Box::new(second.clone())));
+        let mut second = Box::new(second.clone());
+        if !self.reports_times {
+            second.times = None;
+        }
+        let _ = say(&FromAgent::Second(second));
     }
 
     fn stops(&mut self) -> bool {

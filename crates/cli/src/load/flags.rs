@@ -155,7 +155,7 @@ keys! {
         output: PathBuf = key("The folder of the run: trace.json with the certificate, and a row \
         for each request in operations")
             .short('o').long("output").value("RUN");
-        force: bool = key("Replace RUN if it is there")
+        force: bool = key("Replace RUN, and the FILE of --hdr, if it is there")
             .long("force");
         rows: String = key("Which requests have a row in operations: all, N for every Nth, or none")
             .long("rows").value("WHICH")
@@ -163,6 +163,9 @@ keys! {
         write_pcap: PathBuf = key("Write the frames of -i, as they came and left: pcapng, or pcap \
         if it ends in .pcap")
             .long("write-pcap").value("OUT");
+        hdr: PathBuf = key("A log of histograms, an interval a second, for HdrHistogram's readers: \
+        tags latency (from the planned instant) and service (from the departure), nanoseconds")
+            .long("hdr").value("FILE");
         search: bool = key("Find the highest rate at which every request gets a good answer and \
         each --assert holds, by trials of -d, from -R on")
             .long("search");

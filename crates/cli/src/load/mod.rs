@@ -5,6 +5,7 @@ mod agent;
 mod assertions;
 mod behind;
 mod flags;
+mod hdr;
 mod hosts;
 mod limits;
 mod making;

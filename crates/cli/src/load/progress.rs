@@ -8,6 +8,7 @@ use lineside_load::run::{RunSecond, Watch};
 use lineside_time::{Clock, Nanoseconds};
 
 use super::flags::Arguments;
+use super::hdr::HdrLog;
 use super::recording::Recording;
 use crate::print::talk;
 
@@ -16,6 +17,7 @@ pub(super) struct Progress<'a> {
     signals: &'a Signals,
     clock: RunClock,
     recording: Option<&'a Recording>,
+    pub(super) log: Option<HdrLog>,
     prints: bool,
     failed: u64,
     /// When a signal asked for the end.
@@ -34,6 +36,7 @@ impl<'a> Progress<'a> {
             signals,
             clock,
             recording,
+            log: None,
             prints: is_seen && !arguments.quiet,
             failed: 0,
             stopped_ns: None,
@@ -60,6 +63,9 @@ impl Watch for Progress<'_> {
         if let Some(recording) = self.recording {
             recording.begin();
         }
+        if let Some(log) = &mut self.log {
+            log.begin(soon);
+        }
         if self.prints {
             talk(&format!(
                 "{:>6} {:>9} {:>12} {:>12} {:>10} {:>10} {:>10} {:>8}\n",
@@ -71,6 +77,9 @@ impl Watch for Progress<'_> {
     }
 
     fn on_second(&mut self, second: &RunSecond) {
+        if let Some(log) = &mut self.log {
+            log.on_second(second);
+        }
         let failed = second.counts.failed.iter().sum::<u64>();
         let failed_now = failed - std::mem::replace(&mut self.failed, failed);
         if !self.prints {

@@ -12,6 +12,7 @@ use lineside_trace::State;
 
 use super::assertions::{assertion_lines, figures};
 use super::flags::{Arguments, Other};
+use super::hdr::HdrLog;
 use super::limits::LimitWords;
 use super::print::lines;
 use super::progress::Progress;
@@ -49,6 +50,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let other_end = other_end::settings(&arguments.keys, &prepared)?;
     let signals = Signals::register().context("cannot handle signals")?;
     let mut notes = arguments.begin()?;
+    let log = arguments.hdr_log().inspect_err(|_| notes.withdraw())?;
     notes.save()?;
     let recording = notes.folder.as_ref().map(|folder| {
         let (workers, budget) = (prepared.settings.workers, &prepared.settings.budget);
@@ -56,6 +58,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     });
     let clock = RunClock::start();
     let mut progress = Progress::new(&arguments, recording.as_ref(), &signals, clock);
+    progress.log = log;
     let steal = StealCounts::read();
     let (outcome, untapped) = tap::beside(tapping, || {
         let other_end = other_end.as_ref();
@@ -67,7 +70,12 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
             &mut progress,
         )
     })?;
-    let outcome = outcome.inspect_err(|_| notes.withdraw())?;
+    let log = progress.log.take();
+    let outcome = outcome.inspect_err(|_| {
+        notes.withdraw();
+        log.iter().for_each(HdrLog::withdraw);
+    })?;
+    let logged = log.map_or(Ok(()), |log| log.finish(&outcome));
     let machine = Machine {
         steal_share: StealCounts::share_since(steal),
     };
@@ -76,6 +84,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let mut failures = outcome.notes.clone();
     failures.extend(written.as_ref().err().cloned());
     failures.extend(untapped.clone());
+    failures.extend(logged.as_ref().err().cloned());
     let certificate = prepared.certificate(&outcome, was_stopped, machine, limits, failures);
     let tables = written.iter().flatten();
     let tables = tables.map(|(table, summary)| (table.name().to_owned(), *summary));
@@ -84,13 +93,17 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     notes.end(certificate.verdict.clone(), SystemClock::default().now())?;
     let judged = assert_load(&figures(&certificate, &outcome), &asserts);
     arguments.print(&certificate, &judged)?;
-    written.map_err(|why| anyhow!(why))?;
+    written.and(logged).map_err(|why| anyhow!(why))?;
     untapped.map_or(Ok(()), |why| Err(anyhow!(why)))?;
-    Ok(match certificate.verdict.state {
+    Ok(exit(certificate.verdict.state, &judged))
+}
+
+fn exit(state: State, judged: &[Assertion]) -> Exit {
+    match state {
         State::Disturbed => Exit::Disturbed,
         _ if judged.iter().any(|assertion| !assertion.holds) => Exit::Assertion,
         _ => Exit::Done,
-    })
+    }
 }
 
 /// The words of `--rows`: every so many requests; `None`: none.
@@ -148,11 +161,19 @@ impl Arguments {
         }
     }
 
+    /// The log of `--hdr`.
+    fn hdr_log(&self) -> anyhow::Result<Option<HdrLog>> {
+        let force = self.keys.force == Some(true);
+        let log = self.keys.hdr.as_deref();
+        log.map(|path| HdrLog::create(path, force)).transpose()
+    }
+
     /// The record of the run, in its folder if it has one.
     fn begin(&self) -> anyhow::Result<Run> {
         let force = self.keys.force == Some(true);
-        if self.keys.output.is_none() && self.keys.write_pcap.is_none() && force {
-            let why = "--force is for -o RUN or --write-pcap OUT: leave it out";
+        let keeps = [&self.keys.output, &self.keys.write_pcap, &self.keys.hdr];
+        if force && keeps.iter().all(|kept| kept.is_none()) {
+            let why = "--force is for -o RUN, --write-pcap OUT and --hdr FILE: leave it out";
             return Err(ConfigError::usage(why).into());
         }
         let configuration = config::to_json("load", &self.keys);

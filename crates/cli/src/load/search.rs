@@ -43,10 +43,10 @@ pub(super) fn run(
     limits: &Limits,
 ) -> anyhow::Result<Exit> {
     let keys = &arguments.keys;
-    if keys.output.is_some() || keys.write_pcap.is_some() {
+    if keys.output.is_some() || keys.write_pcap.is_some() || keys.hdr.is_some() {
         return Err(ConfigError::usage(
-            "--search makes many runs, and -o and --write-pcap keep one: leave them out, and run \
-             the rate that was found once more with them",
+            "--search makes many runs, and -o, --write-pcap and --hdr keep one: leave them out, \
+             and run the rate that was found once more with them",
         )
         .into());
     }

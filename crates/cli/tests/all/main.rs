@@ -33,6 +33,7 @@ mod load;
 mod load_bulk;
 mod load_devices;
 mod load_ends;
+mod load_leaves;
 mod manual;
 mod measured;
 mod monitored;
