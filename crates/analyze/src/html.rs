@@ -6,18 +6,23 @@
 //! them, so that a telephone, a wide screen and paper show them at the same size. The data of the
 //! page lie in it as JSON.
 
+mod share_curve;
+
 use std::fmt::{self, Display, Write};
 
 use crate::model::Report;
 use crate::monitors;
 use crate::numbers::{Zone, grouped, harmless, harmless_json, percent, share, time};
 use crate::page::{
-    Block, Cell, Chart, Colour, Column, Curve, Fact, Kind, Meters, Page, Scale, Section, Table,
-    Verdict, page as words,
+    Block, Cell, Chart, Colour, Column, Curve, Fact, Kind, Layer, Meters, Page, Scale, Section,
+    Table, Verdict, page as words,
 };
+use share_curve::share_curve;
 
 /// Height of a drawing in its own units.
 pub(crate) const HEIGHT: f64 = 100.0;
+/// Lines over an area are drawn up to so many times its greatest value.
+const PEAK_MAX: f64 = 3.0;
 /// Width of a curve in its own units.
 pub(crate) const WIDTH: f64 = 400.0;
 
@@ -162,6 +167,7 @@ fn block(block: &Block, out: &mut String) {
         }
         Block::Chart(values) => chart(values, out),
         Block::Curve(shares) => curve(shares, out),
+        Block::Shares(curve) => share_curve(curve, out),
         Block::Histogram(values) => monitors::histogram(values, out),
         Block::Timeline(values) => monitors::timeline(values, out),
         Block::Table(rows) => table(rows, out),
@@ -258,7 +264,9 @@ struct Figure<'a> {
     drawing: String,
     /// From the top, at equal distances: each has a line.
     y: Vec<String>,
-    x: [String; 3],
+    x: Vec<String>,
+    /// Whether these are at equal distances, each with a line: else begin, middle and end.
+    has_decades: bool,
     areas: Vec<(f64, f64, String)>,
     /// Of a drawing over time: how many steps it has, and when they end.
     steps: Option<(usize, String)>,
@@ -281,6 +289,10 @@ impl Figure<'_> {
             let _ = write!(out, "<span>{}</span>", Text(label));
             let _ = write!(grid, "M0 {:.2}h{}", at as f64 / gaps * HEIGHT, self.width);
         }
+        let x_gaps = (self.x.len().max(2) - 1) as f64;
+        for at in { 0..self.x.len() }.filter(|_| self.has_decades) {
+            let _ = write!(grid, "M{:.2} 0v{HEIGHT}", at as f64 / x_gaps * self.width);
+        }
         let steps = self
             .steps
             .as_ref()
@@ -302,9 +314,17 @@ impl Figure<'_> {
                 Text(text)
             );
         }
-        out.push_str("</svg><div class=\"x\" aria-hidden=\"true\">");
-        for label in &self.x {
-            let _ = write!(out, "<span>{}</span>", Text(label));
+        let (class, gap) = match self.has_decades {
+            true => ("x placed", 100.0 / x_gaps),
+            false => ("x", 0.0),
+        };
+        let _ = write!(out, "</svg><div class=\"{class}\" aria-hidden=\"true\">");
+        for (at, label) in self.x.iter().enumerate() {
+            let place = match self.has_decades {
+                true => format!(" style=\"left:{:.2}%\"", at as f64 * gap),
+                false => String::new(),
+            };
+            let _ = write!(out, "<span{place}>{}</span>", Text(label));
         }
         out.push_str("</div></div></figure>");
     }
@@ -328,7 +348,8 @@ fn chart(chart: &Chart, out: &mut String) {
         format!("{} up to {}", layer.name, scaled(greatest as f64))
     });
     let (drawing, y) = match chart.scale {
-        Scale::Time => lines(chart),
+        Scale::Time => quantile_lines(chart),
+        Scale::Lines => rate_lines(chart),
         Scale::Rate | Scale::ByteRate => stack(chart, steps),
     };
     Figure {
@@ -345,11 +366,12 @@ fn chart(chart: &Chart, out: &mut String) {
         width: steps as f64,
         drawing,
         y,
-        x: [
+        x: vec![
             clock(0),
             clock(steps / 2),
             format!("{} {}", clock(steps), chart.offset()),
         ],
+        has_decades: false,
         areas: areas.collect(),
         steps: Some((steps, format!("{} {}", clock(steps), chart.offset()))),
     }
@@ -361,14 +383,7 @@ fn stack(chart: &Chart, steps: usize) -> (String, Vec<String>) {
     let value = |layer: usize, at: usize| chart.layers[layer].values[at].unwrap_or(0);
     let sums = (0..steps).map(|at| (0..chart.layers.len()).map(|layer| value(layer, at)).sum());
     let greatest = sums.max().unwrap_or(0u64).max(1) as f64;
-    // The scale ends at a round rate, not at a round count.
-    let unit = if chart.scale == Scale::ByteRate {
-        1024.0
-    } else {
-        1000.0
-    };
-    let seconds = chart.step_ns.max(1) as f64 / 1e9;
-    let top = round_up(greatest / seconds, unit) * seconds;
+    let top = top(chart, greatest);
     let y = |value: u64| HEIGHT - value as f64 / top * HEIGHT;
     let mut drawing = String::new();
     let mut below = vec![0u64; steps];
@@ -388,57 +403,118 @@ fn stack(chart: &Chart, steps: usize) -> (String, Vec<String>) {
             class(layer.colour)
         );
     }
+    (drawing, rate_labels(chart, top))
+}
+
+/// The end of a scale of counts: a round rate, not a round count.
+fn top(chart: &Chart, greatest: f64) -> f64 {
+    let unit = if chart.scale == Scale::ByteRate {
+        1024.0
+    } else {
+        1000.0
+    };
+    let seconds = chart.step_ns.max(1) as f64 / 1e9;
+    round_up(greatest / seconds, unit) * seconds
+}
+
+fn rate_labels(chart: &Chart, top: f64) -> Vec<String> {
     let scaled = |value| chart.scale.text(value, chart.step_ns);
-    (
-        drawing,
-        vec![scaled(top), scaled(top / 2.0), "0".to_owned()],
-    )
+    vec![scaled(top), scaled(top / 2.0), "0".to_owned()]
+}
+
+/// The first layer as an area, and a line for each other one.
+fn rate_lines(chart: &Chart) -> (String, Vec<String>) {
+    let greatest = |layers: &[Layer]| {
+        let counts = layers
+            .iter()
+            .flat_map(|layer| layer.values.iter().flatten());
+        counts.max().copied().unwrap_or(0).max(1) as f64
+    };
+    // What waited leaves all at once: a peak is cut, so that the rest can be seen.
+    let cut = PEAK_MAX * greatest(&chart.layers[..1]);
+    let top = top(chart, greatest(&chart.layers).min(cut));
+    let y = |count: u64| HEIGHT - count as f64 / top * HEIGHT;
+    let mut drawing = String::new();
+    for (place, layer) in chart.layers.iter().enumerate() {
+        let mut path = step_line(&layer.values, y);
+        let class = class(layer.colour);
+        let kind = if place == 0 { "" } else { "line " };
+        if place == 0 {
+            let _ = write!(path, "V{HEIGHT}H0z");
+        }
+        let _ = write!(drawing, "<path class=\"{kind}{class}\" d=\"{path}\"/>");
+    }
+    (drawing, rate_labels(chart, top))
+}
+
+/// A level line for each step that has a value, joined to that of the step before.
+fn step_line(values: &[Option<u64>], y: impl Fn(u64) -> f64) -> String {
+    let mut path = String::new();
+    let mut joined = false;
+    for (at, value) in values.iter().enumerate() {
+        if let Some(value) = value {
+            let y = y(*value);
+            let _ = match joined {
+                true => write!(path, "V{y:.2}h1"),
+                false => write!(path, "M{at} {y:.2}h1"),
+            };
+        }
+        joined = value.is_some();
+    }
+    path
+}
+
+/// A logarithmic scale of times, of whole powers of ten.
+struct Decades {
+    low: f64,
+    high: f64,
+}
+
+impl Decades {
+    fn of<'a>(times: impl Iterator<Item = &'a u64> + Clone) -> Self {
+        let (least, most) = (times.clone().min().copied(), times.max().copied());
+        let low = (least.unwrap_or(1).max(1) as f64).log10().floor();
+        let high = (most.unwrap_or(1).max(2) as f64).log10().ceil();
+        Self {
+            low,
+            high: high.max(low + 1.0),
+        }
+    }
+
+    fn y(&self, ns: u64) -> f64 {
+        HEIGHT - ((ns.max(1) as f64).log10() - self.low) / (self.high - self.low) * HEIGHT
+    }
+
+    /// From the top.
+    fn labels(&self) -> Vec<String> {
+        let decades = (0..=(self.high - self.low) as i32).rev();
+        let decades = decades.map(|decade| 10f64.powf(self.low + f64::from(decade)).round() as u64);
+        let labels = decades.map(|ns| time(ns).replace(".00", "").replace(".0", ""));
+        labels.collect()
+    }
 }
 
 /// A line for each layer, on a logarithmic scale, and the band between the first and the last.
-fn lines(chart: &Chart) -> (String, Vec<String>) {
-    let known = || { chart.layers.iter() }.flat_map(|layer| layer.values.iter().flatten());
-    let (least, most) = (known().min().copied(), known().max().copied());
-    let low = (least.unwrap_or(1).max(1) as f64).log10().floor();
-    let high = (most.unwrap_or(1).max(2) as f64)
-        .log10()
-        .ceil()
-        .max(low + 1.0);
-    let y = |ns: u64| HEIGHT - ((ns.max(1) as f64).log10() - low) / (high - low) * HEIGHT;
+fn quantile_lines(chart: &Chart) -> (String, Vec<String>) {
+    let known = { chart.layers.iter() }.flat_map(|layer| layer.values.iter().flatten());
+    let decades = Decades::of(known);
     let mut drawing = String::new();
     if let [lower, .., upper] = chart.layers.as_slice() {
         let mut band = String::new();
         for (at, pair) in lower.values.iter().zip(&upper.values).enumerate() {
             if let (Some(lower), Some(upper)) = pair {
-                let (lower, upper) = (y(*lower), y(*upper));
+                let (lower, upper) = (decades.y(*lower), decades.y(*upper));
                 let _ = write!(band, "M{at} {lower:.2}V{upper:.2}h1V{lower:.2}z");
             }
         }
         let _ = write!(drawing, "<path class=\"band\" d=\"{band}\"/>");
     }
     for layer in &chart.layers {
-        let mut path = String::new();
-        let mut joined = false;
-        for (at, value) in layer.values.iter().enumerate() {
-            if let Some(ns) = value {
-                let y = y(*ns);
-                let _ = match joined {
-                    true => write!(path, "V{y:.2}h1"),
-                    false => write!(path, "M{at} {y:.2}h1"),
-                };
-            }
-            joined = value.is_some();
-        }
-        let _ = write!(
-            drawing,
-            "<path class=\"line {}\" d=\"{path}\"/>",
-            class(layer.colour)
-        );
+        let path = step_line(&layer.values, |ns| decades.y(ns));
+        let class = class(layer.colour);
+        let _ = write!(drawing, "<path class=\"line {class}\" d=\"{path}\"/>");
     }
-    let decades = (0..=(high - low) as i32).rev();
-    let decades = decades.map(|decade| 10f64.powf(low + f64::from(decade)).round() as u64);
-    let labels = decades.map(|ns| time(ns).replace(".00", "").replace(".0", ""));
-    (drawing, labels.collect())
+    (drawing, decades.labels())
 }
 
 /// The share of the first so many, on a logarithmic scale.
@@ -480,11 +556,12 @@ fn curve(curve: &Curve, out: &mut String) {
         width: WIDTH,
         drawing: line(Colour::Upper, &|at| points[at].bytes_share) + &operations,
         y: ["100 %", "50 %", "0"].map(str::to_owned).to_vec(),
-        x: [
+        x: vec![
             "the first 1".to_owned(),
             grouped(middle),
             grouped(last.first),
         ],
+        has_decades: false,
         areas: areas.collect(),
         steps: None,
     }
@@ -619,6 +696,28 @@ mod tests {
             text,
             "&lt;/script&gt;&lt;img src=x onerror=&#39;a&#39;&gt;&amp;\\u{1b}"
         );
+    }
+
+    #[test]
+    fn a_peak_is_cut_where_it_would_hide_the_rest() {
+        let layer = |values: [u64; 3]| Layer {
+            name: "a",
+            colour: Colour::Other,
+            values: values.map(Some).to_vec(),
+        };
+        let labels = |answered| {
+            rate_lines(&Chart {
+                title: "Requests",
+                scale: Scale::Lines,
+                start_ns: 0,
+                step_ns: 1_000_000_000,
+                zone: Zone::default(),
+                layers: vec![layer([10, 20, 10]), layer(answered)],
+            })
+            .1
+        };
+        assert_eq!(labels([10, 20, 10]), ["20/s", "10/s", "0"]);
+        assert_eq!(labels([10, 0, 5_000]), ["60/s", "30/s", "0"]);
     }
 
     #[test]

@@ -57,7 +57,10 @@ pub use emulation::{
 pub use filter::{Filter, Moment, MomentError};
 pub use findings::{Finding, Place};
 pub use interval::{INTERVALS_MAX, Interval, Iostat, Series, intervals};
-pub use load::{LoadAsked, LoadDepartures, LoadRates, LoadReport, LoadRequests, LoadTimes};
+pub use load::{
+    LoadAsked, LoadConnections, LoadDepartures, LoadGenerator, LoadOverTime, LoadQuantile,
+    LoadRates, LoadReport, LoadRequests, LoadSteps, LoadTimes,
+};
 pub use model::*;
 pub use monitors::{
     MonitorBin, MonitorDistribution, MonitorEvent, MonitorFlow, MonitorFlows, MonitorPlace,

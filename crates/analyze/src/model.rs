@@ -18,7 +18,7 @@ use crate::numbers::digits;
 use crate::unfinished::Unfinished;
 
 /// [`Report::report_version`].
-pub const REPORT_VERSION: &str = "3.4";
+pub const REPORT_VERSION: &str = "3.5";
 
 /// The whole report.
 #[derive(Debug, Clone, Default, Serialize)]

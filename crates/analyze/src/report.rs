@@ -12,6 +12,7 @@ use crate::aggregate::{
 use crate::columns::{Flags, Integers, Lexicon, Texts, Word};
 use crate::filter::{Filter, span};
 use crate::findings::{Findings, Scene};
+use crate::load::{COLUMNS, Course, load};
 use crate::model::{
     Busy, Concentration, Direction, ErrorCount, GetattrStorm, Loss, Misaligned, Missing, Operation,
     OverTime, Parameters, REPORT_VERSION, Ranking, Report, THRESHOLDS, Totals, TraceFacts,
@@ -37,12 +38,18 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
     let mut aggregate = Aggregate::new(span);
     let mut findings = Findings::new(&mut trace, span);
     let shared = Batch::columns(&chosen);
-    let columns = [shared.as_slice(), findings.columns()].concat();
+    let mut course = Course::new(trace.manifest.as_ref(), &aggregate);
+    let of_load: &[&str] = if course.is_some() { &COLUMNS } else { &[] };
+    let columns = [shared.as_slice(), findings.columns(), of_load].concat();
     trace.batches(Table::Operations, &columns, |columns| {
         let batch = Batch::of(columns, &chosen, &mut lexica)?;
         let rows = batch.chosen(&chosen, &lexica);
         aggregate.add(&batch, &rows, &mut lexica);
-        findings.add(&batch, &columns[shared.len()..], &rows, &mut lexica)?;
+        let (own, of_load) = columns[shared.len()..].split_at(findings.columns().len());
+        findings.add(&batch, own, &rows, &mut lexica)?;
+        if let Some(course) = &mut course {
+            course.add(&batch, of_load, &rows)?;
+        }
         Ok(())
     });
     chosen.check(&lexica, &trace.warnings)?;
@@ -106,7 +113,7 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
             .manifest
             .as_ref()
             .and_then(crate::emulation::emulation),
-        load: trace.manifest.as_ref().and_then(crate::load::load),
+        load: load(trace.manifest.as_ref(), course),
         missing: missing(&mut trace, losses),
         understood,
         totals,

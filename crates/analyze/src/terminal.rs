@@ -9,7 +9,7 @@ use crate::monitors::{histogram_lines, timeline_lines};
 use crate::numbers::{Zone, grouped, harmless, percent, tail, time};
 use crate::page::{
     Block, Cell, Chart, Column, Curve, First, Insight, Kind, Line, Meters, Page, Scale, Section,
-    Table, page,
+    ShareCurve, Table, page, round_share,
 };
 
 /// Columns of a line where nothing says how many there are.
@@ -284,6 +284,7 @@ impl<'a> Pen<'a> {
             }
             Block::Chart(values) => self.chart(values),
             Block::Curve(shares) => self.curve(shares),
+            Block::Shares(curve) => self.shares(curve),
             Block::Histogram(values) => self.lines(&histogram_lines(values, self.style.width)),
             Block::Timeline(values) => self.lines(&timeline_lines(values, self.style.width)),
             Block::Table(rows) => self.table(rows),
@@ -318,7 +319,7 @@ impl<'a> Pen<'a> {
                 match chart.scale {
                     // Quantiles cannot be added.
                     Scale::Time => values.max().unwrap_or(0),
-                    Scale::Rate | Scale::ByteRate => values.sum(),
+                    Scale::Rate | Scale::Lines | Scale::ByteRate => values.sum(),
                 }
             });
             let groups: Vec<u64> = groups.collect();
@@ -332,6 +333,22 @@ impl<'a> Pen<'a> {
         let clocks = [0, steps / 2, steps].map(|step| chart.clock(step));
         let axis = axis(&clocks, steps.div_ceil(group));
         let _ = writeln!(self.out, "{:<LABEL$}{axis} {}", "", chart.offset());
+    }
+
+    /// A line for each curve, with the times of round shares.
+    fn shares(&mut self, curve: &ShareCurve) {
+        let _ = writeln!(self.out, "\n{}", curve.title);
+        for (name, _, times) in &curve.lines {
+            let round = (0..).map_while(|decade| {
+                let share = 1.0 - 0.1f64.powi(decade);
+                let at = { curve.shares.iter() }.position(|&each| (each - share).abs() < 1e-12)?;
+                Some(format!("{} {}", round_share(decade), time(times[at]?)))
+            });
+            let most = times.last().copied().flatten();
+            let most = most.map(|ns| format!("most {}", time(ns)));
+            let parts: Vec<String> = round.skip(1).chain(most).collect();
+            self.labelled(name, &parts.join(", "));
+        }
     }
 
     /// Each ranking is a sentence of its own: the first by operations are not the first by bytes.

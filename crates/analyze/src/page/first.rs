@@ -108,7 +108,9 @@ fn seen(report: &Report, zone: &Zone) -> Vec<Line> {
     let others = (reasons.clone().count()).saturating_sub(1);
     let why = match reasons.next() {
         Some(first) => first.clone(),
-        None if is_complete => "everything that passed the tap was seen".to_owned(),
+        None if is_complete && report.load.is_none() => {
+            "everything that passed the tap was seen".to_owned()
+        }
         None => String::new(),
     };
     let why = if why.is_empty() {

@@ -49,6 +49,7 @@ pub(crate) enum Block {
     Findings(Vec<Insight>),
     Chart(Chart),
     Curve(Curve),
+    Shares(ShareCurve),
     Histogram(Histogram),
     Timeline(Timeline),
     Table(Table),
@@ -138,7 +139,9 @@ pub(crate) struct Layer {
 pub(crate) enum Scale {
     /// Counts, shown by the second, on one another.
     Rate,
-    /// Bytes, likewise.
+    /// Counts, shown by the second: the first as an area, the others as lines over it.
+    Lines,
+    /// Bytes, as `Rate`.
     ByteRate,
     /// Nanoseconds: quantiles, on a logarithmic scale.
     Time,
@@ -149,11 +152,20 @@ impl Scale {
     pub(crate) fn text(self, value: f64, step_ns: u64) -> String {
         let rate = value / (step_ns.max(1) as f64 / 1e9);
         match self {
-            Self::Rate => format!("{}/s", short(rate)),
+            Self::Rate | Self::Lines => format!("{}/s", short(rate)),
             Self::ByteRate => format!("{}/s", bytes(rate.round() as u64)),
             Self::Time => time(value as u64),
         }
     }
+}
+
+/// Times that shares of all do not exceed: both scales are logarithmic, that of shares in what is
+/// left above them.
+pub(crate) struct ShareCurve {
+    pub(crate) title: &'static str,
+    pub(crate) shares: Vec<f64>,
+    /// For each share a time, in nanoseconds.
+    pub(crate) lines: Vec<(&'static str, Colour, Vec<Option<u64>>)>,
 }
 
 /// Which share of all is with the first few.
@@ -211,11 +223,13 @@ pub(crate) fn page(report: &Report, zone: &Zone) -> Page {
     // Without a tap, the link is all that there is to report.
     let is_alone =
         certificate.is_some() && report.understood.is_none() && report.totals.operations == 0;
+    // What a load's own pictures show is not drawn again.
+    let pictures = load.map_or_else(Vec::new, |load| crate::load::pictures(load, zone));
     let before = [
         sections::missing(report, zone),
         findings(report, zone),
         sections::workload(report),
-        sections::over_time(&report.over_time, zone),
+        sections::over_time(&report.over_time, zone).filter(|_| pictures.is_empty()),
         sections::errors(report, zone),
         sections::again(&report.operations),
         sections::operations(&report.operations),
@@ -239,7 +253,7 @@ pub(crate) fn page(report: &Report, zone: &Zone) -> Page {
         about: about(report, zone),
         certificate: certificate.unwrap_or_default(),
         first: (!is_alone).then(|| First::of(report, zone)),
-        sections: { before.into_iter().flatten() }
+        sections: { pictures.into_iter().chain(before.into_iter().flatten()) }
             .filter(|_| !is_alone)
             .chain(monitors)
             .chain(after.into_iter().flatten().filter(|_| !is_alone))
@@ -399,6 +413,16 @@ fn footer(report: &Report) -> String {
         grouped(parameters.users_max),
         grouped(parameters.pairs_max),
     )
+}
+
+/// `99.9 %`: the share of which a power of ten is left.
+pub(crate) fn round_share(decade: i32) -> String {
+    match decade {
+        ..=0 => "0 %".to_owned(),
+        1 => "90 %".to_owned(),
+        2 => "99 %".to_owned(),
+        decade => format!("99.{} %", "9".repeat(decade.unsigned_abs() as usize - 2)),
+    }
 }
 
 /// `12.5k`

@@ -11,6 +11,10 @@ use crate::numbers::{Zone, bit_rate, bytes, grouped, percent, share, time};
 
 pub(super) fn missing(report: &Report, zone: &Zone) -> Option<Section> {
     let missing = &report.missing;
+    // A load sees its own requests, and the verdict stands above.
+    if report.load.is_some() && missing.unreadable.is_empty() {
+        return None;
+    }
     let state = missing
         .verdict
         .and_then(|state| serde_json::to_value(state).ok());
