@@ -183,8 +183,8 @@ impl Course {
         Some((over_time, quantiles))
     }
 
-    /// Shares of equal distance on a logarithmic scale of what is left above them, up to the longest
-    /// time of all.
+    /// Shares of equal distance on a logarithmic scale of what is left above them, up to the
+    /// longest time of all.
     fn quantiles(&self) -> Vec<LoadQuantile> {
         let most = self.all.iter().map(Times::count).max().unwrap_or(0);
         let decades = (most.max(10) as f64).log10();

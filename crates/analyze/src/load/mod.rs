@@ -306,7 +306,7 @@ fn processor(generator: &LoadGenerator) -> Fact {
     let stalls = match generator.stalls {
         0 => String::new(),
         stalls => format!(
-            "; {} turns of a loop of more than 1 ms, {} the longest",
+            "; turns of a loop over 1 ms: {}, {} the longest",
             grouped(stalls),
             time(generator.stall_max_ns)
         ),
