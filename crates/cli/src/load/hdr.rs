@@ -45,7 +45,7 @@ pub(super) struct HdrLog {
 
 impl HdrLog {
     pub(super) fn create(path: &Path, force: bool) -> anyhow::Result<Self> {
-        if path.exists() && !force {
+        if path.is_file() && !force {
             return Err(ConfigError::new(format!(
                 "{} exists already: name another file with --hdr, or replace it with --force",
                 path.display()
@@ -64,8 +64,11 @@ impl HdrLog {
 
     /// The run failed: there is nothing to keep.
     pub(super) fn withdraw(&self) {
-        // That it cannot be removed is no news beside what failed.
-        let _ = fs::remove_file(&self.path);
+        // A device or a pipe stays.
+        if fs::symlink_metadata(&self.path).is_ok_and(|found| found.is_file()) {
+            // That it cannot be removed is no news beside what failed.
+            let _ = fs::remove_file(&self.path);
+        }
     }
 
     /// Requests are about to leave.

@@ -244,7 +244,6 @@ fn wrong_words_of_a_load_are_refused() {
         ),
         (&["echo://127.0.0.1", "-H", "a: b"], "-H is for http"),
         (&[url, "--search", "--hdr", "x"], "leave them out"),
-        (&[url, "--hdr", "/"], "/ exists already"),
         (&[url, "--gets", "5%"], "--gets is for memcached"),
         (&[url, "--preset", "wep"], "the nearest known one is web"),
         (&[url, "--preset", "etc"], "--preset etc is for memcached"),

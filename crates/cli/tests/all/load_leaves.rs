@@ -105,6 +105,16 @@ fn a_log_of_histograms_counts_every_answer() {
         talk(&again)
     );
     served.counts();
+    // A load that does not begin leaves none, and a device where it is.
+    for (hdr, is_kept) in [
+        (log.with_extension("none"), false),
+        ("/dev/null".into(), true),
+    ] {
+        let mut none = lineside();
+        none.args(["load", &url, "-n", "1", "--hdr"]).arg(&hdr);
+        assert_eq!(none.output().expect("runs").status.code(), Some(1));
+        assert_eq!(hdr.exists(), is_kept, "{hdr:?}");
+    }
     let text = std::fs::read_to_string(&log).expect("a log");
     assert_eq!(
         text.lines().filter(|line| line.starts_with("Tag=")).count(),
