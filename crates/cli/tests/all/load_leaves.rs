@@ -105,11 +105,10 @@ fn a_log_of_histograms_counts_every_answer() {
         talk(&again)
     );
     served.counts();
-    // A load that does not begin leaves none, and a device where it is.
-    for (hdr, is_kept) in [
-        (log.with_extension("none"), false),
-        ("/dev/null".into(), true),
-    ] {
+    // A load that does not begin leaves none, and a link where it is.
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink(folder.path().join("elsewhere"), &link).expect("a link");
+    for (hdr, is_kept) in [(log.with_extension("none"), false), (link, true)] {
         let mut none = lineside();
         none.args(["load", &url, "-n", "1", "--hdr"]).arg(&hdr);
         assert_eq!(none.output().expect("runs").status.code(), Some(1));
