@@ -483,6 +483,26 @@ mod tests {
     }
 
     #[test]
+    fn an_acknowledgement_is_reported_if_that_is_wanted() {
+        let (client, server) = pair(LOOPBACK, &TcpOptions::default());
+        let mut epoll = Epoll::new(4).expect("Linux 5.11");
+        let on_edge = Interest::NONE.on_edge();
+        epoll.add(&client, 3, on_edge).expect("added");
+        for is_wanted in [true, false, true] {
+            client.report_acknowledgements(is_wanted).expect("set");
+            client.write(b"data").expect("there is room");
+            if is_wanted {
+                assert!(wait(&mut epoll).has_failed);
+                assert!(client.take_error().expect("asked").is_none());
+                client.drop_reports();
+                assert_eq!(client.unacknowledged_bytes().expect("asked"), 0);
+            }
+            assert_eq!(epoll.wait(Some(1_000_000)).expect("waited").len(), 0);
+        }
+        drop(server);
+    }
+
+    #[test]
     fn a_refused_connection_says_so() {
         let listener = TcpListener::listen(LOOPBACK, 1, &TcpOptions::default()).expect("listens");
         let to = listener.local_address().expect("bound");

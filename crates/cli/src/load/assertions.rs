@@ -34,7 +34,10 @@ pub(super) fn figures<'a>(certificate: &Certificate, outcome: &'a Outcome) -> Lo
         not_successful: counts.planned.saturating_sub(counts.succeeded),
         unanswered: counts.planned.saturating_sub(counts.answered),
         answers_per_s: certificate.rates.answered,
-        bytes_per_s: certificate.rates.received_bytes,
+        bytes_per_s: match &*certificate.asked.protocol {
+            "sink" => certificate.rates.request_bytes,
+            _ => certificate.rates.received_bytes,
+        },
     }
 }
 

@@ -56,7 +56,7 @@ fn bulk_data_are_counted_alike_at_both_ends() {
 fn a_source_serves_several_requests_on_a_connection() {
     let served = Served::start(&["source", "127.0.0.1:0", "--size", "300000"]);
     let url = format!("source://{}?bytes=100000", served.at);
-    let found = certificate(&[&url, "-n", "90", "-c", "3", "--think", "1ms"]);
+    let found = certificate(&[&url, "-n", "90", "-c", "3"]);
     succeeded(&found, 90);
     assert_eq!(number(&found, "/requests/content_bytes"), 9_000_000);
     let endless = Served::start(&["source", "127.0.0.1:0"]);
@@ -132,7 +132,8 @@ fn the_bandwidth_of_a_link_is_found_both_ways() {
             ("sink://192.0.2.2?bytes=250000", "request_bytes", 40.0),
             ("source://192.0.2.2?bytes=250000", "received_bytes", 24.0),
         ] {
-            let words = [&[url, "-c", "4", "-n", "60"][..], own].concat();
+            let moved = ["--assert", "throughput > 20mbit"];
+            let words = [&[url, "-c", "4", "-n", "60"][..], &moved, own].concat();
             let found = certificate_by(inside(&hosts.client), &words);
             succeeded(&found, 60);
             let pointer = format!("/rates/{rate}");

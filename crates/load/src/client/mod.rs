@@ -15,6 +15,7 @@
 mod answers;
 mod calendar;
 mod catch_up;
+mod contents;
 mod datagrams;
 mod ending;
 mod exchanges;
@@ -289,19 +290,29 @@ impl<P: Protocol> Client<P> {
     }
 
     fn take_ready(&mut self) -> Option<u32> {
-        let slot = self.ready.pop_front()?;
-        self.slots.all[slot as usize].is_ready = false;
-        Some(slot)
+        while let Some(slot) = self.ready.pop_front() {
+            self.slots.all[slot as usize].is_ready = false;
+            // Since it was listed, its connection may have ended, or another one have a request.
+            if self.is_able(slot) {
+                return Some(slot);
+            }
+        }
+        None
+    }
+
+    /// Whether a slot has a connection with room for a request.
+    fn is_able(&self, slot: u32) -> bool {
+        let entry = &self.slots.all[slot as usize];
+        entry.state == State::Open && entry.left > 0 && self.outstanding(slot) < self.plan.pipeline
     }
 
     /// A slot may take another request: one that waits, the next of a closed loop, or it is listed.
     fn offer(&mut self, slot: u32, calls: &mut Calls) {
-        let entry = &self.slots.all[slot as usize];
-        let is_able = entry.state == State::Open && entry.left > 0 && !entry.is_ready;
-        if !is_able || self.outstanding(slot) >= self.plan.pipeline {
+        if !self.is_able(slot) {
             return;
         }
-        let is_begun = Some(entry.left) != self.plan.requests_each;
+        let left = self.slots.all[slot as usize].left;
+        let is_begun = Some(left) != self.plan.requests_each;
         if self.is_of_flows() && is_begun {
             self.follow(slot, calls);
             return;
@@ -318,8 +329,9 @@ impl<P: Protocol> Client<P> {
             self.think(slot, calls);
             return;
         }
-        self.slots.all[slot as usize].is_ready = true;
-        self.ready.push_back(slot);
+        if !std::mem::replace(&mut self.slots.all[slot as usize].is_ready, true) {
+            self.ready.push_back(slot);
+        }
     }
 
     /// The next request of a connection whose first one had an instant of its own.
@@ -411,32 +423,6 @@ impl<P: Protocol> Client<P> {
         if self.plan.pipeline > 1 {
             self.offer(slot, calls);
         }
-    }
-
-    /// The bytes of a request: how many.
-    fn len(&mut self, request: Request) -> u64 {
-        if let Some(len) = self.protocol.len(request) {
-            return len;
-        }
-        self.write(request);
-        self.written.len() as u64
-    }
-
-    fn write(&mut self, request: Request) {
-        if self.written_for != Some(request) {
-            self.written.clear();
-            self.protocol.write(request, &mut self.written);
-            self.written_for = Some(request);
-        }
-    }
-
-    /// Writes the part of a request from `offset` on.
-    fn fill_part(&mut self, request: Request, offset: u64, part: &mut [u8]) {
-        if self.protocol.len(request).is_some() {
-            return self.protocol.fill(request, offset, part);
-        }
-        self.write(request);
-        part.copy_from_slice(&self.written[offset as usize..][..part.len()]);
     }
 
     /// Has the protocol read what came, and does what follows from each answer.

@@ -3,7 +3,7 @@
 
 use super::exchanges::{Active, NONE};
 use super::slots::{Slot, State};
-use super::{Client, TASK_CAME};
+use super::{Client, Phase, TASK_CAME};
 use crate::application::{Calls, ConnectionId};
 use crate::protocol::Client as Protocol;
 
@@ -33,11 +33,17 @@ impl<P: Protocol> Client<P> {
         }
     }
 
-    /// A connection without a request takes nothing more, beyond what the peer was offered.
+    /// A connection without a request takes nothing more, beyond what the peer was offered; it ends
+    /// if no other request is to come, or it would take its share of the link from those that are
+    /// under way.
     pub(super) fn hold(&mut self, slot: u32, calls: &mut Calls) {
         let entry = &self.slots.all[slot as usize];
-        if entry.state == State::Open && self.outstanding(slot) == 0 {
-            calls.set_window(ConnectionId(entry.connection), 0);
+        if entry.state != State::Open || self.outstanding(slot) > 0 {
+            return;
+        }
+        calls.set_window(ConnectionId(entry.connection), 0);
+        if self.phase == Phase::Draining && self.waiting.is_empty() {
+            self.retire(slot, calls);
         }
     }
 

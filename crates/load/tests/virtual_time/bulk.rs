@@ -15,9 +15,11 @@ fn sizes(words: &str) -> Sizes {
     Sizes::parse("bytes", words, Unit::Bytes, &mut no_files).expect("words of sizes")
 }
 
-/// The counts of a closed loop and of its server, and how long its requests took.
+/// The counts of a closed loop, or an open one of this rate, and of its server, and how long
+/// requests took.
 fn counts_of<C: Client, S: Server>(
     seed: u64,
+    rate: Option<&str>,
     client: C,
     server: S,
 ) -> (Counts, ServerCounts, Vec<i64>) {
@@ -26,7 +28,14 @@ fn counts_of<C: Client, S: Server>(
         requests: Some(REQUESTS),
         ..plan()
     };
-    let mut world = World::new(plan, pace("", None, seed), LINK, seed, client, server);
+    let mut world = World::new(
+        plan,
+        pace("poisson", rate, seed),
+        LINK,
+        seed,
+        client,
+        server,
+    );
     world.run(|world| {
         let found = world.client().results().counts.content_bytes;
         let served = world.server.engine_mut().application_mut(0).0.counts();
@@ -45,7 +54,7 @@ fn a_sink_takes_each_byte_of_lossy_links_once() {
     let (from, to) = seeds(0..6);
     for seed in from..to {
         let sink = Sink::new(sizes("uniform 1..200000"), seed);
-        let (counts, served, took) = counts_of(seed, sink, SinkServer);
+        let (counts, served, took) = counts_of(seed, None, sink, SinkServer);
         assert_eq!(counts.succeeded, REQUESTS, "seed {seed}: {counts:?}");
         assert_eq!(served.received_bytes, counts.request_bytes, "seed {seed}");
         assert_eq!(counts.content_bytes, counts.request_bytes, "seed {seed}");
@@ -59,14 +68,15 @@ fn a_sink_takes_each_byte_of_lossy_links_once() {
 }
 
 /// Connections of three requests each: the fourth meets the end of its connection, and goes to
-/// another one.
+/// another one; or the connection had ended while it waited for a request.
 #[test]
 fn a_source_that_ends_connections_fails_no_request() {
     let (from, to) = seeds(0..6);
-    for seed in from..to {
+    let rates = [None, Some("40"), Some("200")];
+    for (seed, rate) in (from..to).flat_map(|seed| rates.map(|rate| (seed, rate))) {
         let source = Source::new(Some(Sizes::constant(100_000, Unit::Bytes)), seed);
         let server = SourceServer { bytes: 300_000 };
-        let (counts, served, _) = counts_of(seed, source, server);
+        let (counts, served, _) = counts_of(seed, rate, source, server);
         assert_eq!(counts.succeeded, REQUESTS, "seed {seed}: {counts:?}");
         assert_eq!(counts.content_bytes, REQUESTS * 100_000, "seed {seed}");
         assert_eq!(counts.planned, REQUESTS, "seed {seed}: {counts:?}");
@@ -82,7 +92,7 @@ fn a_request_of_a_source_may_be_a_connection() {
     for seed in from..to {
         let source = Source::new(None, seed);
         let server = SourceServer { bytes: 123_456 };
-        let (counts, ..) = counts_of(seed, source, server);
+        let (counts, ..) = counts_of(seed, None, source, server);
         assert_eq!(counts.succeeded, REQUESTS, "seed {seed}: {counts:?}");
         assert_eq!(counts.content_bytes, REQUESTS * 123_456, "seed {seed}");
     }
@@ -92,7 +102,7 @@ fn a_request_of_a_source_may_be_a_connection() {
 fn a_source_that_ends_within_a_request_fails_it() {
     let source = Source::new(Some(Sizes::constant(100_000, Unit::Bytes)), 1);
     let server = SourceServer { bytes: 150_000 };
-    let (counts, ..) = counts_of(1, source, server);
+    let (counts, ..) = counts_of(1, None, source, server);
     let failed = counts.failed[Cause::Closed as usize];
     assert_eq!(counts.succeeded + failed, REQUESTS, "{counts:?}");
     // Of each connection the second one.
