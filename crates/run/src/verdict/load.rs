@@ -115,7 +115,8 @@ pub(super) fn frames_dropped(load: &LoadEvidence) -> Vec<Reason> {
     }
     vec![format!(
         "{} frames were dropped at this end's own port, which a network's loss would look like: a \
-         lower rate, or more workers (-t)",
+         lower rate, or more workers (-t); joined frames are too long for AF_PACKET: 'ethtool -K \
+         IF gro off', and at a veth's other end 'tso off gso off'",
         grouped(load.frames_dropped)
     )]
 }

@@ -117,7 +117,8 @@ fn load_cases() -> Vec<(Evidence<'static>, &'static str)> {
         (
             load(|load| load.frames_dropped = 1_234),
             "1,234 frames were dropped at this end's own port, which a network's loss would look \
-            like: a lower rate, or more workers (-t)",
+            like: a lower rate, or more workers (-t); joined frames are too long for AF_PACKET: \
+            'ethtool -K IF gro off', and at a veth's other end 'tso off gso off'",
         ),
         (
             load(|load| load.without_local = 3),
