@@ -4,8 +4,10 @@ use std::path::PathBuf;
 
 use lineside_account::Budget;
 use lineside_port::{Facts, Merge, Method};
+use lineside_reactor::Wait;
 use lineside_run::{Opened, RunError};
 
+use crate::config::{ConfigError, nearest};
 use crate::print::warn;
 
 /// Opens files and folders as one port, and warns of files that are left out.
@@ -24,6 +26,26 @@ pub(crate) const METHODS: [(&str, Option<Method>); 4] = [
     ("af_xdp", Some(Method::AfXdpNative)),
     ("af_xdp_generic", Some(Method::AfXdpGeneric)),
 ];
+
+/// The word of `--method`.
+pub(crate) fn method(word: &str) -> Result<Option<Method>, ConfigError> {
+    of_word("method", word, &METHODS)
+}
+
+/// The word of `--wait`.
+pub(crate) fn wait(word: &str) -> Result<Wait, ConfigError> {
+    of_word("wait", word, &Wait::WORDS)
+}
+
+fn of_word<T: Copy>(key: &str, word: &str, words: &[(&str, T)]) -> Result<T, ConfigError> {
+    let known = words.iter().find(|(known, _)| *known == word);
+    known.map(|(_, meaning)| *meaning).ok_or_else(|| {
+        let nearest = nearest(word, words.iter().map(|(known, _)| *known));
+        ConfigError::new(format!(
+            "{key}: '{word}' is unknown; the nearest known one is {nearest}"
+        ))
+    })
+}
 
 /// The interfaces that are captured from, with method and reason; empty if there are none.
 pub(crate) fn listening_lines(inputs: &[&Facts]) -> String {

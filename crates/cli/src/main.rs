@@ -30,6 +30,7 @@ mod report;
 mod table;
 mod trips;
 mod version;
+mod write_frames;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

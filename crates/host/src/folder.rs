@@ -115,6 +115,8 @@ impl Drop for Opened {
 }
 
 const MANIFEST: &str = "trace.json";
+/// Where a run keeps what the next one takes over: written in turns, so that one is whole.
+pub const STATES: [&str; 2] = ["state.0", "state.1"];
 /// The socket of [`Control`](crate::Control).
 pub(crate) const CONTROL: &str = "control";
 
@@ -186,6 +188,20 @@ impl RunFolder {
     /// them is there.
     pub fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), FolderError> {
         self.write(&[(name.into(), &[bytes])])
+    }
+
+    /// Opens the two [files](STATES) in which the run keeps what the next one takes over.
+    pub fn open_states(&self) -> Result<[File; 2], FolderError> {
+        self.clear()?;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let open = |name: &str| {
+            let opened = rustix::fs::openat(self.file(), name, flags, Mode::from_raw_mode(0o600));
+            let path = self.path().join(name);
+            opened
+                .map(File::from)
+                .map_err(|error| FolderError::io(&path, "open the file", error.into()))
+        };
+        Ok([open(STATES[0])?, open(STATES[1])?])
     }
 
     /// Once this returns, files that were [replaced](Self::replace) outlive a loss of power.
@@ -399,6 +415,7 @@ impl TraceFiles {
                 files.manifest = entry;
             } else if name == temporary_name(MANIFEST) && kind.is_file()
                 || name == CONTROL && kind.is_socket()
+                || STATES.contains(&&*name) && kind.is_file()
             {
                 files.rests.push(entry);
             } else {

@@ -46,7 +46,7 @@ pub use datagrams::{Datagram, Datagrams, Peer};
 pub use descriptors::{DescriptorError, Descriptors};
 pub use detour::Detour;
 pub use epoll::{Epoll, Interest, Ready};
-pub use folder::{FolderError, IsTrace, RunFolder, TraceFiles};
+pub use folder::{FolderError, IsTrace, RunFolder, STATES, TraceFiles};
 pub use link_switch::LinkSwitch;
 pub use locked::{LockError, lock_memory, unlock_memory};
 pub use machine::{MachineFacts, MemoryUse, StealCounts};

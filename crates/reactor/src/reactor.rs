@@ -25,6 +25,12 @@ pub trait Engine {
         BURST_MAX
     }
 
+    /// Whether it takes frames that are longer than any other side sends; otherwise the loop drops
+    /// and counts them.
+    fn takes_long_frames(&self) -> bool {
+        false
+    }
+
     /// Takes all frames of `burst`, which arrived by `side`: each when its stamp says, or `now`.
     fn on_burst(&mut self, now: Nanoseconds, side: usize, burst: &mut Burst);
 
@@ -316,9 +322,13 @@ impl<E: Engine> Reactor<E> {
         self.burst.retain(|frame| came_ns(frame) >= began_ns);
         self.facts.dropped_at_start += (before - self.burst.len()) as u64;
         let before = self.burst.len();
+        let len_max = match self.engine.takes_long_frames() {
+            true => usize::MAX,
+            false => *len_max,
+        };
         self.burst.retain(|frame| {
             let len = frame.bytes().len();
-            len <= *len_max && len >= frame.descriptor().wire_len as usize
+            len <= len_max && len >= frame.descriptor().wire_len as usize
         });
         self.facts.too_long += (before - self.burst.len()) as u64;
         let Some(first) = self.burst.first() else {

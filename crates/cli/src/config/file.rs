@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{ConfigError, Keys, nearest};
 
 /// The sections of a file; each verb reads its own.
-const SECTIONS: [&str; 3] = ["capture", "emulate", "load"];
+const SECTIONS: [&str; 4] = ["capture", "emulate", "forward", "load"];
 
 /// A verb's section: of a TOML file, or of the configuration in an earlier run's `trace.json`.
 pub(crate) fn from_file<K: Keys>(path: &Path, name: &'static str) -> Result<K, ConfigError> {

@@ -11,8 +11,8 @@ use lineside_port::live::Interface;
 use lineside_reactor::Wait;
 
 use super::flags::Arguments;
-use crate::config::{self, ConfigError, nearest};
-use crate::inputs::METHODS;
+use crate::config::{self, ConfigError};
+use crate::inputs::{method, wait};
 
 /// What `--between` and `--on` need beside the path and the run.
 pub(super) struct BetweenSettings {
@@ -133,27 +133,4 @@ fn server_wait(words: &str) -> Result<Duration, ConfigError> {
     let wait = lineside_time::parse_duration(words);
     let wait = wait.map_err(|error| ConfigError::usage(&format!("server-wait: {error}")))?;
     Ok(Duration::from_nanos(wait))
-}
-
-/// The word of `--method`.
-fn method(word: &str) -> Result<Option<Method>, ConfigError> {
-    let known = METHODS.iter().find(|(known, _)| *known == word);
-    known.map(|(_, method)| *method).ok_or_else(|| {
-        let words = METHODS.iter().map(|(known, _)| *known);
-        let nearest = nearest(word, words);
-        ConfigError::usage(&format!(
-            "method: '{word}' is unknown; the nearest known one is {nearest}"
-        ))
-    })
-}
-
-/// The word of `--wait`.
-fn wait(word: &str) -> Result<Wait, ConfigError> {
-    let known = Wait::WORDS.iter().find(|(known, _)| *known == word);
-    known.map(|(_, wait)| *wait).ok_or_else(|| {
-        let nearest = nearest(word, Wait::WORDS.iter().map(|(known, _)| *known));
-        ConfigError::usage(&format!(
-            "wait: '{word}' is unknown; the nearest known one is {nearest}"
-        ))
-    })
 }

@@ -26,9 +26,10 @@ use lineside_workload::{Sizes, Unit};
 use serde::Serialize;
 
 use super::flags::{ServeArguments, Service};
-use super::settings::{secret, wait};
+use super::settings::secret;
 use crate::config::{self, ConfigError};
 use crate::exit::Exit;
+use crate::inputs::wait;
 use crate::print::{print_json, say};
 
 /// Bytes of a body, as of the load that servers are measured with.

@@ -23,7 +23,8 @@ use super::limits::share;
 use super::pace::{PaceWords, read_file};
 use super::stack::addresses_of;
 use super::target::Target;
-use crate::config::{self, ConfigError, nearest};
+use crate::config::{self, ConfigError};
+use crate::inputs::wait;
 
 /// Requests leave for so long, unless something else ends the run.
 const DURATION_NS: i64 = 10_000_000_000;
@@ -543,17 +544,6 @@ fn ports(text: &str) -> Result<(u16, u32), ConfigError> {
         (first > 0 && first <= last).then(|| (first, u32::from(last - first) + 1))
     };
     read().ok_or_else(|| ConfigError::new(format!("ports: '{text}' is no range: write 1024-65535")))
-}
-
-/// The word of `--wait`.
-pub(super) fn wait(word: &str) -> Result<Wait, ConfigError> {
-    let known = Wait::WORDS.iter().find(|(known, _)| *known == word);
-    known.map(|(_, wait)| *wait).ok_or_else(|| {
-        let nearest = nearest(word, Wait::WORDS.iter().map(|(known, _)| *known));
-        ConfigError::new(format!(
-            "wait: '{word}' is unknown; the nearest known one is {nearest}"
-        ))
-    })
 }
 
 fn word_of(wait: Wait) -> &'static str {

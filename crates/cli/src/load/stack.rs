@@ -9,7 +9,7 @@ use lineside_tcp::Prefix;
 use lineside_tcp::congestion::{Congestion, Cubic, NewReno};
 
 use crate::config::{ConfigError, key, keys, nearest};
-use crate::inputs::METHODS;
+use crate::inputs::method;
 
 /// The window that is offered to peers.
 const WINDOW_BYTES: u32 = 64 << 10;
@@ -168,16 +168,6 @@ pub(super) fn addresses_of(
             .map_err(|_| ConfigError::new(format!("{name}: '{text}' is no address")))
     };
     texts.unwrap_or_default().iter().map(address).collect()
-}
-
-fn method(word: &str) -> Result<Option<Method>, ConfigError> {
-    let known = METHODS.iter().find(|(known, _)| *known == word);
-    known.map(|(_, method)| *method).ok_or_else(|| {
-        let nearest = nearest(word, METHODS.iter().map(|(known, _)| *known));
-        ConfigError::new(format!(
-            "method: '{word}' is unknown; the nearest known one is {nearest}"
-        ))
-    })
 }
 
 fn congestion(word: &str) -> Result<&'static dyn Congestion, ConfigError> {

@@ -4,20 +4,14 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-use lineside_frame::{Burst, LinkType};
 use lineside_load::run::Transport;
-use lineside_port::{
-    CaptureWriter, Interface, Live, Merge, PortError, Receive, Received, Rotation, WriterConfig,
-};
+use lineside_port::{CaptureWriter, Live, Merge, PortError};
 use lineside_reactor::{TapCounts, TapPort};
-use lineside_run::check_capture_file;
 
 use super::flags::Section;
 use super::settings::Prepared;
 use crate::config::ConfigError;
-
-/// Frames that are written at once.
-const BURST_MAX: usize = 1_024;
+use crate::write_frames::{frame_file, missed, why_missing, write_all};
 
 /// The capture file and where the taps of all workers come from.
 pub(super) struct Tapping {
@@ -47,27 +41,16 @@ impl Tapping {
             )
             .into());
         }
+        // Each worker is an input.
+        let names = vec![stack.interface.clone(); prepared.settings.workers as usize];
+        let comment = "a load's: stamps are when frames came and left";
         let force = keys.force == Some(true);
-        check_capture_file(path, false, &[], force)?;
-        let interface = Interface {
-            name: Some(stack.interface.clone()),
-            link_type: LinkType::ETHERNET,
-            ..Interface::default()
-        };
-        let config = WriterConfig {
-            budget: prepared.settings.budget.clone(),
-            // Each worker is an input.
-            interfaces: vec![interface; prepared.settings.workers as usize],
-            application: concat!("lineside ", env!("CARGO_PKG_VERSION")).to_owned(),
-            comment: Some("a load's: stamps are when frames came and left".to_owned()),
-            rotation: Rotation::default(),
-            replaces: force,
-        };
+        let writer = frame_file(path, &names, comment, force, &prepared.settings.budget)?;
         let (none, taps) = channel();
         stack.taps = Some(none.clone());
         Ok(Some(Self {
             path: path.clone(),
-            writer: CaptureWriter::create(path, config, None)?,
+            writer,
             taps,
             none,
         }))
@@ -96,15 +79,7 @@ pub(super) fn beside<T>(
         let _ = none.send(Vec::new());
         let written = written.join();
         let written = written.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        let why = match written {
-            Err(error) => Some(error.to_string()),
-            Ok(0) => None,
-            Ok(missing) => Some(format!(
-                "{missing} frames are missing in {}, for which there was no room: raise --memory, \
-                 or lower the rate",
-                path.display()
-            )),
-        };
+        let why = why_missing(&path, written);
         Ok((outcome, why))
     })
 }
@@ -118,17 +93,8 @@ fn write(mut writer: CaptureWriter, runs: &Receiver<Vec<TapPort>>) -> Result<u64
         let counts: Vec<TapCounts> = taps.iter().map(TapPort::counts).collect();
         let taps = { taps.into_iter() }.map(|tap| Box::new(tap) as Box<dyn Live>);
         let mut merged = Merge::new(taps);
-        let mut burst = Burst::new();
-        let mut received = Received::Frames(0);
-        while received != Received::End {
-            received = merged.receive(&mut burst, BURST_MAX)?;
-            writer.write(&burst)?;
-            burst.clear();
-        }
-        for counts in counts {
-            let facts = counts.facts();
-            missing += facts.dropped_queue + facts.dropped_memory;
-        }
+        write_all(&mut writer, &mut merged)?;
+        missing += missed(&counts);
     }
     writer.finish()?;
     Ok(missing)

@@ -1,0 +1,179 @@
+//! `lineside forward` between interfaces: its folder, its requests, and what is printed.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::Context;
+use lineside_forward::{
+    Asking, Controlled, Event, Forward, Outcome, TableFile, Tapping, read_table,
+};
+use lineside_host::{Signals, SystemClock};
+use lineside_measure::monitor::Point;
+use lineside_port::CaptureWriter;
+use lineside_run::Run;
+use lineside_time::Clock;
+use lineside_trace::State;
+
+use super::flags::{Arguments, Section};
+use super::print::{check_lines, lines};
+use super::request::Known;
+use super::settings::Prepared;
+use crate::config::{self, ConfigError};
+use crate::exit::Exit;
+use crate::inputs::listening_lines;
+use crate::link::request::{Done, Request, answer_to_json};
+use crate::print::{print, print_json, say, talk, warn};
+use crate::write_frames::{frame_file, missed, why_missing, write_all};
+
+pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
+    let keys = given.keys.resolved(given.config.as_deref())?;
+    let prepared = keys.prepare()?;
+    if given.check {
+        print(&check_lines(&prepared.settings))?;
+        return Ok(Exit::Done);
+    }
+    if let Some(run) = { &given.resume }.as_ref().filter(|run| lineside_host::is_running(run)) {
+        return Err(ConfigError::new(format!(
+            "{}: that run goes on: end it first",
+            run.display()
+        ))
+        .into());
+    }
+    let resumed = { &given.resume }.as_ref().map(|run| read_table(run).map(|it| (run.display().to_string(), it)));
+    let resumed = resumed.transpose().map_err(ConfigError::new)?;
+    let writing = writing(&keys, &prepared)?;
+    let signals = Signals::register().context("cannot handle signals")?;
+    let mut record = begin(&keys)?;
+    let controlled = listen(&record, &keys, &prepared);
+    let controlled = controlled.inspect_err(|_| record.withdraw())?;
+    let table = { &record.folder }.as_ref().map(TableFile::open).transpose()?;
+    let forward = Forward {
+        interfaces: prepared.interfaces,
+        settings: prepared.settings,
+        method: prepared.method,
+        wait: prepared.wait,
+        duration: prepared.duration,
+        resumed,
+        table,
+        budget: &prepared.budget,
+        folder: record.folder.as_ref(),
+        signals: &signals,
+    };
+    let missing = Mutex::new(None);
+    let tapping = writing.map(|(path, mut writer)| -> Tapping<'_> {
+        let missing = &missing;
+        Box::new(move |mut port| {
+            let counts = [port.counts()];
+            let written = write_all(&mut writer, &mut port).and_then(|()| writer.finish());
+            let why = why_missing(&path, written.map(|()| missed(&counts)));
+            *missing.lock().unwrap_or_else(PoisonError::into_inner) = why;
+        })
+    });
+    let ran = forward.run(controlled, tapping, &mut |event| given.print_event(&event));
+    let outcome = ran.inspect_err(|_| record.withdraw())?;
+    let missing = missing.into_inner().unwrap_or_else(PoisonError::into_inner);
+    given.end(&mut record, outcome, missing)
+}
+
+/// The file of `--write-pcap`.
+fn writing(keys: &Section, prepared: &Prepared) -> anyhow::Result<Option<(PathBuf, CaptureWriter)>> {
+    let Some(path) = &keys.write_pcap else {
+        return Ok(None);
+    };
+    if path.as_os_str() == "-" {
+        return Err(ConfigError::usage("--write-pcap is for a file: name one").into());
+    }
+    // An input of the tap for each point of a port.
+    let names = keys.names().iter().flat_map(|name| Point::ALL.iter().map(move |_| name.clone()));
+    let comment = "forwarded: stamps are when frames came and left";
+    let force = keys.force == Some(true);
+    let writer = frame_file(path, &names.collect::<Vec<_>>(), comment, force, &prepared.budget)?;
+    Ok(Some((path.clone(), writer)))
+}
+
+/// Makes the folder.
+fn begin(keys: &Section) -> anyhow::Result<Run> {
+    let (output, force) = (keys.output.as_deref(), keys.force == Some(true));
+    let configuration = config::to_json("forward", keys);
+    let now = SystemClock::default().now();
+    let run = Run::begin(output, force, &keys.names(), configuration, now)?;
+    run.save()?;
+    Ok(run)
+}
+
+/// Takes requests in the folder, if there is one.
+fn listen(run: &Run, keys: &Section, prepared: &Prepared) -> anyhow::Result<Option<Controlled>> {
+    let Some(folder) = &run.folder else {
+        return Ok(None);
+    };
+    let mut known = Known {
+        keys: keys.clone(),
+        ports: prepared.settings.ports.clone(),
+        services: prepared.settings.services.clone(),
+    };
+    let respond = move |text: &str, asking: &Asking| {
+        let answer = Request::read(text).and_then(|request| match request {
+            Request::Forward(request) => known.on_request(request, asking).map(Done::Forward),
+            Request::Stats {} => asking
+                .stats()
+                .map(|counts| Done::Forward(super::ForwardDone::Counted(counts))),
+            _ => Err("the run is a forwarder: it can be asked for stats, add, remove, drain, \
+                      weight and reload"
+                .to_owned()),
+        });
+        answer_to_json(&answer).ok()
+    };
+    match Controlled::listen(folder, respond) {
+        Ok(controlled) => Ok(Some(controlled)),
+        Err(error) => {
+            warn(&format!("nothing can be changed while this runs: {error}"));
+            Ok(None)
+        }
+    }
+}
+
+impl Arguments {
+    fn print_event(&self, event: &Event<'_>) {
+        match event {
+            Event::Warning(text) => warn(text),
+            _ if self.quiet => {}
+            Event::Listening(facts) => talk(&listening_lines(facts)),
+            Event::Advice(text) => say(text),
+        }
+    }
+
+    /// Writes and prints the outcome.
+    fn end(
+        &self,
+        record: &mut Run,
+        outcome: Outcome,
+        missing: Option<String>,
+    ) -> anyhow::Result<Exit> {
+        let Outcome {
+            mut certificate,
+            inputs,
+            failure,
+            ..
+        } = outcome;
+        if let Some(why) = missing {
+            certificate.verdict.state = State::Incomplete;
+            certificate.verdict.reasons.push(why);
+        }
+        for warning in inputs.iter().flat_map(|input| &input.warnings) {
+            warn(warning);
+        }
+        let json = serde_json::to_value(&certificate)?;
+        record.manifest.inputs = inputs;
+        record.manifest.certificate = Some(json.clone());
+        let verdict = certificate.verdict.clone();
+        record.end(verdict, SystemClock::default().now())?;
+        if self.json {
+            print_json(&json)?;
+        } else if !self.quiet {
+            print(&lines(&json))?;
+        }
+        failure.map_or(Ok(()), Err)?;
+        // It has no end of its own: a signal that ends it cuts nothing short.
+        Ok(Exit::Done)
+    }
+}

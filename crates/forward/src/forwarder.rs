@@ -1,0 +1,202 @@
+//! The engine of the polling loop: frames to the translation and back to the ports.
+
+use lineside_frame::{Burst, Frame};
+use lineside_measure::Times;
+use lineside_nat::{Effects, Nat};
+use lineside_reactor::{Account, Engine, Sides, Tap, TapCounts};
+use lineside_time::Nanoseconds;
+use serde::Serialize;
+use slab::Slab;
+
+/// Bytes that may be copied out of a port's memory at once: some microseconds' work.
+const SPILL_BYTES: usize = 64 << 10;
+
+/// A translation between live ports.
+pub struct Forwarder {
+    nat: Nat,
+    effects: Effects,
+    /// Frames that leave in this turn.
+    leaving: Vec<(usize, Frame)>,
+    tap: Option<Tap>,
+    tapped: Option<TapCounts>,
+    /// Copies for the tap of frames that are to leave.
+    copies: Slab<Frame>,
+    ports: Vec<Passed>,
+    residence: Times,
+}
+
+/// Frames of a port that passed the loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Passed {
+    /// Frames that came.
+    pub came: u64,
+    /// Their bytes.
+    pub came_bytes: u64,
+    /// Frames that left.
+    pub left: u64,
+    /// Their bytes.
+    pub left_bytes: u64,
+    /// Frames that never left: the port was down, or they were too long for it.
+    pub unsent: u64,
+}
+
+/// A frame that leaves.
+#[derive(Debug)]
+pub struct Leaving {
+    port: usize,
+    came_ns: Nanoseconds,
+    at_ns: Nanoseconds,
+    bytes: u32,
+    /// The place of its copy for the tap.
+    copy: Option<u32>,
+}
+
+impl Account for Leaving {
+    fn entered_ns(&self) -> Nanoseconds {
+        self.came_ns
+    }
+
+    fn at_ns(&self) -> Nanoseconds {
+        self.at_ns
+    }
+}
+
+impl Forwarder {
+    /// A translation between so many ports.
+    pub fn new(nat: Nat, ports: usize) -> Self {
+        Self {
+            nat,
+            effects: Effects::default(),
+            leaving: Vec::new(),
+            tap: None,
+            tapped: None,
+            copies: Slab::new(),
+            ports: vec![Passed::default(); ports],
+            residence: Times::default(),
+        }
+    }
+
+    /// Gives copies of frames to `tap`, or ends it.
+    pub fn set_tap(&mut self, tap: Option<Tap>) {
+        if let Some(tap) = &tap {
+            self.tapped = Some(tap.counts());
+        }
+        self.tap = tap;
+    }
+
+    /// The counts of the tap, if there was one.
+    pub fn tapped(&self) -> Option<&TapCounts> {
+        self.tapped.as_ref()
+    }
+
+    /// The wall clock is `ahead_ns` ahead of the loop's from now on.
+    pub fn set_wall_ahead(&mut self, ahead_ns: i64) {
+        if let Some(tap) = &mut self.tap {
+            tap.set_wall_ahead(ahead_ns);
+        }
+    }
+
+    /// The translation.
+    pub fn nat(&self) -> &Nat {
+        &self.nat
+    }
+
+    /// Has the translation do something between two turns; what it sends leaves in the next.
+    pub fn with_nat<T>(&mut self, act: impl FnOnce(&mut Nat, &mut Effects) -> T) -> T {
+        let done = act(&mut self.nat, &mut self.effects);
+        self.take_effects();
+        done
+    }
+
+    /// What passed, by port.
+    pub fn passed(&self) -> &[Passed] {
+        &self.ports
+    }
+
+    /// From a frame's arrival to the call that handed it over.
+    pub fn residence(&self) -> &Times {
+        &self.residence
+    }
+
+    fn take_effects(&mut self) {
+        let frames = self.effects.frames.drain(..);
+        self.leaving.extend(frames.map(|out| (out.port, out.frame)));
+        self.effects.decided.clear();
+    }
+}
+
+impl Engine for Forwarder {
+    type Account = Leaving;
+
+    /// A frame that is too long is answered for by the translation.
+    fn takes_long_frames(&self) -> bool {
+        true
+    }
+
+    fn on_burst(&mut self, now: Nanoseconds, side: usize, burst: &mut Burst) {
+        if let Some(tap) = &mut self.tap {
+            tap.on_arrivals(now, side, burst);
+        }
+        let passed = &mut self.ports[side];
+        for frame in burst.drain(..) {
+            passed.came += 1;
+            passed.came_bytes += frame.bytes().len() as u64;
+            self.nat.on_frame(now, side, frame, &mut self.effects);
+        }
+        self.take_effects();
+    }
+
+    fn on_timer(&mut self, now: Nanoseconds, _until: Nanoseconds, out: &mut Sides<Leaving>) {
+        if self.nat.next_deadline().is_some_and(|due| due <= now) {
+            self.nat.on_timer(now, &mut self.effects);
+            self.take_effects();
+        }
+        for (port, frame) in self.leaving.drain(..) {
+            let copy = self.tap.as_mut().and_then(|tap| tap.copy(&frame));
+            let account = Leaving {
+                port,
+                came_ns: frame.descriptor().stamp_ns.unwrap_or(now).min(now),
+                at_ns: now,
+                bytes: frame.bytes().len() as u32,
+                copy: copy.map(|copy| self.copies.insert(copy) as u32),
+            };
+            out.send(port, frame, account);
+        }
+        if let Some(tap) = &mut self.tap {
+            tap.on_turn(now);
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Nanoseconds> {
+        match self.leaving.is_empty() {
+            true => self.nat.next_deadline(),
+            false => Some(Nanoseconds::MIN),
+        }
+    }
+
+    fn held(&self) -> usize {
+        self.leaving.len() + self.nat.held()
+    }
+
+    fn spill(&mut self, _side: usize) {
+        self.nat.spill(SPILL_BYTES);
+    }
+
+    fn on_sent(&mut self, account: Leaving, sent_ns: Nanoseconds) {
+        let passed = &mut self.ports[account.port];
+        passed.left += 1;
+        passed.left_bytes += u64::from(account.bytes);
+        self.residence.record(sent_ns - account.came_ns);
+        let copy = { account.copy }.map(|copy| self.copies.remove(copy as usize));
+        if let (Some(tap), Some(copy)) = (&mut self.tap, copy) {
+            tap.on_sent(sent_ns, account.port, copy);
+        }
+    }
+
+    fn on_unsent(&mut self, account: Leaving, _: &Frame) {
+        self.ports[account.port].unsent += 1;
+        if let Some(copy) = account.copy {
+            self.copies.remove(copy as usize);
+        }
+    }
+}
