@@ -191,12 +191,7 @@ impl<L: Copy, T> Neighbours<L, T> {
 
     /// A frame waits for an answer. The one that waited longest for it makes room, or if too many
     /// wait for others, the one that waited longest of all; it is returned.
-    pub fn wait(
-        &mut self,
-        address: IpAddr,
-        frame: Frame,
-        departure: T,
-    ) -> Option<(Frame, T)> {
+    pub fn wait(&mut self, address: IpAddr, frame: Frame, departure: T) -> Option<(Frame, T)> {
         let Some(number) = self.find(address) else {
             return Some((frame, departure));
         };
@@ -337,8 +332,7 @@ mod tests {
     fn wait(neighbours: &mut Neighbours, address: IpAddr, count: usize) -> Vec<u8> {
         neighbours.resolve(0, address);
         let frame = |number| Frame::copied(&[number as u8; 60], Descriptor::default());
-        let dropped =
-            (0..count).filter_map(|number| neighbours.wait(address, frame(number), ()));
+        let dropped = (0..count).filter_map(|number| neighbours.wait(address, frame(number), ()));
         dropped.map(|(frame, ())| frame.bytes()[0]).collect()
     }
 

@@ -94,7 +94,10 @@ impl<T: Numbered> Slab<T> {
     }
 
     /// How many are in use.
-    #[expect(clippy::len_without_is_empty, reason = "whether it is empty is never asked")]
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "whether it is empty is never asked"
+    )]
     pub fn len(&self) -> usize {
         self.records.len() - self.free_len as usize
     }

@@ -1,0 +1,3 @@
+//! The engine between simulated clients and nodes.
+mod bench;
+mod forward;
