@@ -98,17 +98,24 @@ impl Chooser {
         Some(candidate.node)
     }
 
-    /// The place of a flow in the table.
-    pub(crate) fn place(&self, hash: u64) -> Option<usize> {
-        (!self.places.is_empty()).then(|| hash as usize % PLACES)
+    /// Another one of the same key, without candidates.
+    pub(crate) fn like(&self, choice: Choice, slow_start: Nanoseconds) -> Self {
+        Self::new(choice, slow_start, self.key)
     }
 
-    /// Which node the table has for a flow.
-    pub(crate) fn node_at(&self, place: usize) -> Option<u16> {
-        let index = *self.places.get(place)?;
-        self.candidates
-            .get(usize::from(index))
-            .map(|each| each.node)
+    /// The place of a flow in Maglev's table.
+    pub(crate) fn place(&self, hash: u64) -> usize {
+        hash as usize % PLACES
+    }
+
+    /// The node that a flow would get; nothing changes by the question.
+    pub(crate) fn peek(&self, now: Nanoseconds, hash: u64) -> Option<u16> {
+        let index = match self.choice {
+            Choice::Maglev => self.by_place(now, hash)?,
+            Choice::LeastConnections => self.least(now)?,
+            Choice::RoundRobin => self.next_in_turn(now)?,
+        };
+        Some(self.candidates.get(index)?.node)
     }
 
     /// The weight that counts now, in thousandths.
@@ -157,25 +164,33 @@ impl Chooser {
         least.map(|(index, _)| index)
     }
 
+    /// The one that is furthest ahead once each has got its share.
+    fn next_in_turn(&self, now: Nanoseconds) -> Option<usize> {
+        let ahead = |index: &usize| self.ahead[*index] + self.share_of(*index, now);
+        // Of several the first: `max_by_key` would take the last.
+        (0..self.candidates.len()).rev().max_by_key(ahead)
+    }
+
+    fn share_of(&self, index: usize, now: Nanoseconds) -> i64 {
+        self.share(&self.candidates[index], now) as i64
+    }
+
     fn in_turn(&mut self, now: Nanoseconds) -> Option<usize> {
-        let (mut total, mut best) = (0, 0);
+        let next = self.next_in_turn(now)?;
+        let mut total = 0;
         for index in 0..self.candidates.len() {
-            let share = self.share(&self.candidates[index], now) as i64;
+            let share = self.share_of(index, now);
             total += share;
             self.ahead[index] += share;
-            if self.ahead[index] > self.ahead[best] {
-                best = index;
-            }
         }
-        *self.ahead.get_mut(best)? -= total;
-        Some(best)
+        self.ahead[next] -= total;
+        Some(next)
     }
 
     /// The paper's 3.4: each node in turn takes the next free place of its own permutation, as often
     /// as its weight says.
     fn populate(&mut self) {
         self.places.fill(NOBODY);
-        let count = self.candidates.len();
         let highest = self.candidates.iter().map(|each| each.weight).max();
         let Some(highest) = highest.filter(|&weight| (1..=WEIGHT_MAX).contains(&weight)) else {
             return;
@@ -192,9 +207,9 @@ impl Chooser {
             .collect();
         let mut left = PLACES;
         loop {
-            for index in 0..count {
-                let (place, skip, turns) = &mut walks[index];
-                *turns += self.candidates[index].weight;
+            let turn = walks.iter_mut().zip(&self.candidates).enumerate();
+            for (index, ((place, skip, turns), candidate)) in turn {
+                *turns += candidate.weight;
                 if *turns < highest {
                     continue;
                 }

@@ -68,6 +68,14 @@ pub(crate) struct NodeSlot {
     pub(crate) checked: Checked,
 }
 
+impl ServiceSlot {
+    /// Its way to choose, or its slow start, has changed.
+    pub(crate) fn set_choice(&mut self) {
+        let settings = &self.settings;
+        self.chooser = self.chooser.like(settings.choice, settings.slow_start);
+    }
+}
+
 impl NodeSlot {
     pub(crate) fn takes_connections(&self) -> bool {
         self.is_up && !self.is_draining && !self.is_removed && self.weight > 0

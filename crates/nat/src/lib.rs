@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 mod affinity;
+mod change;
 mod choice;
 mod control;
 mod counters;
@@ -39,16 +40,24 @@ mod health;
 mod make;
 mod nat;
 mod packet;
+mod report;
 mod rewrite;
+mod save;
 mod settings;
 mod splices;
 mod table;
 
+pub use change::{Change, ChangeError, ServiceName};
 pub use counters::{Outcome, Outcomes};
 pub use effects::{Decision, Effects, FlowKey, Outgoing, Translation};
 pub use farm::Traffic;
 pub use health::{Change as HealthChange, Finding};
 pub use nat::Nat;
+pub use report::{
+    ExplainError, Explanation, NodeReport, NodeState, PortReport, Report, ServiceReport,
+    TableReport, Why,
+};
+pub use save::RestoreError;
 pub use settings::{
     Choice, Health, HttpCheck, NAT_ADDRESSES_MAX, NODES_MAX, NodeSettings, OnLoss, PORTS_MAX,
     PortSettings, Route, Service, Settings, SettingsError, Timeouts, Transport, WEIGHT_MAX,

@@ -78,7 +78,8 @@ pub struct Nat {
     /// Connections that made room for others before their time.
     pub(crate) evicted: u64,
     pub(crate) lease: Lease,
-    pub(crate) budget: Budget,
+    /// The last instant that it was given.
+    pub(crate) now: Nanoseconds,
 }
 
 impl Nat {
@@ -115,7 +116,7 @@ impl Nat {
             ports: vec![PortCounters::default(); settings.ports.len()],
             evicted: 0,
             lease,
-            budget: budget.clone(),
+            now: 0,
             settings,
         })
     }
@@ -131,6 +132,7 @@ impl Nat {
 
     /// Announces its addresses at all ports, and begins checks.
     pub fn begin(&mut self, now: Nanoseconds, out: &mut Effects) {
+        self.now = now;
         let mut addresses: Vec<IpAddr> = self.farm.addresses().collect();
         addresses.sort();
         addresses.dedup();
@@ -154,6 +156,7 @@ impl Nat {
 
     /// Takes a frame that came by a port.
     pub fn on_frame(&mut self, now: Nanoseconds, port: usize, frame: Frame, out: &mut Effects) {
+        self.now = now;
         let Some(counters) = self.ports.get_mut(port) else {
             debug_assert!(false, "a port that the settings have");
             return;
@@ -212,6 +215,7 @@ impl Nat {
 
     /// Does what is due.
     pub fn on_timer(&mut self, now: Nanoseconds, out: &mut Effects) {
+        self.now = now;
         let timeouts = self.settings.timeouts;
         let timeout = |state| timeout(&timeouts, state);
         while let Some((number, connection)) = self.table.expire(now, timeout, &self.farm) {
