@@ -6,7 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 use lineside_account::Budget;
 use lineside_frame::{Descriptor, Frame, LinkType};
 use lineside_nat::{
-    Decision, Effects, Nat, NodeSettings, PortSettings, Service, Settings, Timeouts, Transport,
+    Change, ChangeError, Decision, Effects, Nat, NodeSettings, PortSettings, Service, Settings,
+    Timeouts, Transport,
 };
 use lineside_time::Nanoseconds;
 use lineside_wire::build::{FrameBuilder, TcpFields};
@@ -115,6 +116,30 @@ impl Bench {
             .on_frame(now, port, frame(bytes), &mut self.effects);
     }
 
+    /// As [`send`](Self::send), without a look at what leaves.
+    pub fn send_quietly(&mut self, port: usize, bytes: &[u8]) {
+        self.give(port, bytes);
+        self.effects.frames.clear();
+    }
+
+    /// Makes a change, and returns what it says.
+    pub fn change(&mut self, change: &Change) -> String {
+        self.change_with_frames(change).0
+    }
+
+    /// Makes a change, and returns what it says and which frames left.
+    pub fn change_with_frames(&mut self, change: &Change) -> (String, Vec<(usize, Vec<u8>)>) {
+        let said = self.nat.apply(self.now, change, &mut self.effects);
+        (said.expect("a change that is possible"), self.settle())
+    }
+
+    /// Makes a change that may be refused.
+    pub fn try_change(&mut self, change: &Change) -> Result<String, ChangeError> {
+        let said = self.nat.apply(self.now, change, &mut self.effects);
+        self.settle();
+        said
+    }
+
     /// The one frame that leaves.
     pub fn send_one(&mut self, port: usize, bytes: &[u8]) -> (usize, Vec<u8>) {
         let mut left = self.send(port, bytes);
@@ -165,6 +190,9 @@ impl Bench {
             if arp.operation() != arp::REQUEST {
                 return None;
             }
+            if arp.sender_address() == target {
+                return Some(None);
+            }
             let is_here = self.is_here(port, target.into());
             return Some(is_here.then(|| {
                 let own = node_ethernet(target.into());
@@ -196,6 +224,22 @@ impl Bench {
                 .with_link_addresses(own, header.source())
                 .packet(PROTOCOL_ICMPV6, &payload)
         }))
+    }
+
+    /// Each frame that came has one outcome, or waits.
+    pub fn check_identity(&self) {
+        let report = self.nat.report(self.now);
+        assert_eq!(report.arrived, self.arrived);
+        assert_eq!(
+            report.outcomes.sum() + report.held,
+            self.arrived,
+            "{report:?}"
+        );
+    }
+
+    /// How many frames met an outcome.
+    pub fn outcome(&self, outcome: lineside_nat::Outcome) -> u64 {
+        self.nat.report(self.now).outcomes.of(outcome)
     }
 
     fn is_here(&self, port: usize, target: IpAddr) -> bool {
@@ -313,4 +357,112 @@ pub fn is_right(bytes: &[u8]) -> bool {
     };
     let is_without = protocol == 17 && segment[6..8] == [0; 2];
     is_without || is_whole(pseudo + sum(segment))
+}
+
+/// A TCP connection through the engine: both ends count.
+pub struct Talk {
+    pub source: String,
+    pub virtual_address: String,
+    pub port: u16,
+    /// The node, and the source that it sees.
+    pub node: SocketAddr,
+    pub seen_as: SocketAddr,
+    /// What each has sent.
+    pub sent: [u32; 2],
+}
+
+impl Talk {
+    /// Makes a handshake with port 80.
+    pub fn open(bench: &mut Bench, source: &str, virtual_address: &str, port: u16) -> Self {
+        let syn =
+            from_client(source, virtual_address).tcp(&segment([port, 80], 0, TcpFlags::SYN), &[]);
+        let (_, at_node) = bench.send_one(CLIENTS, &syn);
+        let [seen_as, node] = ends(&at_node);
+        let mut talk = Self {
+            source: source.into(),
+            virtual_address: virtual_address.into(),
+            port,
+            node,
+            seen_as,
+            sent: [1, 1],
+        };
+        let answer = TcpFields {
+            sequence: 0,
+            ..talk.of_node(TcpFlags::SYN | TcpFlags::ACK)
+        };
+        talk.send_node(bench, &answer, &[]);
+        talk.say(bench, &[]);
+        talk
+    }
+
+    pub fn of_client(&self, flags: TcpFlags) -> TcpFields<'static> {
+        TcpFields {
+            acknowledgement: self.sent[1],
+            ..segment([self.port, 80], self.sent[0], flags)
+        }
+    }
+
+    pub fn of_node(&self, flags: TcpFlags) -> TcpFields<'static> {
+        TcpFields {
+            acknowledgement: self.sent[0],
+            ..segment([self.node.port(), self.seen_as.port()], self.sent[1], flags)
+        }
+    }
+
+    /// The client's segment; what leaves.
+    pub fn send_client(
+        &self,
+        bench: &mut Bench,
+        fields: &TcpFields<'_>,
+        payload: &[u8],
+    ) -> Vec<(usize, Vec<u8>)> {
+        let frame = from_client(&self.source, &self.virtual_address).tcp(fields, payload);
+        bench.send(CLIENTS, &frame)
+    }
+
+    /// The node's segment; what leaves.
+    pub fn send_node(
+        &self,
+        bench: &mut Bench,
+        fields: &TcpFields<'_>,
+        payload: &[u8],
+    ) -> Vec<(usize, Vec<u8>)> {
+        let frame = FrameBuilder::new(self.node.ip(), self.seen_as.ip())
+            .with_link_addresses(node_ethernet(self.node.ip()), OURS[NODES])
+            .tcp(fields, payload);
+        bench.send(NODES, &frame)
+    }
+
+    /// The client sends, and the node gets it.
+    pub fn say(&mut self, bench: &mut Bench, payload: &[u8]) {
+        let left = self.send_client(bench, &self.of_client(TcpFlags::ACK), payload);
+        let [(NODES, at_node)] = &left[..] else {
+            panic!("the node gets it: {left:?}")
+        };
+        assert!(is_right(at_node));
+        assert_eq!(ends(at_node), [self.seen_as, self.node]);
+        self.sent[0] += payload.len() as u32;
+    }
+
+    /// The node sends, and the client gets it.
+    pub fn answer(&mut self, bench: &mut Bench, payload: &[u8]) {
+        let left = self.send_node(bench, &self.of_node(TcpFlags::ACK), payload);
+        let [(CLIENTS, at_client)] = &left[..] else {
+            panic!("the client gets it: {left:?}")
+        };
+        assert!(is_right(at_client));
+        let client = SocketAddr::new(address(&self.source), self.port);
+        assert_eq!(ends(at_client)[1], client);
+        self.sent[1] += payload.len() as u32;
+    }
+
+    /// Both end it.
+    pub fn finish(&mut self, bench: &mut Bench) {
+        let fin = TcpFlags::FIN | TcpFlags::ACK;
+        assert_eq!(self.send_client(bench, &self.of_client(fin), &[]).len(), 1);
+        self.sent[0] += 1;
+        assert_eq!(self.send_node(bench, &self.of_node(fin), &[]).len(), 1);
+        self.sent[1] += 1;
+        self.say(bench, &[]);
+    }
 }
