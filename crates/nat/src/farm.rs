@@ -283,6 +283,20 @@ impl Farm {
         node.is_removed = true;
         let service = &mut self.services[usize::from(node.service)];
         service.nodes.retain(|&each| each != number);
+        self.settle_removed(number);
+    }
+
+    /// What a removed node had is its service's once its number is free.
+    fn settle_removed(&mut self, number: u16) {
+        let node = &mut self.nodes[usize::from(number)];
+        if !node.is_removed || node.connections > 0 {
+            return;
+        }
+        let service = &mut self.services[usize::from(node.service)];
+        for (past, traffic) in service.past.iter_mut().zip(&mut node.traffic) {
+            past.add(traffic.frames, traffic.bytes);
+            *traffic = Traffic::default();
+        }
     }
 
     /// The nodes of a service that take connections have changed.
@@ -325,12 +339,7 @@ impl Farm {
         if let Some(candidate) = service.chooser.candidate_mut(connection.node) {
             candidate.connections = node.connections;
         }
-        if node.is_removed && node.connections == 0 {
-            for (past, traffic) in service.past.iter_mut().zip(&mut node.traffic) {
-                past.add(traffic.frames, traffic.bytes);
-                *traffic = Traffic::default();
-            }
-        }
+        self.settle_removed(connection.node);
     }
 }
 

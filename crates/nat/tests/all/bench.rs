@@ -14,14 +14,14 @@ use lineside_wire::build::{FrameBuilder, TcpFields};
 use lineside_wire::neighbour::{self, Neighbour, What};
 use lineside_wire::{Dissected, PROTOCOL_ICMPV6, TcpFlags, arp, dissect, ethernet, ipv4, ipv6};
 
-pub const CLIENTS: usize = 0;
-pub const NODES: usize = 1;
-pub const OURS: [[u8; 6]; 2] = [[2, 0, 0, 0, 1, 0], [2, 0, 0, 0, 1, 1]];
-pub const CLIENT: [u8; 6] = [2, 0, 0, 0, 2, 1];
-pub const SECOND: Nanoseconds = 1_000_000_000;
+pub(crate) const CLIENTS: usize = 0;
+pub(crate) const NODES: usize = 1;
+pub(crate) const OURS: [[u8; 6]; 2] = [[2, 0, 0, 0, 1, 0], [2, 0, 0, 0, 1, 1]];
+pub(crate) const CLIENT: [u8; 6] = [2, 0, 0, 0, 2, 1];
+pub(crate) const SECOND: Nanoseconds = 1_000_000_000;
 
 /// A node's Ethernet address, by the last byte of its own.
-pub fn node_ethernet(address: IpAddr) -> [u8; 6] {
+pub(crate) fn node_ethernet(address: IpAddr) -> [u8; 6] {
     let last = match address {
         IpAddr::V4(address) => address.octets()[3],
         IpAddr::V6(address) => address.octets()[15],
@@ -29,15 +29,15 @@ pub fn node_ethernet(address: IpAddr) -> [u8; 6] {
     [2, 0, 0, 0, 3, last]
 }
 
-pub fn address(text: &str) -> IpAddr {
+pub(crate) fn address(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-pub fn socket(text: &str) -> SocketAddr {
+pub(crate) fn socket(text: &str) -> SocketAddr {
     text.parse().expect("an address and a port")
 }
 
-pub fn nodes(texts: &[&str]) -> Vec<NodeSettings> {
+pub(crate) fn nodes(texts: &[&str]) -> Vec<NodeSettings> {
     let node = |text: &&str| NodeSettings {
         address: socket(text),
         weight: 1,
@@ -46,7 +46,7 @@ pub fn nodes(texts: &[&str]) -> Vec<NodeSettings> {
 }
 
 /// A TCP service on 80 and a UDP service on 53 of each IP version, each with two nodes.
-pub fn settings() -> Settings {
+pub(crate) fn settings() -> Settings {
     let ports = ["clients", "nodes"].iter().zip(OURS);
     let v4 = ["10.9.2.2:8080", "10.9.2.3:8080"];
     let v6 = ["[fd00:2::2]:8080", "[fd00:2::3]:8080"];
@@ -72,20 +72,20 @@ pub fn settings() -> Settings {
     }
 }
 
-pub struct Bench {
-    pub nat: Nat,
-    pub budget: Budget,
-    pub now: Nanoseconds,
-    pub decided: Vec<Decision>,
+pub(crate) struct Bench {
+    pub(crate) nat: Nat,
+    pub(crate) budget: Budget,
+    pub(crate) now: Nanoseconds,
+    pub(crate) decided: Vec<Decision>,
     /// Nodes that answer nothing.
-    pub silent: Vec<IpAddr>,
+    pub(crate) silent: Vec<IpAddr>,
     effects: Effects,
     /// Frames that the engine got.
-    pub arrived: u64,
+    pub(crate) arrived: u64,
 }
 
 impl Bench {
-    pub fn new(settings: Settings) -> Self {
+    pub(crate) fn new(settings: Settings) -> Self {
         let budget = Budget::new(1 << 30);
         let nat = Nat::new(settings, &budget).expect("settings that are right");
         let mut bench = Self {
@@ -104,7 +104,7 @@ impl Bench {
     }
 
     /// What leaves when a frame comes; questions for neighbours are answered meanwhile.
-    pub fn send(&mut self, port: usize, bytes: &[u8]) -> Vec<(usize, Vec<u8>)> {
+    pub(crate) fn send(&mut self, port: usize, bytes: &[u8]) -> Vec<(usize, Vec<u8>)> {
         self.give(port, bytes);
         self.settle()
     }
@@ -117,38 +117,41 @@ impl Bench {
     }
 
     /// As [`send`](Self::send), without a look at what leaves.
-    pub fn send_quietly(&mut self, port: usize, bytes: &[u8]) {
+    pub(crate) fn send_quietly(&mut self, port: usize, bytes: &[u8]) {
         self.give(port, bytes);
         self.effects.frames.clear();
     }
 
     /// Makes a change, and returns what it says.
-    pub fn change(&mut self, change: &Change) -> String {
+    pub(crate) fn change(&mut self, change: &Change) -> String {
         self.change_with_frames(change).0
     }
 
     /// Makes a change, and returns what it says and which frames left.
-    pub fn change_with_frames(&mut self, change: &Change) -> (String, Vec<(usize, Vec<u8>)>) {
+    pub(crate) fn change_with_frames(
+        &mut self,
+        change: &Change,
+    ) -> (String, Vec<(usize, Vec<u8>)>) {
         let said = self.nat.apply(self.now, change, &mut self.effects);
         (said.expect("a change that is possible"), self.settle())
     }
 
     /// Makes a change that may be refused.
-    pub fn try_change(&mut self, change: &Change) -> Result<String, ChangeError> {
+    pub(crate) fn try_change(&mut self, change: &Change) -> Result<String, ChangeError> {
         let said = self.nat.apply(self.now, change, &mut self.effects);
         self.settle();
         said
     }
 
     /// The one frame that leaves.
-    pub fn send_one(&mut self, port: usize, bytes: &[u8]) -> (usize, Vec<u8>) {
+    pub(crate) fn send_one(&mut self, port: usize, bytes: &[u8]) -> (usize, Vec<u8>) {
         let mut left = self.send(port, bytes);
         assert_eq!(left.len(), 1, "one frame leaves: {left:?}");
         left.remove(0)
     }
 
     /// Time passes, with all timers at their instants.
-    pub fn pass(&mut self, time: Nanoseconds) -> Vec<(usize, Vec<u8>)> {
+    pub(crate) fn pass(&mut self, time: Nanoseconds) -> Vec<(usize, Vec<u8>)> {
         let until = self.now + time;
         let mut left = Vec::new();
         while let Some(at) = self.nat.next_deadline().filter(|&at| at <= until) {
@@ -227,7 +230,7 @@ impl Bench {
     }
 
     /// Each frame that came has one outcome, or waits.
-    pub fn check_identity(&self) {
+    pub(crate) fn check_identity(&self) {
         let report = self.nat.report(self.now);
         assert_eq!(report.arrived, self.arrived);
         assert_eq!(
@@ -238,7 +241,7 @@ impl Bench {
     }
 
     /// How many frames met an outcome.
-    pub fn outcome(&self, outcome: lineside_nat::Outcome) -> u64 {
+    pub(crate) fn outcome(&self, outcome: lineside_nat::Outcome) -> u64 {
         self.nat.report(self.now).outcomes.of(outcome)
     }
 
@@ -251,7 +254,7 @@ impl Bench {
     }
 }
 
-pub fn frame(bytes: &[u8]) -> Frame {
+pub(crate) fn frame(bytes: &[u8]) -> Frame {
     let descriptor = Descriptor {
         wire_len: bytes.len() as u32,
         link_type: LinkType::ETHERNET,
@@ -268,13 +271,13 @@ fn emit_link(destination: [u8; 6], source: [u8; 6], kind: u16, bytes: &mut [u8])
 }
 
 /// Frames from a client to the engine.
-pub fn from_client(source: &str, destination: &str) -> FrameBuilder {
+pub(crate) fn from_client(source: &str, destination: &str) -> FrameBuilder {
     FrameBuilder::new(address(source), address(destination))
         .with_link_addresses(CLIENT, OURS[CLIENTS])
 }
 
 /// A client's segment.
-pub fn segment(ports: [u16; 2], sequence: u32, flags: TcpFlags) -> TcpFields<'static> {
+pub(crate) fn segment(ports: [u16; 2], sequence: u32, flags: TcpFlags) -> TcpFields<'static> {
     TcpFields {
         source_port: ports[0],
         destination_port: ports[1],
@@ -285,7 +288,7 @@ pub fn segment(ports: [u16; 2], sequence: u32, flags: TcpFlags) -> TcpFields<'st
 }
 
 /// Who sends a TCP segment or a datagram to whom.
-pub fn ends(bytes: &[u8]) -> [SocketAddr; 2] {
+pub(crate) fn ends(bytes: &[u8]) -> [SocketAddr; 2] {
     let of = |ip: lineside_wire::Ip, ports: [u16; 2]| {
         [
             SocketAddr::new(ip.source, ports[0]),
@@ -300,7 +303,7 @@ pub fn ends(bytes: &[u8]) -> [SocketAddr; 2] {
 }
 
 /// The same packet turned round: as its receiver would send it back unchanged.
-pub fn turned(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn turned(bytes: &[u8]) -> Vec<u8> {
     let mut turned = bytes.to_vec();
     turned[..6].copy_from_slice(&bytes[6..12]);
     turned[6..12].copy_from_slice(&bytes[..6]);
@@ -317,7 +320,7 @@ pub fn turned(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Where the transport header is; IPv6 without extension headers.
-pub fn transport_at(bytes: &[u8]) -> usize {
+pub(crate) fn transport_at(bytes: &[u8]) -> usize {
     match bytes[14] >> 4 {
         4 => 14 + usize::from(bytes[14] & 15) * 4,
         _ => 54,
@@ -325,13 +328,13 @@ pub fn transport_at(bytes: &[u8]) -> usize {
 }
 
 /// Whether all checksums of a frame are right, by a sum that is written out here.
-pub fn is_right(bytes: &[u8]) -> bool {
+pub(crate) fn is_right(bytes: &[u8]) -> bool {
     let sum = |bytes: &[u8]| {
         let words = bytes.chunks(2);
         let word = |word: &[u8]| u64::from(word[0]) << 8 | u64::from(*word.get(1).unwrap_or(&0));
         words.map(word).sum::<u64>()
     };
-    let is_whole = |sum: u64| sum > 0 && sum % 0xffff == 0;
+    let is_whole = |sum: u64| sum > 0 && sum.is_multiple_of(0xffff);
     let at = transport_at(bytes);
     let (protocol, end, addresses) = match bytes[14] >> 4 {
         4 => {
@@ -360,20 +363,20 @@ pub fn is_right(bytes: &[u8]) -> bool {
 }
 
 /// A TCP connection through the engine: both ends count.
-pub struct Talk {
-    pub source: String,
-    pub virtual_address: String,
-    pub port: u16,
+pub(crate) struct Talk {
+    pub(crate) source: String,
+    pub(crate) virtual_address: String,
+    pub(crate) port: u16,
     /// The node, and the source that it sees.
-    pub node: SocketAddr,
-    pub seen_as: SocketAddr,
+    pub(crate) node: SocketAddr,
+    pub(crate) seen_as: SocketAddr,
     /// What each has sent.
-    pub sent: [u32; 2],
+    pub(crate) sent: [u32; 2],
 }
 
 impl Talk {
     /// Makes a handshake with port 80.
-    pub fn open(bench: &mut Bench, source: &str, virtual_address: &str, port: u16) -> Self {
+    pub(crate) fn open(bench: &mut Bench, source: &str, virtual_address: &str, port: u16) -> Self {
         let syn =
             from_client(source, virtual_address).tcp(&segment([port, 80], 0, TcpFlags::SYN), &[]);
         let (_, at_node) = bench.send_one(CLIENTS, &syn);
@@ -395,14 +398,14 @@ impl Talk {
         talk
     }
 
-    pub fn of_client(&self, flags: TcpFlags) -> TcpFields<'static> {
+    pub(crate) fn of_client(&self, flags: TcpFlags) -> TcpFields<'static> {
         TcpFields {
             acknowledgement: self.sent[1],
             ..segment([self.port, 80], self.sent[0], flags)
         }
     }
 
-    pub fn of_node(&self, flags: TcpFlags) -> TcpFields<'static> {
+    pub(crate) fn of_node(&self, flags: TcpFlags) -> TcpFields<'static> {
         TcpFields {
             acknowledgement: self.sent[0],
             ..segment([self.node.port(), self.seen_as.port()], self.sent[1], flags)
@@ -410,7 +413,7 @@ impl Talk {
     }
 
     /// The client's segment; what leaves.
-    pub fn send_client(
+    pub(crate) fn send_client(
         &self,
         bench: &mut Bench,
         fields: &TcpFields<'_>,
@@ -421,7 +424,7 @@ impl Talk {
     }
 
     /// The node's segment; what leaves.
-    pub fn send_node(
+    pub(crate) fn send_node(
         &self,
         bench: &mut Bench,
         fields: &TcpFields<'_>,
@@ -434,7 +437,7 @@ impl Talk {
     }
 
     /// The client sends, and the node gets it.
-    pub fn say(&mut self, bench: &mut Bench, payload: &[u8]) {
+    pub(crate) fn say(&mut self, bench: &mut Bench, payload: &[u8]) {
         let left = self.send_client(bench, &self.of_client(TcpFlags::ACK), payload);
         let [(NODES, at_node)] = &left[..] else {
             panic!("the node gets it: {left:?}")
@@ -445,7 +448,7 @@ impl Talk {
     }
 
     /// The node sends, and the client gets it.
-    pub fn answer(&mut self, bench: &mut Bench, payload: &[u8]) {
+    pub(crate) fn answer(&mut self, bench: &mut Bench, payload: &[u8]) {
         let left = self.send_node(bench, &self.of_node(TcpFlags::ACK), payload);
         let [(CLIENTS, at_client)] = &left[..] else {
             panic!("the client gets it: {left:?}")
@@ -457,7 +460,7 @@ impl Talk {
     }
 
     /// Both end it.
-    pub fn finish(&mut self, bench: &mut Bench) {
+    pub(crate) fn finish(&mut self, bench: &mut Bench) {
         let fin = TcpFlags::FIN | TcpFlags::ACK;
         assert_eq!(self.send_client(bench, &self.of_client(fin), &[]).len(), 1);
         self.sent[0] += 1;

@@ -64,7 +64,7 @@ fn removing_one_of_ten_nodes_moves_few_flows() {
     let before = all(&bench);
     // Some are established: they stay, whatever moves.
     let mut talks: Vec<Talk> = (0..50)
-        .map(|number| Talk::open(&mut bench, &format!("10.7.9.{number}"), "10.9.1.100", 4000))
+        .map(|number| Talk::open(&mut bench, &format!("10.6.9.{number}"), "10.9.1.100", 4000))
         .collect();
     let node = socket("10.9.2.5:8080");
     bench.change(&Change::Drain {
@@ -134,7 +134,7 @@ fn a_node_that_was_added_gets_its_share_slowly() {
             service: name(),
             node,
         });
-        let mut share = |bench: &mut Bench, port| {
+        let share = |bench: &mut Bench, port| {
             let mine = (0..2000).filter(|&client| node_of(bench, client, port) == node.address);
             mine.count() as f64 / 2000.0
         };

@@ -208,7 +208,7 @@ fn a_day_of_churn_leaks_nothing() {
                     port,
                 )),
                 _ => {
-                    let source = format!("fd00:1::{}:{}", minute, port);
+                    let source = format!("fd00:1::{minute:x}:{port:x}");
                     Talk::open(&mut bench, &source, "fd00:1::100", port).finish(&mut bench);
                 }
             }
