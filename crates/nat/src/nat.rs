@@ -6,7 +6,7 @@ use lineside_account::{Budget, Lease};
 use lineside_frame::Frame;
 use lineside_tcp::keyed::hash_of_words;
 use lineside_tcp::neighbours::{Known, Neighbours, Turn};
-use lineside_time::{Nanoseconds, Random};
+use lineside_time::{Nanoseconds, Random, Wheel};
 use lineside_wire::ethernet::{self, ether_type};
 
 use crate::affinity::Affinities;
@@ -121,13 +121,15 @@ impl Nat {
         })
     }
 
-    /// Bytes of the tables of services and nodes.
+    /// Bytes of what does not grow with connections.
     pub(crate) fn fixed_bytes(settings: &Settings) -> usize {
         const NODE_BYTES: usize = 1024;
         let of_service = |service: &crate::settings::Service| {
             Chooser::bytes_of(service.choice) + NODE_BYTES * (1 + service.nodes.len())
         };
-        settings.services.iter().map(of_service).sum()
+        // Those of checks and of affinities are there also while they are empty.
+        let wheels = 2 * Wheel::new().allocated_bytes();
+        wheels + settings.services.iter().map(of_service).sum::<usize>()
     }
 
     /// Announces its addresses at all ports, and begins checks.

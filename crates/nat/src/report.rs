@@ -12,7 +12,7 @@ use crate::farm::{NodeSlot, ServiceSlot, Traffic, end};
 use crate::health::{Change, Finding};
 use crate::nat::Nat;
 use crate::settings::{Choice, Transport};
-use crate::table::{Direction, State, Table, Tuple};
+use crate::table::{Direction, State, Tuple};
 
 /// What happened so far.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -111,8 +111,8 @@ pub struct TableReport {
     pub half_open: usize,
     /// The most connections.
     pub connections_max: usize,
-    /// Bytes of memory that a connection takes, with its places in all indexes.
-    pub bytes_per_connection: usize,
+    /// Bytes of memory that it takes with all indexes, also while it is not full.
+    pub bytes: usize,
     /// Handshakes that made room for others.
     pub evicted: u64,
     /// Clients whose last node is remembered.
@@ -234,7 +234,7 @@ impl Nat {
                 connections: self.table.len(),
                 half_open: self.table.half_open_len(),
                 connections_max: self.table.max(),
-                bytes_per_connection: Table::bytes_for(1),
+                bytes: self.table.bytes(),
                 evicted: self.evicted,
                 affinities: self.affinities.len(),
             },

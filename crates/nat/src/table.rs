@@ -93,8 +93,8 @@ pub(crate) mod flag {
 /// A connection of TCP, or a mapping of UDP.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Connection {
-    /// IPv4 mapped.
-    client: u128,
+    /// IPv4 mapped; in halves, since a number of 128 bits would be aligned to as many.
+    client: [u64; 2],
     pub(crate) client_port: u16,
     pub(crate) service: u16,
     pub(crate) node: u16,
@@ -128,7 +128,7 @@ impl Numbered for Connection {
 impl Connection {
     pub(crate) fn new(client: End, service: u16, node: u16) -> Self {
         Self {
-            client: bits(client.0),
+            client: [(bits(client.0) >> 64) as u64, bits(client.0) as u64],
             client_port: client.1,
             service,
             node,
@@ -149,7 +149,8 @@ impl Connection {
 
     #[inline]
     pub(crate) fn client(&self) -> End {
-        let mapped = std::net::Ipv6Addr::from_bits(self.client);
+        let [high, low] = self.client.map(u128::from);
+        let mapped = std::net::Ipv6Addr::from_bits(high << 64 | low);
         (mapped.to_canonical(), self.client_port)
     }
 
@@ -214,15 +215,16 @@ pub(crate) struct Table {
     half_open: [u32; 2],
     half_open_len: u32,
     max: u32,
-    _lease: Lease,
+    lease: Lease,
 }
 
 impl Table {
-    /// Bytes of a connection beside its record: two places of the index, which is at most 7/8 full
-    /// and has a byte of its own for each; a timer, and its item in a chunk of the wheel.
-    pub(crate) const BYTES: usize = 2 * 5 * 8 / 7 + 32;
+    /// Bytes of a connection beside its record, as they are at worst: two places of the index,
+    /// which is between 7/16 and 7/8 full and has a byte of its own for each; a timer, and its item
+    /// in a chunk of the wheel, in vectors that double.
+    const BYTES: usize = 2 * 5 * 16 / 7 + 2 * (16 + 16);
     /// The most connections: a place of the index says a direction, too.
-    pub(crate) const MAX: u32 = 1 << 30;
+    const MAX: u32 = 1 << 30;
 
     /// Bytes that the budget must bear for so many connections.
     pub(crate) fn bytes_for(max: u32) -> usize {
@@ -231,17 +233,32 @@ impl Table {
 
     pub(crate) fn new(max: u32, key: [u64; 2], budget: &Budget) -> Option<Self> {
         let max = max.min(Self::MAX);
-        let lease = budget.lease(Self::BYTES * max as usize)?;
-        Some(Self {
+        // Drawn before it is asked for.
+        let mut lease = budget.lease(2 * 5 * 16 / 7 * max as usize)?;
+        let index = HashTable::with_capacity(2 * max as usize);
+        let wheel = Wheel::new();
+        let has_room = lease.resize(index.allocation_size() + wheel.allocated_bytes());
+        has_room.then_some(Self {
             records: Slab::new(max, budget)?,
-            index: HashTable::with_capacity(2 * max as usize),
+            index,
             key,
-            wheel: Wheel::new(),
+            wheel,
             half_open: [NONE; 2],
             half_open_len: 0,
             max,
-            _lease: lease,
+            lease,
         })
+    }
+
+    /// Bytes that its connections take now, each with its places in all indexes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.lease.bytes() + self.records.bytes()
+    }
+
+    /// The wheel grows with the most timers that were ever pending.
+    fn draw(&mut self) -> bool {
+        let bytes = self.index.allocation_size() + self.wheel.allocated_bytes();
+        bytes <= self.lease.bytes() || self.lease.resize(bytes)
     }
 
     #[inline]
@@ -265,7 +282,14 @@ impl Table {
         let record = &mut self.records[number];
         *record = connection;
         record.links = [NONE; 2];
-        record.timer = self.wheel.insert(until, number);
+        let timer = self.wheel.insert(until, number);
+        record.timer = timer;
+        if !self.draw() {
+            self.wheel.cancel(timer);
+            self.records[number].timer = TimerId(NONE);
+            self.records.free(number);
+            return None;
+        }
         if connection.state.is_half_open() {
             self.link(number);
         }

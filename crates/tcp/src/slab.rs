@@ -107,6 +107,11 @@ impl<T: Numbered> Slab<T> {
         self.len() < (self.max as usize / 2).min(SPARE_MAX)
     }
 
+    /// Bytes that all records take.
+    pub fn bytes(&self) -> usize {
+        self.lease.bytes()
+    }
+
     /// All records, those that were freed too.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.records.iter_mut()
