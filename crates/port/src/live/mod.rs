@@ -6,6 +6,7 @@ mod clock;
 mod each;
 mod ethtool;
 mod filter;
+mod flows;
 mod generator;
 mod interface;
 mod link_end;
@@ -23,6 +24,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use lineside_account::Budget;
 use lineside_frame::LinkType;
 
+pub use flows::{FlowCounts, FlowError, FlowKey, FlowOutcomes, FlowRule, FlowTable};
 pub use generator::{Departures, Generator, GeneratorError, pass_all};
 pub use interface::Interface;
 pub use link_end::{EndOptions, LinkEnd, open_end, open_tap};
@@ -54,6 +56,9 @@ pub struct LiveOptions {
     pub filter: Vec<FilterInstruction>,
     /// Which frames are taken, while the host goes on using the interface. `None`: all of them.
     pub steering: Option<Steering>,
+    /// Flows whose frames the driver forwards without the port, where it takes frames by AF_XDP.
+    /// All ports between which it does share one table.
+    pub flows: Option<FlowTable>,
     /// Parts of frames that may be on their way out at once, at each queue of AF_XDP: the length of
     /// its transmit ring, a power of two, and as many chunks of memory kept for it. A frame is one
     /// part unless it is longer than a page. `None`: 2,048, or fewer where there is little memory.

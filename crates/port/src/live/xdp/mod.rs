@@ -34,7 +34,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use super::bpf::{self, Mode};
 use super::ethtool::queues_in_use;
-use super::{HEADER_LEN_MAX, Interface, LiveOptions, Steering, see_all_frames};
+use super::{FlowTable, HEADER_LEN_MAX, Interface, LiveOptions, Steering, see_all_frames};
 use crate::{BLOCK_LEN, LivePort, Method, PortError};
 
 use chunks::Chunks;
@@ -193,8 +193,9 @@ impl Attached {
             maps.open(queue as u32, socket.as_fd()).map_err(make)?;
         }
         let steering = options.steering.as_ref();
+        let flows = options.flows.as_ref().map(FlowTable::maps);
         let program = maps
-            .load(steering.map(Steering::program).as_deref())
+            .load(steering.map(Steering::program).as_deref(), flows.as_ref())
             .map_err(|(errno, log)| refusal.of("load an XDP program for", errno, &log))?;
         let link = |mode| bpf::link_xdp(program.as_fd(), interface.index, mode);
         let refused = |errno| refusal.of_link(errno);
@@ -214,6 +215,8 @@ impl Attached {
                 }
             }
         };
+        let is_native = method == Method::AfXdpNative;
+        let no_way_out = { options.flows.as_ref() }.and_then(|it| it.admit(interface, is_native));
         let is_blind = options.looks_at_tags() && interface.takes_out_tags();
         let warning = format!(
             "the filter asks for VLAN tags, and the adapter of '{0}' may take them out of frames \
@@ -227,6 +230,7 @@ impl Attached {
             reason,
             warnings: { is_blind.then_some(warning).into_iter() }
                 .chain(steering.and_then(Steering::warning))
+                .chain(no_way_out)
                 .collect(),
             maps,
             link: Mutex::new(Some(link)),
