@@ -14,7 +14,7 @@ use lineside_port::live::{
 use lineside_port::{LivePort, Method, PortError};
 use lineside_wire::build::{FrameBuilder, TcpFields};
 use lineside_wire::ethernet::ether_type;
-use lineside_wire::{PROTOCOL_TCP, PROTOCOL_UDP, TcpFlags};
+use lineside_wire::{PROTOCOL_TCP, PROTOCOL_UDP, TcpFlags, checksum};
 
 use crate::wire::{Wire, another_wire, wire};
 
@@ -45,10 +45,20 @@ fn set_gro(interface: &str, is_on: bool) {
 
 /// `None`, with the reason printed, where it is not allowed.
 fn lab(method: Method, mtu: [u32; 2]) -> Option<Lab> {
+    let lab = lab_with(method, mtu, true)?;
+    for port in &lab.ports {
+        let warnings = &port.facts()[0].warnings;
+        assert!(warnings.is_empty(), "{warnings:?}");
+    }
+    Some(lab)
+}
+
+/// `is_polled`: whether something takes frames out at the right far end that no kernel sent.
+fn lab_with(method: Method, mtu: [u32; 2], is_polled: bool) -> Option<Lab> {
     let left = wire(1, 1, mtu[0])?;
     let right = another_wire(["near2", "far2"], [1, 1], mtu[1]);
     set_gro("far", true);
-    set_gro("far2", true);
+    set_gro("far2", is_polled);
     let budget = Budget::new(256 << 20);
     let table = match FlowTable::new(8, &budget) {
         Err(error @ PortError::Privilege { .. }) => {
@@ -73,11 +83,6 @@ fn lab(method: Method, mtu: [u32; 2]) -> Option<Lab> {
     let ports = near.each_ref().map(|near| {
         let mut ports = open_each(near, &options).expect("opens");
         assert_eq!(ports.len(), 1);
-        assert!(
-            ports[0].facts()[0].warnings.is_empty(),
-            "{:?}",
-            ports[0].facts()[0].warnings
-        );
         ports.remove(0)
     });
     Some(Lab {
@@ -226,6 +231,93 @@ fn the_driver_rewrites_frames_of_flows_exactly() {
     }
 }
 
+/// Frames that come up, and the counter of why.
+type Group = (Vec<Vec<u8>>, fn(&FlowOutcomes) -> u64);
+
+fn plain(case: Case) -> Vec<u8> {
+    case.frames(b"payload", TcpFlags::ACK)[0].clone()
+}
+
+fn changed(case: Case, at: usize, bytes: &[u8]) -> Vec<u8> {
+    let mut frame = plain(case);
+    frame[at..at + bytes.len()].copy_from_slice(bytes);
+    frame
+}
+
+fn builder(case: Case) -> FrameBuilder {
+    FrameBuilder::new(case.before[0].ip(), case.before[1].ip()).with_link_addresses(CLIENT, HERE)
+}
+
+/// With a checksum as a sender leaves it to its adapter; `at`: where it is.
+fn partial(case: Case, header_len: usize, at: usize) -> Vec<u8> {
+    let len = plain(case).len() - 14 - header_len;
+    let [source, destination] = case.before.map(|end| end.ip());
+    let sum = checksum::pseudo_header_sum(source, destination, case.protocol, len);
+    changed(case, 14 + header_len + at, &sum.to_be_bytes())
+}
+
+fn of_other_kinds() -> Vec<Group> {
+    let [tcp, udp, tcp6, udp6] = cases();
+    let [source, destination] = udp.before.map(|end| end.port());
+    let datagram = |builder: FrameBuilder| builder.udp(source, destination, b"data");
+    let with = |case: Case, flags| case.frames(b"", flags)[0].clone();
+    let flags = vec![
+        with(tcp, TcpFlags::SYN),
+        with(tcp, TcpFlags::FIN | TcpFlags::ACK),
+        with(tcp, TcpFlags::RST),
+        with(tcp6, TcpFlags::FIN | TcpFlags::ACK),
+    ];
+    let hops = vec![changed(tcp, 22, &[1]), changed(udp6, 21, &[1])];
+    let others = vec![
+        datagram(builder(udp).with_tag(ether_type::VLAN, 7)),
+        builder(udp).packet(1, &[8; 30]),
+        datagram(builder(udp6).with_extension(60, &[17, 0, 1, 4, 0, 0, 0, 0])),
+    ];
+    let options = vec![datagram(builder(udp).with_options(&[1, 1, 1, 1]))];
+    let fragments = builder(udp).fragments(PROTOCOL_UDP, &[7; 900], 400);
+    let other_flows = vec![
+        changed(udp, 36, &[0, 81]),
+        changed(tcp6, 22 + 15, &[8]),
+        changed(udp, 29, &[8]),
+    ];
+    let address = vec![changed(udp, 0, &[2, 0, 0, 0, 9, 9])];
+    vec![
+        (flags, |it| it.flag),
+        (hops, |it| it.time_to_live),
+        (others, |it| it.other_protocol),
+        (options, |it| it.options),
+        (fragments, |it| it.fragment),
+        (other_flows, |it| it.no_flow),
+        (address, |it| it.other_address),
+    ]
+}
+
+fn of_other_bytes() -> Vec<Group> {
+    let [tcp, udp, tcp6, udp6] = cases();
+    let partial = vec![
+        partial(tcp, 20, 16),
+        partial(udp, 20, 6),
+        partial(tcp6, 40, 16),
+        partial(udp6, 40, 6),
+    ];
+    let long = cases().map(|case| case.frames(&[1; 1240], TcpFlags::ACK)[0].clone());
+    let malformed = vec![
+        changed(udp, 16, &[0, 20]),
+        changed(udp, 16, &[0, 3]),
+        changed(udp, 16, &[9, 0]),
+        changed(udp6, 18, &[9, 0]),
+        changed(tcp, 16, &[0, 30]),
+        changed(udp6, 60, &[0, 0]),
+        plain(tcp6)[..60].to_vec(),
+        vec![2; 14],
+    ];
+    vec![
+        (partial, |it| it.partial),
+        (long.into(), |it| it.too_long),
+        (malformed, |it| it.malformed),
+    ]
+}
+
 /// By whatever reason: unchanged, counted, and not sent on.
 #[test]
 fn other_frames_of_a_flow_come_up_as_they_are() {
@@ -233,124 +325,25 @@ fn other_frames_of_a_flow_come_up_as_they_are() {
         let Some(mut lab) = lab(method, [1500, 1200]) else {
             return;
         };
-        let [tcp, udp, tcp6, udp6] = cases();
         for case in cases() {
             lab.table.insert(&case.rule(&lab)).expect("room");
         }
-        let plain = |case: Case| case.frames(b"payload", TcpFlags::ACK)[0].clone();
-        let changed = |case: Case, at: usize, bytes: &[u8]| {
-            let mut frame = plain(case);
-            frame[at..at + bytes.len()].copy_from_slice(bytes);
-            frame
-        };
-        let builder = |case: Case| {
-            FrameBuilder::new(case.before[0].ip(), case.before[1].ip())
-                .with_link_addresses(CLIENT, HERE)
-        };
-        let ports = (tcp.before[0].port(), tcp.before[1].port());
-        let partial = |case: Case, header: usize, at: usize| {
-            let mut frame = plain(case);
-            let len = frame.len() - 14 - header;
-            let sum = lineside_wire::checksum::pseudo_header_sum(
-                case.before[0].ip(),
-                case.before[1].ip(),
-                case.protocol,
-                len,
-            );
-            frame[14 + header + at..][..2].copy_from_slice(&sum.to_be_bytes());
-            frame
-        };
-        let mut fragments = builder(udp).fragments(PROTOCOL_UDP, &[7; 900], 400);
-        fragments.truncate(3);
-        let long =
-            [tcp, udp, tcp6, udp6].map(|case| case.frames(&[1; 1240], TcpFlags::ACK)[0].clone());
-        let flags = [TcpFlags::SYN, TcpFlags::FIN, TcpFlags::RST];
-        let flags = flags.map(|flag| tcp.frames(b"", flag | TcpFlags::ACK)[0].clone());
-        let groups: Vec<(Vec<Vec<u8>>, fn(&FlowOutcomes) -> u64)> = vec![
-            (flags.into(), |it| it.flag),
-            (vec![tcp6.frames(b"", TcpFlags::SYN)[0].clone()], |it| {
-                it.flag
-            }),
-            (fragments, |it| it.fragment),
-            (
-                vec![changed(tcp, 22, &[1]), changed(udp6, 21, &[1])],
-                |it| it.time_to_live,
-            ),
-            (
-                vec![
-                    partial(tcp, 20, 16),
-                    partial(udp, 20, 6),
-                    partial(tcp6, 40, 16),
-                    partial(udp6, 40, 6),
-                ],
-                |it| it.partial,
-            ),
-            (long.into(), |it| it.too_long),
-            (vec![changed(udp, 0, &[2, 0, 0, 0, 9, 9])], |it| {
-                it.other_address
-            }),
-            (
-                vec![
-                    builder(udp)
-                        .with_options(&[1, 1, 1, 1])
-                        .udp(ports.0, ports.1, b"data"),
-                ],
-                |it| it.options,
-            ),
-            (
-                vec![
-                    builder(udp)
-                        .with_tag(ether_type::VLAN, 7)
-                        .udp(ports.0, ports.1, b"data"),
-                    builder(udp).packet(1, &[8; 30]),
-                    builder(udp6)
-                        .with_extension(60, &[17, 0, 1, 4, 0, 0, 0, 0])
-                        .udp(ports.0, ports.1, b"data"),
-                ],
-                |it| it.other_protocol,
-            ),
-            (
-                vec![changed(udp, 36, &[0, 81]), changed(tcp6, 22 + 15, &[8])],
-                |it| it.no_flow,
-            ),
-            (
-                vec![
-                    changed(udp, 16, &[0, 20]),
-                    changed(udp, 16, &[0, 3]),
-                    changed(udp, 16, &[9, 0]),
-                    changed(udp6, 18, &[9, 0]),
-                    changed(tcp, 16, &[0, 30]),
-                    plain(tcp6)[..60].to_vec(),
-                    vec![2; 14],
-                ],
-                |it| it.malformed,
-            ),
-        ];
         let mut up = 0;
-        for (frames, counter) in groups {
+        for (frames, counter) in of_other_kinds().into_iter().chain(of_other_bytes()) {
             let before = counter(&lab.table.outcomes());
             lab.left.send(&frames);
-            let came = lab.came_up(frames.len());
-            assert!(came == frames, "{method}");
+            assert!(lab.came_up(frames.len()) == frames, "{method}");
             let outcomes = lab.table.outcomes();
-            assert_eq!(
-                counter(&outcomes) - before,
-                frames.len() as u64,
-                "{method} {outcomes:?}"
-            );
-            up += frames.len() as u64;
+            let counted = counter(&outcomes) - before;
+            assert_eq!(counted, frames.len() as u64, "{method} {outcomes:?}");
+            up += counted;
             assert_eq!((outcomes.up(), outcomes.forwarded), (up, 0));
         }
         assert_eq!(lab.right.receive(), None);
 
         // A checksum that is not there is not made up.
-        let mut bare = changed(udp, 40, &[0, 0]);
-        lab.left.send(std::slice::from_ref(&bare));
-        let arrived = lab.arrived(&lab.right);
-        assert_eq!(arrived[40..42], [0, 0]);
-        bare = changed(udp6, 60, &[0, 0]);
-        lab.left.send(std::slice::from_ref(&bare));
-        assert!(lab.came_up(1) == [bare]);
+        lab.left.send(&[changed(cases()[1], 40, &[0, 0])]);
+        assert_eq!(lab.arrived(&lab.right)[40..42], [0, 0]);
     }
 }
 
@@ -429,4 +422,58 @@ fn a_table_of_flows_is_bounded_and_says_why_not() {
     ));
     let refused = FlowTable::new(1 << 20, &Budget::new(1 << 20)).expect_err("too much");
     assert!(matches!(refused, PortError::Memory { .. }), "{refused}");
+}
+
+/// What is redirected to such an interface is lost.
+#[test]
+fn no_flow_leaves_where_nothing_polls_the_other_end() {
+    let Some(mut lab) = lab_with(METHODS[0], [1500, 1500], false) else {
+        return;
+    };
+    let warnings = &lab.ports[1].facts()[0].warnings;
+    assert!(
+        warnings
+            .iter()
+            .any(|text| text.contains("'ethtool -K PEER gro on'")),
+        "{warnings:?}"
+    );
+    let case = cases()[0];
+    let refused = lab.table.insert(&case.rule(&lab)).expect_err("no way out");
+    assert!(matches!(refused, FlowError::TakesNone { .. }), "{refused}");
+    // The other way, and back out of the interface where they come, it is allowed.
+    let mut rule = case.rule(&lab);
+    rule.out = lab.near[0].index;
+    lab.table.insert(&rule).expect("a way out");
+    let [before, after] = case.frames(b"payload", TcpFlags::ACK);
+    lab.left.send(std::slice::from_ref(&before));
+    assert!(lab.arrived(&lab.left) == after);
+    lab.table.remove(&rule.key).expect("removes");
+    lab.left.send(std::slice::from_ref(&before));
+    assert!(lab.came_up(1) == [before]);
+}
+
+/// Privileges are the thread's.
+#[test]
+fn a_table_of_flows_works_without_privileges() {
+    let Some(mut lab) = lab(METHODS[0], [1500, 1500]) else {
+        return;
+    };
+    /// `_LINUX_CAPABILITY_VERSION_3` of linux/capability.h, for this thread; no capability.
+    const VERSION: [u32; 2] = [0x2008_0522, 0];
+    const NONE: [u32; 6] = [0; 6];
+    // SAFETY: the kernel reads both.
+    let dropped = unsafe { libc::syscall(libc::SYS_capset, VERSION.as_ptr(), NONE.as_ptr()) };
+    assert_eq!(dropped, 0);
+    FlowTable::new(8, &Budget::new(1 << 20)).expect_err("no privileges are left");
+    let case = cases()[3];
+    let rule = case.rule(&lab);
+    let [before, after] = case.frames(b"payload", TcpFlags::default());
+    lab.table.insert(&rule).expect("room");
+    lab.left.send(std::slice::from_ref(&before));
+    assert!(lab.arrived(&lab.right) == after);
+    assert_eq!(lab.table.counts(&rule.key).expect("it is there").frames, 1);
+    let removed = lab.table.remove(&rule.key).expect("removes");
+    assert_eq!(removed.expect("it was there").frames, 1);
+    lab.left.send(std::slice::from_ref(&before));
+    assert!(lab.came_up(1) == [before]);
 }

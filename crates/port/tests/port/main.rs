@@ -1,6 +1,7 @@
 //! Capture files of every kind, whole and broken, read, merged and written.
 
 mod faults;
+mod flow_traffic;
 mod flows;
 mod formats;
 mod merge;
