@@ -33,6 +33,8 @@ pub use steering::{AddressBlock, AddressBlockError, Steering};
 
 use crate::{LivePort, Method, PortError, Transmit};
 
+use xdp::Wanted;
+
 /// Bytes of an Ethernet header, and of a VLAN tag in it.
 const HEADER_LEN: usize = 14;
 const TAG_LEN: usize = 4;
@@ -142,7 +144,13 @@ pub fn open(
     if method == Method::AfPacket {
         return packet::open(interface, options, &reason);
     }
-    match xdp::open(interface, options, &reason, false) {
+    let wanted = Wanted {
+        interface,
+        options,
+        reason: &reason,
+        sends: false,
+    };
+    match xdp::open(wanted) {
         Err(error) if options.may_be_by_packets() => packet::open(
             interface,
             options,
@@ -163,22 +171,63 @@ pub fn open_each(
     interface: &Interface,
     options: &LiveOptions,
 ) -> Result<Vec<Box<dyn LivePort>>, PortError> {
-    must_be_up(interface)?;
-    must_be_steered(interface, options)?;
-    let packet = |reason: &str| packet::open_each(interface, options, reason);
-    let reason = match (options.method, &options.steering) {
+    let ports = open_all(&[(interface, options)])?;
+    Ok(ports.into_iter().flatten().collect())
+}
+
+/// The same for several interfaces, between which frames go, in their order. Those that are had by
+/// AF_XDP share one memory: a frame that one received another sends where it lies, and the memory
+/// comes back to the port that received into it. It is as much as the options give all of them, and
+/// drawn on the budget of the first.
+pub fn open_all(
+    wanted: &[(&Interface, &LiveOptions)],
+) -> Result<Vec<Vec<Box<dyn LivePort>>>, PortError> {
+    for (interface, options) in wanted {
+        must_be_up(interface)?;
+        must_be_steered(interface, options)?;
+    }
+    // Why AF_XDP is not tried, by interface.
+    let mut by_packets: Vec<Option<String>> = wanted
+        .iter()
+        .map(|(_, options)| {
+            (options.method == Some(Method::AfPacket)).then(|| reason_to_open(options).to_owned())
+        })
+        .collect();
+    let shared = loop {
+        let left = { wanted.iter().zip(0..) }.filter(|(_, at)| by_packets[*at].is_none());
+        let (left, places): (Vec<Wanted<'_>>, Vec<usize>) = left
+            .map(|(&(interface, options), at)| {
+                let reason = reason_to_open(options);
+                let wanted = Wanted {
+                    interface,
+                    options,
+                    reason,
+                    sends: true,
+                };
+                (wanted, at)
+            })
+            .unzip();
+        match xdp::open_all(&left) {
+            Ok(ports) => break ports,
+            Err((at, error)) if left[at].options.may_be_by_packets() => {
+                by_packets[places[at]] = Some(format!("AF_XDP cannot be had: {error}"));
+            }
+            Err((_, error)) => return Err(error),
+        }
+    };
+    let mut shared = shared.into_iter();
+    let opened = { wanted.iter().zip(by_packets) }.map(|((interface, options), why)| match why {
+        Some(reason) => packet::open_each(interface, options, &reason),
+        None => Ok(shared.next().expect("the others are had by AF_XDP")),
+    });
+    opened.collect()
+}
+
+fn reason_to_open(options: &LiveOptions) -> &'static str {
+    match (options.method, &options.steering) {
         (Some(_), _) => "asked for",
         (None, None) => "the host gets no frame besides",
         (None, Some(_)) => "the host keeps all other frames",
-    };
-    if options.method == Some(Method::AfPacket) {
-        return packet(reason);
-    }
-    match xdp::open(interface, options, reason, true) {
-        Err(error) if options.may_be_by_packets() => {
-            packet(&format!("AF_XDP cannot be had: {error}"))
-        }
-        opened => opened,
     }
 }
 

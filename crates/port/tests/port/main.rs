@@ -5,6 +5,7 @@ mod flow_traffic;
 mod flows;
 mod formats;
 mod merge;
+mod shared;
 mod steering;
 mod support;
 mod wire;

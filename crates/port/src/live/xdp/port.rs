@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use lineside_account::Budget;
-use lineside_frame::{BlockWriter, Burst, Descriptor, Frame, FrameRef, LinkType, Pool};
+use lineside_frame::{BlockWriter, Burst, Descriptor, Frame, LinkType, Pool};
 use lineside_host::monotonic_ns;
 use rustix::io::Errno;
 
 use super::Attached;
 use super::chunks::Chunks;
+use super::lent::Lent;
 use super::program::Arrivals;
 use super::rings::{CONTINUED, METADATA, Part};
 use super::socket::Socket;
@@ -55,8 +56,8 @@ pub(super) struct XdpPort {
     chunks: Chunks,
     joined: Joined,
     arrivals: Arrivals,
-    /// Frames of the UMEM that are being sent from where they lie, by chunk.
-    lent: Vec<Option<FrameRef>>,
+    /// Frames of the UMEM that are being sent from where they lie.
+    lent: Lent,
     stamping: Stamping,
     clock: StampClock,
     /// How far that is ahead of CLOCK_MONOTONIC, by which the program stamps frames.
@@ -113,7 +114,7 @@ impl XdpPort {
         is_one: bool,
         socket: Socket,
         clock: StampClock,
-        (umem, chunks): (Arc<Umem>, Chunks),
+        (umem, chunks, transmit): (Arc<Umem>, Chunks, u32),
         (budget, blocks_max): (Budget, usize),
     ) -> Result<Self, PortError> {
         let interface = &attached.interface;
@@ -167,7 +168,8 @@ impl XdpPort {
                 writer: None,
             },
             arrivals,
-            lent: vec![None; umem.chunks()],
+            // Those in the ring, and as many that left it, each with a place in the completion ring.
+            lent: Lent::new(umem.chunks(), 2 * transmit as usize),
             stamping: Stamping::Idle,
             clock,
             ahead_ns: clock.ahead_ns(),
@@ -475,8 +477,8 @@ impl XdpPort {
                 self.stamping = Stamping::Sent(stamp_ns);
             }
             let offset = usize::try_from(offset).unwrap_or(usize::MAX);
-            let lent = self.lent.get_mut(self.umem.chunk.locate(offset).0);
-            if lent.is_some_and(|lent| lent.take().is_some()) || self.chunks.sent(offset) {
+            let chunk = self.umem.chunk.locate(offset).0;
+            if self.lent.give_back(chunk) || self.chunks.sent(offset) {
                 continue;
             }
             return Err(self.strange("a chunk as sent that was not being sent"));
@@ -583,8 +585,7 @@ impl Transmit for XdpPort {
         for frame in burst.drain(..count) {
             if let Some(offset) = self.umem.offset_of(frame.bytes()) {
                 let (chunk, _) = self.umem.chunk.locate(offset);
-                let before = self.lent[chunk].replace(frame.share());
-                debug_assert!(before.is_none(), "a chunk holds one frame");
+                self.lent.lend(chunk, frame.share());
             }
         }
         self.socket.transmit.submit();
