@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lineside_account::Budget;
-use lineside_frame::Burst;
+use lineside_frame::{Burst, Descriptor, Frame, LinkType};
 use lineside_host::Stopwatch;
 use lineside_port::live::{Interface, LiveOptions, StampClock, open_all, pass_all};
 use lineside_port::{LivePort, Method, PortError};
@@ -211,5 +211,72 @@ fn a_port_that_cannot_share_memory_is_opened_all_the_same() {
         for expected in &sent {
             assert!(lab.arrived(1 - from) == *expected);
         }
+    }
+}
+
+fn descriptor() -> Descriptor {
+    Descriptor {
+        link_type: LinkType::ETHERNET,
+        ..Descriptor::default()
+    }
+}
+
+/// Three new heads of other lengths for the rest of a frame, and the frames as they are to arrive.
+fn with_new_heads(received: &mut Frame) -> (Burst, Vec<Vec<u8>>) {
+    const OLD: usize = 42;
+    let payload = received.bytes()[OLD..].to_vec();
+    let heads = [14, 42, 62].map(|len| (0..len).map(|at| at as u8 ^ len).collect::<Vec<u8>>());
+    let expected = heads.iter().map(|head| [&head[..], &payload].concat());
+    let expected = expected.collect();
+    let whole = received.bytes().len();
+    let frame = |head: &Vec<u8>| Frame::copied(head, descriptor()).with_rest(received, OLD..whole);
+    (heads.iter().map(frame).collect(), expected)
+}
+
+#[test]
+fn a_payload_goes_to_several_receivers_where_it_lies() {
+    for method in METHODS {
+        let Some(mut lab) = lab(Some(method), [1500, 1500]) else {
+            return;
+        };
+        for _ in 0..200 {
+            lab.wires[0].send(&frames(1, 1450));
+            let mut received = lab.receive(0, 1);
+            let (mut burst, expected) = with_new_heads(&mut received[0]);
+            drop(received);
+            let mut back: Burst = [burst.pop().expect("three")].into();
+            assert_eq!(lab.ports[1].transmit(&mut burst).expect("transmits"), 2);
+            assert_eq!(lab.ports[0].transmit(&mut back).expect("transmits"), 1);
+            for (at, expected) in [1, 1, 0].into_iter().zip(&expected) {
+                assert!(lab.arrived(at) == *expected, "{method}");
+            }
+            // Two heads and two payloads; a head, a payload, and the chunk of all payloads.
+            lab.reclaim(1, 4);
+            lab.reclaim(0, 3);
+        }
+        assert_eq!((lab.ports[0].reclaim(), lab.ports[1].reclaim()), (0, 0));
+    }
+}
+
+/// By packet sockets, or from memory of its own, even in several chunks.
+#[test]
+fn a_rest_that_lies_elsewhere_is_sent_all_the_same() {
+    for method in [METHODS[0], METHODS[1], Method::AfPacket] {
+        let Some(mut lab) = lab(Some(method), [9000, 9000]) else {
+            return;
+        };
+        for len in [60, 1500, 8900] {
+            let mut received = Frame::copied(&frames(1, len)[0], descriptor());
+            let (mut burst, expected) = with_new_heads(&mut received);
+            assert_eq!(lab.ports[1].transmit(&mut burst).expect("transmits"), 3);
+            for expected in &expected {
+                assert!(lab.arrived(1) == *expected, "{method} {len}");
+            }
+        }
+        let mut long = Frame::copied(&frames(1, 9000)[0], descriptor());
+        let (mut burst, _) = with_new_heads(&mut long);
+        let sent = lab.ports[1].transmit(&mut burst);
+        let error = sent.expect_err("with its head it is too long");
+        assert!(error.to_string().contains("at most 9000 bytes"), "{error}");
     }
 }
