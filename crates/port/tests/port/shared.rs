@@ -225,7 +225,7 @@ fn descriptor() -> Descriptor {
 fn with_new_heads(received: &mut Frame) -> (Burst, Vec<Vec<u8>>) {
     const OLD: usize = 42;
     let payload = received.bytes()[OLD..].to_vec();
-    let heads = [14, 42, 62].map(|len| (0..len).map(|at| at as u8 ^ len).collect::<Vec<u8>>());
+    let heads = [14, 42, 62].map(|len| (0..len).map(|at| at ^ len).collect::<Vec<u8>>());
     let expected = heads.iter().map(|head| [&head[..], &payload].concat());
     let expected = expected.collect();
     let whole = received.bytes().len();
