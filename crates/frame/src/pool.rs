@@ -8,6 +8,7 @@ mod cutter;
 mod home;
 mod len;
 mod slots;
+mod split;
 
 use std::cell::Cell;
 use std::fmt;
@@ -422,14 +423,12 @@ impl BlockWriter {
             self.count_ahead();
         }
         self.ahead -= 1;
-        Frame {
-            bytes: FrameRef {
-                block: BlockRef(self.block.0),
-                start: start as u32,
-                len: Len::new(frame.len()),
-                descriptor,
-            },
-        }
+        Frame::of(FrameRef {
+            block: BlockRef(self.block.0),
+            start: start as u32,
+            len: Len::new(frame.len()),
+            descriptor,
+        })
     }
 
     #[cold]
@@ -461,19 +460,24 @@ impl Drop for BlockWriter {
 #[derive(Debug)]
 pub struct Frame {
     bytes: FrameRef,
+    /// What follows `bytes` and lies elsewhere.
+    rest: Option<Part>,
 }
 
 impl Frame {
     /// A frame in memory of its own, outside any pool: for tests and tools that build frames.
     pub fn copied(bytes: &[u8], descriptor: Descriptor) -> Self {
-        Self {
-            bytes: FrameRef {
-                block: Block::own(bytes.into(), None),
-                start: 0,
-                len: Len::new(bytes.len()),
-                descriptor,
-            },
-        }
+        Self::of(FrameRef {
+            block: Block::own(bytes.into(), None),
+            start: 0,
+            len: Len::new(bytes.len()),
+            descriptor,
+        })
+    }
+
+    #[inline]
+    fn of(bytes: FrameRef) -> Self {
+        Self { bytes, rest: None }
     }
 
     /// The bytes, to change them. A frame that has [others](Self::another) gets a copy of its own,
@@ -492,7 +496,8 @@ impl Frame {
 
     #[cold]
     fn leave_others(&mut self) {
-        *self = Self::copied(self.bytes(), *self.descriptor());
+        let copy = Self::copied(self.bytes(), *self.descriptor());
+        self.bytes = copy.bytes;
     }
 
     /// Another frame of the same bytes, which are not copied until one of both is to be changed. It
@@ -502,12 +507,8 @@ impl Frame {
         self.bytes.len.share();
         Self {
             bytes: self.bytes.clone(),
+            rest: self.rest.clone(),
         }
-    }
-
-    /// Keeps no more than `len` bytes of it.
-    pub fn truncate(&mut self, len: usize) {
-        self.bytes.len.truncate(len);
     }
 
     /// What the port recorded of it.
@@ -516,7 +517,8 @@ impl Frame {
         &mut self.bytes.descriptor
     }
 
-    /// Gives up the right to write, for references that can be counted.
+    /// Gives up the right to write, for references that can be counted. Of a frame with a
+    /// [rest](Self::rest) they are to the bytes before that.
     #[inline]
     pub fn share(self) -> FrameRef {
         self.bytes

@@ -31,6 +31,7 @@ mod priority;
 mod privileges;
 mod probe;
 mod programs;
+mod redirect_target;
 mod signals;
 mod sockets;
 mod terminal;

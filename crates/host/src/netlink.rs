@@ -217,6 +217,11 @@ impl Netlink {
         Self::open_protocol(None).map(Self)
     }
 
+    /// A socket for another protocol than links, addresses and routes.
+    pub(crate) fn of_protocol(protocol: Protocol) -> io::Result<Self> {
+        Self::open_protocol(Some(protocol)).map(Self)
+    }
+
     /// `None` stands for `NETLINK_ROUTE`, which has the number 0.
     pub(crate) fn open_protocol(protocol: Option<Protocol>) -> io::Result<OwnedFd> {
         let (family, kind) = (AddressFamily::NETLINK, SocketType::RAW);

@@ -133,6 +133,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         promiscuous: false,
         filter: Vec::new(),
         steering: None,
+        flows: None,
         transmit_max: None,
         clock: StampClock::Steady {
             ahead_ns: clock.ahead_ns(),

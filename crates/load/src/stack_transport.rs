@@ -257,6 +257,7 @@ fn open(
         filter: Vec::new(),
         // The host goes on using the interface.
         steering: Some(ours),
+        flows: None,
         transmit_max: None,
         clock: StampClock::Steady {
             ahead_ns: clock.ahead_ns(),

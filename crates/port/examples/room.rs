@@ -45,6 +45,7 @@ fn open(transmit_max: Option<u32>) -> Outcome<Box<dyn LivePort>> {
         promiscuous: true,
         filter: Vec::new(),
         steering: None,
+        flows: None,
         transmit_max,
         clock: StampClock::Wall,
         budget: Budget::new(256 << 20),

@@ -33,18 +33,24 @@ pub(crate) fn pcap_record(
     out: &mut Vec<u8>,
     stamp_ns: Option<i64>,
     wire_len: u32,
-    bytes: &[u8],
+    parts: [&[u8]; 2],
 ) -> bool {
     let stamp = stamp_ns.and_then(|stamp_ns| {
         let seconds = u32::try_from(stamp_ns.div_euclid(1_000_000_000)).ok()?;
         Some((seconds, stamp_ns.rem_euclid(1_000_000_000) as u32))
     });
     let (seconds, fraction_ns) = stamp.unwrap_or((0, 0));
-    for field in [seconds, fraction_ns, bytes.len() as u32, wire_len] {
+    for field in [seconds, fraction_ns, len_of(parts) as u32, wire_len] {
         out.extend(field.to_le_bytes());
     }
-    out.extend(bytes);
+    for bytes in parts {
+        out.extend(bytes);
+    }
     stamp.is_some()
+}
+
+fn len_of(parts: [&[u8]; 2]) -> usize {
+    parts[0].len() + parts[1].len()
 }
 
 pub(crate) fn section(out: &mut Vec<u8>, application: &str, comment: Option<&str>) {
@@ -96,16 +102,18 @@ pub(crate) fn enhanced_packet(
     interface: u32,
     stamp_ns: Option<i64>,
     wire_len: u32,
-    bytes: &[u8],
+    parts: [&[u8]; 2],
 ) -> bool {
     let ticks = stamp_ns.and_then(|stamp_ns| u64::try_from(stamp_ns).ok());
     block(out, ENHANCED_PACKET, |out| {
         out.extend(interface.to_le_bytes());
         out.extend(words(ticks.unwrap_or(0)));
-        out.extend((bytes.len() as u32).to_le_bytes());
+        out.extend((len_of(parts) as u32).to_le_bytes());
         out.extend(wire_len.to_le_bytes());
-        out.extend(bytes);
-        pad(out, bytes.len());
+        for bytes in parts {
+            out.extend(bytes);
+        }
+        pad(out, len_of(parts));
         if ticks.is_none() {
             option(out, 1, NO_STAMP);
             option(out, 0, &[]);

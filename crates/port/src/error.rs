@@ -267,6 +267,12 @@ pub enum PortError {
         /// What that means, and the way out.
         remedy: String,
     },
+    /// The kernel makes no table of flows.
+    #[error("cannot make the driver's table of flows: {cause}")]
+    FlowTable {
+        /// The error of the operating system.
+        cause: io::Error,
+    },
     /// There is no device for an end of a link.
     #[error("cannot make the devices of the link: {tun}; nor by a veth pair: {veth}")]
     LinkEnd {

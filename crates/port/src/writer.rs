@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::path::Path;
 
 use lineside_account::{Budget, Lease};
-use lineside_frame::{Burst, Frame, FrameRef, LinkType};
+use lineside_frame::{Burst, Frame, LinkType};
 
 use crate::encode::{self, RECORD_LEN_MAX};
 use crate::output::{CHUNK_LEN, CHUNKS_MAX, Files, Message, Output};
@@ -215,15 +215,21 @@ impl CaptureWriter {
         ended.and(finished)
     }
 
-    fn write_frame(&mut self, frame: &FrameRef) -> Result<(), PortError> {
+    fn write_frame(&mut self, frame: &Frame) -> Result<(), PortError> {
         if let Output::Ended = self.output {
             return Err(PortError::Ended {
                 name: self.facts.name.clone(),
             });
         }
         let descriptor = frame.descriptor();
-        let bytes = &frame.bytes()[..frame.bytes().len().min(FRAME_LEN_MAX)];
-        let wire_len = descriptor.wire_len.max(bytes.len() as u32);
+        let mut left = FRAME_LEN_MAX;
+        let parts = frame.parts().map(|bytes| {
+            let kept = &bytes[..bytes.len().min(left)];
+            left -= kept.len();
+            kept
+        });
+        let len = FRAME_LEN_MAX - left;
+        let wire_len = descriptor.wire_len.max(len as u32);
         let key = (descriptor.input, descriptor.link_type);
         if let Format::Pcap(Some(holds)) = self.format
             && holds != descriptor.link_type
@@ -240,12 +246,12 @@ impl CaptureWriter {
             }
         }
         let id = self.describe(key)?;
-        self.make_room(RECORD_LEN_MAX + bytes.len())?;
+        self.make_room(RECORD_LEN_MAX + len)?;
         let before = self.chunk.len();
         let encode = |chunk: &mut Vec<u8>| match self.format {
-            Format::Pcap(_) => encode::pcap_record(chunk, descriptor.stamp_ns, wire_len, bytes),
+            Format::Pcap(_) => encode::pcap_record(chunk, descriptor.stamp_ns, wire_len, parts),
             Format::Pcapng(_) => {
-                encode::enhanced_packet(chunk, id, descriptor.stamp_ns, wire_len, bytes)
+                encode::enhanced_packet(chunk, id, descriptor.stamp_ns, wire_len, parts)
             }
         };
         let fits = encode(&mut self.chunk);

@@ -71,7 +71,7 @@ impl<A> Sides<A> {
             queues, takes_max, ..
         } = &mut self.sides[side];
         // Between two sides it would not have come in.
-        if frame.bytes().len() > *takes_max {
+        if frame.whole_len() > *takes_max {
             self.too_long.push((account, frame));
             return;
         }

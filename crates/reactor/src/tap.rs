@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 
 use lineside_account::Budget;
-use lineside_frame::{BlockWriter, Burst, Frame, FrameRef, LinkType, Pool};
+use lineside_frame::{BlockWriter, Burst, Descriptor, Frame, FrameRef, LinkType, Pool};
 use lineside_measure::monitor::Point;
 use lineside_port::{BLOCK_LEN, Facts, Live, Port, PortError, Receive, Received};
 use lineside_time::Nanoseconds;
@@ -193,9 +193,9 @@ impl Tap {
     /// A copy of a frame that is to leave; `None` if it is not wanted or, counted, if there is no
     /// memory for it.
     #[inline]
-    pub fn copy(&mut self, frame: &FrameRef) -> Option<Frame> {
+    pub fn copy(&mut self, frame: &Frame) -> Option<Frame> {
         let len_max = self.points.left?;
-        self.copied(frame, len_max)
+        self.copied(frame.parts(), frame.descriptor(), len_max)
     }
 
     /// The frame of which this is a copy left by `side` at `sent_ns`.
@@ -211,7 +211,7 @@ impl Tap {
         frame: &FrameRef,
         len_max: usize,
     ) {
-        if let Some(copy) = self.copied(frame, len_max) {
+        if let Some(copy) = self.copied([frame.bytes(), &[]], frame.descriptor(), len_max) {
             self.push(at_ns, side, point, copy);
         }
     }
@@ -232,12 +232,16 @@ impl Tap {
         self.batch.push(copy);
     }
 
-    fn copied(&mut self, frame: &FrameRef, len_max: usize) -> Option<Frame> {
-        let bytes = frame.bytes();
-        let bytes = &bytes[..bytes.len().min(len_max)];
+    fn copied(
+        &mut self,
+        parts: [&[u8]; 2],
+        descriptor: &Descriptor,
+        len_max: usize,
+    ) -> Option<Frame> {
+        let len = parts.map(<[u8]>::len).iter().sum::<usize>().min(len_max);
         let has_room = { &mut self.writer }
             .as_mut()
-            .is_some_and(|writer| writer.unfilled().len() >= bytes.len());
+            .is_some_and(|writer| writer.unfilled().len() >= len);
         if !has_room {
             // What is left of the block goes unused.
             self.writer = None;
@@ -247,9 +251,14 @@ impl Tap {
             self.shared.dropped_memory.fetch_add(1, Ordering::Relaxed);
             return None;
         };
-        writer.unfilled()[..bytes.len()].copy_from_slice(bytes);
-        writer.advance(bytes.len());
-        Some(writer.take(bytes.len(), *frame.descriptor()))
+        let mut left = len;
+        for bytes in parts {
+            let kept = bytes.len().min(left);
+            writer.unfilled()[..kept].copy_from_slice(&bytes[..kept]);
+            writer.advance(kept);
+            left -= kept;
+        }
+        Some(writer.take(len, *descriptor))
     }
 
     /// All frames that left before `now` were reported: to be called once a turn.
@@ -527,6 +536,25 @@ mod tests {
             (4, 30, Some(60), dropped, 3),
         ];
         assert_eq!(seen(&burst), expected);
+    }
+
+    #[test]
+    fn a_copy_of_a_frame_with_a_rest_has_both_up_to_its_length() {
+        let budget = Budget::new(64 << 20);
+        for (len_max, expected) in [(250, 150), (120, 120), (60, 60)] {
+            let points = TapPoints {
+                left: Some(len_max),
+                ..LEFT
+            };
+            let (mut tap, mut port) = tap(1, points, 2 * BLOCK_LEN, &budget).expect("it fits");
+            let split = frame(1).with_rest(&mut frame(2), 50..100);
+            leave(&mut tap, 5, 0, &split);
+            drop(tap);
+            let mut burst = Burst::new();
+            assert_eq!(take(&mut port, &mut burst, 9), Received::Frames(1));
+            let both = [&[1; 100][..], &[2; 50]].concat();
+            assert_eq!(burst[0].bytes(), &both[..expected]);
+        }
     }
 
     #[test]

@@ -106,6 +106,7 @@ pub fn open_interfaces(
             // As for files: a quarter is for frames in flight.
             bytes_max: budget.limit_bytes() / 4 / named.len(),
             steering: None,
+            flows: None,
             transmit_max: None,
             clock: StampClock::Wall,
         };

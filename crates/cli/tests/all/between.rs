@@ -180,6 +180,7 @@ fn raw_ends(hosts: &Hosts) -> [Box<dyn LivePort>; 2] {
                 budget: Budget::new(64 << 20),
                 bytes_max: 16 << 20,
                 steering: None,
+                flows: None,
                 transmit_max: None,
                 clock: StampClock::Wall,
             };

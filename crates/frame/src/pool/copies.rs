@@ -55,14 +55,12 @@ impl Copies {
         // SAFETY: the block was free: nothing refers to it but `self`, which is borrowed, and this
         // handle, of which there is no other yet.
         unsafe { block.part_mut(0, bytes.len()) }.copy_from_slice(bytes);
-        Frame {
-            bytes: FrameRef {
-                block,
-                start: 0,
-                len: Len::new(bytes.len()),
-                descriptor,
-            },
-        }
+        Frame::of(FrameRef {
+            block,
+            start: 0,
+            len: Len::new(bytes.len()),
+            descriptor,
+        })
     }
 
     /// Takes back some of what came back.

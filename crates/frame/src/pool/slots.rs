@@ -120,14 +120,12 @@ impl Slots {
             bytes.start <= bytes.end && bytes.end <= block.len,
             "a frame lies within its slot"
         );
-        Some(Frame {
-            bytes: FrameRef {
-                start: bytes.start as u32,
-                len: Len::new(bytes.len()),
-                block,
-                descriptor,
-            },
-        })
+        Some(Frame::of(FrameRef {
+            start: bytes.start as u32,
+            len: Len::new(bytes.len()),
+            block,
+            descriptor,
+        }))
     }
 
     /// Whether no frame of the slot lives, nor its writer.

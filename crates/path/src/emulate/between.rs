@@ -190,6 +190,7 @@ impl Between<'_> {
             },
             sockets: 1,
             steering: None,
+            flows: None,
             transmit_max: None,
             // The host has the interface take what is for it.
             promiscuous: self.host.is_none(),

@@ -118,6 +118,7 @@ fn open_veth(
         promiscuous: false,
         filter: Vec::new(),
         steering: None,
+        flows: None,
         transmit_max: None,
         clock: options.clock,
         budget: options.budget.clone(),

@@ -6,6 +6,7 @@ mod clock;
 mod each;
 mod ethtool;
 mod filter;
+mod flows;
 mod generator;
 mod interface;
 mod link_end;
@@ -23,6 +24,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use lineside_account::Budget;
 use lineside_frame::LinkType;
 
+pub use flows::{FlowCounts, FlowError, FlowKey, FlowOutcomes, FlowRule, FlowTable};
 pub use generator::{Departures, Generator, GeneratorError, pass_all};
 pub use interface::Interface;
 pub use link_end::{EndOptions, LinkEnd, open_end, open_tap};
@@ -30,6 +32,8 @@ pub use loopback::open_loopback;
 pub use steering::{AddressBlock, AddressBlockError, Steering};
 
 use crate::{LivePort, Method, PortError, Transmit};
+
+use xdp::Wanted;
 
 /// Bytes of an Ethernet header, and of a VLAN tag in it.
 const HEADER_LEN: usize = 14;
@@ -54,6 +58,9 @@ pub struct LiveOptions {
     pub filter: Vec<FilterInstruction>,
     /// Which frames are taken, while the host goes on using the interface. `None`: all of them.
     pub steering: Option<Steering>,
+    /// Flows whose frames the driver forwards without the port, where it takes frames by AF_XDP.
+    /// All ports between which it does share one table.
+    pub flows: Option<FlowTable>,
     /// Parts of frames that may be on their way out at once, at each queue of AF_XDP: the length of
     /// its transmit ring, a power of two, and as many chunks of memory kept for it. A frame is one
     /// part unless it is longer than a page. `None`: 2,048, or fewer where there is little memory.
@@ -137,7 +144,13 @@ pub fn open(
     if method == Method::AfPacket {
         return packet::open(interface, options, &reason);
     }
-    match xdp::open(interface, options, &reason, false) {
+    let wanted = Wanted {
+        interface,
+        options,
+        reason: &reason,
+        sends: false,
+    };
+    match xdp::open(wanted) {
         Err(error) if options.may_be_by_packets() => packet::open(
             interface,
             options,
@@ -158,22 +171,63 @@ pub fn open_each(
     interface: &Interface,
     options: &LiveOptions,
 ) -> Result<Vec<Box<dyn LivePort>>, PortError> {
-    must_be_up(interface)?;
-    must_be_steered(interface, options)?;
-    let packet = |reason: &str| packet::open_each(interface, options, reason);
-    let reason = match (options.method, &options.steering) {
+    let ports = open_all(&[(interface, options)])?;
+    Ok(ports.into_iter().flatten().collect())
+}
+
+/// The same for several interfaces, between which frames go, in their order. Those that are had by
+/// AF_XDP share one memory: a frame that one received another sends where it lies, and the memory
+/// comes back to the port that received into it. It is as much as the options give all of them, and
+/// drawn on the budget of the first.
+pub fn open_all(
+    wanted: &[(&Interface, &LiveOptions)],
+) -> Result<Vec<Vec<Box<dyn LivePort>>>, PortError> {
+    for (interface, options) in wanted {
+        must_be_up(interface)?;
+        must_be_steered(interface, options)?;
+    }
+    // Why AF_XDP is not tried, by interface.
+    let mut by_packets: Vec<Option<String>> = wanted
+        .iter()
+        .map(|(_, options)| {
+            (options.method == Some(Method::AfPacket)).then(|| reason_to_open(options).to_owned())
+        })
+        .collect();
+    let shared = loop {
+        let left = { wanted.iter().zip(0..) }.filter(|(_, at)| by_packets[*at].is_none());
+        let (left, places): (Vec<Wanted<'_>>, Vec<usize>) = left
+            .map(|(&(interface, options), at)| {
+                let reason = reason_to_open(options);
+                let wanted = Wanted {
+                    interface,
+                    options,
+                    reason,
+                    sends: true,
+                };
+                (wanted, at)
+            })
+            .unzip();
+        match xdp::open_all(&left) {
+            Ok(ports) => break ports,
+            Err((at, error)) if left[at].options.may_be_by_packets() => {
+                by_packets[places[at]] = Some(format!("AF_XDP cannot be had: {error}"));
+            }
+            Err((_, error)) => return Err(error),
+        }
+    };
+    let mut shared = shared.into_iter();
+    let opened = { wanted.iter().zip(by_packets) }.map(|((interface, options), why)| match why {
+        Some(reason) => packet::open_each(interface, options, &reason),
+        None => Ok(shared.next().expect("the others are had by AF_XDP")),
+    });
+    opened.collect()
+}
+
+fn reason_to_open(options: &LiveOptions) -> &'static str {
+    match (options.method, &options.steering) {
         (Some(_), _) => "asked for",
         (None, None) => "the host gets no frame besides",
         (None, Some(_)) => "the host keeps all other frames",
-    };
-    if options.method == Some(Method::AfPacket) {
-        return packet(reason);
-    }
-    match xdp::open(interface, options, reason, true) {
-        Err(error) if options.may_be_by_packets() => {
-            packet(&format!("AF_XDP cannot be had: {error}"))
-        }
-        opened => opened,
     }
 }
 

@@ -214,10 +214,10 @@ impl PacketSocket {
     /// Sends up to [`SEND_MAX`] frames by one call; returns how many the kernel took.
     fn send(&mut self, frames: &[Frame]) -> Result<usize, PortError> {
         // SAFETY: all zeros are values of these structures: no buffers, no address.
-        let mut parts: [libc::iovec; SEND_MAX] = unsafe { std::mem::zeroed() };
+        let mut parts: [[libc::iovec; 2]; SEND_MAX] = unsafe { std::mem::zeroed() };
         // SAFETY: as above.
         let mut messages: [libc::mmsghdr; SEND_MAX] = unsafe { std::mem::zeroed() };
-        for (frame, (part, message)) in frames.iter().zip(parts.iter_mut().zip(&mut messages)) {
+        for (frame, (parts, message)) in frames.iter().zip(parts.iter_mut().zip(&mut messages)) {
             let given = frame.descriptor().link_type;
             if given != self.link_type {
                 return Err(PortError::WrongLinkType {
@@ -227,10 +227,12 @@ impl PacketSocket {
                     number: frame.descriptor().number,
                 });
             }
-            part.iov_base = frame.bytes().as_ptr().cast_mut().cast();
-            part.iov_len = frame.bytes().len();
-            message.msg_hdr.msg_iov = part;
-            message.msg_hdr.msg_iovlen = 1;
+            for (part, bytes) in parts.iter_mut().zip(frame.parts()) {
+                part.iov_base = bytes.as_ptr().cast_mut().cast();
+                part.iov_len = bytes.len();
+            }
+            message.msg_hdr.msg_iov = parts.as_mut_ptr();
+            message.msg_hdr.msg_iovlen = if frame.rest().is_empty() { 1 } else { 2 };
         }
         // A control message with a request for a stamp: a header and 32 bits.
         let mut control = [0_u64; 4];
@@ -248,7 +250,8 @@ impl PacketSocket {
                 ptr::write_unaligned(libc::CMSG_DATA(part).cast(), wish);
             }
         }
-        // SAFETY: each message has one part, which is a frame's bytes; the kernel only reads them.
+        // SAFETY: the parts of each message are a frame's bytes and its rest; the kernel only reads
+        // them.
         let sent = unsafe {
             libc::sendmmsg(
                 self.socket.as_raw_fd(),
@@ -271,7 +274,7 @@ impl PacketSocket {
                 name: self.facts.name.clone(),
             }),
             Some(libc::EMSGSIZE) => {
-                let len = frames[0].bytes().len();
+                let len = frames[0].whole_len();
                 // An Ethernet header is not of the packet.
                 let header_len = match self.link_type {
                     LinkType::ETHERNET => HEADER_LEN,

@@ -4,7 +4,7 @@
 //! Offloads stay off, so frames are at most the MTU long and their checksums whole.
 
 use std::ffi::CString;
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use lineside_frame::{BlockWriter, Burst, Descriptor, LinkType, Pool};
@@ -188,7 +188,7 @@ impl Transmit for TapPort {
     fn transmit(&mut self, burst: &mut Burst) -> Result<usize, PortError> {
         let mut sent = 0;
         for frame in burst.iter() {
-            match rustix::io::write(&self.file, frame.bytes()) {
+            match rustix::io::writev(&self.file, &frame.parts().map(IoSlice::new)) {
                 Ok(_) => sent += 1,
                 // Too short for an Ethernet header: no device of the host would have sent it on
                 // either.

@@ -1,8 +1,11 @@
 //! Capture files of every kind, whole and broken, read, merged and written.
 
 mod faults;
+mod flow_traffic;
+mod flows;
 mod formats;
 mod merge;
+mod shared;
 mod steering;
 mod support;
 mod wire;

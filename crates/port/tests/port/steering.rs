@@ -26,6 +26,7 @@ fn options(method: Method, steering: Steering) -> LiveOptions {
         promiscuous: true,
         filter: Vec::new(),
         steering: Some(steering),
+        flows: None,
         transmit_max: None,
         budget: Budget::new(256 << 20),
         bytes_max: 64 << 20,
@@ -312,6 +313,7 @@ fn what_is_sent_does_not_come_back() {
     let options = LiveOptions {
         sockets: 2,
         steering: None,
+        flows: None,
         ..options(Method::AfPacket, blocks())
     };
     let Some(mut ports) = opened(&options) else {

@@ -25,17 +25,26 @@ pub(crate) fn wire(near_queues: u32, far_queues: u32, mtu: u32) -> Option<Wire> 
     }
     // The host's own chatter would be among the frames. Where there is no IPv6, there is none.
     let _ = std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
-    let queues = |n: u32| format!("numrxqueues {n} numtxqueues {n}");
+    Some(another_wire(
+        ["near", "far"],
+        [near_queues, far_queues],
+        mtu,
+    ))
+}
+
+/// Makes one more wire in the namespace of the last [`wire`].
+pub(crate) fn another_wire(names: [&str; 2], queues: [u32; 2], mtu: u32) -> Wire {
+    let [near, far] = names;
+    let queues = queues.map(|n| format!("numrxqueues {n} numtxqueues {n}"));
     ip(&format!(
-        "link add name near mtu {mtu} {} type veth peer name far mtu {mtu} {}",
-        queues(near_queues),
-        queues(far_queues)
+        "link add name {near} mtu {mtu} {} type veth peer name {far} mtu {mtu} {}",
+        queues[0], queues[1]
     ));
-    ip("link set near up");
-    ip("link set far up");
-    Some(Wire {
-        far: packet_socket("far"),
-    })
+    ip(&format!("link set {near} up"));
+    ip(&format!("link set {far} up"));
+    Wire {
+        far: packet_socket(far),
+    }
 }
 
 /// Runs ip(8); returns its output.

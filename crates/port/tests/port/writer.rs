@@ -167,6 +167,32 @@ fn the_first_file_is_called_by_the_first_frame() {
 }
 
 #[test]
+fn a_frame_with_a_rest_is_written_whole() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in ["split.pcap", "split.pcapng"] {
+        let path = folder.path().join(name);
+        let mut received = frame(0, 100);
+        let head = |len| frame(SECOND_NS, len);
+        let mut burst: Burst = [
+            head(7).with_rest(&mut received, 40..90),
+            head(14).with_rest(&mut received, 99..100),
+        ]
+        .into();
+        let mut writer = writer(&path, &[]);
+        assert_eq!(writer.transmit(&mut burst).expect("writes"), 2);
+        writer.finish().expect("finishes");
+        let written = read_file(&path);
+        let expected = [(7, 50), (14, 1)].map(|(head, rest)| Expected {
+            stamp_ns: Some(SECOND_NS),
+            wire_len: head as u32 + rest,
+            link_type: 1,
+            bytes: [vec![head; head.into()], vec![100; rest as usize]].concat(),
+        });
+        assert_eq!(written, expected, "{name}");
+    }
+}
+
+#[test]
 fn a_frame_that_does_not_fit_the_file_stays_in_the_burst() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("out.pcap");

@@ -30,6 +30,7 @@ fn options(method: Method) -> LiveOptions {
         budget: Budget::new(64 << 20),
         bytes_max: 16 << 20,
         steering: None,
+        flows: None,
         transmit_max: None,
         clock: StampClock::Wall,
     }

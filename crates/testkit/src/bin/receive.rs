@@ -29,6 +29,7 @@ fn main() -> anyhow::Result<()> {
         budget: Budget::new(256 << 20),
         bytes_max: 64 << 20,
         steering: None,
+        flows: None,
         transmit_max: None,
         clock: StampClock::Wall,
     };

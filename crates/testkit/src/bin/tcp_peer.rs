@@ -226,6 +226,7 @@ fn serve(options: &Options) -> Result<()> {
                 promiscuous: true,
                 filter: Vec::new(),
                 steering: steering(options, own.address),
+                flows: None,
                 transmit_max: None,
                 clock: stamps,
                 budget: budget.clone(),

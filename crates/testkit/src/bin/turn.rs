@@ -85,6 +85,7 @@ fn main() -> anyhow::Result<()> {
         promiscuous: true,
         filter: Vec::new(),
         steering: None,
+        flows: None,
         transmit_max: None,
         clock: StampClock::Steady {
             ahead_ns: clock.ahead_ns(),

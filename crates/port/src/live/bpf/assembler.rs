@@ -100,6 +100,23 @@ impl Assembler {
         self.push(0, Register::R0, Register::R0, 0, 0)
     }
 
+    /// `to =` the address of the value of an array of one entry: an instruction of two words, like
+    /// [`load_map`](Self::load_map).
+    pub(in crate::live) fn load_map_value(
+        &mut self,
+        to: Register,
+        map: BorrowedFd<'_>,
+    ) -> &mut Self {
+        const PSEUDO_MAP_VALUE: u8 = 2;
+        self.instructions.push(Instruction {
+            code: LOAD | DOUBLE_WORD,
+            registers: to as u8 | PSEUDO_MAP_VALUE << 4,
+            offset: 0,
+            immediate: map.as_raw_fd(),
+        });
+        self.push(0, Register::R0, Register::R0, 0, 0)
+    }
+
     /// `to = *(u8 *)(from + offset)`
     pub(in crate::live) fn load_byte(
         &mut self,
@@ -144,6 +161,16 @@ impl Assembler {
         offset: i16,
     ) -> &mut Self {
         self.push(LOAD_MEMORY | DOUBLE_WORD, to, from, offset, 0)
+    }
+
+    /// `*(u8 *)(to + offset) = from`
+    pub(in crate::live) fn store_byte(
+        &mut self,
+        to: Register,
+        offset: i16,
+        from: Register,
+    ) -> &mut Self {
+        self.push(STORE_MEMORY | BYTE, to, from, offset, 0)
     }
 
     /// `*(u16 *)(to + offset) = from`
@@ -205,6 +232,26 @@ impl Assembler {
         to: Label,
     ) -> &mut Self {
         self.jump(JUMP | NOT_EQUAL, left, Register::R0, value, to)
+    }
+
+    /// Jumps if `left == right`.
+    pub(in crate::live) fn jump_same(
+        &mut self,
+        left: Register,
+        right: Register,
+        to: Label,
+    ) -> &mut Self {
+        self.jump(JUMP | EQUAL | FROM_REGISTER, left, right, 0, to)
+    }
+
+    /// Jumps if `left != right`.
+    pub(in crate::live) fn jump_different(
+        &mut self,
+        left: Register,
+        right: Register,
+        to: Label,
+    ) -> &mut Self {
+        self.jump(JUMP | NOT_EQUAL | FROM_REGISTER, left, right, 0, to)
     }
 
     /// Jumps if `left > right`, unsigned.
@@ -354,7 +401,7 @@ mod tests {
     #[test]
     fn instructions_are_encoded_as_the_kernel_does() {
         let mut program = Assembler::default();
-        let end = program.label();
+        let (end, last) = (program.label(), program.label());
         program
             .load(Register::R3, 2)
             .copy(Register::R6, Register::R1)
@@ -382,6 +429,10 @@ mod tests {
             .load_byte(Register::R0, Register::R2, 14)
             .swap_from_network(Register::R0, 16)
             .shift_left(Register::R0, 2)
+            .store_byte(Register::R8, 22, Register::R1)
+            .jump_same(Register::R1, Register::R2, last)
+            .jump_different(Register::R1, Register::R2, last)
+            .here(last)
             .exit();
         let bytes: Vec<_> = program
             .finish()
@@ -416,6 +467,9 @@ mod tests {
                 (0x71, 0x20, 14, 0),
                 (0xdc, 0x00, 0, 16),
                 (0x67, 0x00, 0, 2),
+                (0x73, 0x18, 22, 0),
+                (0x1d, 0x21, 1, 0),
+                (0x5d, 0x21, 0, 0),
                 (0x95, 0x00, 0, 0),
             ]
         );

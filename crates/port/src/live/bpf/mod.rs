@@ -4,7 +4,7 @@
 //! missing here as zero.
 
 use std::ffi::CStr;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rustix::io::Errno;
 
@@ -13,6 +13,7 @@ pub(in crate::live) mod assembler;
 use assembler::Instruction;
 
 /// Kinds of maps.
+const MAP_TYPE_HASH: u32 = 1;
 pub(in crate::live) const MAP_TYPE_ARRAY: u32 = 2;
 pub(in crate::live) const MAP_TYPE_XSKMAP: u32 = 17;
 /// An array that mmap(2) shows.
@@ -34,6 +35,16 @@ pub(in crate::live) fn create_map(
     entries_max: u32,
     flags: u32,
 ) -> Result<OwnedFd, Errno> {
+    create(kind, 4, value_len, entries_max, flags)
+}
+
+fn create(
+    kind: u32,
+    key_len: u32,
+    value_len: u32,
+    entries_max: u32,
+    flags: u32,
+) -> Result<OwnedFd, Errno> {
     #[repr(C)]
     struct Attributes {
         map_type: u32,
@@ -44,7 +55,7 @@ pub(in crate::live) fn create_map(
     }
     let attributes = Attributes {
         map_type: kind,
-        key_size: 4,
+        key_size: key_len,
         value_size: value_len,
         max_entries: entries_max,
         map_flags: flags,
@@ -89,6 +100,65 @@ pub(in crate::live) fn clear(map: BorrowedFd<'_>, key: u32) -> Result<(), Errno>
     match unsafe { bpf(MAP_DELETE_ELEM, &attributes) } {
         Ok(_) | Err(Errno::NOENT) => Ok(()),
         Err(errno) => Err(errno),
+    }
+}
+
+/// A hash table in the kernel from keys of so many bytes to numbers. Programs look numbers up in
+/// it. It needs no privilege once it is made.
+pub(in crate::live) struct NumberTable<const KEY_LEN: usize> {
+    map: OwnedFd,
+}
+
+impl<const KEY_LEN: usize> NumberTable<KEY_LEN> {
+    /// A table with memory for `entries_max` entries.
+    pub(in crate::live) fn new(entries_max: u32) -> Result<Self, Errno> {
+        let map = create(MAP_TYPE_HASH, KEY_LEN as u32, 4, entries_max, 0)?;
+        Ok(Self { map })
+    }
+
+    /// Enters a key that is not there yet: EEXIST if it is, E2BIG if the table is full.
+    pub(in crate::live) fn insert(&self, key: &[u8; KEY_LEN], number: u32) -> Result<(), Errno> {
+        const NO_EXIST: u64 = 1;
+        let attributes = self.element(key, expose(&number), NO_EXIST);
+        // SAFETY: key and value live through the call and have the sizes that the map was made
+        // with.
+        unsafe { bpf(MAP_UPDATE_ELEM, &attributes) }.map(drop)
+    }
+
+    /// The number of a key.
+    pub(in crate::live) fn find(&self, key: &[u8; KEY_LEN]) -> Result<Option<u32>, Errno> {
+        let mut number = 0_u32;
+        let to = (&raw mut number).expose_provenance() as u64;
+        let attributes = self.element(key, to, 0);
+        // SAFETY: as above; the kernel writes the four bytes of a value.
+        match unsafe { bpf(MAP_LOOKUP_ELEM, &attributes) } {
+            Ok(_) => Ok(Some(number)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Removes a key that is there.
+    pub(in crate::live) fn remove(&self, key: &[u8; KEY_LEN]) -> Result<(), Errno> {
+        let attributes = self.element(key, 0, 0);
+        // SAFETY: the key lives through the call and has the size that the map was made with.
+        unsafe { bpf(MAP_DELETE_ELEM, &attributes) }.map(drop)
+    }
+
+    fn element(&self, key: &[u8; KEY_LEN], value: u64, flags: u64) -> Element {
+        Element {
+            map_fd: self.map.as_raw_fd() as u32,
+            padding: 0,
+            key: expose(key),
+            value,
+            flags,
+        }
+    }
+}
+
+impl<const KEY_LEN: usize> AsFd for NumberTable<KEY_LEN> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.map.as_fd()
     }
 }
 
@@ -280,7 +350,7 @@ pub(in crate::live) fn detach(link: BorrowedFd<'_>) -> Result<(), Errno> {
     unsafe { bpf(LINK_DETACH, &attributes) }.map(drop)
 }
 
-/// What MAP_UPDATE_ELEM and MAP_DELETE_ELEM read.
+/// What MAP_LOOKUP_ELEM, MAP_UPDATE_ELEM and MAP_DELETE_ELEM read.
 #[repr(C)]
 struct Element {
     map_fd: u32,
@@ -311,6 +381,7 @@ unsafe fn bpf<T>(command: libc::c_long, attributes: *const T) -> Result<i32, Err
 
 // Commands.
 const MAP_CREATE: libc::c_long = 0;
+const MAP_LOOKUP_ELEM: libc::c_long = 1;
 const MAP_UPDATE_ELEM: libc::c_long = 2;
 const MAP_DELETE_ELEM: libc::c_long = 3;
 const PROG_LOAD: libc::c_long = 5;

@@ -178,6 +178,7 @@ fn a_filter_goes_on_with_what_is_ours() {
             operand: 96,
         }],
         steering: Some(host_ports()),
+        flows: None,
         transmit_max: None,
         clock: crate::live::StampClock::Wall,
         budget: lineside_account::Budget::new(0),

@@ -6,7 +6,8 @@
 //!  interface, queue ─► stamp, count ─► copy into chunk ─► receive ring ─► Frame, where it lies
 //!                          │ no socket     ▲                                │ dropped
 //!                          ▼               └──────── fill ring ◄────────────┘
-//!                      the kernel                                 chunks: one UMEM for all queues
+//!                      the kernel                      chunks: one UMEM for all queues, and for
+//!                                                      all interfaces that are opened together
 //! ```
 //!
 //! * The program is ours, assembled here, and hangs on a link that the kernel removes with the
@@ -18,6 +19,7 @@
 //! * Not here: which method an interface gets (`super`).
 
 mod chunks;
+mod lent;
 mod port;
 mod program;
 mod rings;
@@ -25,6 +27,7 @@ mod socket;
 mod translation;
 mod umem;
 
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,7 +37,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use super::bpf::{self, Mode};
 use super::ethtool::queues_in_use;
-use super::{HEADER_LEN_MAX, Interface, LiveOptions, Steering, see_all_frames};
+use super::{FlowTable, HEADER_LEN_MAX, Interface, LiveOptions, Steering, see_all_frames};
 use crate::{BLOCK_LEN, LivePort, Method, PortError};
 
 use chunks::Chunks;
@@ -43,77 +46,177 @@ use program::Maps;
 use socket::{Sizes, Socket, Step};
 use umem::{ChunkSize, Umem};
 
+/// An interface that is to be opened.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub(super) interface: &'a Interface,
+    pub(super) options: &'a LiveOptions,
+    /// Why AF_XDP was chosen.
+    pub(super) reason: &'a str,
+    /// Its ports send as much as they receive.
+    pub(super) sends: bool,
+}
+
+type Ports = Vec<Box<dyn LivePort>>;
+
 /// Opens a port for each receive queue: in native mode if the driver has it and `options.method`
-/// does not ask for generic mode. `reason` is why AF_XDP was chosen; `sends` whether the ports send
-/// as much as they receive.
-pub(super) fn open(
-    interface: &Interface,
-    options: &LiveOptions,
-    reason: &str,
-    sends: bool,
-) -> Result<Vec<Box<dyn LivePort>>, PortError> {
-    let refusal = Refusal { interface };
-    let queues = queues_in_use(interface) as usize;
-    // Three quarters of the memory are for chunks, a quarter for frames that are put together.
-    let chunk = ChunkSize::for_frames(interface.mtu as usize + HEADER_LEN_MAX);
-    let chunks = (options.bytes_max / 4 * 3 / chunk.len()).min(CHUNKS_MAX * queues);
-    let memory = |chunks| PortError::Memory {
-        name: interface.name.clone(),
-        needed_bytes: chunks * chunk.len(),
+/// does not ask for generic mode.
+pub(super) fn open(wanted: Wanted<'_>) -> Result<Ports, PortError> {
+    let ports = open_all(&[wanted]).map_err(|(_, error)| error)?;
+    Ok(ports.into_iter().flatten().collect())
+}
+
+/// The same for several interfaces, whose ports share one memory: each sends where they lie what
+/// the others received. Fails with the place of the interface that cannot be had.
+///
+/// Each port has chunks of its own, which come back to it when whoever sent them is done with them:
+/// so none takes the room that another one's frames arrive in.
+pub(super) fn open_all(wanted: &[Wanted<'_>]) -> Result<Vec<Ports>, (usize, PortError)> {
+    let len_max = wanted.iter().map(|it| it.interface.mtu as usize).max();
+    let chunk = ChunkSize::for_frames(len_max.unwrap_or(0) + HEADER_LEN_MAX);
+    let of_each =
+        { wanted.iter().zip(0..) }.map(|(it, at)| it.chunks(chunk).map_err(|error| (at, error)));
+    let of_each = of_each.collect::<Result<Vec<usize>, _>>()?;
+    let Some(first) = wanted.first() else {
+        return Ok(Vec::new());
     };
-    if chunks < CHUNKS_MIN * queues {
-        return Err(memory(CHUNKS_MIN * queues * 4 / 3));
+    let total = of_each.iter().sum();
+    let umem = Umem::new(chunk, total, &first.options.budget)
+        .map_err(|errno| {
+            first
+                .refusal()
+                .of("map memory for", errno, "take less memory")
+        })
+        .and_then(|umem| umem.ok_or_else(|| first.memory(total * chunk.len())))
+        .map_err(|error| (0, error))?;
+    let mut opening: Vec<Opening<'_>> = Vec::with_capacity(wanted.len());
+    let mut chunks_before = 0;
+    for (at, (wanted, count)) in wanted.iter().zip(of_each).enumerate() {
+        let first = { opening.iter() }.find_map(|other| other.sockets.first());
+        let chunks = chunks_before..chunks_before + count;
+        chunks_before = chunks.end;
+        let made = Opening::new(*wanted, &umem, chunks, first).map_err(|error| (at, error))?;
+        opening.push(made);
     }
-    let umem = Umem::new(chunk, chunks, &options.budget)
-        .map_err(|errno| refusal.of("map memory for", errno, "take less memory"))?
-        .ok_or_else(|| memory(chunks))?;
-    let mut sockets: Vec<Socket> = Vec::with_capacity(queues);
-    let sizes = sizes(chunks / queues, options.transmit_max).map_err(|chunks| {
-        let needed_bytes = chunks * queues * chunk.len() / 3 * 4;
+    let opened = { opening.into_iter().zip(0..) }
+        .map(|(it, at)| it.finish(&umem).map_err(|error| (at, error)));
+    opened.collect()
+}
+
+impl Wanted<'_> {
+    fn refusal(&self) -> Refusal<'_> {
+        Refusal {
+            interface: self.interface,
+        }
+    }
+
+    fn memory(&self, needed_bytes: usize) -> PortError {
         PortError::Memory {
-            name: interface.name.clone(),
+            name: self.interface.name.clone(),
             needed_bytes,
         }
-    })?;
-    for queue in 0..queues as u32 {
-        match Socket::new(interface.index, queue, &umem, sizes, sockets.first()) {
-            Ok(socket) => sockets.push(socket),
-            // The interface has fewer queues in use than it was made with.
-            Err((Step::Bind, Errno::INVAL)) if queue > 0 => break,
-            Err((step, errno)) => return Err(refusal.of_socket(step, errno, queue, umem.len())),
-        }
     }
-    let share = chunks / sockets.len();
-    let blocks = options.bytes_max / 4 / BLOCK_LEN / sockets.len();
-    let is_one = sockets.len() == 1;
-    let reserve = match sends {
-        true => sizes.transmit as usize,
-        false => RESERVE.min(share / 8),
-    };
-    // The kernel must have room for frames before the program leads the first of them to a socket.
-    let chunks = { sockets.iter_mut().enumerate() }.map(|(queue, socket)| {
-        // SAFETY: each port gets a range of its own, and `Chunks` gives a chunk to the kernel only
-        // when it is free: when it has come back.
-        let slots = unsafe { umem.slots(queue * share, share) };
-        let mut chunks = Chunks::new(slots, umem.chunk, queue * share, share, reserve);
-        chunks.refill(&mut socket.fill);
-        chunks
-    });
-    let chunks: Vec<Chunks> = chunks.collect();
-    let attached = Arc::new(Attached::new(interface, options, reason, &sockets)?);
-    let ports = { sockets.into_iter().zip(chunks).enumerate() }.map(|(queue, (socket, chunks))| {
-        let port = XdpPort::new(
-            Arc::clone(&attached),
-            queue as u32,
-            is_one,
-            socket,
-            options.clock,
-            (Arc::clone(&umem), chunks),
-            (options.budget.clone(), blocks.clamp(2, BLOCKS_MAX)),
-        );
-        port.map(|port| Box::new(port) as Box<dyn LivePort>)
-    });
-    ports.collect()
+
+    /// Chunks for all its queues: three quarters of the memory are for them, a quarter for frames
+    /// that are put together.
+    fn chunks(&self, chunk: ChunkSize) -> Result<usize, PortError> {
+        let queues = queues_in_use(self.interface) as usize;
+        let chunks = self.options.bytes_max / 4 * 3 / chunk.len();
+        let chunks = chunks.min(CHUNKS_MAX * queues);
+        if chunks < CHUNKS_MIN * queues {
+            return Err(self.memory(CHUNKS_MIN * queues * 4 / 3 * chunk.len()));
+        }
+        Ok(chunks)
+    }
+}
+
+/// An interface with its sockets, whose program is not attached yet.
+struct Opening<'a> {
+    wanted: Wanted<'a>,
+    /// Those of its queues in the memory.
+    chunks: Range<usize>,
+    sizes: Sizes,
+    sockets: Vec<Socket>,
+}
+
+impl<'a> Opening<'a> {
+    /// `first` has registered the memory, unless that is still to be done.
+    fn new(
+        wanted: Wanted<'a>,
+        umem: &Umem,
+        chunks: Range<usize>,
+        first: Option<&Socket>,
+    ) -> Result<Self, PortError> {
+        let Wanted {
+            interface, options, ..
+        } = wanted;
+        let queues = queues_in_use(interface) as usize;
+        let sizes = sizes(chunks.len() / queues, options.transmit_max)
+            .map_err(|chunks| wanted.memory(chunks * queues * umem.chunk.len() / 3 * 4))?;
+        let mut sockets: Vec<Socket> = Vec::with_capacity(queues);
+        for queue in 0..queues as u32 {
+            let first = first.or_else(|| sockets.first());
+            match Socket::new(interface.index, queue, umem, sizes, first) {
+                Ok(socket) => sockets.push(socket),
+                // The interface has fewer queues in use than it was made with.
+                Err((Step::Bind, Errno::INVAL)) if queue > 0 => break,
+                Err((step, errno)) => {
+                    return Err(wanted.refusal().of_socket(step, errno, queue, umem.len()));
+                }
+            }
+        }
+        Ok(Self {
+            wanted,
+            chunks,
+            sizes,
+            sockets,
+        })
+    }
+
+    /// Has frames led to its ports.
+    fn finish(mut self, umem: &Arc<Umem>) -> Result<Ports, PortError> {
+        let Wanted {
+            interface,
+            options,
+            reason,
+            sends,
+        } = self.wanted;
+        let share = self.chunks.len() / self.sockets.len();
+        let blocks = options.bytes_max / 4 / BLOCK_LEN / self.sockets.len();
+        let is_one = self.sockets.len() == 1;
+        let reserve = match sends {
+            true => self.sizes.transmit as usize,
+            false => RESERVE.min(share / 8),
+        };
+        // The kernel must have room for frames before the program leads the first of them to a
+        // socket.
+        let chunks = { self.sockets.iter_mut().enumerate() }.map(|(queue, socket)| {
+            let first = self.chunks.start + queue * share;
+            // SAFETY: each port gets a range of its own, and `Chunks` gives a chunk to the kernel
+            // only when it is free: when it has come back.
+            let slots = unsafe { umem.slots(first, share) };
+            let mut chunks = Chunks::new(slots, umem.chunk, first, share, reserve);
+            chunks.refill(&mut socket.fill);
+            chunks
+        });
+        let chunks: Vec<Chunks> = chunks.collect();
+        let attached = Attached::new(interface, options, reason, &self.sockets)?;
+        let attached = Arc::new(attached);
+        let both = self.sockets.into_iter().zip(chunks);
+        let ports = both.enumerate().map(|(queue, (socket, chunks))| {
+            let port = XdpPort::new(
+                Arc::clone(&attached),
+                queue as u32,
+                is_one,
+                socket,
+                options.clock,
+                (Arc::clone(umem), chunks, self.sizes.transmit),
+                (options.budget.clone(), blocks.clamp(2, BLOCKS_MAX)),
+            );
+            port.map(|port| Box::new(port) as Box<dyn LivePort>)
+        });
+        ports.collect()
+    }
 }
 
 /// For each queue; with less, a pause of a tenth of a millisecond would cost frames.
@@ -193,8 +296,9 @@ impl Attached {
             maps.open(queue as u32, socket.as_fd()).map_err(make)?;
         }
         let steering = options.steering.as_ref();
+        let flows = options.flows.as_ref().map(FlowTable::maps);
         let program = maps
-            .load(steering.map(Steering::program).as_deref())
+            .load(steering.map(Steering::program).as_deref(), flows.as_ref())
             .map_err(|(errno, log)| refusal.of("load an XDP program for", errno, &log))?;
         let link = |mode| bpf::link_xdp(program.as_fd(), interface.index, mode);
         let refused = |errno| refusal.of_link(errno);
@@ -214,6 +318,8 @@ impl Attached {
                 }
             }
         };
+        let is_native = method == Method::AfXdpNative;
+        let no_way_out = { options.flows.as_ref() }.and_then(|it| it.admit(interface, is_native));
         let is_blind = options.looks_at_tags() && interface.takes_out_tags();
         let warning = format!(
             "the filter asks for VLAN tags, and the adapter of '{0}' may take them out of frames \
@@ -227,6 +333,7 @@ impl Attached {
             reason,
             warnings: { is_blind.then_some(warning).into_iter() }
                 .chain(steering.and_then(Steering::warning))
+                .chain(no_way_out)
                 .collect(),
             maps,
             link: Mutex::new(Some(link)),

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use lineside_account::Budget;
-use lineside_frame::{BlockWriter, Burst, Descriptor, Frame, FrameRef, LinkType, Pool};
+use lineside_frame::{BlockWriter, Burst, Descriptor, Frame, LinkType, Pool};
 use lineside_host::monotonic_ns;
 use rustix::io::Errno;
 
 use super::Attached;
 use super::chunks::Chunks;
+use super::lent::Lent;
 use super::program::Arrivals;
 use super::rings::{CONTINUED, METADATA, Part};
 use super::socket::Socket;
@@ -55,8 +56,8 @@ pub(super) struct XdpPort {
     chunks: Chunks,
     joined: Joined,
     arrivals: Arrivals,
-    /// Frames of the UMEM that are being sent from where they lie, by chunk.
-    lent: Vec<Option<FrameRef>>,
+    /// Frames of the UMEM that are being sent from where they lie.
+    lent: Lent,
     stamping: Stamping,
     clock: StampClock,
     /// How far that is ahead of CLOCK_MONOTONIC, by which the program stamps frames.
@@ -113,7 +114,7 @@ impl XdpPort {
         is_one: bool,
         socket: Socket,
         clock: StampClock,
-        (umem, chunks): (Arc<Umem>, Chunks),
+        (umem, chunks, transmit): (Arc<Umem>, Chunks, u32),
         (budget, blocks_max): (Budget, usize),
     ) -> Result<Self, PortError> {
         let interface = &attached.interface;
@@ -167,7 +168,8 @@ impl XdpPort {
                 writer: None,
             },
             arrivals,
-            lent: vec![None; umem.chunks()],
+            // Those in the ring, and as many that left it, each with a place in the completion ring.
+            lent: Lent::new(umem.chunks(), 2 * transmit as usize),
             stamping: Stamping::Idle,
             clock,
             ahead_ns: clock.ahead_ns(),
@@ -389,11 +391,10 @@ impl XdpPort {
         self.facts.live.get_or_insert_default()
     }
 
-    /// Puts a frame into the transmit ring; `false` if there is no room.
-    fn queue(&mut self, frame: &Frame) -> Result<bool, PortError> {
+    /// Fails if a frame cannot leave by this interface.
+    fn check(&self, frame: &Frame) -> Result<(), PortError> {
         let name = &self.facts.name;
-        let descriptor = frame.descriptor();
-        let bytes = frame.bytes();
+        let (descriptor, len) = (frame.descriptor(), frame.whole_len());
         if descriptor.link_type != self.link_type {
             return Err(PortError::WrongLinkType {
                 name: name.clone(),
@@ -402,59 +403,97 @@ impl XdpPort {
                 number: descriptor.number,
             });
         }
-        if bytes.len() > self.len_max() {
+        // A head with a rest takes a part more.
+        let split = match frame.rest().is_empty() {
+            true => 0,
+            false => self.umem.chunk.part_len_max(),
+        };
+        if len > self.len_max() || len + split > PARTS_MAX * self.umem.chunk.part_len_max() {
             return Err(PortError::TooLong {
                 name: name.clone(),
                 mtu: self.attached.interface.mtu,
                 number: descriptor.number,
-                len: bytes.len(),
-                needed: bytes.len() - HEADER_LEN,
+                len,
+                needed: len - HEADER_LEN,
             });
         }
-        if bytes.len() < HEADER_LEN {
+        if frame.bytes().len() < HEADER_LEN {
             return Err(PortError::Interface {
                 name: name.clone(),
                 action: "send to",
                 cause: io::Error::other(format!(
                     "frame {} has {} bytes, fewer than an Ethernet header",
                     descriptor.number,
-                    bytes.len()
+                    frame.bytes().len()
                 )),
             });
         }
-        if let Some(offset) = self.umem.offset_of(bytes) {
-            if self.socket.transmit.free(1) == 0 {
-                return Ok(false);
+        Ok(())
+    }
+
+    /// Puts a frame into the transmit ring; `false` if there is no room. What lies in the memory
+    /// stays there, and all else is copied.
+    fn queue(&mut self, frame: &Frame) -> Result<bool, PortError> {
+        self.check(frame)?;
+        let parts = frame.parts();
+        let (mut left, mut copies) = (0, 0);
+        for bytes in parts {
+            let count = bytes.len().div_ceil(self.umem.chunk.part_len_max());
+            if self.umem.offset_of(bytes).is_some() {
+                left += count.min(1);
+            } else {
+                left += count;
+                copies += count;
             }
-            self.socket.transmit.push(Part {
-                offset: offset as u64,
-                len: bytes.len() as u32,
-                options: 0,
-            });
-            return Ok(true);
         }
-        let part_len_max = self.umem.chunk.part_len_max();
-        let count = bytes.len().div_ceil(part_len_max);
-        if (self.socket.transmit.free(count as u32) as usize) < count
-            || self.chunks.free_count() < count
+        if (self.socket.transmit.free(left as u32) as usize) < left
+            || self.chunks.free_count() < copies
         {
             return Ok(false);
         }
-        for (at, bytes) in bytes.chunks(part_len_max).enumerate() {
-            let offset = self.chunks.send(bytes).expect("counted");
-            let mut options = if at + 1 < count { CONTINUED } else { 0 };
-            if count == 1 && self.stamping == Stamping::Asked {
-                self.chunks.request_stamp(offset);
-                self.stamping = Stamping::Sending(offset);
-                options |= METADATA;
+        let is_copied_whole = (left, copies) == (1, 1);
+        let mut push = |port: &mut Self, offset: u64, len: usize, mut options: u32| {
+            left -= 1;
+            if left > 0 {
+                options |= CONTINUED;
             }
-            self.socket.transmit.push(Part {
+            let len = len as u32;
+            port.socket.transmit.push(Part {
                 offset,
-                len: bytes.len() as u32,
+                len,
                 options,
             });
+        };
+        for bytes in parts {
+            if bytes.is_empty() {
+                continue;
+            }
+            if let Some(offset) = self.umem.offset_of(bytes) {
+                push(self, offset as u64, bytes.len(), 0);
+                continue;
+            }
+            for bytes in bytes.chunks(self.umem.chunk.part_len_max()) {
+                let offset = self.chunks.send(bytes).expect("counted");
+                let mut options = 0;
+                if is_copied_whole && self.stamping == Stamping::Asked {
+                    self.chunks.request_stamp(offset);
+                    self.stamping = Stamping::Sending(offset);
+                    options = METADATA;
+                }
+                push(self, offset, bytes.len(), options);
+            }
         }
         Ok(true)
+    }
+
+    /// Holds what is being sent from where it lies.
+    fn lend(&mut self, frame: Frame) {
+        let (bytes, rest) = frame.share_parts();
+        for part in [Some(bytes), rest].into_iter().flatten() {
+            if let Some(offset) = self.umem.offset_of(part.bytes()) {
+                self.lent.lend(self.umem.chunk.locate(offset).0, part);
+            }
+        }
     }
 
     /// Bytes of a frame with its header and a tag, as the kernel lets it pass.
@@ -475,8 +514,8 @@ impl XdpPort {
                 self.stamping = Stamping::Sent(stamp_ns);
             }
             let offset = usize::try_from(offset).unwrap_or(usize::MAX);
-            let lent = self.lent.get_mut(self.umem.chunk.locate(offset).0);
-            if lent.is_some_and(|lent| lent.take().is_some()) || self.chunks.sent(offset) {
+            let chunk = self.umem.chunk.locate(offset).0;
+            if self.lent.give_back(chunk) || self.chunks.sent(offset) {
                 continue;
             }
             return Err(self.strange("a chunk as sent that was not being sent"));
@@ -581,11 +620,7 @@ impl Transmit for XdpPort {
             }
         }
         for frame in burst.drain(..count) {
-            if let Some(offset) = self.umem.offset_of(frame.bytes()) {
-                let (chunk, _) = self.umem.chunk.locate(offset);
-                let before = self.lent[chunk].replace(frame.share());
-                debug_assert!(before.is_none(), "a chunk holds one frame");
-            }
+            self.lend(frame);
         }
         self.socket.transmit.submit();
         self.kick()?;

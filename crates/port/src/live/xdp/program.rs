@@ -3,6 +3,8 @@
 //! ```text
 //! ours, where there is steering?  no ─► XDP_PASS, untouched
 //!         │ yes
+//! of a flow in the table, where there is one?  yes ─► XDP_REDIRECT to its interface, rewritten
+//!         │ no
 //! socket of this queue?  no ─► XDP_PASS, untouched
 //!         │ yes
 //! arrived[queue] += 1, then eight bytes of stamp before the frame, then XDP_REDIRECT
@@ -21,6 +23,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 use crate::live::FilterInstruction;
 use crate::live::bpf;
 use crate::live::bpf::assembler::{Assembler, Instruction, Register};
+use crate::live::flows::FlowMaps;
 use crate::live::mapping::Mapping;
 
 use super::translation::translate;
@@ -75,17 +78,19 @@ impl Maps {
         })
     }
 
-    /// Loads the program over these maps, in front of it one that says which frames are ours: all
-    /// are without it. The error has the log of the verifier.
+    /// Loads the program over these maps, in front of it one that says which frames are ours, since
+    /// all are without it, and one that forwards those of some flows. The error has the log of the
+    /// verifier.
     pub(super) fn load(
         &self,
         steering: Option<&[FilterInstruction]>,
+        flows: Option<&FlowMaps<'_>>,
     ) -> Result<OwnedFd, (Errno, String)> {
         bpf::load(
             bpf::Kind::Xdp,
             c"lineside",
             c"MIT OR Apache-2.0",
-            &redirect(self.sockets.as_fd(), self.counters.as_fd(), steering),
+            &redirect(self.sockets.as_fd(), self.counters.as_fd(), steering, flows),
         )
     }
 }
@@ -117,6 +122,7 @@ fn redirect(
     sockets: BorrowedFd<'_>,
     counters: BorrowedFd<'_>,
     steering: Option<&[FilterInstruction]>,
+    flows: Option<&FlowMaps<'_>>,
 ) -> Vec<Instruction> {
     use Register::{R0, R1, R2, R3, R6, R7, R8, R9, R10};
     // struct xdp_md, enum xdp_action and enum bpf_func_id of linux/bpf.h.
@@ -143,6 +149,9 @@ fn redirect(
             .load(R0, XDP_PASS)
             .jump_always(done)
             .here(ours);
+    }
+    if let Some(flows) = flows {
+        flows.forward(&mut program);
     }
     program
         .load_word(R7, R6, RX_QUEUE_INDEX)
