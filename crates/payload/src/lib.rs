@@ -8,8 +8,12 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod adapter;
 mod cache;
+mod policy;
 
+pub use adapter::{Adapter, AdapterCounters, Done, DropReason, Drops, Parameters};
 pub use cache::{
     Advice, Bound, Cache, CacheCounters, EntryId, Evicted, FrameId, Queue, Residence, State,
 };
+pub use policy::{LEAST_BYTES, MODES, Mode, Policy, Way};
