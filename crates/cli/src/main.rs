@@ -11,6 +11,7 @@ mod drop_ins;
 mod emulate;
 mod exit;
 mod explain;
+mod forward;
 #[cfg(test)]
 mod guide;
 mod habits;
@@ -67,6 +68,8 @@ enum Verb {
     Emulate(Box<emulate::Arguments>),
     /// Send requests to a server at instants that a model gives, or serve them
     Load(Box<load::Arguments>),
+    /// Forward connections to a virtual address to one of many nodes: NAT, load balancer
+    Forward(Box<forward::Arguments>),
     /// Change an emulated link while it runs, or print its settings
     Ctl(Box<ctl::Arguments>),
     /// Explain a frame's delay: jitter, order, queue, rate
@@ -124,6 +127,7 @@ fn main() -> ExitCode {
         Verb::Packets(arguments) => packets::run(&arguments),
         Verb::Emulate(arguments) => emulate::run(&arguments),
         Verb::Load(arguments) => load::run(&arguments),
+        Verb::Forward(arguments) => forward::run(&arguments),
         Verb::Ctl(arguments) => ctl::run(&arguments),
         Verb::Explain(arguments) => explain::run(&arguments),
         Verb::Table(arguments) => table::run(&arguments),

@@ -57,7 +57,9 @@ pub(crate) fn write_all(
 /// How many frames taps have missed.
 pub(crate) fn missed(taps: &[TapCounts]) -> u64 {
     let facts = taps.iter().map(TapCounts::facts);
-    facts.map(|facts| facts.dropped_queue + facts.dropped_memory).sum()
+    facts
+        .map(|facts| facts.dropped_queue + facts.dropped_memory)
+        .sum()
 }
 
 /// Why a file lacks frames; `None` if it does not.

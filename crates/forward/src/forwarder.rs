@@ -8,6 +8,8 @@ use lineside_time::Nanoseconds;
 use serde::Serialize;
 use slab::Slab;
 
+use crate::driver::Driver;
+
 /// Bytes that may be copied out of a port's memory at once: some microseconds' work.
 const SPILL_BYTES: usize = 64 << 10;
 
@@ -21,8 +23,14 @@ pub struct Forwarder {
     tapped: Option<TapCounts>,
     /// Copies for the tap of frames that are to leave.
     copies: Slab<Frame>,
+    names: Vec<String>,
     ports: Vec<Passed>,
     residence: Times,
+    driver: Option<Driver>,
+    /// Frames that were handed over and have not left yet.
+    under_way: u64,
+    /// The last instant that it was given.
+    now: Nanoseconds,
 }
 
 /// Frames of a port that passed the loop.
@@ -62,8 +70,8 @@ impl Account for Leaving {
 }
 
 impl Forwarder {
-    /// A translation between so many ports.
-    pub fn new(nat: Nat, ports: usize) -> Self {
+    /// A translation between ports of these names; `driver` takes the flows that are decided.
+    pub fn new(nat: Nat, names: Vec<String>, driver: Option<Driver>) -> Self {
         Self {
             nat,
             effects: Effects::default(),
@@ -71,15 +79,23 @@ impl Forwarder {
             tap: None,
             tapped: None,
             copies: Slab::new(),
-            ports: vec![Passed::default(); ports],
+            ports: vec![Passed::default(); names.len()],
+            names,
             residence: Times::default(),
+            driver,
+            under_way: 0,
+            now: Nanoseconds::MIN,
         }
     }
 
-    /// Gives copies of frames to `tap`, or ends it.
+    /// Gives copies of all frames to `tap`, or ends it.
     pub fn set_tap(&mut self, tap: Option<Tap>) {
         if let Some(tap) = &tap {
             self.tapped = Some(tap.counts());
+        }
+        if let Some(driver) = &self.driver {
+            // What it forwards, no tap sees.
+            driver.pause(tap.is_some());
         }
         self.tap = tap;
     }
@@ -108,6 +124,16 @@ impl Forwarder {
         done
     }
 
+    /// The names of the ports.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The driver's part, if there is one.
+    pub fn driver(&self) -> Option<&Driver> {
+        self.driver.as_ref()
+    }
+
     /// What passed, by port.
     pub fn passed(&self) -> &[Passed] {
         &self.ports
@@ -121,7 +147,10 @@ impl Forwarder {
     fn take_effects(&mut self) {
         let frames = self.effects.frames.drain(..);
         self.leaving.extend(frames.map(|out| (out.port, out.frame)));
-        self.effects.decided.clear();
+        match &mut self.driver {
+            Some(driver) => driver.take(&mut self.effects.decided, &mut self.nat, self.now),
+            None => self.effects.decided.clear(),
+        }
     }
 }
 
@@ -137,6 +166,7 @@ impl Engine for Forwarder {
         if let Some(tap) = &mut self.tap {
             tap.on_arrivals(now, side, burst);
         }
+        self.now = now;
         let passed = &mut self.ports[side];
         for frame in burst.drain(..) {
             passed.came += 1;
@@ -147,6 +177,14 @@ impl Engine for Forwarder {
     }
 
     fn on_timer(&mut self, now: Nanoseconds, _until: Nanoseconds, out: &mut Sides<Leaving>) {
+        self.now = now;
+        if let Some(driver) = &mut self.driver {
+            driver.on_turn(
+                now,
+                self.under_way == 0 && self.leaving.is_empty(),
+                &mut self.nat,
+            );
+        }
         if self.nat.next_deadline().is_some_and(|due| due <= now) {
             self.nat.on_timer(now, &mut self.effects);
             self.take_effects();
@@ -160,6 +198,7 @@ impl Engine for Forwarder {
                 bytes: frame.bytes().len() as u32,
                 copy: copy.map(|copy| self.copies.insert(copy) as u32),
             };
+            self.under_way += 1;
             out.send(port, frame, account);
         }
         if let Some(tap) = &mut self.tap {
@@ -169,7 +208,9 @@ impl Engine for Forwarder {
 
     fn next_deadline(&self) -> Option<Nanoseconds> {
         match self.leaving.is_empty() {
-            true => self.nat.next_deadline(),
+            true => { self.nat.next_deadline().into_iter() }
+                .chain(self.driver.as_ref().and_then(Driver::next_deadline))
+                .min(),
             false => Some(Nanoseconds::MIN),
         }
     }
@@ -183,6 +224,7 @@ impl Engine for Forwarder {
     }
 
     fn on_sent(&mut self, account: Leaving, sent_ns: Nanoseconds) {
+        self.under_way -= 1;
         let passed = &mut self.ports[account.port];
         passed.left += 1;
         passed.left_bytes += u64::from(account.bytes);
@@ -194,6 +236,7 @@ impl Engine for Forwarder {
     }
 
     fn on_unsent(&mut self, account: Leaving, _: &Frame) {
+        self.under_way -= 1;
         self.ports[account.port].unsent += 1;
         if let Some(copy) = account.copy {
             self.copies.remove(copy as usize);

@@ -13,6 +13,7 @@
 //! * Requests ([`Asking`]) are answered between two turns, so that a change is never half made.
 #![forbid(unsafe_code)]
 
+mod driver;
 mod error;
 mod forwarder;
 mod outcome;
@@ -20,9 +21,10 @@ mod requests;
 mod run;
 mod table;
 
+pub use driver::{Driver, DriverReport};
 pub use error::ForwardError;
 pub use forwarder::{Forwarder, Passed};
 pub use outcome::{Certificate, Outcome, PortReport};
 pub use requests::{Asking, Controlled};
-pub use run::{Event, Forward, Tapping, interfaces};
+pub use run::{ByDriver, Event, Forward, Tapping, interfaces};
 pub use table::{TableFile, read_table};

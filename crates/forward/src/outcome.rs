@@ -6,6 +6,7 @@ use lineside_time::Nanoseconds;
 use lineside_trace::{InputFacts, Verdict};
 use serde::Serialize;
 
+use crate::driver::{Driver, DriverReport};
 use crate::{Forwarder, Passed};
 
 /// The outcome of a run.
@@ -28,13 +29,15 @@ pub struct Certificate {
     pub verdict: Verdict,
     /// How long it ran.
     pub ran_ns: Nanoseconds,
-    /// Frames at each port.
-    pub ports: Vec<PortReport>,
+    /// Frames at each port, and how it is read.
+    pub interfaces: Vec<PortReport>,
     /// From the arrival of a frame to the call that handed it over.
     pub residence: Option<lineside_measure::Spread>,
     /// Services, nodes, connections, reasons.
     #[serde(flatten)]
     pub nat: Report,
+    /// What the driver forwarded past the loop; `None` without.
+    pub driver: Option<DriverReport>,
     /// What the loop measured of itself.
     #[serde(rename = "loop")]
     pub loop_facts: LoopFacts,
@@ -59,16 +62,19 @@ impl Certificate {
         let mut loop_facts = live.facts();
         loop_facts.tap = forwarder.tapped().map(lineside_reactor::TapCounts::facts);
         let names = (0..live.sides()).map(|side| PortReport {
-            name: live.name(side).to_owned(),
-            method: live.method(side).map_or_else(String::new, |method| method.to_string()),
+            name: forwarder.names()[side].clone(),
+            method: live
+                .method(side)
+                .map_or_else(String::new, |method| method.to_string()),
             passed: forwarder.passed()[side],
         });
         Self {
             verdict: Verdict::default(),
             ran_ns: now - began,
-            ports: names.collect(),
+            interfaces: names.collect(),
             residence: forwarder.residence().spread(),
             nat: forwarder.nat().report(now),
+            driver: forwarder.driver().map(Driver::report),
             loop_facts,
         }
     }
@@ -76,8 +82,16 @@ impl Certificate {
     /// Judges by what is known of the ports, the tap and the loop.
     pub(crate) fn judge(&mut self, live: &Reactor<Forwarder>) {
         let gone = live.gone().iter().map(|gone| gone.why.clone());
-        let broken = self.nat.broken_identity();
-        let broken = broken.map(|sums| format!("the counts contradict one another: {sums}"));
+        let nat = &self.nat;
+        let came = nat.arrived == nat.outcomes.sum() + nat.held;
+        let broken = (!came).then(|| {
+            format!(
+                "the counts contradict one another: {} frames came, {} have an outcome, {} wait",
+                nat.arrived,
+                nat.outcomes.sum(),
+                nat.held
+            )
+        });
         let tap = self.loop_facts.tap.map(|tap| TapEvidence {
             captured: tap.tapped,
             dropped_queue: tap.dropped_queue,

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
 use lineside_host::{FolderError, RunFolder};
-use lineside_nat::{Change, Explanation, Transport};
+use lineside_nat::{Change, Explanation};
 use lineside_run::Answering;
 use serde_json::Value;
 
@@ -25,7 +25,6 @@ pub(crate) enum Asked {
     Stats { answer: Answer<Value> },
     /// To which node a connection goes, and why.
     Explain {
-        transport: Transport,
         client: SocketAddr,
         service: SocketAddr,
         answer: Answer<Explanation>,
@@ -62,14 +61,8 @@ impl Asking {
     }
 
     /// To which node a connection goes, and why.
-    pub fn explain(
-        &self,
-        transport: Transport,
-        client: SocketAddr,
-        service: SocketAddr,
-    ) -> Result<Explanation, String> {
+    pub fn explain(&self, client: SocketAddr, service: SocketAddr) -> Result<Explanation, String> {
         self.ask(|answer| Asked::Explain {
-            transport,
             client,
             service,
             answer,

@@ -7,11 +7,14 @@ use std::time::Duration;
 use lineside_account::Budget;
 use lineside_host::{Capability, Netlink, Privileges, RunClock, RunFolder, Signals};
 use lineside_nat::{Nat, Settings};
-use lineside_port::live::{AddressBlock, Interface, LiveOptions, StampClock, Steering, open_each};
+use lineside_port::live::{
+    AddressBlock, FlowTable, Interface, LiveOptions, StampClock, Steering, open_all,
+};
 use lineside_port::{Facts, LivePort, Method, Port, PortError};
 use lineside_reactor::{Reactor, TapPoints, TapPort, Wait, tap};
 use lineside_time::{Clock, ClockOffset, Nanoseconds, SteadyClock};
 
+use crate::driver::Driver;
 use crate::outcome::Certificate;
 use crate::requests::{Asked, Controlled, while_controlled};
 use crate::table::TableFile;
@@ -22,6 +25,9 @@ const TICK_NS: Nanoseconds = 1_000_000_000;
 
 /// So often the loop looks whether the wall clock was set.
 const CLOCK_LOOK_NS: Nanoseconds = 1_000_000;
+
+/// What a flow takes in the driver's table.
+const FLOW_BYTES: usize = 512;
 
 /// Frames under way when the run is to end leave within this time, or are lost.
 const DRAIN_NS: Nanoseconds = 100_000_000;
@@ -34,6 +40,8 @@ pub struct Forward<'a> {
     pub settings: Settings,
     /// `None`: AF_XDP, or AF_PACKET where that is not available.
     pub method: Option<Method>,
+    /// Whether the driver forwards flows that are decided.
+    pub by_driver: ByDriver,
     /// How the loop waits.
     pub wait: Wait,
     /// Ends the run; without it, a signal does.
@@ -48,6 +56,17 @@ pub struct Forward<'a> {
     pub folder: Option<&'a RunFolder>,
     /// The signals that end the run.
     pub signals: &'a Signals,
+}
+
+/// Whether the driver forwards flows that are decided, past the loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ByDriver {
+    /// Where all ports are by native AF_XDP.
+    IfPossible,
+    /// It is an error if it cannot.
+    Always,
+    /// All frames pass the loop.
+    Never,
 }
 
 /// What a user should know while a run goes on.
@@ -95,10 +114,12 @@ impl Forward<'_> {
         self.check_host()?;
         let clock = RunClock::start();
         let mut nat = Nat::new(self.settings.clone(), self.budget)?;
-        let mut sides = Vec::new();
-        for interface in &self.interfaces {
-            sides.push(self.open(interface, clock)?);
-        }
+        let flows = self.flows()?;
+        let options = self.options(clock, flows.as_ref().map(|(flows, _)| flows.clone()));
+        let wanted: Vec<_> = { self.interfaces.iter() }
+            .map(|interface| (interface, &options))
+            .collect();
+        let sides = open_all(&wanted)?;
         self.check_methods(&sides)?;
         let files = self.table.as_ref().map(TableFile::descriptors);
         let files = files.as_ref().map_or(&[][..], |files| &files[..]);
@@ -109,7 +130,16 @@ impl Forward<'_> {
             on_event(Event::Advice(format!("{count} connections taken over")));
         }
         let names = self.interfaces.iter().map(|each| each.name.clone());
-        let forwarder = Forwarder::new(nat, names.collect());
+        let by_driver = |ports: &Vec<Box<dyn LivePort>>| {
+            let facts = ports.iter().flat_map(|port| port.facts());
+            let mut methods = facts.filter_map(|facts| Some(facts.live.as_ref()?.method));
+            methods.all(|method| method == Method::AfXdpNative)
+        };
+        let indexes = self.interfaces.iter().map(|each| each.index).collect();
+        let flows = flows.filter(|_| sides.iter().all(by_driver));
+        let ports = &self.settings.ports;
+        let driver = flows.and_then(|flows| Driver::new(flows, indexes, ports, self.budget));
+        let forwarder = Forwarder::new(nat, names.collect(), driver);
         let mut live = Reactor::new(forwarder, sides, self.wait, false);
         live.outlive(1);
         let facts: Vec<_> = live.ports().flat_map(Port::facts).collect();
@@ -202,28 +232,39 @@ impl Forward<'_> {
         Ok(())
     }
 
-    /// A port for each queue of an interface.
-    fn open(
-        &self,
-        interface: &Interface,
-        clock: RunClock,
-    ) -> Result<Vec<Box<dyn LivePort>>, PortError> {
+    /// The driver's table of flows and how many it is for, if it is wanted and can be had.
+    fn flows(&self) -> Result<Option<(FlowTable, u32)>, PortError> {
+        if self.by_driver == ByDriver::Never || self.method == Some(Method::AfPacket) {
+            return Ok(None);
+        }
+        // Both directions of each connection, in a quarter of the memory.
+        let most = (self.budget.limit_bytes() / 4 / FLOW_BYTES) as u32;
+        let wanted = self.settings.connections_max.saturating_mul(2).min(most);
+        match FlowTable::new(wanted, self.budget) {
+            Ok(flows) => Ok(Some((flows, wanted))),
+            Err(_) if self.by_driver == ByDriver::IfPossible => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// How each interface is opened.
+    fn options(&self, clock: RunClock, flows: Option<FlowTable>) -> LiveOptions {
         let blocks: std::collections::BTreeSet<IpAddr> = self.addresses().collect();
         let blocks = blocks.into_iter().map(AddressBlock::from).collect();
-        let options = LiveOptions {
+        LiveOptions {
             method: self.method,
             sockets: 1,
             steering: (!self.keeps_clients()).then_some(Steering::Addresses(blocks)),
             transmit_max: None,
             promiscuous: false,
             filter: Vec::new(),
+            flows,
             clock: StampClock::Steady {
                 ahead_ns: clock.ahead_ns(),
             },
             budget: self.budget.clone(),
             bytes_max: self.budget.limit_bytes() / 4 / self.interfaces.len(),
-        };
-        open_each(interface, &options)
+        }
     }
 
     /// Warnings of what the host does with the frames of the interfaces.
@@ -238,7 +279,9 @@ impl Forward<'_> {
                 ));
             }
             if !interface.is_running {
-                warnings.push(format!("{name} has no carrier: nothing is at its other end"));
+                warnings.push(format!(
+                    "{name} has no carrier: nothing is at its other end"
+                ));
             }
         }
         warnings
@@ -266,6 +309,12 @@ impl Forward<'_> {
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Outcome {
         let began = clock.now();
+        if self.by_driver == ByDriver::Always && live.engine().driver().is_none() {
+            let why = "not every port is by native AF_XDP";
+            on_event(Event::Warning(format!(
+                "the driver forwards nothing: {why}"
+            )));
+        }
         live.engine_mut()
             .with_nat(|nat, effects| nat.begin(began, effects));
         let mut wall = ClockOffset::new(clock.wall_offset());
@@ -342,13 +391,11 @@ fn answer(asked: Asked, live: &mut Live, (began, now): (Nanoseconds, Nanoseconds
             let _ = answer.send(stats.map_err(|error| error.to_string()));
         }
         Asked::Explain {
-            transport,
             client,
             service,
             answer,
         } => {
-            let nat = live.engine().nat();
-            let explained = nat.explain(transport, client, service);
+            let explained = live.engine().nat().explain(client, service);
             let _ = answer.send(explained.map_err(|error| error.to_string()));
         }
     }

@@ -89,9 +89,9 @@ impl State {
         header[16..].copy_from_slice(&XxHash3_64::oneshot(table).to_le_bytes());
         self.number += 1;
         let file = &files[(self.number % 2) as usize];
-        let written = file.write_all_at(&self.bytes, 0).and_then(|()| {
-            file.write_all_at(&self.number.to_le_bytes(), 0)
-        });
+        let written = file
+            .write_all_at(&self.bytes, 0)
+            .and_then(|()| file.write_all_at(&self.number.to_le_bytes(), 0));
         self.failure = written.err().map(|error| error.to_string());
     }
 }

@@ -1,4 +1,4 @@
-//! `lineside ctl`: what is asked of an emulated link while it runs.
+//! `lineside ctl`: what is asked of an emulated link or a forwarder while it runs.
 
 mod stats;
 
@@ -15,6 +15,7 @@ use lineside_trace::{Manifest, State};
 
 use crate::config::{ConfigError, nearest};
 use crate::exit::Exit;
+use crate::forward::{ForwardDone, ForwardRequest, reload_of};
 use crate::link::keys::LinkWords;
 use crate::link::request::{Answer, Change, Done, NewStep, Request, Text, read_answer};
 use crate::link::spec::files;
@@ -29,7 +30,9 @@ pub(crate) struct Arguments {
     #[arg(value_name = "RUN")]
     run: PathBuf,
     /// What is asked for beside settings: 'stats' what was counted so far, 'mark TEXT' to note an
-    /// instant, 'step WORDS' to add a step, 'start' to begin a run that waits
+    /// instant, 'step WORDS' to add a step, 'start' to begin a run that waits; of a forwarder 'add
+    /// NODE', 'remove NODE', 'drain NODE', 'weight NODE N', each with 'at SERVICE' if there are
+    /// several, and 'reload FILE'
     #[arg(value_name = "WORDS")]
     words: Vec<String>,
     /// With stats: print them so often, such as 10s, until the run ends
@@ -46,7 +49,9 @@ pub(crate) struct Arguments {
 }
 
 /// The words after the run.
-const WORDS: [&str; 4] = ["stats", "mark", "step", "start"];
+const WORDS: [&str; 9] = [
+    "stats", "mark", "step", "start", "add", "remove", "drain", "weight", "reload",
+];
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let run = &arguments.run;
@@ -64,8 +69,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
             "every: only stats are printed again and again: write stats --every TIME"
         ));
     }
-    let answer = ask(run, &request)?.map_err(|error| anyhow!(why_none(run, &error)))?;
-    match answer.map_err(|why| ConfigError::usage(&why))? {
+    match ask_run(run, &request)? {
+        Done::Forward(ForwardDone::Changed(done)) if !form.json && !form.quiet => {
+            print(&format!("{done}\n"))?;
+        }
         done if form.json => print_json(&json(&done)?)?,
         _ if form.quiet => {}
         Done::Settings(done) => print(&lines(&done, !arguments.link.is_empty()))?,
@@ -79,7 +86,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
                 mark.text
             ))?;
         }
-        Done::Stats(_) => bail!("{}: the run answers something else", run.display()),
+        Done::Stats(_) | Done::Forward(_) => {
+            bail!("{}: the run answers something else", run.display())
+        }
     }
     Ok(Exit::Done)
 }
@@ -117,6 +126,19 @@ impl Arguments {
                 Ok(Request::Step(NewStep { step, files }))
             }
             ("start", []) => Ok(Request::Start {}),
+            ("add" | "remove" | "drain" | "weight", []) => bail!(ConfigError::usage(&format!(
+                "{word}: the node is missing: write {word} NODE:PORT"
+            ))),
+            ("add" | "remove" | "drain" | "weight", rest) => {
+                Ok(Request::Forward(ForwardRequest::Node {
+                    action: word.clone(),
+                    words: rest.to_vec(),
+                }))
+            }
+            ("reload", [file]) => Ok(Request::Forward(reload_of(Path::new(file))?)),
+            ("reload", _) => bail!(ConfigError::usage(
+                "reload: name one file: reload FILE.toml"
+            )),
             ("mark", rest) => Ok(Request::Mark(Text {
                 text: rest.join(" "),
             })),
@@ -126,6 +148,12 @@ impl Arguments {
             ))),
         }
     }
+}
+
+/// Asks a run, and waits for what it has done; a refusal is an error.
+pub(crate) fn ask_run(run: &Path, request: &Request) -> anyhow::Result<Done> {
+    let answer = ask(run, request)?.map_err(|error| anyhow!(why_none(run, &error)))?;
+    Ok(answer.map_err(|why| ConfigError::usage(&why))?)
 }
 
 /// Asks a run, and waits for its answer; the inner error is that there is none.
@@ -146,6 +174,7 @@ fn json(done: &Done) -> serde_json::Result<serde_json::Value> {
         Done::Start(at_ns) => Ok(serde_json::json!({ "at_ns": at_ns })),
         Done::Mark(mark) => serde_json::to_value(mark),
         Done::Stats(stats) => serde_json::to_value(stats),
+        Done::Forward(done) => serde_json::to_value(done),
     }
 }
 
@@ -162,9 +191,9 @@ fn why_none(run: &Path, error: &io::Error) -> String {
         }
         (io::ErrorKind::NotFound, _) if lineside_host::is_running(run) => {
             "the run there takes no requests now: only 'lineside emulate' between interfaces or \
-            commands with -o does, and 'lineside capture -i' with --monitor for stats, until they \
-            end"
-            .to_owned()
+            commands with -o does, 'lineside forward' with -o, and 'lineside capture -i' with \
+            --monitor for stats, until they end"
+                .to_owned()
         }
         // It may have ended since: that it still runs is certain, that it had ended is not.
         _ if lineside_host::is_running(run) => {

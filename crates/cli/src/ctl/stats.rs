@@ -14,6 +14,7 @@ use lineside_run::stats::{DirectionStats, DropStats, MonitorStats, RunStats};
 use super::{ask, why_none};
 use crate::config::ConfigError;
 use crate::exit::Exit;
+use crate::forward::ForwardDone;
 use crate::link::request::{Done, Request};
 use crate::print::{fine_time, print_if_read};
 
@@ -48,38 +49,56 @@ pub(super) fn every(words: &str) -> Result<Duration, ConfigError> {
 /// Prints what the run has counted; with `--every` until it ends, or nobody reads it any more.
 pub(super) fn run(run: &Path, form: Form) -> anyhow::Result<Exit> {
     let mut before: Option<RunStats> = None;
+    let mut was_seen = false;
     let (watch, mut due) = (Stopwatch::start(), Duration::ZERO);
     loop {
-        let Some(stats) = look(run, before.is_some())? else {
-            return Ok(Exit::Done);
+        let text = match look(run, was_seen)? {
+            None => return Ok(Exit::Done),
+            Some(Seen::Forwarder(counts)) if form.json => {
+                harmless_json(&serde_json::to_string(&counts)?) + "\n"
+            }
+            Some(Seen::Forwarder(counts)) => crate::forward::lines(&counts),
+            Some(Seen::Run(stats)) => {
+                let stats = match &before {
+                    Some(before) => stats.with_rates(before),
+                    None => *stats,
+                };
+                let text = match form.json {
+                    true => harmless_json(&serde_json::to_string(&stats)?) + "\n",
+                    false => lines(&stats),
+                };
+                before = Some(stats);
+                text
+            }
         };
-        let stats = match &before {
-            Some(before) => stats.with_rates(before),
-            None => stats,
-        };
-        let text = match form.json {
-            true => harmless_json(&serde_json::to_string(&stats)?) + "\n",
-            false => lines(&stats),
-        };
+        was_seen = true;
         if !form.quiet && !print_if_read(&text)? {
             return Ok(Exit::Done);
         }
         let Some(every) = form.every else {
             return Ok(Exit::Done);
         };
-        before = Some(stats);
         // Looks that were missed are not made up for.
         due = (due + every).max(watch.elapsed());
         watch.wait_until(due);
     }
 }
 
+/// What a run has counted.
+enum Seen {
+    Run(Box<RunStats>),
+    Forwarder(serde_json::Value),
+}
+
 /// Asks once. `None` if the run has ended since it was asked before.
-fn look(run: &Path, is_known: bool) -> anyhow::Result<Option<RunStats>> {
+fn look(run: &Path, is_known: bool) -> anyhow::Result<Option<Seen>> {
     let since = Stopwatch::start();
     loop {
         let (is_gone, why) = match ask(run, &Request::Stats {})? {
-            Ok(Ok(Done::Stats(stats))) => return Ok(Some(*stats)),
+            Ok(Ok(Done::Stats(stats))) => return Ok(Some(Seen::Run(stats))),
+            Ok(Ok(Done::Forward(ForwardDone::Counted(counts)))) => {
+                return Ok(Some(Seen::Forwarder(counts)));
+            }
             Ok(Ok(_)) => bail!("{}: the run answers something else", run.display()),
             Ok(Err(refused)) => (false, anyhow!(ConfigError::usage(&refused))),
             Err(error) => {

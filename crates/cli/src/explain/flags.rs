@@ -22,6 +22,10 @@ pub(crate) struct Arguments {
     /// [default: 0%]
     #[arg(long, value_name = "SHARE")]
     pub(super) load: Option<String>,
+    /// With the folder of a running forwarder in place of FILE: to which node this connection goes,
+    /// and why
+    #[arg(long, value_name = "CLIENT:PORT-SERVICE:PORT")]
+    pub(super) flow: Option<String>,
     #[command(flatten)]
     pub(super) keys: Section,
     /// Take all this from the section emulate of a TOML file, or from an earlier run's trace.json,

@@ -1,5 +1,7 @@
 //! `lineside explain`: where a frame's delay comes from.
 
+use std::path::PathBuf;
+
 use lineside_path::Direction;
 
 use super::flags::{Arguments, SIZE};
@@ -7,11 +9,17 @@ use super::frame::of_frame;
 use super::print::lines;
 use super::settings::of_settings;
 use crate::config::ConfigError;
+use crate::ctl::ask_run;
 use crate::exit::Exit;
+use crate::forward::{ForwardDone, ForwardRequest};
+use crate::link::request::{Done, Request};
 use crate::link::section::Mode;
 use crate::print::{json_text, print};
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
+    if let Some(flow) = &arguments.flow {
+        return explain_flow(flow, arguments.keys.inputs(), arguments.json);
+    }
     // Of a file, only the settings of the link matter here, not its source of frames.
     arguments.keys.refuse_flags_of_others(Mode::Explain)?;
     let keys = arguments.keys.resolved(arguments.config.as_deref())?;
@@ -57,6 +65,33 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         explained.iter().map(lines).collect()
     };
     print(&text)?;
+    Ok(Exit::Done)
+}
+
+/// Asks a running forwarder to which node a connection goes.
+fn explain_flow(flow: &str, runs: &[PathBuf], json: bool) -> anyhow::Result<Exit> {
+    let [run] = runs else {
+        return Err(ConfigError::usage(
+            "--flow needs the folder of one running forwarder: explain RUN --flow A:P-B:P",
+        )
+        .into());
+    };
+    let ends = flow.split_once('-');
+    let ends =
+        ends.and_then(|(client, service)| Some((client.parse().ok()?, service.parse().ok()?)));
+    let (client, service) = ends.ok_or_else(|| {
+        ConfigError::usage(&format!(
+            "flow: '{flow}' is no connection: write 10.9.1.7:40000-10.9.1.100:80"
+        ))
+    })?;
+    let request = Request::Forward(ForwardRequest::Flow { client, service });
+    match ask_run(run, &request)? {
+        Done::Forward(ForwardDone::Explained { explanation, .. }) if json => {
+            print(&json_text(&explanation)?)?;
+        }
+        Done::Forward(ForwardDone::Explained { text, .. }) => print(&format!("{text}\n"))?,
+        _ => anyhow::bail!("{}: the run answers something else", run.display()),
+    }
     Ok(Exit::Done)
 }
 

@@ -7,6 +7,9 @@ use clap::Args;
 use super::words::ServiceWords;
 use crate::config::{self, ConfigError, Keys, Size, key, keys};
 
+/// The words of `--mode`, the default first.
+pub(super) const MODES: [&str; 3] = ["auto", "driver", "loop"];
+
 /// The default of `memory`.
 const MEMORY_DEFAULT: usize = 256 << 20;
 
@@ -43,6 +46,11 @@ keys! {
         af_packet")
             .long("method").value("WORD")
             .default(|| "auto".to_owned());
+        mode: String = key("Where frames of connections that are decided pass: auto (by the \
+        driver where it can), driver or loop (all pass this program)")
+            .long("mode").value("WORD")
+            .words(|| MODES.to_vec())
+            .default(|| MODES[0].to_owned());
         wait: String = key("How the loop waits for frames: spin (a core of its own), hybrid or \
         sleep")
             .long("wait").value("WORD")

@@ -8,5 +8,6 @@ mod settings;
 mod words;
 
 pub(crate) use flags::Arguments;
-pub(crate) use request::{ForwardDone, ForwardRequest};
+pub(crate) use print::lines;
+pub(crate) use request::{ForwardDone, ForwardRequest, reload_of};
 pub(crate) use run::run;

@@ -24,7 +24,9 @@ pub(super) fn check_lines(settings: &Settings) -> String {
     }
     for route in &settings.routes {
         let (network, len) = route.network;
-        let via = route.via.map_or_else(String::new, |via| format!(" via {via}"));
+        let via = route
+            .via
+            .map_or_else(String::new, |via| format!(" via {via}"));
         let port = &settings.ports[route.port].name;
         let _ = writeln!(out, "route      {network}/{len}{via} dev {port}");
     }
@@ -58,19 +60,100 @@ fn service_lines(service: &Service, out: &mut String) {
 /// The counts of a run, in lines.
 pub(crate) fn lines(certificate: &Value) -> String {
     let mut out = String::new();
-    let count = |value: &Value| grouped(value.as_u64().unwrap_or_default());
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    for port in list(&certificate["ports"]) {
+    for port in list(&certificate["interfaces"]) {
         let _ = writeln!(
             out,
-            "{:<10} {} frames came, {} left, {} could not leave",
+            "{:<15}{} frames came, {} left, by {}",
             text(&port["name"]),
             count(&port["came"]),
             count(&port["left"]),
-            count(&port["unsent"])
+            text(&port["method"])
         );
     }
-    let _ = out;
+    let driver = &certificate["driver"];
+    if driver.is_object() {
+        let _ = writeln!(
+            out,
+            "driver         {} frames of {} flows, {} flows now, {} could not be entered",
+            count(&driver["frames"]),
+            count(&driver["entered"]),
+            count(&driver["flows"]),
+            count(&driver["refused"])
+        );
+    }
+    for service in list(&certificate["services"]) {
+        service_counts(&service, &mut out);
+    }
+    let table = &certificate["table"];
+    let _ = writeln!(
+        out,
+        "connections    {} of {}, {} half open, {} made room",
+        count(&table["connections"]),
+        count(&table["connections_max"]),
+        count(&table["half_open"]),
+        count(&table["evicted"])
+    );
+    let outcomes = certificate["outcomes"].as_object();
+    for (outcome, frames) in outcomes.into_iter().flatten() {
+        let _ = writeln!(out, "  {outcome:<28}{:>14}", count(frames));
+    }
+    let verdict = &certificate["verdict"];
+    let state = text(&verdict["state"]);
+    if state != "unfinished" {
+        let _ = writeln!(out, "verdict        {state}");
+        for reason in list(&verdict["reasons"]) {
+            let _ = writeln!(out, "               {}", text(&reason));
+        }
+    }
     out
+}
+
+fn service_counts(service: &Value, out: &mut String) {
+    let _ = writeln!(
+        out,
+        "service        {} {}: {} connections began, {} now",
+        text(&service["transport"]),
+        text(&service["address"]),
+        count(&service["opened"]),
+        count(&service["connections"])
+    );
+    let nodes = list(&service["nodes"]);
+    let opened: u64 = nodes
+        .iter()
+        .filter_map(|node| node["opened"].as_u64())
+        .sum();
+    let weights: u64 = nodes
+        .iter()
+        .filter_map(|node| node["weight"].as_u64())
+        .sum();
+    let share = |part: &Value, whole: u64| {
+        let part = part.as_u64().unwrap_or_default() as f64;
+        100.0 * part / whole.max(1) as f64
+    };
+    for node in &nodes {
+        let _ = writeln!(
+            out,
+            "  {:<24} {:<9}{:>9} began ({:.1} %, weight {:.1} %), {} now, {} checks good, {} bad",
+            text(&node["address"]),
+            text(&node["state"]),
+            count(&node["opened"]),
+            share(&node["opened"], opened),
+            share(&node["weight"], weights),
+            count(&node["connections"]),
+            count(&node["checks_good"]),
+            count(&node["checks_bad"])
+        );
+    }
+}
+
+fn count(value: &Value) -> String {
+    grouped(value.as_u64().unwrap_or_default())
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn list(value: &Value) -> Vec<Value> {
+    value.as_array().cloned().unwrap_or_default()
 }

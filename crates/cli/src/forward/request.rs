@@ -4,12 +4,12 @@
 use std::net::SocketAddr;
 
 use lineside_forward::Asking;
-use lineside_nat::{Change, NodeSettings, PortSettings, Service, ServiceId};
+use lineside_nat::{Change, NodeSettings, PortSettings, Service, ServiceName};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::flags::Section;
-use super::words::{ServiceWords, end, node, transport, weight};
+use super::words::{end, node, transport, weight};
 use crate::config::read_keys;
 
 /// A request to a forwarder.
@@ -20,9 +20,8 @@ pub(crate) enum ForwardRequest {
     Node { action: String, words: Vec<String> },
     /// To take all services anew: the section `[forward]` as JSON.
     Reload { forward: Value },
-    /// To which node a connection goes, and why: `tcp`, the client and the service.
+    /// To which node a connection goes, and why: the client and the service.
     Flow {
-        transport: String,
         client: SocketAddr,
         service: SocketAddr,
     },
@@ -60,12 +59,8 @@ impl Known {
                 asking.change(change).map(ForwardDone::Changed)
             }
             ForwardRequest::Reload { forward } => self.reload(&forward, asking),
-            ForwardRequest::Flow {
-                transport: word,
-                client,
-                service,
-            } => {
-                let explanation = asking.explain(transport(&word)?, client, service)?;
+            ForwardRequest::Flow { client, service } => {
+                let explanation = asking.explain(client, service)?;
                 Ok(ForwardDone::Explained {
                     text: explanation.to_string(),
                     explanation: serde_json::to_value(&explanation)
@@ -105,28 +100,36 @@ impl Known {
             }),
             "remove" => Ok(Change::Remove { service, node }),
             "drain" => Ok(Change::Drain { service, node }),
-            _ => Err(format!("'{action}' is nothing that a node can be asked for")),
+            _ => Err(format!(
+                "'{action}' is nothing that a node can be asked for"
+            )),
         }
     }
 
     /// The service of these words; without any, the only one.
-    fn service(&self, words: Option<&str>) -> Result<ServiceId, String> {
+    fn service(&self, words: Option<&str>) -> Result<ServiceName, String> {
         let list = || {
-            let names = self.services.iter().map(|service| service.id().to_string());
+            let names = self
+                .services
+                .iter()
+                .map(|service| name_of(service).to_string());
             names.collect::<Vec<_>>().join(", ")
         };
         let Some(words) = words else {
             return match &self.services[..] {
-                [only] => Ok(only.id()),
+                [only] => Ok(name_of(only)),
                 _ => Err(format!("name the service with 'at': there are {}", list())),
             };
         };
-        let (word, address) = words.trim().split_once(' ').unwrap_or(("tcp", words.trim()));
-        let id = ServiceId {
+        let (word, address) = words
+            .trim()
+            .split_once(' ')
+            .unwrap_or(("tcp", words.trim()));
+        let id = ServiceName {
             transport: transport(word)?,
             address: end(address.trim())?,
         };
-        match self.services.iter().any(|service| service.id() == id) {
+        match self.services.iter().any(|service| name_of(service) == id) {
             true => Ok(id),
             false => Err(format!("there is no service {id}: there are {}", list())),
         }
@@ -142,9 +145,11 @@ impl Known {
             timeout: given.timeout,
             ..self.keys.clone()
         };
-        let settings = keys.settings(self.ports.clone()).map_err(|error| error.to_string())?;
+        let settings = keys
+            .settings(self.ports.clone())
+            .map_err(|error| error.to_string())?;
         let services = settings.services.clone();
-        let done = asking.change(Change::Replace(settings))?;
+        let done = asking.change(Change::Replace(Box::new(settings)))?;
         self.keys = keys;
         self.services = services;
         Ok(ForwardDone::Changed(done))
@@ -152,7 +157,9 @@ impl Known {
 }
 
 /// The section of a file, for a reload.
-pub(crate) fn reload_of(path: &std::path::Path) -> Result<ForwardRequest, crate::config::ConfigError> {
+pub(crate) fn reload_of(
+    path: &std::path::Path,
+) -> Result<ForwardRequest, crate::config::ConfigError> {
     let keys: Section = crate::config::from_file(path, "forward")?;
     let mut forward = serde_json::Map::new();
     crate::config::Keys::write(&keys, &mut forward);
@@ -160,4 +167,11 @@ pub(crate) fn reload_of(path: &std::path::Path) -> Result<ForwardRequest, crate:
     Ok(ForwardRequest::Reload {
         forward: Value::Object(forward),
     })
+}
+
+fn name_of(service: &Service) -> ServiceName {
+    ServiceName {
+        transport: service.transport,
+        address: service.address,
+    }
 }

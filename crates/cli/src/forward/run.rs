@@ -32,25 +32,32 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
         print(&check_lines(&prepared.settings))?;
         return Ok(Exit::Done);
     }
-    if let Some(run) = { &given.resume }.as_ref().filter(|run| lineside_host::is_running(run)) {
-        return Err(ConfigError::new(format!(
-            "{}: that run goes on: end it first",
-            run.display()
-        ))
-        .into());
+    if let Some(run) = { &given.resume }
+        .as_ref()
+        .filter(|run| lineside_host::is_running(run))
+    {
+        return Err(
+            ConfigError::new(format!("{}: that run goes on: end it first", run.display())).into(),
+        );
     }
-    let resumed = { &given.resume }.as_ref().map(|run| read_table(run).map(|it| (run.display().to_string(), it)));
+    let resumed = { &given.resume }
+        .as_ref()
+        .map(|run| read_table(run).map(|it| (run.display().to_string(), it)));
     let resumed = resumed.transpose().map_err(ConfigError::new)?;
     let writing = writing(&keys, &prepared)?;
     let signals = Signals::register().context("cannot handle signals")?;
     let mut record = begin(&keys)?;
     let controlled = listen(&record, &keys, &prepared);
     let controlled = controlled.inspect_err(|_| record.withdraw())?;
-    let table = { &record.folder }.as_ref().map(TableFile::open).transpose()?;
+    let table = { &record.folder }
+        .as_ref()
+        .map(TableFile::open)
+        .transpose()?;
     let forward = Forward {
         interfaces: prepared.interfaces,
         settings: prepared.settings,
         method: prepared.method,
+        by_driver: prepared.by_driver,
         wait: prepared.wait,
         duration: prepared.duration,
         resumed,
@@ -76,7 +83,10 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
 }
 
 /// The file of `--write-pcap`.
-fn writing(keys: &Section, prepared: &Prepared) -> anyhow::Result<Option<(PathBuf, CaptureWriter)>> {
+fn writing(
+    keys: &Section,
+    prepared: &Prepared,
+) -> anyhow::Result<Option<(PathBuf, CaptureWriter)>> {
     let Some(path) = &keys.write_pcap else {
         return Ok(None);
     };
@@ -84,10 +94,19 @@ fn writing(keys: &Section, prepared: &Prepared) -> anyhow::Result<Option<(PathBu
         return Err(ConfigError::usage("--write-pcap is for a file: name one").into());
     }
     // An input of the tap for each point of a port.
-    let names = keys.names().iter().flat_map(|name| Point::ALL.iter().map(move |_| name.clone()));
+    let names = keys
+        .names()
+        .iter()
+        .flat_map(|name| Point::ALL.iter().map(move |_| name.clone()));
     let comment = "forwarded: stamps are when frames came and left";
     let force = keys.force == Some(true);
-    let writer = frame_file(path, &names.collect::<Vec<_>>(), comment, force, &prepared.budget)?;
+    let writer = frame_file(
+        path,
+        &names.collect::<Vec<_>>(),
+        comment,
+        force,
+        &prepared.budget,
+    )?;
     Ok(Some((path.clone(), writer)))
 }
 
@@ -117,9 +136,11 @@ fn listen(run: &Run, keys: &Section, prepared: &Prepared) -> anyhow::Result<Opti
             Request::Stats {} => asking
                 .stats()
                 .map(|counts| Done::Forward(super::ForwardDone::Counted(counts))),
-            _ => Err("the run is a forwarder: it can be asked for stats, add, remove, drain, \
+            _ => Err(
+                "the run is a forwarder: it can be asked for stats, add, remove, drain, \
                       weight and reload"
-                .to_owned()),
+                    .to_owned(),
+            ),
         });
         answer_to_json(&answer).ok()
     };

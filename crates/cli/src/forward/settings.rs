@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use lineside_account::Budget;
+use lineside_forward::ByDriver;
 use lineside_nat::{PortSettings, Settings, Timeouts};
 use lineside_port::Method;
 use lineside_port::live::Interface;
@@ -22,6 +23,7 @@ pub(super) struct Prepared {
     pub(super) settings: Settings,
     pub(super) interfaces: Vec<Interface>,
     pub(super) method: Option<Method>,
+    pub(super) by_driver: ByDriver,
     pub(super) wait: Wait,
     pub(super) duration: Option<Duration>,
     pub(super) budget: Budget,
@@ -64,6 +66,11 @@ impl Section {
             settings,
             interfaces,
             method,
+            by_driver: match self.mode.as_deref() {
+                Some("driver") => ByDriver::Always,
+                Some("loop") => ByDriver::Never,
+                _ => ByDriver::IfPossible,
+            },
             wait,
             duration: duration.map(|duration| duration.get()),
             budget: Budget::new(memory.unwrap_or_default()),
@@ -74,7 +81,9 @@ impl Section {
     pub(super) fn settings(&self, ports: Vec<PortSettings>) -> Result<Settings, ConfigError> {
         let services = self.service.iter().flatten();
         let services = services.map(super::words::ServiceWords::service);
-        let services: Vec<_> = services.collect::<Result<_, _>>().map_err(ConfigError::new)?;
+        let services: Vec<_> = services
+            .collect::<Result<_, _>>()
+            .map_err(ConfigError::new)?;
         if services.is_empty() {
             return Err(ConfigError::usage(
                 "no service is named: write --service 'tcp ADDRESS:PORT to NODE:PORT, ...'",
@@ -106,7 +115,10 @@ impl Section {
 fn ports_of(interfaces: &[Interface]) -> Result<Vec<PortSettings>, ConfigError> {
     let ports = interfaces.iter().map(|interface| {
         let ethernet = interface.hardware_address.ok_or_else(|| {
-            ConfigError::new(format!("{} is no Ethernet: take another port", interface.name))
+            ConfigError::new(format!(
+                "{} is no Ethernet: take another port",
+                interface.name
+            ))
         });
         Ok(PortSettings {
             name: interface.name.clone(),

@@ -56,7 +56,9 @@ impl Value for Vec<ServiceWords> {
     }
 
     fn to_json(&self) -> Json {
-        self.iter().map(|words| Json::from(words.0.as_str())).collect()
+        self.iter()
+            .map(|words| Json::from(words.0.as_str()))
+            .collect()
     }
 
     fn argument(argument: Arg) -> Arg {
@@ -87,7 +89,10 @@ impl ServiceWords {
             node.ok_or_else(|| "a node is a text, such as \"10.9.2.2:8080 weight 3\"".to_owned())
         });
         let nodes: Vec<&str> = nodes.collect::<Result<_, _>>()?;
-        let transport = table.get("transport").and_then(Json::as_str).unwrap_or("tcp");
+        let transport = table
+            .get("transport")
+            .and_then(Json::as_str)
+            .unwrap_or("tcp");
         let mut words = format!("{transport} {} to {}", text("address")?, nodes.join(", "));
         for (key, value) in table {
             if ["transport", "address", "nodes"].contains(&key.as_str()) {
@@ -119,7 +124,9 @@ impl ServiceWords {
 
 fn of_head(head: &str) -> Result<Service, String> {
     let usual = "write 'tcp ADDRESS:PORT to NODE:PORT[ weight N], ...'";
-    let (ends, nodes) = head.split_once(" to ").ok_or_else(|| format!("' to ' is missing: {usual}"))?;
+    let (ends, nodes) = head
+        .split_once(" to ")
+        .ok_or_else(|| format!("' to ' is missing: {usual}"))?;
     let mut words = ends.split_whitespace();
     let (transport, address) = (words.next(), words.next());
     let (Some(transport), Some(address), None) = (transport, address, words.next()) else {
@@ -127,7 +134,11 @@ fn of_head(head: &str) -> Result<Service, String> {
     };
     let (transport, address) = (self::transport(transport)?, end(address)?);
     let nodes = nodes.split(',').map(|node| self::node(node.trim()));
-    Ok(Service::new(transport, address, nodes.collect::<Result<_, _>>()?))
+    Ok(Service::new(
+        transport,
+        address,
+        nodes.collect::<Result<_, _>>()?,
+    ))
 }
 
 /// `tcp` or `udp`.
@@ -153,14 +164,21 @@ pub(super) fn node(words: &str) -> Result<NodeSettings, String> {
     let weight = match (each.next(), each.next(), each.next()) {
         (None, ..) => 1,
         (Some("weight"), Some(weight), None) => self::weight(weight)?,
-        _ => return Err(format!("'{words}' is no node: write 10.9.2.2:8080 weight 3")),
+        _ => {
+            return Err(format!(
+                "'{words}' is no node: write 10.9.2.2:8080 weight 3"
+            ));
+        }
     };
     Ok(NodeSettings { address, weight })
 }
 
 /// A weight.
 pub(super) fn weight(word: &str) -> Result<u32, String> {
-    let weight = word.parse().ok().filter(|weight| (0..=1_000).contains(weight));
+    let weight = word
+        .parse()
+        .ok()
+        .filter(|weight| (0..=1_000).contains(weight));
     weight.ok_or_else(|| format!("'{word}' is no weight: a whole number from 0 to 1000"))
 }
 
@@ -215,7 +233,9 @@ fn health(words: &str, host: IpAddr) -> Result<Health, String> {
         _ => return Err(format!("'check {words}': {usual}")),
     }
     while let Some(name) = each.next() {
-        let value = each.next().ok_or_else(|| format!("check: {name} has no value: {usual}"))?;
+        let value = each
+            .next()
+            .ok_or_else(|| format!("check: {name} has no value: {usual}"))?;
         let count = || {
             let count = value.parse().ok().filter(|count| (1..=100).contains(count));
             count.ok_or_else(|| format!("check: '{name} {value}' is no count from 1 to 100"))
@@ -226,7 +246,10 @@ fn health(words: &str, host: IpAddr) -> Result<Health, String> {
             "rise" => health.rise = count()?,
             "fall" => health.fall = count()?,
             "host" if health.http.is_some() => {
-                health.http.iter_mut().for_each(|http| value.clone_into(&mut http.host));
+                health
+                    .http
+                    .iter_mut()
+                    .for_each(|http| value.clone_into(&mut http.host));
             }
             _ => return Err(format!("check: '{name}' is unknown: {usual}")),
         }
@@ -250,10 +273,18 @@ pub(super) fn routes(words: &str, ports: &[String]) -> Result<Vec<Route>, String
         [network, "dev", device] => (network, None, device),
         _ => return Err(wrong()),
     };
-    let port = ports.iter().position(|port| port == device).ok_or_else(|| {
-        format!("route '{words}': {device} is none of the ports {}", ports.join(", "))
-    })?;
-    let via: Option<IpAddr> = via.map(|via| via.parse().map_err(|_| wrong())).transpose()?;
+    let port = ports
+        .iter()
+        .position(|port| port == device)
+        .ok_or_else(|| {
+            format!(
+                "route '{words}': {device} is none of the ports {}",
+                ports.join(", ")
+            )
+        })?;
+    let via: Option<IpAddr> = via
+        .map(|via| via.parse().map_err(|_| wrong()))
+        .transpose()?;
     let networks = match (network, via) {
         ("default", Some(IpAddr::V4(_))) => vec![([0; 4].into(), 0)],
         ("default", Some(IpAddr::V6(_))) => vec![([0_u16; 8].into(), 0)],
@@ -323,7 +354,10 @@ mod tests {
         let one = service(words).expect("right");
         let other = table.service().expect("right");
         assert_eq!(format!("{one:?}"), format!("{other:?}"));
-        assert_eq!(one.nodes.iter().map(|node| node.weight).collect::<Vec<_>>(), [3, 1]);
+        assert_eq!(
+            one.nodes.iter().map(|node| node.weight).collect::<Vec<_>>(),
+            [3, 1]
+        );
         assert_eq!(one.health.expect("asked for").interval, 2_000_000_000);
         assert!(one.keeps_client);
     }
@@ -335,13 +369,25 @@ mod tests {
             ("sctp 10.9.1.100:80 to 10.9.2.2:80", "tcp or udp"),
             ("tcp 10.9.1.100 to 10.9.2.2:80", "no address with a port"),
             ("tcp 10.9.1.100:80 to 10.9.2.2:80,", "between two commas"),
-            ("tcp 10.9.1.100:80 to 10.9.2.2:80 weight -1", "from 0 to 1000"),
+            (
+                "tcp 10.9.1.100:80 to 10.9.2.2:80 weight -1",
+                "from 0 to 1000",
+            ),
             ("tcp 10.9.1.100:80 to 10.9.2.2:80 wait 1", "is no node"),
             ("tcp 10.9.1.100:80 to 10.9.2.2:80; chose least", "'choose'"),
             ("tcp 10.9.1.100:80 to 10.9.2.2:80; choose lest", "least"),
-            ("tcp 10.9.1.100:80 to 10.9.2.2:80; check http", "the path is missing"),
-            ("tcp 10.9.1.100:80 to 10.9.2.2:80; check tcp every", "no value"),
-            ("tcp 10.9.1.100:80 to 10.9.2.2:80; affinity 0s", "out of range"),
+            (
+                "tcp 10.9.1.100:80 to 10.9.2.2:80; check http",
+                "the path is missing",
+            ),
+            (
+                "tcp 10.9.1.100:80 to 10.9.2.2:80; check tcp every",
+                "no value",
+            ),
+            (
+                "tcp 10.9.1.100:80 to 10.9.2.2:80; affinity 0s",
+                "out of range",
+            ),
         ] {
             let why = service(words).expect_err(words);
             assert!(why.contains(expected), "{words}: {why}");
@@ -356,7 +402,12 @@ mod tests {
         assert_eq!((found.len(), found[0].port, found[0].network.1), (1, 1, 24));
         assert_eq!(read("default dev a").expect("right").len(), 2);
         assert_eq!(read("default via fd00::1 dev a").expect("right").len(), 1);
-        for wrong in ["10.9.3.0/24 dev c", "10.9.3.0/33 dev a", "default via fd00::1", "10.0.0.0/8 via ::1 dev a"] {
+        for wrong in [
+            "10.9.3.0/24 dev c",
+            "10.9.3.0/33 dev a",
+            "default via fd00::1",
+            "10.0.0.0/8 via ::1 dev a",
+        ] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
     }

@@ -93,6 +93,9 @@ fn on_request(known: &mut Known, asked: Request, sender: &ChangeSender) -> Answe
             sender.arm(step)?;
             Done::Step(asked.step)
         }
+        Request::Forward(_) => {
+            return Err("the run is an emulated link, which has no nodes".to_owned());
+        }
         Request::Start {} => Done::Start(sender.start()?),
         Request::Mark(asked) => Done::Mark(sender.mark(asked.text)?),
         Request::Stats {} => Done::Stats(Box::new(RunStats {

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::keys::LinkWords;
+use crate::forward::{ForwardDone, ForwardRequest};
 
 /// The version of requests and answers: one more whenever either changes its form. Another kind of
 /// request changes none: a run that does not know it says so.
@@ -37,10 +38,12 @@ pub(crate) enum Request {
     Mark(Text),
     /// To report what was counted so far.
     Stats {},
+    /// What a forwarder is asked.
+    Forward(ForwardRequest),
 }
 
 /// The names of requests, for the refusal of others.
-const KINDS: [&str; 5] = ["settings", "step", "start", "mark", "stats"];
+const KINDS: [&str; 6] = ["settings", "step", "start", "mark", "stats", "forward"];
 
 /// A change of the link.
 #[derive(Debug, Serialize, Deserialize)]
@@ -79,6 +82,7 @@ pub(crate) enum Done {
     Start(i64),
     Mark(Mark),
     Stats(Box<RunStats>),
+    Forward(ForwardDone),
 }
 
 /// The answer to a request; the error is why nothing has changed.

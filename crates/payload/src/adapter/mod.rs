@@ -159,7 +159,11 @@ impl<T> Adapter<T> {
         self.now = self.now.max(at);
         self.counters.came += 1;
         let entered_ns = self.now;
-        let place = if self.has_room() { self.unused.pop() } else { None };
+        let place = if self.has_room() {
+            self.unused.pop()
+        } else {
+            None
+        };
         let Some(place) = place else {
             self.counters.dropped.waiting += 1;
             out.push(Done {
