@@ -1,5 +1,5 @@
-//! A load balancer: any frames by any port, changes, saved tables and times in any order. Each frame
-//! has one outcome or waits, and in the end nothing is left.
+//! A load balancer: any frames by any port, changes, saved tables and times in any order. Each
+//! frame has one outcome or waits, and in the end nothing is left.
 
 use lineside_account::Budget;
 use lineside_frame::{Descriptor, Frame, LinkType, give_back};
