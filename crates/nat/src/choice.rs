@@ -187,8 +187,8 @@ impl Chooser {
         Some(next)
     }
 
-    /// The paper's 3.4: each node in turn takes the next free place of its own permutation, as often
-    /// as its weight says.
+    /// The paper's 3.4: each node in turn takes the next free place of its own permutation, as
+    /// often as its weight says.
     fn populate(&mut self) {
         self.places.fill(NOBODY);
         let highest = self.candidates.iter().map(|each| each.weight).max();

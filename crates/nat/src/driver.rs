@@ -40,7 +40,6 @@ impl Nat {
         let service = &self.farm.services[usize::from(connection.service)].settings;
         is_ready
             && packet.fragment.is_none()
-            && !packet.may_be_partial
             && !service.multicast
             && self.settings.ports[from].mtu <= self.settings.ports[to].mtu
     }

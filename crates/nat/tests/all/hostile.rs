@@ -47,7 +47,12 @@ proptest! {
     #[test]
     fn damaged_frames_have_one_outcome_each(
         steps in proptest::collection::vec(
-            (any::<u8>(), proptest::collection::vec((any::<u8>(), any::<u8>()), 0..4), any::<u8>(), any::<bool>()),
+            (
+                any::<u8>(),
+                proptest::collection::vec((any::<u8>(), any::<u8>()), 0..4),
+                any::<u8>(),
+                any::<bool>(),
+            ),
             1..60,
         ),
     ) {

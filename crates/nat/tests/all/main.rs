@@ -10,3 +10,4 @@ mod hostile;
 mod saved;
 mod settings;
 mod table;
+mod tshark;
