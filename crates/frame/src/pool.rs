@@ -49,6 +49,9 @@ pub struct Descriptor {
     pub damaged: bool,
     /// It passed the filter of its port, which the kernel ran: nobody has to run it again.
     pub has_passed: bool,
+    /// Its TCP or UDP checksum is the sum of the pseudo-header, as a sender leaves it to its
+    /// adapter: a live port that sends it has it finished.
+    pub partial_checksum: bool,
 }
 
 impl Descriptor {

@@ -16,6 +16,7 @@ mod packet;
 mod packet_socket;
 mod steering;
 mod tap;
+mod unfinished;
 mod xdp;
 
 use std::io;

@@ -8,6 +8,7 @@ use std::ptr;
 use lineside_frame::{Burst, Frame, LinkType};
 
 use super::clock::{KernelStamps, Source};
+use super::unfinished::finish;
 use super::{FilterInstruction, HEADER_LEN, Interface, StampClock, ethtool, set_option};
 use crate::{Facts, LiveFacts, Method, Port, PortError, Transmit};
 
@@ -345,6 +346,7 @@ impl Port for PacketSocket {
 
 impl Transmit for PacketSocket {
     fn transmit(&mut self, burst: &mut Burst) -> Result<usize, PortError> {
+        burst.iter_mut().for_each(finish);
         let mut sent = 0;
         while sent < burst.len() {
             let count = (burst.len() - sent).min(SEND_MAX);

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use super::StampClock;
 use super::clock::ClockWatch;
 use super::link_end::EndOptions;
+use super::unfinished::finish;
 use crate::{
     Facts, Live, LiveFacts, LivePort, Method, Port, PortError, Receive, Received, Transmit,
 };
@@ -186,6 +187,7 @@ impl Receive for TapPort {
 
 impl Transmit for TapPort {
     fn transmit(&mut self, burst: &mut Burst) -> Result<usize, PortError> {
+        burst.iter_mut().for_each(finish);
         let mut sent = 0;
         for frame in burst.iter() {
             match rustix::io::writev(&self.file, &frame.parts().map(IoSlice::new)) {

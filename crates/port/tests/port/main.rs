@@ -8,6 +8,7 @@ mod merge;
 mod shared;
 mod steering;
 mod support;
+mod unfinished;
 mod wire;
 mod writer;
 mod xdp;

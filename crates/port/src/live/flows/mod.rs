@@ -154,6 +154,8 @@ struct Way {
     name: String,
     /// Of a frame.
     len_max: usize,
+    /// Its program runs in the driver, and leads frames to drivers.
+    is_native: bool,
     takes_redirected: bool,
 }
 
@@ -233,9 +235,10 @@ impl FlowTable {
             return Err(FlowError::Family);
         }
         let mut state = self.state();
-        state.way(key.interface)?;
+        let is_native = state.way(key.interface)?.is_native;
         let way = state.way(*out)?;
-        if !way.takes_redirected {
+        // By generic XDP, frames leave as the kernel's own do.
+        if is_native && !way.takes_redirected {
             let name = way.name.clone();
             return Err(FlowError::TakesNone { name });
         }
@@ -332,18 +335,18 @@ impl FlowTable {
 
     /// The interface is open with this table; returns what a user should know.
     pub(super) fn admit(&self, interface: &Interface, is_native: bool) -> Option<String> {
-        // By generic XDP, frames leave as the kernel's own do.
-        let takes_redirected = !is_native || takes_redirected(interface);
+        let takes_redirected = takes_redirected(interface);
         let way = Way {
             index: interface.index,
             name: interface.name.clone(),
             len_max: interface.mtu as usize + HEADER_LEN,
+            is_native,
             takes_redirected,
         };
         let mut state = self.state();
         state.ways.retain(|other| other.index != way.index);
         state.ways.push(way);
-        (!takes_redirected).then(|| {
+        (is_native && !takes_redirected).then(|| {
             format!(
                 "the driver forwards nothing out of '{0}', since '{0}' takes no frames from \
                  another driver: {TAKES_NONE}",

@@ -17,7 +17,7 @@ use lineside_frame::{Descriptor, Frame, Slots};
 
 use super::program::STAMP_LEN;
 use super::rings::{Part, Producer};
-use super::umem::{ChunkSize, HEADROOM, answered_stamp, request_stamp};
+use super::umem::{ChunkSize, HEADROOM, Request, answered_stamp};
 
 /// The chunks of a port.
 pub(super) struct Chunks {
@@ -128,10 +128,10 @@ impl Chunks {
         Some((self.size.offset(self.first + index as usize) + HEADROOM) as u64)
     }
 
-    /// Asks when the part at `offset`, which [`send`](Self::send) gave, is handed to the driver.
-    pub(super) fn request_stamp(&mut self, offset: u64) {
+    /// Asks something of the kernel for the part at `offset`, which [`send`](Self::send) gave.
+    pub(super) fn request(&mut self, offset: u64, request: Request) {
         let (chunk, start) = self.size.locate(offset as usize);
-        request_stamp(self.bytes_mut((chunk - self.first) as u32), start);
+        request.write(self.bytes_mut((chunk - self.first) as u32), start);
     }
 
     /// The answer, nanoseconds of CLOCK_TAI, once the part was sent and before its chunk is used

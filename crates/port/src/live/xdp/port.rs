@@ -17,8 +17,9 @@ use super::lent::Lent;
 use super::program::Arrivals;
 use super::rings::{CONTINUED, METADATA, Part};
 use super::socket::Socket;
-use super::umem::{Umem, take_stamp};
+use super::umem::{Request, Umem, take_stamp};
 use crate::live::clock::{ClockWatch, KernelStamps, Source};
+use crate::live::unfinished::{Unfinished, finish};
 use crate::live::{HEADER_LEN, StampClock, TAG_LEN, ethtool};
 use crate::{
     BLOCK_LEN, FRAME_LEN_MAX, Facts, Live, LiveFacts, Method, Port, PortError, Receive, Received,
@@ -433,57 +434,80 @@ impl XdpPort {
 
     /// Puts a frame into the transmit ring; `false` if there is no room. What lies in the memory
     /// stays there, and all else is copied.
-    fn queue(&mut self, frame: &Frame) -> Result<bool, PortError> {
+    fn queue(&mut self, frame: &mut Frame) -> Result<bool, PortError> {
         self.check(frame)?;
+        let mut request = Request {
+            stamps: false,
+            checksum: self.checksum_to_ask(frame),
+        };
         let parts = frame.parts();
+        let places = parts.map(|bytes| self.umem.offset_of(bytes));
         let (mut left, mut copies) = (0, 0);
-        for bytes in parts {
+        for (bytes, place) in parts.iter().zip(places) {
             let count = bytes.len().div_ceil(self.umem.chunk.part_len_max());
-            if self.umem.offset_of(bytes).is_some() {
-                left += count.min(1);
-            } else {
-                left += count;
-                copies += count;
-            }
+            left += place.map_or(count, |_| count.min(1));
+            copies += place.map_or(count, |_| 0);
         }
         if (self.socket.transmit.free(left as u32) as usize) < left
             || self.chunks.free_count() < copies
         {
             return Ok(false);
         }
-        let is_copied_whole = (left, copies) == (1, 1);
-        let mut push = |port: &mut Self, offset: u64, len: usize, mut options: u32| {
-            left -= 1;
-            if left > 0 {
-                options |= CONTINUED;
-            }
-            let len = len as u32;
-            port.socket.transmit.push(Part {
-                offset,
-                len,
-                options,
-            });
-        };
-        for bytes in parts {
-            if bytes.is_empty() {
-                continue;
-            }
-            if let Some(offset) = self.umem.offset_of(bytes) {
-                push(self, offset as u64, bytes.len(), 0);
+        request.stamps = (left, copies) == (1, 1) && self.stamping == Stamping::Asked;
+        for (bytes, place) in parts.into_iter().zip(places) {
+            if let Some(offset) = place.filter(|_| !bytes.is_empty()) {
+                if !request.is_empty() {
+                    self.umem.write_request(offset, request);
+                }
+                left -= 1;
+                self.push(
+                    offset as u64,
+                    bytes.len(),
+                    left,
+                    std::mem::take(&mut request),
+                );
                 continue;
             }
             for bytes in bytes.chunks(self.umem.chunk.part_len_max()) {
                 let offset = self.chunks.send(bytes).expect("counted");
-                let mut options = 0;
-                if is_copied_whole && self.stamping == Stamping::Asked {
-                    self.chunks.request_stamp(offset);
-                    self.stamping = Stamping::Sending(offset);
-                    options = METADATA;
+                if !request.is_empty() {
+                    self.chunks.request(offset, request);
                 }
-                push(self, offset, bytes.len(), options);
+                if request.stamps {
+                    self.stamping = Stamping::Sending(offset);
+                }
+                left -= 1;
+                self.push(offset, bytes.len(), left, std::mem::take(&mut request));
             }
         }
         Ok(true)
+    }
+
+    /// Puts a part into the transmit ring, behind which `left` of the same frame follow.
+    fn push(&mut self, offset: u64, len: usize, left: usize, request: Request) {
+        let continued = if left > 0 { CONTINUED } else { 0 };
+        let metadata = if request.is_empty() { 0 } else { METADATA };
+        self.socket.transmit.push(Part {
+            offset,
+            len: len as u32,
+            options: continued | metadata,
+        });
+    }
+
+    /// What the kernel is to finish of a frame. What it cannot is finished here: it is too old, or
+    /// there is no place for the request.
+    fn checksum_to_ask(&self, frame: &mut Frame) -> Option<Unfinished> {
+        let bytes = frame.bytes();
+        let place = self.umem.offset_of(bytes);
+        let asked = Unfinished::of(frame).filter(|it| {
+            self.socket.takes_requests
+                && it.end() <= bytes.len()
+                && place.is_none_or(|at| self.umem.takes_request(at))
+        });
+        if asked.is_none() {
+            finish(frame);
+        }
+        asked
     }
 
     /// Holds what is being sent from where it lies.
@@ -609,7 +633,7 @@ impl Transmit for XdpPort {
         }
         let mut count = 0;
         let mut refused = None;
-        for frame in burst.iter() {
+        for frame in burst.iter_mut() {
             match self.queue(frame) {
                 Ok(true) => count += 1,
                 Ok(false) => break,
@@ -641,7 +665,7 @@ impl Transmit for XdpPort {
     }
 
     fn stamp_next(&mut self) -> bool {
-        if self.socket.stamps_sent && self.stamping == Stamping::Idle {
+        if self.socket.takes_requests && self.stamping == Stamping::Idle {
             self.stamping = Stamping::Asked;
         }
         self.stamping == Stamping::Asked

@@ -44,8 +44,8 @@ pub(super) struct Socket {
     pub(super) receive: Consumer<Part>,
     pub(super) transmit: Producer<Part>,
     pub(super) completion: Consumer<u64>,
-    /// The kernel stamps a frame when it hands it to the driver, if it is asked to.
-    pub(super) stamps_sent: bool,
+    /// Frames to send may have a request to the kernel before them.
+    pub(super) takes_requests: bool,
 }
 
 impl Socket {
@@ -66,8 +66,8 @@ impl Socket {
             None,
         )
         .map_err(at(Step::Open))?;
-        let stamps_sent = match first {
-            Some(first) => first.stamps_sent,
+        let takes_requests = match first {
+            Some(first) => first.takes_requests,
             None => register(&descriptor, umem).map_err(at(Step::RegisterMemory))?,
         };
         let (fill, receive, transmit, completion) =
@@ -90,7 +90,7 @@ impl Socket {
             receive,
             transmit,
             completion,
-            stamps_sent,
+            takes_requests,
         })
     }
 

@@ -5,11 +5,12 @@
 //!          the kernel's | stamp  | frame, or a part of one
 //! ```
 //!
-//! Before a frame to send there may be a [request](request_stamp) to the kernel in place of the
+//! Before a frame to send there may be a [request](Request) to the kernel in place of the
 //! stamp.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use lineside_account::{Budget, Lease};
 use lineside_frame::Slots;
@@ -17,6 +18,7 @@ use rustix::io::Errno;
 
 use super::program::STAMP_LEN;
 use crate::live::mapping::Mapping;
+use crate::live::unfinished::Unfinished;
 
 /// Bytes that the kernel leaves before a frame (`XDP_PACKET_HEADROOM`).
 pub(super) const HEADROOM: usize = 256;
@@ -131,6 +133,27 @@ impl Umem {
         let _ = at;
     }
 
+    /// Whether a [`Request`] can be written before the frame at `offset`, although the frame is
+    /// shared: it begins where the kernel put it, and no frame has the bytes before.
+    pub(super) fn takes_request(&self, offset: usize) -> bool {
+        self.chunk.locate(offset).1 == HEADROOM
+    }
+
+    /// Writes a request before a frame that [takes](Self::takes_request) one.
+    pub(super) fn write_request(&self, offset: usize, request: Request) {
+        assert!(
+            self.takes_request(offset),
+            "before a frame lies its headroom"
+        );
+        for (at, word) in request.words().into_iter().enumerate() {
+            let to = self.mapping.at(offset - REQUEST_LEN + 8 * at, 8);
+            // SAFETY: mapped (checked by `at`) and aligned, since chunks and headroom are. Frames
+            // have no bytes there (asserted); several ports that send the same chunk may write at
+            // once, each eight bytes at once and the same ones.
+            unsafe { AtomicU64::from_ptr(to.cast().as_ptr()) }.store(word, Ordering::Relaxed);
+        }
+    }
+
     /// Where in this memory `bytes` lie, if they do.
     pub(super) fn offset_of(&self, bytes: &[u8]) -> Option<usize> {
         let offset = bytes
@@ -145,18 +168,45 @@ impl Umem {
 /// xsk_tx_metadata` of linux/if_xdp.h.
 pub(super) const REQUEST_LEN: usize = 24;
 
-/// `XDP_TXMD_FLAGS_TIMESTAMP`.
-const REQUEST_STAMP: u64 = 1;
-
-/// Asks for the time at which the frame at `start` of a chunk is handed to the driver. It goes with
-/// the frame.
-pub(super) fn request_stamp(chunk: &mut [u8], start: usize) {
-    let request = &mut chunk[start - REQUEST_LEN..start];
-    request.fill(0);
-    request[..8].copy_from_slice(&REQUEST_STAMP.to_ne_bytes());
+/// What the kernel is asked to do with a frame that is sent.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Request {
+    /// To say when it is handed to the driver.
+    pub(super) stamps: bool,
+    /// To finish its checksum, or have the adapter do that.
+    pub(super) checksum: Option<Unfinished>,
 }
 
-/// The answer to [`request_stamp`], nanoseconds of CLOCK_TAI, once the frame was sent; `None` if
+impl Request {
+    /// `XDP_TXMD_FLAGS_TIMESTAMP`, `XDP_TXMD_FLAGS_CHECKSUM`.
+    const STAMP: u64 = 1;
+    const CHECKSUM: u64 = 2;
+
+    pub(super) fn is_empty(self) -> bool {
+        !self.stamps && self.checksum.is_none()
+    }
+
+    /// Flags; where the checksum is; no launch time.
+    fn words(self) -> [u64; REQUEST_LEN / 8] {
+        let flags = [
+            (self.stamps, Self::STAMP),
+            (self.checksum.is_some(), Self::CHECKSUM),
+        ];
+        let flags = flags.map(|(is_set, flag)| if is_set { flag } else { 0 });
+        let checksum = self.checksum.map_or([0; 2], |it| [it.start, it.offset]);
+        let mut place = [0; 8];
+        place[..4].copy_from_slice(checksum.map(u16::to_ne_bytes).as_flattened());
+        [flags[0] | flags[1], u64::from_ne_bytes(place), 0]
+    }
+
+    /// Writes it before the frame at `start` of a chunk. It goes with the frame.
+    pub(super) fn write(self, chunk: &mut [u8], start: usize) {
+        let request = &mut chunk[start - REQUEST_LEN..start];
+        request.copy_from_slice(self.words().map(u64::to_ne_bytes).as_flattened());
+    }
+}
+
+/// The answer to a [`Request`] for a stamp, nanoseconds of CLOCK_TAI, once the frame was sent; `None` if
 /// there is none.
 pub(super) fn answered_stamp(chunk: &[u8], start: usize) -> Option<u64> {
     let answer = &chunk[start - REQUEST_LEN + 8..][..8];
