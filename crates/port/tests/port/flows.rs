@@ -12,6 +12,7 @@ use lineside_port::live::{
     open_each,
 };
 use lineside_port::{LivePort, Method, PortError};
+use lineside_time::Random;
 use lineside_wire::build::{FrameBuilder, TcpFields};
 use lineside_wire::ethernet::ether_type;
 use lineside_wire::{PROTOCOL_TCP, PROTOCOL_UDP, TcpFlags, checksum};
@@ -228,6 +229,46 @@ fn the_driver_rewrites_frames_of_flows_exactly() {
         }
         let outcomes = lab.table.outcomes();
         assert_eq!(outcomes.up(), 0, "{outcomes:?}");
+    }
+}
+
+/// One end, also of the addresses and ports whose sums are borderline.
+fn any_end(random: &mut Random, is_v4: bool) -> SocketAddr {
+    let mut word = || match random.below(4) {
+        0 => 0,
+        1 => u16::MAX,
+        _ => random.bits() as u16,
+    };
+    let words = std::array::from_fn::<u16, 8, _>(|_| word());
+    let [a, b, ..] = words;
+    let address = match is_v4 {
+        true => IpAddr::from((u32::from(a) << 16 | u32::from(b)).to_be_bytes()),
+        false => IpAddr::from(words),
+    };
+    SocketAddr::new(address, word())
+}
+
+#[test]
+fn checksums_are_right_whatever_changes() {
+    let Some(lab) = lab(METHODS[0], [1500, 1500]) else {
+        return;
+    };
+    let mut random = Random::new(26);
+    for number in 0..2_000 {
+        let (is_v4, is_tcp) = (number % 2 == 0, number % 4 < 2);
+        let mut ends = || [(); 2].map(|()| any_end(&mut random, is_v4));
+        let case = Case {
+            protocol: if is_tcp { PROTOCOL_TCP } else { PROTOCOL_UDP },
+            before: ends(),
+            after: ends(),
+        };
+        let rule = case.rule(&lab);
+        lab.table.insert(&rule).expect("room");
+        let payload = random.bits().to_be_bytes();
+        let [before, after] = case.frames(&payload, TcpFlags::ACK);
+        lab.left.send(&[before]);
+        assert!(lab.arrived(&lab.right) == after, "{number} {case:?}");
+        lab.table.remove(&rule.key).expect("removes");
     }
 }
 

@@ -5,10 +5,12 @@ use std::time::Duration;
 use lineside_account::Budget;
 use lineside_frame::{Burst, Descriptor, Frame, LinkType};
 use lineside_host::Stopwatch;
-use lineside_port::live::{Interface, LiveOptions, StampClock, open_all, pass_all};
+use lineside_port::live::{
+    EndOptions, Interface, LiveOptions, StampClock, open_all, open_tap, pass_all,
+};
 use lineside_port::{LivePort, Method, PortError};
 
-use crate::wire::{Wire, another_wire, wire};
+use crate::wire::{Wire, another_wire, ip, wire};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const METHODS: [Method; 2] = [Method::AfXdpNative, Method::AfXdpGeneric];
@@ -278,5 +280,34 @@ fn a_rest_that_lies_elsewhere_is_sent_all_the_same() {
         let sent = lab.ports[1].transmit(&mut burst);
         let error = sent.expect_err("with its head it is too long");
         assert!(error.to_string().contains("at most 9000 bytes"), "{error}");
+    }
+}
+
+#[test]
+fn a_tap_device_gets_a_head_and_its_rest_as_one_frame() {
+    let Some(_wire) = wire(1, 1, 1500) else {
+        return;
+    };
+    let budget = Budget::new(64 << 20);
+    let options = EndOptions {
+        mtu: 1500,
+        clock: StampClock::Wall,
+        budget: &budget,
+        bytes_max: 8 << 20,
+    };
+    let mut port = match open_tap("tap", &options) {
+        Ok(port) => port,
+        Err(error) => {
+            println!("SKIP: {error}");
+            return;
+        }
+    };
+    ip("link set tap up");
+    let device = Wire::at("tap");
+    let mut received = Frame::copied(&frames(1, 1400)[0], descriptor());
+    let (mut burst, expected) = with_new_heads(&mut received);
+    assert_eq!(port.transmit(&mut burst).expect("transmits"), 3);
+    for expected in expected {
+        assert!(device.receive() == Some(expected));
     }
 }

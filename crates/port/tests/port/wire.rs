@@ -61,6 +61,13 @@ pub(crate) fn near() -> Interface {
 }
 
 impl Wire {
+    /// What an interface of this namespace receives.
+    pub(crate) fn at(interface: &str) -> Self {
+        Self {
+            far: packet_socket(interface),
+        }
+    }
+
     /// Sends frames into the far end.
     pub(crate) fn send(&self, frames: &[Vec<u8>]) {
         let mut parts: Vec<_> = frames
