@@ -8,8 +8,10 @@ use std::fmt;
 use std::path::Path;
 
 use lineside_capture::CaptureError;
+use lineside_forward::ForwardError;
 use lineside_host::MachineFacts;
 use lineside_load::run::LoadError;
+use lineside_nat::SettingsError;
 use lineside_path::emulate::EmulationError;
 use lineside_run::RunError;
 
@@ -71,7 +73,10 @@ pub(crate) fn is_usage(error: &anyhow::Error) -> bool {
     let of_emulation = error.downcast_ref::<EmulationError>();
     // Of a load, too little of what its flags ask for.
     let of_load = error.downcast_ref::<LoadError>();
+    let of_forward = error.downcast_ref::<ForwardError>();
     error.is::<ConfigError>()
+        || error.is::<SettingsError>()
+        || of_forward.is_some_and(ForwardError::is_usage)
         || of_load.is_some_and(LoadError::is_usage)
         || of_run.is_some_and(RunError::is_usage)
         || of_capture.is_some_and(CaptureError::is_usage)
