@@ -512,10 +512,11 @@ impl XdpPort {
 
     /// Holds what is being sent from where it lies.
     fn lend(&mut self, frame: Frame) {
-        let (bytes, rest) = frame.share_parts();
-        for part in [Some(bytes), rest].into_iter().flatten() {
-            if let Some(offset) = self.umem.offset_of(part.bytes()) {
-                self.lent.lend(self.umem.chunk.locate(offset).0, part);
+        let frame = frame.share();
+        for bytes in frame.parts() {
+            if let Some(offset) = self.umem.offset_of(bytes) {
+                let chunk = self.umem.chunk.locate(offset).0;
+                self.lent.lend(chunk, frame.clone());
             }
         }
     }
