@@ -169,7 +169,8 @@ impl XdpPort {
                 writer: None,
             },
             arrivals,
-            // Those in the ring, and as many that left it, each with a place in the completion ring.
+            // Those in the ring, and as many that left it, each with a place in the completion
+            // ring.
             lent: Lent::new(umem.chunks(), 2 * transmit as usize),
             stamping: Stamping::Idle,
             clock,
