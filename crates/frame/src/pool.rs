@@ -91,12 +91,16 @@ struct Block {
     /// Where it goes once nothing but its owner refers to it; without one the owner looks.
     place: Option<Place>,
     /// What keeps `start..start + len` in place.
-    _memory: Memory,
+    memory: Memory,
 }
 
 enum Memory {
     Own(#[expect(dead_code, reason = "held for its drop")] OwnBytes),
     Mapped(#[expect(dead_code, reason = "held for its drop")] Arc<dyn Send + Sync>),
+    /// That of a frame's head, in front of a rest that lies elsewhere.
+    Joint(split::Joint),
+    /// What it was is given up, and the block is kept for the next joint.
+    Gone,
 }
 
 /// A boxed slice that is reached through a pointer only.
@@ -202,13 +206,14 @@ impl Spare {
         self.count.set(self.count.get() + count);
     }
 
+    /// A block that ends may refer to others, which are then held back in turn.
     fn give_back(&self) {
-        let count = self.count.take();
-        if let Some(block) = NonNull::new(self.block.replace(ptr::null()).cast_mut())
-            && count > 0
-        {
-            // SAFETY: the references were put here and are given up.
-            unsafe { BlockRef::release(block, count) };
+        while let Some(block) = NonNull::new(self.block.replace(ptr::null()).cast_mut()) {
+            let count = self.count.take();
+            if count > 0 {
+                // SAFETY: the references were put here and are given up.
+                unsafe { BlockRef::release(block, count) };
+            }
         }
     }
 }
@@ -231,7 +236,7 @@ impl BlockRef {
             start,
             len,
             place,
-            _memory: memory,
+            memory,
         });
         Self(NonNull::from(Box::leak(block)))
     }
@@ -269,7 +274,7 @@ impl BlockRef {
         if before == count {
             fence(Ordering::Acquire);
             // SAFETY: it came from a box, and these were the last references.
-            drop(unsafe { Box::from_raw(block.as_ptr()) });
+            split::end(unsafe { Box::from_raw(block.as_ptr()) });
         }
     }
 }
@@ -463,8 +468,6 @@ impl Drop for BlockWriter {
 #[derive(Debug)]
 pub struct Frame {
     bytes: FrameRef,
-    /// What follows `bytes` and lies elsewhere.
-    rest: Option<Part>,
 }
 
 impl Frame {
@@ -480,7 +483,7 @@ impl Frame {
 
     #[inline]
     fn of(bytes: FrameRef) -> Self {
-        Self { bytes, rest: None }
+        Self { bytes }
     }
 
     /// The bytes, to change them. A frame that has [others](Self::another) gets a copy of its own,
@@ -500,7 +503,7 @@ impl Frame {
     #[cold]
     fn leave_others(&mut self) {
         let copy = Self::copied(self.bytes(), *self.descriptor());
-        self.bytes = copy.bytes;
+        *self = copy.joined(self.bytes.rest_part().cloned());
     }
 
     /// Another frame of the same bytes, which are not copied until one of both is to be changed. It
@@ -510,7 +513,6 @@ impl Frame {
         self.bytes.len.share();
         Self {
             bytes: self.bytes.clone(),
-            rest: self.rest.clone(),
         }
     }
 
@@ -520,8 +522,7 @@ impl Frame {
         &mut self.bytes.descriptor
     }
 
-    /// Gives up the right to write, for references that can be counted. Of a frame with a
-    /// [rest](Self::rest) they are to the bytes before that.
+    /// Gives up the right to write, for references that can be counted.
     #[inline]
     pub fn share(self) -> FrameRef {
         self.bytes

@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::path::Path;
 
 use lineside_account::{Budget, Lease};
-use lineside_frame::{Burst, Frame, LinkType};
+use lineside_frame::{Burst, Frame, FrameRef, LinkType};
 
 use crate::encode::{self, RECORD_LEN_MAX};
 use crate::output::{CHUNK_LEN, CHUNKS_MAX, Files, Message, Output};
@@ -215,7 +215,7 @@ impl CaptureWriter {
         ended.and(finished)
     }
 
-    fn write_frame(&mut self, frame: &Frame) -> Result<(), PortError> {
+    fn write_frame(&mut self, frame: &FrameRef) -> Result<(), PortError> {
         if let Output::Ended = self.output {
             return Err(PortError::Ended {
                 name: self.facts.name.clone(),

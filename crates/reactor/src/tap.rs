@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 
 use lineside_account::Budget;
-use lineside_frame::{BlockWriter, Burst, Descriptor, Frame, FrameRef, LinkType, Pool};
+use lineside_frame::{BlockWriter, Burst, Frame, FrameRef, LinkType, Pool};
 use lineside_measure::monitor::Point;
 use lineside_port::{BLOCK_LEN, Facts, Live, Port, PortError, Receive, Received};
 use lineside_time::Nanoseconds;
@@ -193,9 +193,9 @@ impl Tap {
     /// A copy of a frame that is to leave; `None` if it is not wanted or, counted, if there is no
     /// memory for it.
     #[inline]
-    pub fn copy(&mut self, frame: &Frame) -> Option<Frame> {
+    pub fn copy(&mut self, frame: &FrameRef) -> Option<Frame> {
         let len_max = self.points.left?;
-        self.copied(frame.parts(), frame.descriptor(), len_max)
+        self.copied(frame, len_max)
     }
 
     /// The frame of which this is a copy left by `side` at `sent_ns`.
@@ -211,7 +211,7 @@ impl Tap {
         frame: &FrameRef,
         len_max: usize,
     ) {
-        if let Some(copy) = self.copied([frame.bytes(), &[]], frame.descriptor(), len_max) {
+        if let Some(copy) = self.copied(frame, len_max) {
             self.push(at_ns, side, point, copy);
         }
     }
@@ -232,13 +232,9 @@ impl Tap {
         self.batch.push(copy);
     }
 
-    fn copied(
-        &mut self,
-        parts: [&[u8]; 2],
-        descriptor: &Descriptor,
-        len_max: usize,
-    ) -> Option<Frame> {
-        let len = parts.map(<[u8]>::len).iter().sum::<usize>().min(len_max);
+    fn copied(&mut self, frame: &FrameRef, len_max: usize) -> Option<Frame> {
+        let parts = frame.parts();
+        let len = frame.whole_len().min(len_max);
         let has_room = { &mut self.writer }
             .as_mut()
             .is_some_and(|writer| writer.unfilled().len() >= len);
@@ -258,7 +254,7 @@ impl Tap {
             writer.advance(kept);
             left -= kept;
         }
-        Some(writer.take(len, *descriptor))
+        Some(writer.take(len, *frame.descriptor()))
     }
 
     /// All frames that left before `now` were reported: to be called once a turn.

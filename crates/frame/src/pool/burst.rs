@@ -32,10 +32,7 @@ impl<'a> SharedBurst<'a> {
 
 impl SharedBurst<'_> {
     fn let_go(&mut self) {
-        let frames = self.frames.drain(..).map(|mut frame| {
-            drop(frame.rest.take());
-            ManuallyDrop::new(frame)
-        });
+        let frames = self.frames.drain(..).map(ManuallyDrop::new);
         let mut blocks = frames.map(|frame| frame.bytes.block.0);
         let Some(mut block) = blocks.next() else {
             return;

@@ -9,34 +9,135 @@
 //! So a payload goes to several receivers and is not copied. Ports send both in order; an engine
 //! that receives frames never sees any with a rest, since ports make none.
 
-use std::ops::Range;
+//! The two are joined by a block that refers to both, so that a frame is no larger for it, and
+//! references to it are counted as others are. A thread keeps such blocks for the next joints: no
+//! allocation for a frame.
 
-use super::{Frame, FrameRef, Len};
+use std::cell::RefCell;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicUsize;
+
+use super::{Block, BlockRef, Frame, FrameRef, Memory, Part};
+
+/// What a frame of two parts consists of.
+pub(super) struct Joint {
+    head: Part,
+    rest: Part,
+}
+
+/// Blocks that a thread keeps: as many as are under way at a port of AF_XDP.
+const KEPT_MAX: usize = 4096;
+
+thread_local! {
+    #[expect(clippy::vec_box, reason = "it is the boxes that are kept")]
+    static KEPT: RefCell<Vec<Box<Block>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Nothing refers to a block any more.
+pub(super) fn end(mut block: Box<Block>) {
+    if !matches!(block.memory, Memory::Joint(_)) {
+        return;
+    }
+    // The parts are given up last: they may end other blocks.
+    let _parts = std::mem::replace(&mut block.memory, Memory::Gone);
+    let _ = KEPT.try_with(|kept| {
+        let mut kept = kept.borrow_mut();
+        if kept.len() < KEPT_MAX {
+            kept.push(block);
+        }
+    });
+}
+
+fn joint(joint: Joint) -> BlockRef {
+    let Part { block, start, len } = &joint.head;
+    debug_assert!(*start as usize + *len as usize <= block.len);
+    // SAFETY: the head lies in its block.
+    let start = unsafe { block.start.add(*start as usize) };
+    let whole = Block {
+        references: AtomicUsize::new(1),
+        start,
+        len: *len as usize,
+        place: None,
+        memory: Memory::Joint(joint),
+    };
+    let kept = KEPT.try_with(|kept| kept.borrow_mut().pop());
+    let block = match kept.ok().flatten() {
+        Some(mut block) => {
+            *block = whole;
+            block
+        }
+        None => Box::new(whole),
+    };
+    BlockRef(NonNull::from(Box::leak(block)))
+}
 
 impl Frame {
     /// This frame followed by `range` of the bytes of another, which are shared: the other one gets
     /// bytes of its own before it changes them. As long as both together are on the wire.
     ///
-    /// The other one has no [rest](Self::rest) of its own, nor has this one.
+    /// The other one has no [rest](FrameRef::rest) of its own, nor has this one.
     pub fn with_rest(mut self, other: &mut Self, range: Range<usize>) -> Self {
         debug_assert!(
-            self.rest.is_none() && other.rest.is_none(),
+            self.rest_part().is_none() && other.rest_part().is_none(),
             "a frame has two parts at most"
         );
         assert!(range.start <= range.end, "a range does not run backwards");
         other.bytes.len.share();
-        if !range.is_empty() {
-            self.rest = Some(other.bytes.part(range.start, range.len()));
-        }
-        self.bytes.descriptor.wire_len = self.whole_len() as u32;
-        self
+        let rest = other.bytes.part(range.start, range.len());
+        self.bytes.descriptor.wire_len = (self.bytes.len.bytes() + range.len()) as u32;
+        self.joined((!range.is_empty()).then_some(rest))
     }
 
-    /// What follows [the bytes](FrameRef::bytes) on the wire and lies elsewhere: nothing, in most
+    /// In front of this rest, if there is one.
+    pub(super) fn joined(self, rest: Option<Part>) -> Self {
+        let Some(rest) = rest else {
+            return self;
+        };
+        let FrameRef {
+            block,
+            start,
+            len,
+            descriptor,
+        } = self.bytes;
+        let head = Part {
+            block,
+            start,
+            len: len.bytes() as u32,
+        };
+        Self::of(FrameRef {
+            block: joint(Joint { head, rest }),
+            start: 0,
+            // Others may have the head's bytes as before.
+            len,
+            descriptor,
+        })
+    }
+
+    /// Keeps no more than `len` bytes of it.
+    pub fn truncate(&mut self, len: usize) {
+        let head_len = self.bytes.len.bytes();
+        self.bytes.len.truncate(len);
+        let Memory::Joint(Joint { head, rest }) = &self.bytes.block.memory else {
+            return;
+        };
+        let kept = (rest.len as usize).min(len.saturating_sub(head_len));
+        let rest = (kept > 0).then(|| rest.clone().within(0, kept));
+        let bytes = FrameRef {
+            block: head.block.clone(),
+            start: head.start,
+            ..self.bytes.clone()
+        };
+        *self = Self::of(bytes).joined(rest);
+    }
+}
+
+impl FrameRef {
+    /// What follows [the bytes](Self::bytes) on the wire and lies elsewhere: nothing, in most
     /// frames.
     #[inline]
     pub fn rest(&self) -> &[u8] {
-        self.rest.as_ref().map_or(&[], |rest| rest.bytes())
+        self.rest_part().map_or(&[], Part::bytes)
     }
 
     /// All its bytes: those of the head or the whole frame, and the rest.
@@ -48,30 +149,15 @@ impl Frame {
     /// Bytes of the frame with its rest.
     #[inline]
     pub fn whole_len(&self) -> usize {
-        self.bytes.len.bytes() + self.rest().len()
+        self.len.bytes() + self.rest().len()
     }
 
-    /// Keeps no more than `len` bytes of it.
-    pub fn truncate(&mut self, len: usize) {
-        let head_len = self.bytes.len.bytes();
-        self.bytes.len.truncate(len);
-        if let Some(rest) = self.rest.take()
-            && len > head_len
-        {
-            let kept = rest.bytes().len().min(len - head_len);
-            self.rest = Some(rest.within(0, kept));
+    #[inline]
+    pub(super) fn rest_part(&self) -> Option<&Part> {
+        match &self.block.memory {
+            Memory::Joint(joint) => Some(&joint.rest),
+            _ => None,
         }
-    }
-
-    /// Gives up the right to write, for a reference to the bytes and one to the rest.
-    pub fn share_parts(self) -> (FrameRef, Option<FrameRef>) {
-        let rest = self.rest.map(|rest| FrameRef {
-            block: rest.block,
-            start: rest.start,
-            len: Len::new(rest.len as usize),
-            descriptor: self.bytes.descriptor,
-        });
-        (self.bytes, rest)
     }
 }
 
@@ -111,18 +197,9 @@ mod tests {
         assert_eq!((two.rest(), two.whole_len()), (&b""[..], 7));
         three.truncate(2);
         assert_eq!(three.parts(), [&b"SE"[..], b""]);
-        let (bytes, rest) = one.share_parts();
-        assert_eq!(
-            (bytes.bytes(), rest.expect("one").bytes()),
-            (&b"one:"[..], &b"payload"[..])
-        );
-        assert!(
-            head(b"all")
-                .with_rest(&mut received, 3..3)
-                .share_parts()
-                .1
-                .is_none()
-        );
+        assert_eq!(one.share().clone().rest(), b"payload");
+        let none = head(b"all").with_rest(&mut received, 3..3);
+        assert_eq!(none.parts(), [&b"all"[..], b""]);
     }
 
     /// However the frames go.
@@ -137,7 +214,7 @@ mod tests {
         let mut burst: Burst = (0..3)
             .map(|_| head(b"head").with_rest(&mut received, 4..16))
             .collect();
-        let (_, rest) = burst.pop().expect("three").share_parts();
+        let rest = burst.pop().expect("three").share();
         drop(received);
         let mut count = 0;
         slots.returned(|_| count += 1);
@@ -147,5 +224,22 @@ mod tests {
         drop(rest);
         slots.returned(|_| count += 1);
         assert_eq!(count, 1);
+    }
+
+    #[test]
+    fn a_frame_is_a_cache_line_and_its_joint_is_used_again() {
+        assert_eq!(size_of::<Frame>(), 64);
+        let mut received = head(b"payload");
+        let mut places = std::collections::BTreeSet::new();
+        for _ in 0..100 {
+            let mut frame = head(b"head").with_rest(&mut received, 0..7);
+            places.insert(frame.bytes.block.0.addr());
+            frame.truncate(6);
+            assert_eq!(frame.parts(), [&b"head"[..], b"pa"]);
+            drop(frame);
+            // Held back until then.
+            crate::give_back();
+        }
+        assert!(places.len() <= 2, "{places:?}");
     }
 }

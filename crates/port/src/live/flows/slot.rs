@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!   0 new source │ 16 new destination │ 32 new ports │ 36 interface │ 40 new Ethernet addresses
-//!  52 Ethernet address here │ 58 difference of the IPv4 header │ 60 of TCP or UDP │ 62 longest frame
+//!  52 Ethernet address here │ 58 difference of the IPv4 header │ 60 that of TCP or UDP
+//!  62 longest frame
 //!  64 frames │ 72 bytes │ 80 time of the latest
 //! ```
 //!

@@ -169,7 +169,8 @@ impl XdpPort {
                 writer: None,
             },
             arrivals,
-            // Those in the ring, and as many that left it, each with a place in the completion ring.
+            // Those in the ring, and as many that left it, each with a place in the completion
+            // ring.
             lent: Lent::new(umem.chunks(), 2 * transmit as usize),
             stamping: Stamping::Idle,
             clock,
@@ -512,10 +513,11 @@ impl XdpPort {
 
     /// Holds what is being sent from where it lies.
     fn lend(&mut self, frame: Frame) {
-        let (bytes, rest) = frame.share_parts();
-        for part in [Some(bytes), rest].into_iter().flatten() {
-            if let Some(offset) = self.umem.offset_of(part.bytes()) {
-                self.lent.lend(self.umem.chunk.locate(offset).0, part);
+        let frame = frame.share();
+        for bytes in frame.parts() {
+            if let Some(offset) = self.umem.offset_of(bytes) {
+                let chunk = self.umem.chunk.locate(offset).0;
+                self.lent.lend(chunk, frame.clone());
             }
         }
     }

@@ -206,8 +206,8 @@ impl Request {
     }
 }
 
-/// The answer to a [`Request`] for a stamp, nanoseconds of CLOCK_TAI, once the frame was sent; `None` if
-/// there is none.
+/// The answer to a [`Request`] for a stamp, nanoseconds of CLOCK_TAI, once the frame was sent;
+/// `None` if there is none.
 pub(super) fn answered_stamp(chunk: &[u8], start: usize) -> Option<u64> {
     let answer = &chunk[start - REQUEST_LEN + 8..][..8];
     let stamp_ns = u64::from_ne_bytes(answer.try_into().expect("eight bytes"));
