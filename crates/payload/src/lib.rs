@@ -10,6 +10,7 @@
 
 pub mod adapter;
 mod cache;
+pub mod figures;
 mod policy;
 
 pub use adapter::{Adapter, AdapterCounters, Done, DropReason, Drops, Parameters};
