@@ -107,6 +107,7 @@ impl<T> Adapter<T> {
         // Those that wait, each buffer, the bus, and both queues of the host.
         let inside = 4 * parameters.buffers_max
             + parameters.input_queue_max
+            + parameters.send_ring_max
             + parameters.posted_pages as usize
             + 8;
         let count = parameters.waiting_max + inside;
@@ -376,7 +377,7 @@ impl<T> Adapter<T> {
             self.interrupt = Some(self.task(packet, work_ns));
         }
         if self.thread.is_none()
-            && self.to_send.len() < buffers_max
+            && self.to_send.len() < self.parameters.send_ring_max
             && let Some(packet) = self.input.pop_front()
         {
             let work_ns = self.parameters.thread_ns;

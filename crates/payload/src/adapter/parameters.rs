@@ -40,6 +40,9 @@ pub struct Parameters {
     pub buffers_max: usize,
     /// Pages that are posted to receive. A guess: 64 packets of a page, and four of 56 KB.
     pub posted_pages: u32,
+    /// Packets that the thread has handed over and that wait for the bus or the link out; then it
+    /// waits. A guess.
+    pub send_ring_max: usize,
     /// Pages that the driver has for payloads, posted or held; without a free one the link stops
     /// its sender. A guess between what the paper excludes: 400 packets of 8 KB fill the input
     /// queue and are dropped there, and those of 56 KB never are.
@@ -68,6 +71,7 @@ impl Parameters {
             input_queue_max: 400,
             buffers_max: 16,
             posted_pages: 64,
+            send_ring_max: 128,
             pool_pages: 1024,
             waiting_max: 1000,
             least_bytes: LEAST_BYTES,

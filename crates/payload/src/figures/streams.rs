@@ -25,7 +25,7 @@ const PORT: u16 = 5001;
 /// cache that the paper found to be enough.
 const WINDOW_BYTES: u32 = 65_535;
 /// FreeBSD's `net.inet.tcp.delacktime`.
-const DELAYED_ACK_NS: i64 = 1_000_000;
+const DELAYED_ACK_NS: i64 = 100_000_000;
 
 /// Streams of TCP through the adapter, which all go to one server.
 #[derive(Debug, Clone)]
@@ -241,7 +241,12 @@ mod tests {
             for kib in [64, 1433] {
                 let o = run(mode, mtu, clients, kib << 10);
                 eprintln!(
-                    "{mode:?} {mtu} {clients:?} {kib}: {:.1} hits {:.3} {:?} cpu {:.2} q {:.0}",
+                    "left {:.1} bus {:.2} came {} left {} took {} {mode:?} {mtu} {clients:?} {kib}: {:.1} hits {:.3} {:?} cpu {:.2} q {:.0}",
+                    o.adapter.left_mb_per_s(),
+                    o.adapter.bus_busy_ns as f64 / o.adapter.took_ns() as f64,
+                    o.adapter.came,
+                    o.adapter.left,
+                    o.adapter.took_ns(),
                     o.goodput_mb_per_s,
                     o.adapter.hit_rate(),
                     o.adapter.dropped,
