@@ -11,6 +11,7 @@ mod drop_ins;
 mod emulate;
 mod exit;
 mod explain;
+mod forward;
 #[cfg(test)]
 mod guide;
 mod habits;
@@ -64,6 +65,8 @@ enum Verb {
     Packets(packets::Arguments),
     /// Put a link in the way of a capture, a command or two interfaces
     Emulate(Box<emulate::Arguments>),
+    /// Forward packets whose payloads stay on the adapter
+    Forward(Box<forward::Arguments>),
     /// Send requests to a server at instants that a model gives, or serve them
     Load(Box<load::Arguments>),
     /// Change an emulated link while it runs, or print its settings
@@ -122,6 +125,7 @@ fn main() -> ExitCode {
         Verb::Slow(arguments) => report::run_slow(&arguments),
         Verb::Packets(arguments) => packets::run(&arguments),
         Verb::Emulate(arguments) => emulate::run(&arguments),
+        Verb::Forward(arguments) => forward::run(&arguments),
         Verb::Load(arguments) => load::run(&arguments),
         Verb::Ctl(arguments) => ctl::run(&arguments),
         Verb::Explain(arguments) => explain::run(&arguments),

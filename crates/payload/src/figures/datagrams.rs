@@ -117,19 +117,29 @@ pub fn queue_samples() -> Vec<QueueSample> {
         });
     };
     sample("at first", &cache);
-    (0..6).for_each(|frame| drop(cache.receive_bind(FrameId(frame))));
+    (0..6).for_each(|frame| {
+        cache.receive_bind(FrameId(frame));
+    });
     sample("6 receive_bind", &cache);
-    (0..6).for_each(|frame| drop(cache.receive_complete(FrameId(frame), Residence::Both)));
+    (0..6).for_each(|frame| {
+        cache.receive_complete(FrameId(frame), Residence::Both);
+    });
     sample("6 receive_complete", &cache);
-    (0..3).for_each(|frame| drop(cache.send_bind(FrameId(frame))));
+    (0..3).for_each(|frame| {
+        cache.send_bind(FrameId(frame));
+    });
     sample("3 send_bind, all hit", &cache);
-    (0..3).for_each(|frame| drop(cache.send_complete(FrameId(frame))));
+    (0..3).for_each(|frame| {
+        cache.send_complete(FrameId(frame));
+    });
     sample("3 send_complete", &cache);
     cache.invalidate_binding(FrameId(3));
     sample("1 invalidate_binding", &cache);
     cache.advise(FrameId(4), Advice::Demote);
     sample("1 advise: demote", &cache);
-    (6..14).for_each(|frame| drop(cache.receive_bind(FrameId(frame))));
+    (6..14).for_each(|frame| {
+        cache.receive_bind(FrameId(frame));
+    });
     sample("8 receive_bind: 4 free, 3 victims, 1 waiting", &cache);
     samples
 }

@@ -254,8 +254,8 @@ fn bandwidth(seed: u64) -> Figure {
     figure.notes = vec![
         "the paper has no numbers past the peaks: 'falls' is at most 90 % of the peak here, and \
          'never falls' at least 95 %",
-        "this sender's packets come apart evenly: direct then misses nothing at 100 MB/s of 8 KB, \
-         and --burst says what does",
+        "direct misses nothing at 100 MB/s of 8 KB, also when packets come in bursts (--size 8192 \
+         --burst 500): the link brings one in 66 us, and the processor needs 28 us",
     ];
     figure
 }

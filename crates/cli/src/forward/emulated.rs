@@ -1,0 +1,167 @@
+//! `lineside forward --emulated`: the forwarder of the payload-caching paper in virtual time.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+use lineside_payload::figures::{FIGURES, Flow, figure, run_flow};
+use lineside_payload::patterns::{PATTERNS, pattern};
+use lineside_payload::{Mode, Parameters};
+use lineside_time::{Rate, parse_rate};
+
+use super::emulated_print::{figure_html, figure_text, flow_text, pattern_text};
+use crate::exit::Exit;
+use crate::print::{print, print_json};
+
+/// Flags of the emulated adapter.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Emulated {
+    /// Emulate the adapter of the payload-caching paper, in virtual time
+    #[arg(long, required = true)]
+    pub(crate) emulated: bool,
+    /// Reproduce table 2 or figure 4, 5, 6 or 7 of the paper beside its numbers
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["pattern", "size"])]
+    figure: Option<u8>,
+    /// Show the hits of a use: multicast, proxy, nfs-web
+    #[arg(long, value_name = "NAME", conflicts_with = "size")]
+    pattern: Option<String>,
+    /// How payloads are forwarded
+    #[arg(long, value_enum, default_value = "pcache")]
+    mode: ModeWord,
+    /// Payload memory that no posted receive holds
+    #[arg(long, value_name = "SIZE", default_value = "1.4MiB")]
+    cache: String,
+    /// Send UDP packets of so many bytes through the adapter
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    size: Option<u32>,
+    /// What the sender offers
+    #[arg(long, value_name = "RATE", default_value = "1gbit", value_parser = parse_rate)]
+    rate: Rate,
+    /// So many packets come back to back
+    #[arg(long, value_name = "COUNT", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    burst: u32,
+    /// Exponential times between packets
+    #[arg(long, conflicts_with = "burst")]
+    poisson: bool,
+    /// Of all draws
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Write the figure as a page with drawings
+    #[arg(long, value_name = "PAGE", requires = "figure")]
+    html: Option<PathBuf>,
+}
+
+/// A mode, as the command line has it.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ModeWord {
+    Baseline,
+    Pcache,
+    Direct,
+    Spill,
+    Adaptive,
+}
+
+impl From<ModeWord> for Mode {
+    fn from(word: ModeWord) -> Self {
+        match word {
+            ModeWord::Baseline => Self::Baseline,
+            ModeWord::Pcache => Self::Pcache,
+            ModeWord::Direct => Self::Direct,
+            ModeWord::Spill => Self::Spill,
+            ModeWord::Adaptive => Self::Adaptive,
+        }
+    }
+}
+
+/// Packets of a flow that are counted.
+const PACKETS: u32 = 20_000;
+
+/// Runs a figure, a pattern or a flow.
+pub(crate) fn run(arguments: &Emulated) -> anyhow::Result<Exit> {
+    let cache_bytes = cache_bytes(&arguments.cache)?;
+    if let Some(number) = arguments.figure {
+        let known = FIGURES.map(|number| number.to_string()).join(", ");
+        let figure = figure(number, arguments.seed)
+            .with_context(|| format!("there is no figure {number}: --figure takes {known}"))?;
+        if let Some(page) = &arguments.html {
+            std::fs::write(page, figure_html(&figure))
+                .with_context(|| format!("cannot write '{}'", page.display()))?;
+        }
+        match arguments.json {
+            true => print_json(&figure)?,
+            false => print(&figure_text(&figure))?,
+        }
+        return Ok(Exit::Done);
+    }
+    if let Some(name) = &arguments.pattern {
+        let outcome = pattern(name, cache_bytes, arguments.seed).with_context(|| {
+            let known = PATTERNS.join(", ");
+            format!("there is no pattern '{name}': --pattern takes {known}")
+        })?;
+        match arguments.json {
+            true => print_json(&outcome)?,
+            false => print(&pattern_text(&outcome))?,
+        }
+        return Ok(Exit::Done);
+    }
+    let Some(bytes) = arguments.size else {
+        bail!("nothing to do: add --figure NUMBER, --pattern NAME or --size BYTES");
+    };
+    let parameters = Parameters::new(arguments.mode.into(), cache_bytes);
+    let counters = run_flow(
+        &parameters,
+        &Flow {
+            bytes,
+            offered_bytes_per_s: bytes_per_s(arguments.rate),
+            is_poisson: arguments.poisson,
+            burst: arguments.burst,
+            packets: PACKETS,
+            seed: arguments.seed,
+        },
+    );
+    match arguments.json {
+        true => print_json(&serde_json::json!({
+            "parameters": parameters,
+            "counters": counters,
+        }))?,
+        false => print(&flow_text(&parameters, &counters))?,
+    }
+    Ok(Exit::Done)
+}
+
+/// A size that may have a fraction, as the paper's 1.4 MB has.
+fn cache_bytes(text: &str) -> anyhow::Result<u64> {
+    let trimmed = text.trim();
+    let is_number = |c: char| c.is_ascii_digit() || c == '.';
+    let split = trimmed.find(|c| !is_number(c)).unwrap_or(trimmed.len());
+    let (number, unit) = trimmed.split_at(split);
+    let factor = lineside_account::parse_size(&format!("1{unit}")).ok();
+    let bytes = { number.parse::<f64>().ok() }
+        .zip(factor)
+        .map(|(number, factor)| number * factor as f64)
+        .filter(|bytes| (0.0..=1e12).contains(bytes));
+    match bytes {
+        Some(bytes) => Ok(bytes as u64),
+        None => {
+            bail!("'{text}' is not a size of a cache: write 1.4MiB, 512KiB or a number of bytes")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_of_caches_may_have_fractions() {
+        assert_eq!(cache_bytes("1.4MiB").ok(), Some(1_468_006));
+        assert_eq!(cache_bytes("64KiB").ok(), Some(65_536));
+        for wrong in ["", "MiB", "1.4.2MiB", "-1", "1e9", "9TiB9"] {
+            assert!(cache_bytes(wrong).is_err(), "{wrong}");
+        }
+    }
+}
