@@ -116,7 +116,7 @@ pub(crate) fn run(arguments: &Emulated) -> anyhow::Result<Exit> {
         &parameters,
         &Flow {
             bytes,
-            offered_bytes_per_s: bytes_per_s(arguments.rate),
+            offered_bytes_per_s: bytes_per_s(arguments.rate, bytes),
             is_poisson: arguments.poisson,
             burst: arguments.burst,
             packets: PACKETS,
@@ -131,6 +131,14 @@ pub(crate) fn run(arguments: &Emulated) -> anyhow::Result<Exit> {
         false => print(&flow_text(&parameters, &counters))?,
     }
     Ok(Exit::Done)
+}
+
+/// Of packets of a size, or of frames a second.
+fn bytes_per_s(rate: Rate, bytes: u32) -> f64 {
+    match rate {
+        Rate::Bits(bits) => bits as f64 / 8.0,
+        Rate::Frames(frames) => frames as f64 * f64::from(bytes),
+    }
 }
 
 /// A size that may have a fraction, as the paper's 1.4 MB has.

@@ -13,6 +13,7 @@ const VERBS: [&str; 16] = [
     "packets",
     "replay-pcap",
     "emulate",
+    "forward",
     "load",
     "ctl",
     "explain",
