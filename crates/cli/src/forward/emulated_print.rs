@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use lineside_analyze::grouped;
-use lineside_payload::figures::{Cell, Curve, Figure};
+use lineside_payload::figures::{Cell, Curve, Figure, Tolerance};
 use lineside_payload::patterns::PatternOutcome;
 use lineside_payload::{AdapterCounters, Parameters};
 
@@ -72,13 +72,14 @@ fn numbers(cell: &Cell) -> String {
     let Some(paper) = cell.paper else {
         return format!("{ours:>9} {:>9} {:>10}  {}", "-", "", cell.unit);
     };
+    let is_bound = matches!(cell.tolerance, Tolerance::AtLeast | Tolerance::AtMost);
     let deviation = match paper {
-        0.0 => String::new(),
+        _ if is_bound => String::new(),
         _ => format!("{:+.1} %", 100.0 * (cell.ours / paper - 1.0)),
     };
     let bound = match cell.tolerance {
-        lineside_payload::figures::Tolerance::AtLeast => "≥ ",
-        lineside_payload::figures::Tolerance::AtMost => "≤ ",
+        Tolerance::AtLeast => "≥ ",
+        Tolerance::AtMost => "≤ ",
         _ => "",
     };
     let missed = match cell.is_met() {

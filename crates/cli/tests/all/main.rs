@@ -21,6 +21,7 @@ mod drop_ins;
 mod emulate;
 mod filter;
 mod findings;
+mod forward_emulated;
 mod halves;
 mod harm;
 mod hostile;

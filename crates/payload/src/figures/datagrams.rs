@@ -148,46 +148,28 @@ pub fn queue_samples() -> Vec<QueueSample> {
 mod tests {
     use super::*;
 
-    /// Peaks of a mode and a size over what is offered, MB/s, and what is delivered at the most.
-    fn peak(mode: Mode, bytes: u32) -> (f64, f64) {
-        let parameters = Parameters::new(mode, 1_468_006);
-        let delivered = |offered: u32| {
+    #[test]
+    fn a_saturated_cache_hits_as_often_as_its_share_of_the_queue() {
+        for packets in [16, 64, 128, 300] {
+            let mut parameters = Parameters::new(Mode::Pcache, packets * 4096);
+            parameters.thread_ns += 160_000;
             let flow = Flow {
-                bytes,
-                offered_bytes_per_s: f64::from(offered) * 1e6,
-                is_poisson: false,
+                bytes: 4096,
+                offered_bytes_per_s: 25e6,
+                is_poisson: true,
                 burst: 1,
-                packets: 3000,
+                packets: 20_000,
                 seed: 1,
             };
-            run_flow(&parameters, &flow).left_mb_per_s()
-        };
-        let all: Vec<_> = (10..=125).step_by(2).map(delivered).collect();
-        let peak = all.iter().copied().fold(0.0, f64::max);
-        (peak, all[all.len() - 1])
-    }
-
-    #[test]
-    fn peaks_are_those_of_the_paper() {
-        let table = [
-            (1500, [29.0, 40.0, 60.0]),
-            (8192, [48.0, 84.0, 125.0]),
-            (57_344, [60.0, 110.0, 125.0]),
-        ];
-        let mut wrong = Vec::new();
-        for (bytes, paper) in table {
-            for (mode, paper) in [Mode::Baseline, Mode::Pcache, Mode::Direct]
-                .into_iter()
-                .zip(paper)
-            {
-                let (peak, last) = peak(mode, bytes);
-                eprintln!("{bytes} {} {peak:.1} {paper} last {last:.1}", mode.name());
-                if (peak / paper - 1.0).abs() > 0.06 {
-                    wrong.push((bytes, mode, peak, paper));
-                }
-            }
+            let counters = run_flow(&parameters, &flow);
+            let expected = packets as f64 / counters.queued_mean();
+            let off = (counters.hit_rate() - expected).abs();
+            assert!(
+                off < 0.03,
+                "{packets}: {} and {expected}",
+                counters.hit_rate()
+            );
         }
-        assert!(wrong.is_empty(), "{wrong:?}");
     }
 
     #[test]
