@@ -406,7 +406,9 @@ impl<T> Adapter<T> {
             let sends = self.leaving.len() < self.parameters.buffers_max;
             let crossing = self.to_send.front().filter(|_| sends);
             let crossing = crossing.map(|&(_, crossing)| crossing);
-            if crossing == Some(0) {
+            // None overtakes one that is crossing.
+            let is_sending = matches!(self.bus, Some((Transfer::Send(_), _)));
+            if crossing == Some(0) && !is_sending {
                 self.start_send();
                 continue;
             }
