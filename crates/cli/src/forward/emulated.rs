@@ -10,6 +10,7 @@ use lineside_payload::{Mode, Parameters};
 use lineside_time::{Rate, parse_rate};
 
 use super::emulated_print::{figure_html, figure_text, flow_text, pattern_text};
+use super::emulated_run::run_commands;
 use crate::exit::Exit;
 use crate::print::{print, print_json};
 
@@ -46,10 +47,16 @@ pub(crate) struct Emulated {
     poisson: bool,
     /// Of all draws
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    seed: u64,
+    pub(super) seed: u64,
+    /// Send a command's traffic through the adapter: the server's command, for a shell
+    #[arg(long, value_name = "CMD", requires = "client", conflicts_with_all = ["figure", "pattern", "size"])]
+    server: Option<String>,
+    /// The client's command, between which and the server the adapter is
+    #[arg(last = true, value_name = "CMD", requires = "server")]
+    client: Vec<String>,
     /// Print JSON
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
     /// Write the figure as a page with drawings
     #[arg(long, value_name = "PAGE", requires = "figure")]
     html: Option<PathBuf>,
@@ -108,10 +115,15 @@ pub(crate) fn run(arguments: &Emulated) -> anyhow::Result<Exit> {
         }
         return Ok(Exit::Done);
     }
-    let Some(bytes) = arguments.size else {
-        bail!("nothing to do: add --figure NUMBER, --pattern NAME or --size BYTES");
-    };
     let parameters = Parameters::new(arguments.mode.into(), cache_bytes);
+    if let Some(server) = &arguments.server {
+        return run_commands(&parameters, server, &arguments.client, arguments);
+    }
+    let Some(bytes) = arguments.size else {
+        bail!(
+            "nothing to do: add --figure NUMBER, --pattern NAME, --size BYTES or --server CMD -- CMD"
+        );
+    };
     let counters = run_flow(
         &parameters,
         &Flow {

@@ -2,6 +2,7 @@
 
 mod emulated;
 mod emulated_print;
+mod emulated_run;
 
 use clap::Args;
 

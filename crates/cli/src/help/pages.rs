@@ -199,7 +199,10 @@ pub(crate) const PAGES: [Page; 18] = [
     Page {
         verb: "forward",
         groups: &[
-            ("What is shown", &["emulated", "figure", "pattern", "size"]),
+            (
+                "What is shown",
+                &["emulated", "figure", "pattern", "size", "server", "client"],
+            ),
             ("Adapter", &["mode", "cache"]),
             ("Packets", &["rate", "burst", "poisson", "seed"]),
             ("Output", &["json", "html"]),
