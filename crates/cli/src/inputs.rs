@@ -37,7 +37,12 @@ pub(crate) fn wait(word: &str) -> Result<Wait, ConfigError> {
     of_word("wait", word, &Wait::WORDS)
 }
 
-fn of_word<T: Copy>(key: &str, word: &str, words: &[(&str, T)]) -> Result<T, ConfigError> {
+/// The meaning of a word of a key.
+pub(crate) fn of_word<T: Copy>(
+    key: &str,
+    word: &str,
+    words: &[(&str, T)],
+) -> Result<T, ConfigError> {
     let known = words.iter().find(|(known, _)| *known == word);
     known.map(|(_, meaning)| *meaning).ok_or_else(|| {
         let nearest = nearest(word, words.iter().map(|(known, _)| *known));

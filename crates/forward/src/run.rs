@@ -140,8 +140,7 @@ impl Forward<'_> {
         let ports = &self.settings.ports;
         let driver = flows.and_then(|flows| Driver::new(flows, indexes, ports, self.budget));
         let forwarder = Forwarder::new(nat, names.collect(), driver);
-        // What hosts on virtual links leave to an adapter: no port here has one that would finish it.
-        let mut live = Reactor::new(forwarder, sides, self.wait, true);
+        let mut live = Reactor::new(forwarder, sides, self.wait, false);
         live.outlive(1);
         let facts: Vec<_> = live.ports().flat_map(Port::facts).collect();
         on_event(Event::Listening(&facts));

@@ -181,7 +181,7 @@ impl Nat {
             Known::Waits { .. } => {
                 let mut frame = arrival.frame;
                 let rewriting = self.rewriting(&frame, arrival.packet, number, Direction::ToNode);
-                rewrite(frame.bytes_mut(), arrival.packet, &rewriting);
+                rewrite_frame(&mut frame, arrival.packet, &rewriting);
                 // The port is not known where no route says it: the smallest is safe.
                 let mtu = hop.port.map(|port| self.settings.ports[port].mtu);
                 let mtu = mtu.unwrap_or_else(|| self.mtu_min());
@@ -228,7 +228,7 @@ impl Nat {
             destination,
             ..self.rewriting(&arrival.frame, packet, number, Direction::ToNode)
         };
-        rewrite(frame.bytes_mut(), packet, &rewriting);
+        rewrite_frame(&mut frame, packet, &rewriting);
         let waits = Waits {
             node: Some(node),
             counts: false,
@@ -284,7 +284,7 @@ impl Nat {
         }
         let (port, mut frame) = (arrival.port, arrival.frame);
         let rewriting = self.rewriting(&frame, packet, number, direction);
-        rewrite(frame.bytes_mut(), packet, &rewriting);
+        rewrite_frame(&mut frame, packet, &rewriting);
         let connection = *self.table.get(number);
         self.clamp(&mut frame, packet, &connection, port, mtu, &rewriting);
         let traffic = &mut self.farm.nodes[usize::from(connection.node)].traffic;
@@ -399,4 +399,11 @@ pub(crate) fn tuple(packet: &Packet) -> Tuple {
 /// Whether nodes of a connection see its client.
 pub(crate) fn is_kept(connection: &Connection) -> bool {
     connection.nat == KEPT
+}
+
+/// Rewrites a packet. A checksum that its sender left to an adapter is left to the port by which it
+/// leaves.
+fn rewrite_frame(frame: &mut Frame, packet: &Packet, rewriting: &Rewriting) {
+    rewrite(frame.bytes_mut(), packet, rewriting);
+    frame.descriptor_mut().partial_checksum = rewriting.is_partial;
 }

@@ -10,6 +10,8 @@
 
 pub mod adapter;
 mod cache;
+pub mod figures;
+pub mod patterns;
 mod policy;
 
 pub use adapter::{Adapter, AdapterCounters, Done, DropReason, Drops, Parameters};

@@ -4,11 +4,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use super::emulated::Emulated;
 use super::words::ServiceWords;
 use crate::config::{self, ConfigError, Keys, Size, key, keys};
-
-/// The words of `--mode`, the default first.
-pub(super) const MODES: [&str; 3] = ["auto", "driver", "loop"];
 
 /// The default of `memory`.
 const MEMORY_DEFAULT: usize = 256 << 20;
@@ -47,10 +45,9 @@ keys! {
             .long("method").value("WORD")
             .default(|| "auto".to_owned());
         mode: String = key("Where frames of connections that are decided pass: auto (by the \
-        driver where it can), driver or loop (all pass this program)")
-            .long("mode").value("WORD")
-            .words(|| MODES.to_vec())
-            .default(|| MODES[0].to_owned());
+        driver where it can), driver or loop (all pass this program) [default: auto]; with --emulated \
+        how payloads are forwarded: baseline, pcache, direct, spill or adaptive [default: pcache]")
+            .long("mode").value("WORD");
         wait: String = key("How the loop waits for frames: spin (a core of its own), hybrid or \
         sleep")
             .long("wait").value("WORD")
@@ -79,6 +76,8 @@ keys! {
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(super) keys: Section,
+    #[command(flatten)]
+    pub(super) emulated: Emulated,
     /// Take all this from the section forward of a TOML file, or from an earlier run's trace.json,
     /// unless a flag sets it
     #[arg(long, value_name = "FILE")]

@@ -13,7 +13,14 @@ use lineside_reactor::Wait;
 use super::flags::Section;
 use super::words::{routes, set_timeout};
 use crate::config::{self, ConfigError, memory_bytes};
-use crate::inputs::{method, wait};
+use crate::inputs::{method, of_word, wait};
+
+/// The words of `--mode`, the default first.
+const MODES: [(&str, ByDriver); 3] = [
+    ("auto", ByDriver::IfPossible),
+    ("driver", ByDriver::Always),
+    ("loop", ByDriver::Never),
+];
 
 /// Of a port that is not looked up yet: Ethernet's.
 const MTU_USUAL: u32 = 1_500;
@@ -49,6 +56,7 @@ impl Section {
         let duration = duration.map_err(|why| ConfigError::new(format!("-a: {why}")))?;
         let method = method(self.method.as_deref().unwrap_or_default())?;
         let wait = wait(self.wait.as_deref().unwrap_or_default())?;
+        let by_driver = of_word("mode", self.mode.as_deref().unwrap_or("auto"), &MODES)?;
         let memory = self.memory.as_ref().map(memory_bytes).transpose()?;
         // Names and services are checked before anybody is asked for privileges.
         let named = names.iter().map(|name| PortSettings {
@@ -66,11 +74,7 @@ impl Section {
             settings,
             interfaces,
             method,
-            by_driver: match self.mode.as_deref() {
-                Some("driver") => ByDriver::Always,
-                Some("loop") => ByDriver::Never,
-                _ => ByDriver::IfPossible,
-            },
+            by_driver,
             wait,
             duration: duration.map(|duration| duration.get()),
             budget: Budget::new(memory.unwrap_or_default()),

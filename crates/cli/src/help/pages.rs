@@ -23,7 +23,7 @@ const TRACE: &[(&str, &str)] = &[
     ),
 ];
 
-pub(crate) const PAGES: [Page; 17] = [
+pub(crate) const PAGES: [Page; 18] = [
     Page {
         verb: "capture",
         groups: &[
@@ -197,6 +197,30 @@ pub(crate) const PAGES: [Page; 17] = [
         see_also: "lineside-emulate(1), lineside-table(1), ping(8), owping(1)",
     },
     Page {
+        verb: "forward",
+        groups: &[
+            (
+                "What is shown",
+                &["emulated", "figure", "pattern", "size", "server", "client"],
+            ),
+            ("Adapter", &["mode", "cache"]),
+            ("Packets", &["rate", "burst", "poisson", "seed"]),
+            ("Output", &["json", "html"]),
+        ],
+        examples: &[
+            (
+                "lineside forward --emulated --figure 6",
+                "beside the paper's",
+            ),
+            (
+                "lineside forward --emulated --pattern proxy",
+                "hits of a use",
+            ),
+        ],
+        files: &[],
+        see_also: "lineside-emulate(1)",
+    },
+    Page {
         verb: "info",
         groups: &[("Form", &["json"])],
         examples: &[
@@ -316,7 +340,9 @@ pub(crate) const PAGES: [Page; 17] = [
             ),
             (
                 "Emulate a network, load a server",
-                &["emulate", "ctl", "explain", "table", "probe", "load"],
+                &[
+                    "emulate", "ctl", "explain", "forward", "table", "probe", "load",
+                ],
             ),
             ("This program", &["completions", "man"]),
         ],

@@ -579,7 +579,7 @@ fn what_cannot_be_forwarded_is_refused_with_the_way_out() {
     refused(
         &["--ports", "f0,fl", "--nat", "10.9.2.100", "--service", TCP],
         1,
-        "f1",
+        "did you mean",
     );
     refused(&with("tcp 10.9.1.100:80 to"), 2, "' to '");
     refused(&with("tcp 10.9.1.100:80 to 10.9.2.100:80"), 2, "twice");

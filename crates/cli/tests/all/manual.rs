@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 
 use crate::support::{lineside, talk};
 
-const VERBS: [&str; 16] = [
+const VERBS: [&str; 17] = [
     "capture",
     "info",
     "report",
@@ -13,6 +13,7 @@ const VERBS: [&str; 16] = [
     "packets",
     "replay-pcap",
     "emulate",
+    "forward",
     "load",
     "ctl",
     "explain",

@@ -27,7 +27,7 @@ pub use parameters::{PAGES_MAX, Parameters};
 
 use crate::cache::CacheCounters;
 use pages::{Held, Pages, Sending};
-use parameters::time_ns;
+pub(crate) use parameters::time_ns;
 
 /// Why a frame did not leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,11 +107,12 @@ impl<T> Adapter<T> {
         // Those that wait, each buffer, the bus, and both queues of the host.
         let inside = 4 * parameters.buffers_max
             + parameters.input_queue_max
+            + parameters.send_ring_max
             + parameters.posted_pages as usize
             + 8;
         let count = parameters.waiting_max + inside;
         let lease = budget.lease(count * (size_of::<Packet<T>>() + 9 * size_of::<u32>()))?;
-        let pages = Pages::new(&parameters, inside, budget)?;
+        let pages = Pages::new(&parameters, budget)?;
         let packet = |_| Packet {
             item: None,
             bytes: 0,
@@ -376,7 +377,7 @@ impl<T> Adapter<T> {
             self.interrupt = Some(self.task(packet, work_ns));
         }
         if self.thread.is_none()
-            && self.to_send.len() < buffers_max
+            && self.to_send.len() < self.parameters.send_ring_max
             && let Some(packet) = self.input.pop_front()
         {
             let work_ns = self.parameters.thread_ns;
@@ -398,24 +399,34 @@ impl<T> Adapter<T> {
         }
     }
 
-    /// Gives the bus its next transfer: payloads that make place, else both ways in turn. One of no
-    /// bytes takes no time.
+    /// Gives the bus its next transfer: payloads that make place, else both ways in turn. Packets
+    /// of which nothing crosses do not wait for it.
     fn start_bus(&mut self) {
-        while self.bus.is_none() {
+        loop {
+            let sends = self.leaving.len() < self.parameters.buffers_max;
+            let crossing = self.to_send.front().filter(|_| sends);
+            let crossing = crossing.map(|&(_, crossing)| crossing);
+            // None overtakes one that is crossing.
+            let is_sending = matches!(self.bus, Some((Transfer::Send(_), _)));
+            if crossing == Some(0) && !is_sending {
+                self.start_send();
+                continue;
+            }
+            if self.bus.is_some() {
+                return;
+            }
             let to_spill = std::mem::take(&mut self.pages.to_spill);
             if to_spill > 0 {
                 self.counters.spilled_bytes += to_spill;
                 self.occupy(Transfer::Spill, to_spill);
                 continue;
             }
-            let sends =
-                !self.to_send.is_empty() && self.leaving.len() < self.parameters.buffers_max;
             let needed = { self.arrived.front() }
                 .map(|&packet| self.parameters.pages(self.packets[packet as usize].bytes));
             let receives = needed.filter(|&needed| self.pages.has_posted(needed));
             match receives {
-                Some(pages) if !sends || self.sent_last => self.start_receive(pages),
-                _ if sends => self.start_send(),
+                Some(pages) if crossing.is_none() || self.sent_last => self.start_receive(pages),
+                _ if crossing.is_some() => self.start_send(),
                 _ => return,
             }
         }
@@ -437,14 +448,16 @@ impl<T> Adapter<T> {
     }
 
     fn start_send(&mut self) {
-        self.sent_last = true;
         let Some((packet, crossing)) = self.to_send.pop_front() else {
             return;
         };
         self.counters.sent_bytes += crossing;
         match crossing {
             0 => self.leaving.push_back(packet),
-            _ => self.occupy(Transfer::Send(packet), crossing),
+            _ => {
+                self.sent_last = true;
+                self.occupy(Transfer::Send(packet), crossing);
+            }
         }
     }
 

@@ -50,9 +50,9 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    pub(super) fn new(parameters: &Parameters, packets: usize, budget: &Budget) -> Option<Self> {
+    pub(super) fn new(parameters: &Parameters, budget: &Budget) -> Option<Self> {
         let posted_max = parameters.posted_pages.max(PAGES_MAX as u32);
-        let count = posted_max + (packets * PAGES_MAX) as u32;
+        let count = parameters.pool_pages.max(posted_max + PAGES_MAX as u32);
         let entries = match parameters.mode {
             Mode::Baseline => 0,
             _ => parameters.cache_pages() + posted_max,

@@ -40,6 +40,13 @@ pub struct Parameters {
     pub buffers_max: usize,
     /// Pages that are posted to receive. A guess: 64 packets of a page, and four of 56 KB.
     pub posted_pages: u32,
+    /// Packets that the thread has handed over and that wait for the bus or the link out; then it
+    /// waits. A guess.
+    pub send_ring_max: usize,
+    /// Pages that the driver has for payloads, posted or held; without a free one the link stops
+    /// its sender. A guess between what the paper excludes: 400 packets of 8 KB fill the input
+    /// queue and are dropped there, and those of 56 KB never are.
+    pub pool_pages: u32,
     /// Packets that wait for the link to let them in; more are dropped, before the adapter. A
     /// sender that can be stopped asks [`has_room`](super::Adapter::has_room).
     pub waiting_max: usize,
@@ -59,11 +66,13 @@ impl Parameters {
             interrupt_ns: 8_500,
             thread_ns: 16_500,
             page_ns: 3_400,
-            stolen_permille: 940,
+            stolen_permille: 930,
             page_bytes: 4096,
             input_queue_max: 400,
             buffers_max: 16,
             posted_pages: 64,
+            send_ring_max: 128,
+            pool_pages: 1024,
             waiting_max: 1000,
             least_bytes: LEAST_BYTES,
         }
@@ -89,6 +98,6 @@ pub const PAGES_MAX: usize = 17;
 const PAGES_OF_CACHE_MAX: u32 = 1 << 20;
 
 /// How long `bytes` take at a rate.
-pub(super) fn time_ns(bytes: u64, bytes_per_s: u64) -> i64 {
+pub(crate) fn time_ns(bytes: u64, bytes_per_s: u64) -> i64 {
     ((u128::from(bytes) * 1_000_000_000).div_ceil(u128::from(bytes_per_s.max(1)))) as i64
 }
