@@ -120,8 +120,8 @@ impl Offer {
     }
 }
 
-/// What keyed hashes of a connection cover: addresses and ports.
-pub(crate) fn ends_bytes(ends: Ends) -> [u8; 36] {
+/// What keyed hashes of a connection cover: addresses and ports, each at its place.
+pub fn ends_bytes(ends: Ends) -> [u8; 36] {
     let mut bytes = [0; 36];
     for ((address, port), at) in ends.into_iter().zip([0, 16]) {
         match address {

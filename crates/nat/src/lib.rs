@@ -1,0 +1,4 @@
+//! Load balancing and address translation as an engine.
+#![forbid(unsafe_code)]
+
+pub mod splice;

@@ -1,0 +1,648 @@
+//! Clients and nodes, real TCP endpoints, with the content switch between them, over links that
+//! lose, reorder, duplicate and damage, in virtual time.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use lineside_account::Budget;
+use lineside_frame::{Burst, Descriptor, Frame, LinkType};
+use lineside_link::{Chance, Departure, Link, Loss, Settings as LinkSettings, words};
+use lineside_nat::splice::{
+    Arrived, Counters, Effects, Failed, Group, Offer, Outcome, Rule, Rules, Service, Settings,
+    Splice, Splices, Way,
+};
+use lineside_tcp::{Closed, Config, ConnectionId, Event, Stack};
+use lineside_time::Random;
+use lineside_wire::build::TcpFields;
+use lineside_wire::headers::Headers;
+use lineside_wire::tcp::Segment;
+use lineside_wire::{Dissected, PROTOCOL_TCP, dissect};
+
+const BEGIN: i64 = 1_790_000_000_000_000_000;
+const MIDDLE: [u8; 6] = [2, 0, 0, 0, 0, 100];
+const STEPS_MAX: u32 = 2_000_000;
+
+fn address(is_ipv4: bool, last: u8) -> IpAddr {
+    match is_ipv4 {
+        true => Ipv4Addr::new(10, 0, 0, last).into(),
+        false => Ipv6Addr::from_bits(0xfd << 120 | u128::from(last)).into(),
+    }
+}
+
+fn descriptor(len: usize) -> Descriptor {
+    Descriptor {
+        wire_len: len as u32,
+        link_type: LinkType::ETHERNET,
+        ..Descriptor::default()
+    }
+}
+
+/// One end of a connection.
+#[derive(Debug, Default)]
+struct Half {
+    says: Vec<u8>,
+    announced: usize,
+    step: usize,
+    heard: Vec<u8>,
+    is_open: bool,
+    has_ended: bool,
+    is_shut: bool,
+    next_at: i64,
+}
+
+/// A stack and its owner.
+struct Host {
+    stack: Stack,
+    link_address: [u8; 6],
+    inbox: Burst,
+    owner: Owner,
+}
+
+#[derive(Default)]
+struct Owner {
+    frames: Vec<Frame>,
+    halves: BTreeMap<ConnectionId, Half>,
+    over: Vec<(Half, Closed)>,
+    /// What a node answers.
+    answer: Vec<u8>,
+}
+
+impl lineside_tcp::Effects for Owner {
+    fn transmit(&mut self, frame: Frame, _: lineside_tcp::Departure) {
+        self.frames.push(frame);
+    }
+
+    fn fill(&mut self, connection: ConnectionId, _: u32, offset: u64, bytes: &mut [u8]) {
+        let says = &self.halves[&connection].says;
+        bytes.copy_from_slice(&says[offset as usize..][..bytes.len()]);
+    }
+
+    fn on_event(&mut self, connection: ConnectionId, _: u32, event: Event<'_>) {
+        let answer = &self.answer;
+        let half = self.halves.entry(connection).or_insert_with(|| Half {
+            says: answer.clone(),
+            step: answer.len().div_ceil(3).max(1),
+            ..Half::default()
+        });
+        match event {
+            Event::Opened { .. } => half.is_open = true,
+            Event::Stream(chunk) => half.heard.extend_from_slice(chunk.bytes()),
+            Event::Ended => half.has_ended = true,
+            Event::Acknowledged(_) => {}
+            Event::Closed(why) => {
+                let half = self.halves.remove(&connection).expect("it was there");
+                self.over.push((half, why));
+            }
+        }
+    }
+}
+
+impl Host {
+    fn new(config: Config, seed: u64) -> Self {
+        let link_address = config.link_address;
+        let budget = Budget::new(64 << 20);
+        let stack = Stack::new(config, [seed, !seed], &budget).expect("64 MiB are enough");
+        Self {
+            stack,
+            link_address,
+            inbox: Burst::new(),
+            owner: Owner::default(),
+        }
+    }
+
+    fn step(&mut self, now: i64, is_client: bool) {
+        if !self.inbox.is_empty() {
+            { &mut self.stack }.on_burst(now, &mut self.inbox, &mut self.owner);
+        }
+        if self.stack.next_deadline().is_some_and(|at| at <= now) {
+            self.stack.on_timer(now, &mut self.owner);
+        }
+        let ids: Vec<_> = self.owner.halves.keys().copied().collect();
+        for id in ids {
+            let Some(half) = self.owner.halves.get_mut(&id) else {
+                continue;
+            };
+            if !half.is_open || half.is_shut || half.next_at > now {
+                continue;
+            }
+            // A node answers once it has heard something, and ends after its client.
+            if !is_client && half.heard.is_empty() {
+                continue;
+            }
+            let len = half.step.min(half.says.len() - half.announced);
+            if len > 0 {
+                half.announced += len;
+                half.next_at = now + 500_000;
+                { &mut self.stack }
+                    .send(now, id, len as u64, &mut self.owner)
+                    .expect("it is open");
+            } else if is_client || half.has_ended {
+                half.is_shut = true;
+                { &mut self.stack }
+                    .shutdown(now, id, &mut self.owner)
+                    .expect("it is open");
+            }
+        }
+    }
+
+    fn next_deadline(&self) -> Option<i64> {
+        let halves = self.owner.halves.values();
+        let own = halves.filter_map(|half| {
+            let speaks = half.is_open && !half.is_shut && half.announced < half.says.len();
+            (speaks || half.next_at > 0 && half.is_open && !half.is_shut).then_some(half.next_at)
+        });
+        own.chain(self.stack.next_deadline()).min()
+    }
+}
+
+/// The rest of a load balancer: what a table has, as simply as it can be.
+struct Caller {
+    is_ipv4: bool,
+    /// By the ends of the node's half.
+    table: BTreeMap<[SocketAddr; 2], ([SocketAddr; 2], Splice, bool)>,
+    held: usize,
+    frames: Vec<(Way, Frame)>,
+    next_port: u16,
+    failed: Vec<Failed>,
+    finished: usize,
+    /// Nodes of each group.
+    groups: Vec<Vec<u8>>,
+    nodes_of: BTreeMap<[SocketAddr; 2], Group>,
+}
+
+impl Caller {
+    fn frame(&mut self, way: Way, ends: [SocketAddr; 2], fields: &TcpFields<'_>, payload: &[u8]) {
+        let mut headers = Headers::new(ends[0].ip(), ends[1].ip());
+        headers.link = [link_address_of(ends[1].ip()), MIDDLE];
+        let segment_len = fields.header_len() + payload.len();
+        let mut bytes = vec![0; headers.len_bytes() + segment_len];
+        let segment = headers.emit(PROTOCOL_TCP, segment_len, &mut bytes);
+        segment[fields.header_len()..].copy_from_slice(payload);
+        fields.emit(headers.ends, segment);
+        let frame = Frame::copied(&bytes, descriptor(bytes.len()));
+        self.frames.push((way, frame));
+    }
+}
+
+fn link_address_of(address: IpAddr) -> [u8; 6] {
+    let last = match address {
+        IpAddr::V4(address) => address.octets()[3],
+        IpAddr::V6(address) => address.octets()[15],
+    };
+    [2, 0, 0, 0, 0, last]
+}
+
+impl Effects for Caller {
+    fn transmit(&mut self, way: Way, ends: [SocketAddr; 2], fields: &TcpFields<'_>, bytes: &[u8]) {
+        self.frame(way, ends, fields, bytes);
+    }
+
+    fn choose(
+        &mut self,
+        _: u32,
+        group: Group,
+        ends: [SocketAddr; 2],
+        tried: u8,
+    ) -> Option<[SocketAddr; 2]> {
+        let node = *self
+            .groups
+            .get(usize::from(group))?
+            .get(usize::from(tried))?;
+        self.next_port += 1;
+        self.held += 1;
+        let own = SocketAddr::new(address(self.is_ipv4, 101), self.next_port);
+        let node = SocketAddr::new(address(self.is_ipv4, node), 8080);
+        self.nodes_of.insert(ends, group);
+        Some([own, node])
+    }
+
+    fn release(&mut self, _: [SocketAddr; 2], why: Failed) {
+        self.held -= 1;
+        self.failed.push(why);
+    }
+
+    fn splice(&mut self, ends: [SocketAddr; 2], node_ends: [SocketAddr; 2], splice: Splice) {
+        self.table.insert(node_ends, (ends, splice, true));
+    }
+
+    fn finish(&mut self, node_ends: [SocketAddr; 2]) {
+        let entry = self.table.get_mut(&node_ends).expect("it was spliced");
+        entry.2 = false;
+        self.finished += 1;
+    }
+
+    fn abort(&mut self, node_ends: [SocketAddr; 2]) {
+        self.table.remove(&node_ends);
+    }
+}
+
+struct World {
+    client: Host,
+    nodes: Vec<Host>,
+    splices: Splices,
+    caller: Caller,
+    /// Client to here, here to client, here to nodes, nodes to here.
+    links: [Link<Frame>; 4],
+    out: Vec<Departure<Frame>>,
+    service: SocketAddr,
+    now: i64,
+    budget: Budget,
+}
+
+fn arrived(frame: &Frame) -> Option<(Arrived<'_>, usize)> {
+    let bytes = frame.bytes();
+    let Dissected::Tcp(ip, _) = dissect(LinkType::ETHERNET.0, bytes, bytes.len()) else {
+        return None;
+    };
+    let segment = Segment::new_checked(&bytes[ip.payload..][..ip.payload_len])?;
+    let ends = [
+        SocketAddr::new(ip.source, segment.source_port()),
+        SocketAddr::new(ip.destination, segment.destination_port()),
+    ];
+    let arrived = Arrived {
+        ends,
+        segment,
+        checksum_offloaded: false,
+    };
+    Some((arrived, ip.payload))
+}
+
+impl World {
+    fn on_client_frame(&mut self, frame: &Frame) {
+        let Some((arrived, at)) = arrived(frame) else {
+            return;
+        };
+        if arrived.ends[1] != self.service {
+            return;
+        }
+        let known = { self.caller.table.iter() }
+            .find(|(_, (ends, ..))| *ends == arrived.ends)
+            .map(|(node_ends, (_, splice, is_held))| (*node_ends, *splice, *is_held));
+        let outcome = match known {
+            Some((_, splice, false)) => Outcome::Pass(splice),
+            _ => { &mut self.splices }.on_client(self.now, 0, &arrived, &mut self.caller),
+        };
+        if let (Outcome::Pass(splice), Some((node_ends, ..))) = (outcome, known) {
+            self.pass(Way::ToNode, frame, at, node_ends, splice);
+        }
+    }
+
+    fn on_node_frame(&mut self, frame: &Frame) {
+        let Some((arrived, at)) = arrived(frame) else {
+            return;
+        };
+        let node_ends = [arrived.ends[1], arrived.ends[0]];
+        let known = self.caller.table.get(&node_ends).copied();
+        let outcome = { &mut self.splices }.on_node(self.now, &arrived, &mut self.caller);
+        let splice = match (outcome, known) {
+            (Outcome::Pass(splice), _) | (Outcome::Unknown, Some((_, splice, _))) => splice,
+            _ => return,
+        };
+        if let Some(([client, service], ..)) = known {
+            self.pass(Way::ToClient, frame, at, [service, client], splice);
+        }
+    }
+
+    fn pass(&mut self, way: Way, frame: &Frame, at: usize, ends: [SocketAddr; 2], splice: Splice) {
+        let mut segment = frame.bytes()[at..].to_vec();
+        let old: Vec<_> = frame.bytes()[..at].to_vec();
+        // The difference of addresses and ports, as a table's rewriting does; written as a whole
+        // here: the checksum stays as wrong as it was.
+        let source_at = if self.caller.is_ipv4 { 26 } else { 22 };
+        let mut headers = Headers::new(ends[0].ip(), ends[1].ip());
+        headers.link = [link_address_of(ends[1].ip()), MIDDLE];
+        let len = segment.len();
+        let mut bytes = vec![0; headers.len_bytes() + len];
+        headers.emit(PROTOCOL_TCP, len, &mut bytes);
+        let mut change = 0;
+        let sum = |bytes: &[u8]| lineside_wire::checksum::sum(bytes);
+        let add = lineside_wire::checksum::add;
+        change = add(change, !sum(&old[source_at..at]));
+        change = add(change, sum(&bytes[source_at..at]));
+        change = add(change, !sum(&segment[..4]));
+        segment[..2].copy_from_slice(&ends[0].port().to_be_bytes());
+        segment[2..4].copy_from_slice(&ends[1].port().to_be_bytes());
+        change = add(change, sum(&segment[..4]));
+        let mut view = Segment::new_unchecked(&mut segment);
+        let checksum = view.checksum();
+        view.set_checksum(!add(!checksum, change));
+        splice.rewrite(way, &mut segment, false);
+        bytes[at..].copy_from_slice(&segment);
+        let frame = Frame::copied(&bytes, descriptor(bytes.len()));
+        self.caller.frames.push((way, frame));
+    }
+
+    fn departed(&mut self, link: usize) -> Vec<Frame> {
+        self.links[link].on_timer(self.now, &mut self.out);
+        let now = self.now;
+        let frames = self.out.drain(..).map(|departure| {
+            let mut frame = departure.item;
+            frame.descriptor_mut().stamp_ns = Some(now);
+            frame
+        });
+        frames.collect()
+    }
+
+    fn push(&mut self, link: usize, frame: Frame) {
+        self.links[link].push(self.now, frame, &mut self.out);
+        assert!(self.out.is_empty(), "links have a delay");
+    }
+
+    fn step(&mut self) {
+        let now = self.now;
+        for frame in self.departed(1) {
+            self.client.inbox.push(frame);
+        }
+        self.client.step(now, true);
+        for frame in std::mem::take(&mut self.client.owner.frames) {
+            self.push(0, frame);
+        }
+        for frame in self.departed(2) {
+            let mut nodes = self.nodes.iter_mut();
+            if let Some(node) = nodes.find(|node| node.link_address == frame.bytes()[..6]) {
+                node.inbox.push(frame);
+            }
+        }
+        for at in 0..self.nodes.len() {
+            self.nodes[at].step(now, false);
+            for frame in std::mem::take(&mut self.nodes[at].owner.frames) {
+                self.push(3, frame);
+            }
+        }
+        for frame in self.departed(0) {
+            self.on_client_frame(&frame);
+        }
+        for frame in self.departed(3) {
+            self.on_node_frame(&frame);
+        }
+        self.splices.on_timer(now, &mut self.caller);
+        for (way, frame) in std::mem::take(&mut self.caller.frames) {
+            self.push(if way == Way::ToClient { 1 } else { 2 }, frame);
+        }
+    }
+
+    fn run(&mut self) {
+        for _ in 0..STEPS_MAX {
+            self.step();
+            let links = self.links.iter().filter_map(Link::next_deadline);
+            let hosts = self.nodes.iter().chain([&self.client]);
+            let next = links
+                .chain(hosts.filter_map(Host::next_deadline))
+                .chain(self.splices.next_deadline())
+                .min();
+            match next {
+                Some(next) => self.now = self.now.max(next),
+                None => return,
+            }
+        }
+        panic!("it does not come to rest");
+    }
+}
+
+/// What a run is made of.
+struct Plan {
+    seed: u64,
+    is_ipv4: bool,
+    lossy: bool,
+    requests: Vec<(Vec<u8>, usize)>,
+    answer_len: usize,
+    rules: Option<Rules>,
+    groups: Vec<Vec<u8>>,
+    nodes: Vec<Config>,
+    client: Config,
+    offer: Offer,
+}
+
+fn rules() -> Rules {
+    let rule = |words, group| Rule::parse(words, group).expect("a rule");
+    Rules {
+        rules: vec![
+            rule("host pics.example path /img/", 1),
+            rule("path /img/", 1),
+        ],
+        default: Some(0),
+    }
+}
+
+fn config(is_ipv4: bool, last: u8, random: &mut Random) -> Config {
+    let address = address(is_ipv4, last);
+    let window = [1 << 20, 1 << 18, 65_535, 20_000, 3_000][random.below(5) as usize];
+    Config {
+        receive_window_bytes: window,
+        sack: random.chance(0.8),
+        nagle: random.chance(0.3),
+        delayed_ack_ns: [40_000_000, 1_000_000][random.below(2) as usize],
+        ..Config::new([2, 0, 0, 0, 0, last], &[address])
+    }
+}
+
+impl Plan {
+    fn draw(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let is_ipv4 = random.chance(0.6);
+        let mut client = config(is_ipv4, 1, &mut random);
+        client.timestamps = random.chance(0.8);
+        let count = 1 + random.below(4);
+        let requests = (0..count).map(|_| {
+            let path = ["/img/a.png", "/", "/imgx"][random.below(3) as usize];
+            let mut bytes =
+                format!("GET {path} HTTP/1.1\r\nHost: pics.example\r\n\r\n").into_bytes();
+            // Pipelined data: what follows the first request.
+            let more = [0, 10, 5_000, 40_000, 200_000][random.below(5) as usize];
+            let begin = bytes.len();
+            bytes.resize(begin + more, 0);
+            random.fill(&mut bytes[begin..]);
+            let step = [1, 7, 1000, usize::MAX][random.below(4) as usize];
+            let step = if more > 1000 { step.max(1000) } else { step };
+            (bytes, step)
+        });
+        let requests = requests.collect();
+        Self {
+            seed,
+            is_ipv4,
+            lossy: true,
+            requests,
+            answer_len: [1, 2000, 50_000, 300_000][random.below(4) as usize],
+            rules: random.chance(0.7).then(rules),
+            groups: vec![vec![2], vec![3]],
+            nodes: [2, 3].map(|last| config(is_ipv4, last, &mut random)).into(),
+            client,
+            offer: Offer {
+                window_scale: [0, 4, 7][random.below(3) as usize],
+                sack: random.chance(0.9),
+                ..Offer::default()
+            },
+        }
+    }
+
+    fn link(&self, random: &mut Random) -> LinkSettings {
+        let chance = |share| Chance {
+            share: if self.lossy { share } else { 0.0 },
+            ..Chance::default()
+        };
+        let share = |random: &mut Random, most: f64| random.below(1000) as f64 / 1000.0 * most;
+        LinkSettings {
+            loss: Loss::Random(chance(share(random, 0.04))),
+            duplicate: chance(share(random, 0.03)),
+            reorder: chance(share(random, 0.05)),
+            corrupt: chance(share(random, 0.02)),
+            delay: words::delay(
+                ["1ms", "20ms", "5ms 4ms distribution normal order reorder"]
+                    [random.below(3) as usize],
+                &mut words::no_files,
+            )
+            .expect("words of a delay"),
+            ..LinkSettings::default()
+        }
+    }
+
+    fn world(&self) -> World {
+        let mut random = Random::new(!self.seed);
+        let service = SocketAddr::new(address(self.is_ipv4, 100), 80);
+        let links =
+            [0, 1, 2, 3].map(|at| Link::new(self.link(&mut random), self.seed, at, 64 << 20));
+        let mut client = Host::new(self.client.clone(), self.seed);
+        let mut nodes: Vec<_> = { self.nodes.iter() }
+            .map(|config| Host::new(config.clone(), self.seed))
+            .collect();
+        client.stack.keep_neighbour(service.ip(), MIDDLE);
+        let answer: Vec<u8> = (0..self.answer_len)
+            .map(|at| (at * 31 % 251) as u8)
+            .collect();
+        for node in &mut nodes {
+            node.stack
+                .keep_neighbour(address(self.is_ipv4, 101), MIDDLE);
+            node.owner.answer.clone_from(&answer);
+            node.stack
+                .listen(None, 8080, 0)
+                .expect("nobody listens there");
+        }
+        let budget = Budget::new(16 << 20);
+        let services = vec![Service {
+            rules: self.rules.clone(),
+            offer: self.offer,
+        }];
+        let settings = Settings {
+            entries_max: 16,
+            ..Settings::default()
+        };
+        let splices = Splices::new(settings, services, [self.seed, 5], &budget);
+        let mut world = World {
+            client,
+            nodes,
+            splices: splices.expect("there is room"),
+            caller: Caller {
+                is_ipv4: self.is_ipv4,
+                table: BTreeMap::new(),
+                held: 0,
+                frames: Vec::new(),
+                next_port: 20_000,
+                failed: Vec::new(),
+                finished: 0,
+                groups: self.groups.clone(),
+                nodes_of: BTreeMap::new(),
+            },
+            links,
+            out: Vec::new(),
+            service,
+            now: BEGIN,
+            budget,
+        };
+        for (bytes, step) in &self.requests {
+            let local = (address(self.is_ipv4, 1), 0);
+            let remote = (service.ip(), service.port());
+            let host = &mut world.client;
+            let id = host.stack.connect(BEGIN, local, remote, 0, &mut host.owner);
+            let half = Half {
+                says: bytes.clone(),
+                step: *step,
+                ..Half::default()
+            };
+            host.owner.halves.insert(id.expect("there is room"), half);
+        }
+        world
+    }
+}
+
+/// Runs a plan whose connections all end well.
+fn run(plan: &Plan) -> Counters {
+    let mut world = plan.world();
+    world.run();
+    let seed = plan.seed;
+    let over = &world.client.owner.over;
+    assert_eq!(
+        over.len(),
+        plan.requests.len(),
+        "seed {seed}: connections that ended"
+    );
+    for (half, why) in over {
+        assert_eq!(half.heard.len(), plan.answer_len, "seed {seed}: {why:?}");
+        let mut heard = half.heard.iter().enumerate();
+        let is_right = heard.all(|(at, &byte)| byte == (at * 31 % 251) as u8);
+        assert!(is_right, "seed {seed}: the answer differs");
+    }
+    let mut said: Vec<_> = plan
+        .requests
+        .iter()
+        .map(|(bytes, _)| bytes.clone())
+        .collect();
+    let nodes = world.nodes.iter().flat_map(|node| &node.owner.over);
+    let mut heard: Vec<_> = nodes
+        .map(|(half, _)| half.heard.clone())
+        .filter(|heard| !heard.is_empty())
+        .collect();
+    said.sort();
+    heard.sort();
+    let lens = |all: &[Vec<u8>]| all.iter().map(Vec::len).collect::<Vec<_>>();
+    assert!(
+        said == heard,
+        "seed {seed}: said {:?}, heard {:?}",
+        lens(&said),
+        lens(&heard)
+    );
+    if plan.rules.is_some() {
+        let images = world.nodes[1]
+            .owner
+            .over
+            .iter()
+            .filter(|(half, _)| !half.heard.is_empty());
+        for (half, _) in images {
+            assert!(
+                half.heard.starts_with(b"GET /img/"),
+                "seed {seed}: a wrong node"
+            );
+        }
+    }
+    assert_eq!(world.splices.entries(), 0, "seed {seed}");
+    let counters = world.splices.counters();
+    drop(world.splices);
+    assert_eq!(
+        world.budget.used_bytes(),
+        0,
+        "seed {seed}: the budget is whole"
+    );
+    counters
+}
+
+#[test]
+fn every_byte_arrives_through_a_splice() {
+    let text = std::env::var("LINESIDE_SEEDS").unwrap_or_default();
+    let bounds = text.split_once("..");
+    let bounds = bounds.and_then(|(from, to)| Some((from.parse().ok()?, to.parse().ok()?)));
+    let mut sum: BTreeMap<&str, u64> = BTreeMap::new();
+    for seed in bounds.map_or(0..200, |(from, to)| from..to) {
+        for (name, count) in run(&Plan::draw(seed)).named() {
+            *sum.entry(name).or_default() += count;
+        }
+    }
+    println!("{sum:#?}");
+    for name in [
+        "cookies_sent",
+        "matched",
+        "unmatched",
+        "spliced",
+        "replayed_again",
+    ] {
+        assert!(sum[name] > 0, "no {name} in any run");
+    }
+}
