@@ -50,6 +50,15 @@ struct Half {
     next_at: i64,
 }
 
+impl Half {
+    /// A node answers once it has heard something, and ends after its client.
+    fn may_speak(&self, is_client: bool) -> bool {
+        let has_more = self.announced < self.says.len();
+        let is_its_turn = is_client || !self.heard.is_empty() && (has_more || self.has_ended);
+        self.is_open && !self.is_shut && is_its_turn
+    }
+}
+
 /// A stack and its owner.
 struct Host {
     stack: Stack,
@@ -122,11 +131,7 @@ impl Host {
             let Some(half) = self.owner.halves.get_mut(&id) else {
                 continue;
             };
-            if !half.is_open || half.is_shut || half.next_at > now {
-                continue;
-            }
-            // A node answers once it has heard something, and ends after its client.
-            if !is_client && half.heard.is_empty() {
+            if half.next_at > now || !half.may_speak(is_client) {
                 continue;
             }
             let len = half.step.min(half.says.len() - half.announced);
@@ -136,7 +141,7 @@ impl Host {
                 { &mut self.stack }
                     .send(now, id, len as u64, &mut self.owner)
                     .expect("it is open");
-            } else if is_client || half.has_ended {
+            } else {
                 half.is_shut = true;
                 { &mut self.stack }
                     .shutdown(now, id, &mut self.owner)
@@ -145,12 +150,11 @@ impl Host {
         }
     }
 
-    fn next_deadline(&self) -> Option<i64> {
+    fn next_deadline(&self, is_client: bool) -> Option<i64> {
         let halves = self.owner.halves.values();
-        let own = halves.filter_map(|half| {
-            let speaks = half.is_open && !half.is_shut && half.announced < half.says.len();
-            (speaks || half.next_at > 0 && half.is_open && !half.is_shut).then_some(half.next_at)
-        });
+        let own = halves
+            .filter(|half| half.may_speak(is_client))
+            .map(|half| half.next_at);
         own.chain(self.stack.next_deadline()).min()
     }
 }
@@ -243,7 +247,7 @@ struct World {
     caller: Caller,
     /// Client to here, here to client, here to nodes, nodes to here.
     links: [Link<Frame>; 4],
-    out: Vec<Departure<Frame>>,
+    outs: [Vec<Departure<Frame>>; 4],
     service: SocketAddr,
     now: i64,
     budget: Budget,
@@ -333,9 +337,9 @@ impl World {
     }
 
     fn departed(&mut self, link: usize) -> Vec<Frame> {
-        self.links[link].on_timer(self.now, &mut self.out);
+        self.links[link].on_timer(self.now, &mut self.outs[link]);
         let now = self.now;
-        let frames = self.out.drain(..).map(|departure| {
+        let frames = self.outs[link].drain(..).map(|departure| {
             let mut frame = departure.item;
             frame.descriptor_mut().stamp_ns = Some(now);
             frame
@@ -344,8 +348,7 @@ impl World {
     }
 
     fn push(&mut self, link: usize, frame: Frame) {
-        self.links[link].push(self.now, frame, &mut self.out);
-        assert!(self.out.is_empty(), "links have a delay");
+        self.links[link].push(self.now, frame, &mut self.outs[link]);
     }
 
     fn step(&mut self) {
@@ -385,12 +388,13 @@ impl World {
         for _ in 0..STEPS_MAX {
             self.step();
             let links = self.links.iter().filter_map(Link::next_deadline);
-            let hosts = self.nodes.iter().chain([&self.client]);
+            let hosts = self.nodes.iter().map(|node| node.next_deadline(false));
             let next = links
-                .chain(hosts.filter_map(Host::next_deadline))
+                .chain(hosts.chain([self.client.next_deadline(true)]).flatten())
                 .chain(self.splices.next_deadline())
                 .min();
             match next {
+                _ if self.outs.iter().any(|out| !out.is_empty()) => {}
                 Some(next) => self.now = self.now.max(next),
                 None => return,
             }
@@ -543,7 +547,7 @@ impl Plan {
                 nodes_of: BTreeMap::new(),
             },
             links,
-            out: Vec::new(),
+            outs: Default::default(),
             service,
             now: BEGIN,
             budget,
