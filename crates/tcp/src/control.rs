@@ -62,6 +62,10 @@ impl Stack {
         adds: bool,
         effects: &mut impl Effects,
     ) {
+        // A group is nobody's address.
+        if link_address[0] & 1 != 0 {
+            return;
+        }
         let now = self.now;
         self.neighbours
             .learn(now, address, link_address, adds, |mut frame, departure| {
@@ -278,7 +282,7 @@ impl Stack {
 
     /// Asks again for those that did not answer.
     pub(crate) fn ask_again(&mut self, effects: &mut impl Effects) {
-        while let Some(turn) = self.neighbours.on_timer(self.now) {
+        while let Some(turn) = self.neighbours.on_timer(self.now, |_, _| {}) {
             match turn {
                 Turn::Ask(address) => self.ask(address, effects),
                 Turn::Silent(address, dropped) => {

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 /// The hash of some words: for each, a multiplication by a secret odd number and a fold of both
 /// halves of the product.
 #[inline]
-pub(crate) fn hash_of_words<const N: usize>(key: [u64; 2], words: [u64; N]) -> u64 {
+pub fn hash_of_words<const N: usize>(key: [u64; 2], words: [u64; N]) -> u64 {
     let first = words.into_iter().fold(0, |hash, word| {
         // What was folded so far has no part in what is known of the next word.
         fold(hash ^ word, key[0]) ^ key[1]
@@ -22,7 +22,7 @@ fn fold(value: u64, by: u64) -> u64 {
 
 /// The hash of an address.
 #[inline]
-pub(crate) fn hash_of_address(key: [u64; 2], address: IpAddr) -> u64 {
+pub fn hash_of_address(key: [u64; 2], address: IpAddr) -> u64 {
     match address {
         IpAddr::V4(address) => hash_of_words(key, [u64::from(address.to_bits())]),
         IpAddr::V6(address) => hash_of_words(key, halves(address.to_bits())),
@@ -31,7 +31,7 @@ pub(crate) fn hash_of_address(key: [u64; 2], address: IpAddr) -> u64 {
 
 /// The hash of two addresses of one family.
 #[inline]
-pub(crate) fn hash_of_pair(key: [u64; 2], one: IpAddr, other: IpAddr) -> u64 {
+pub fn hash_of_pair(key: [u64; 2], one: IpAddr, other: IpAddr) -> u64 {
     match (one, other) {
         (IpAddr::V4(one), IpAddr::V4(other)) => {
             let both = u64::from(one.to_bits()) << 32 | u64::from(other.to_bits());

@@ -1,5 +1,9 @@
 //! Ethernet addresses of neighbours, asked for by ARP (RFC 826; RFC 1122, 2.3.2) or neighbour
 //! discovery (RFC 4861, 7.2), and aged. Addresses of one's own are answered for by `control`.
+//!
+//! Frames that wait for an answer wait here. Whoever uses this asks, and reads the answers: what an
+//! answer is (`L`: an Ethernet address, or one behind a port), and what is to be known of a frame
+//! that waits (`T`), are the user's.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -9,7 +13,6 @@ use lineside_account::{Budget, Lease};
 use lineside_frame::Frame;
 use lineside_time::Nanoseconds;
 
-use crate::effects::Departure;
 use crate::keyed::hash_of_address;
 use crate::record::NONE;
 use crate::slab::{Numbered, Slab};
@@ -31,9 +34,9 @@ const WAITING_ALL_MAX: usize = 1024;
 
 /// An address on the link.
 #[derive(Debug)]
-struct Neighbour {
+struct Neighbour<L> {
     address: IpAddr,
-    link_address: Option<[u8; 6]>,
+    link_address: Option<L>,
     /// When it is asked for again, or the answer is to be asked for anew.
     at: Nanoseconds,
     asks: u8,
@@ -43,7 +46,7 @@ struct Neighbour {
     next_free: u32,
 }
 
-impl Numbered for Neighbour {
+impl<L> Numbered for Neighbour<L> {
     fn next_free(&mut self) -> &mut u32 {
         &mut self.next_free
     }
@@ -51,24 +54,34 @@ impl Numbered for Neighbour {
 
 /// A frame that waits for the Ethernet address of a neighbour.
 #[derive(Debug)]
-struct Waiting {
+struct Waiting<T> {
     number: u32,
     frame: Frame,
-    departure: Departure,
+    departure: T,
 }
 
 /// What is known of an address.
-pub(crate) enum Known {
-    /// Its Ethernet address; `asks`: it is to be asked for again.
-    Address { link_address: [u8; 6], asks: bool },
-    /// Nothing: the frame waits. `asks`: it is to be asked for.
-    Waits { asks: bool },
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Known<L> {
+    /// Its Ethernet address.
+    Address {
+        /// Where it is.
+        link_address: L,
+        /// It is to be asked for again.
+        asks: bool,
+    },
+    /// Nothing: the frame waits.
+    Waits {
+        /// It is to be asked for.
+        asks: bool,
+    },
     /// There is no room for another neighbour.
     NoRoom,
 }
 
 /// What becomes of neighbours that are asked for.
-pub(crate) enum Turn {
+#[derive(Debug)]
+pub enum Turn {
     /// It is to be asked for again.
     Ask(IpAddr),
     /// It does not answer: so many frames that waited are dropped.
@@ -77,8 +90,8 @@ pub(crate) enum Turn {
 
 /// All neighbours.
 #[derive(Debug)]
-pub(crate) struct Neighbours {
-    neighbours: Slab<Neighbour>,
+pub struct Neighbours<L, T> {
+    neighbours: Slab<Neighbour<L>>,
     table: HashTable<u32>,
     key: [u64; 2],
     /// The one that a frame was for last, often the only router; [`NONE`] when one is removed.
@@ -86,16 +99,18 @@ pub(crate) struct Neighbours {
     /// Those that are asked for.
     asking: Vec<u32>,
     /// Those that wait longest first.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<Waiting<T>>,
     _lease: Lease,
 }
 
-impl Neighbours {
+impl<L: Copy, T> Neighbours<L, T> {
     /// Bytes of a neighbour beside its record.
     const BYTES: usize = 32 + size_of::<u32>();
 
-    pub(crate) fn new(max: u32, key: [u64; 2], budget: &Budget) -> Option<Self> {
-        let bytes = max as usize * Self::BYTES + WAITING_ALL_MAX * size_of::<Waiting>();
+    /// At most `max` of them; `None` if the budget does not bear them. The key is secret: strangers
+    /// choose addresses.
+    pub fn new(max: u32, key: [u64; 2], budget: &Budget) -> Option<Self> {
+        let bytes = max as usize * Self::BYTES + WAITING_ALL_MAX * size_of::<Waiting<T>>();
         Some(Self {
             neighbours: Slab::new(max, budget)?,
             table: HashTable::with_capacity(max as usize),
@@ -147,7 +162,7 @@ impl Neighbours {
 
     /// The Ethernet address of a neighbour that a frame is for.
     #[inline]
-    pub(crate) fn resolve(&mut self, now: Nanoseconds, address: IpAddr) -> Known {
+    pub fn resolve(&mut self, now: Nanoseconds, address: IpAddr) -> Known<L> {
         let Some(number) = self.find_or_add(address) else {
             return Known::NoRoom;
         };
@@ -165,7 +180,7 @@ impl Neighbours {
 
     /// What is sent to a neighbour seems not to arrive: its address is asked for again when the
     /// next frame is for it.
-    pub(crate) fn doubt(&mut self, now: Nanoseconds, address: IpAddr) {
+    pub fn doubt(&mut self, now: Nanoseconds, address: IpAddr) {
         if let Some(number) = self.find(address) {
             let neighbour = &mut self.neighbours[number];
             if neighbour.asks == 0 && neighbour.at != NEVER {
@@ -176,14 +191,9 @@ impl Neighbours {
 
     /// A frame waits for an answer. The one that waited longest for it makes room, or if too many
     /// wait for others, the one that waited longest of all; it is returned.
-    pub(crate) fn wait(
-        &mut self,
-        address: IpAddr,
-        frame: Frame,
-        departure: Departure,
-    ) -> Option<Frame> {
+    pub fn wait(&mut self, address: IpAddr, frame: Frame, departure: T) -> Option<(Frame, T)> {
         let Some(number) = self.find(address) else {
-            return Some(frame);
+            return Some((frame, departure));
         };
         let dropped = if self.neighbours[number].waiting == WAITING_MAX {
             let place = self.waiting.iter().position(|each| each.number == number);
@@ -202,11 +212,11 @@ impl Neighbours {
             frame,
             departure,
         });
-        dropped.map(|waiting| waiting.frame)
+        dropped.map(|waiting| (waiting.frame, waiting.departure))
     }
 
     /// Takes out what waits for a neighbour; returns how many frames.
-    fn release(&mut self, number: u32, mut each: impl FnMut(Frame, Departure)) -> usize {
+    fn release(&mut self, number: u32, mut each: impl FnMut(Frame, T)) -> usize {
         let count = std::mem::take(&mut self.neighbours[number].waiting);
         let (mut left, mut place) = (count, 0);
         while left > 0 {
@@ -223,18 +233,14 @@ impl Neighbours {
     }
 
     /// Learns an address; `adds`: also one that nobody asked for. Hands over what waited.
-    pub(crate) fn learn(
+    pub fn learn(
         &mut self,
         now: Nanoseconds,
         address: IpAddr,
-        link_address: [u8; 6],
+        link_address: L,
         adds: bool,
-        release: impl FnMut(Frame, Departure),
+        release: impl FnMut(Frame, T),
     ) {
-        // A group is nobody's address.
-        if link_address[0] & 1 != 0 {
-            return;
-        }
         let number = if adds {
             self.find_or_add(address)
         } else {
@@ -254,7 +260,7 @@ impl Neighbours {
 
     /// Enters an address for good: it is neither asked for nor doubted. What waited for it is
     /// dropped; returns how many frames, or `None` where there is no room.
-    pub(crate) fn keep(&mut self, address: IpAddr, link_address: [u8; 6]) -> Option<usize> {
+    pub fn keep(&mut self, address: IpAddr, link_address: L) -> Option<usize> {
         let number = self.find_or_add(address)?;
         let neighbour = &mut self.neighbours[number];
         neighbour.link_address = Some(link_address);
@@ -263,14 +269,30 @@ impl Neighbours {
         Some(self.release(number, |_, _| {}))
     }
 
+    /// What is known of an address, without asking for it.
+    pub fn known(&self, address: IpAddr) -> Option<L> {
+        self.neighbours[self.find(address)?].link_address
+    }
+
+    /// How many frames wait.
+    pub fn waiting_len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// The frames that wait, those that wait longest first.
+    pub fn waiting_mut(&mut self) -> impl Iterator<Item = &mut Frame> {
+        self.waiting.iter_mut().map(|waiting| &mut waiting.frame)
+    }
+
     /// When the next question is due.
-    pub(crate) fn next_deadline(&self) -> Option<Nanoseconds> {
+    pub fn next_deadline(&self) -> Option<Nanoseconds> {
         let asking = self.asking.iter();
         asking.map(|&number| self.neighbours[number].at).min()
     }
 
-    /// The next that is to be asked for again or that is silent.
-    pub(crate) fn on_timer(&mut self, now: Nanoseconds) -> Option<Turn> {
+    /// The next that is to be asked for again or that is silent; what waited for that is handed
+    /// over, to be dropped.
+    pub fn on_timer(&mut self, now: Nanoseconds, release: impl FnMut(Frame, T)) -> Option<Turn> {
         let is_due = |&number: &u32| self.neighbours[number].at <= now;
         let place = self.asking.iter().position(is_due)?;
         let number = self.asking[place];
@@ -282,7 +304,7 @@ impl Neighbours {
             return Some(Turn::Ask(address));
         }
         self.asking.swap_remove(place);
-        let dropped = self.release(number, |_, _| {});
+        let dropped = self.release(number, release);
         let hash = hash_of_address(self.key, address);
         if let Ok(entry) = self.table.find_entry(hash, |&each| each == number) {
             entry.remove();
@@ -298,13 +320,8 @@ mod tests {
     use lineside_frame::Descriptor;
 
     use super::*;
-    use crate::effects::Why;
 
-    const CONTROL: Departure = Departure {
-        connection: None,
-        why: Why::Control,
-        due: None,
-    };
+    type Neighbours = super::Neighbours<[u8; 6], ()>;
 
     fn address(number: u8) -> IpAddr {
         [192, 0, 2, number].into()
@@ -315,9 +332,8 @@ mod tests {
     fn wait(neighbours: &mut Neighbours, address: IpAddr, count: usize) -> Vec<u8> {
         neighbours.resolve(0, address);
         let frame = |number| Frame::copied(&[number as u8; 60], Descriptor::default());
-        let dropped =
-            (0..count).filter_map(|number| neighbours.wait(address, frame(number), CONTROL));
-        dropped.map(|frame| frame.bytes()[0]).collect()
+        let dropped = (0..count).filter_map(|number| neighbours.wait(address, frame(number), ()));
+        dropped.map(|(frame, ())| frame.bytes()[0]).collect()
     }
 
     #[test]
@@ -364,7 +380,7 @@ mod tests {
         assert_eq!(wait(&mut neighbours, address(10), 27), [0, 1, 2]);
         let (mut silent, mut dropped) = (0, 0);
         for second in 1..4 {
-            while let Some(turn) = neighbours.on_timer(second * ASK_NS) {
+            while let Some(turn) = neighbours.on_timer(second * ASK_NS, |_, ()| {}) {
                 if let Turn::Silent(_, frames) = turn {
                     silent += 1;
                     dropped += frames;

@@ -11,7 +11,7 @@ use crate::record::NONE;
 const SPARE_MAX: usize = 4096;
 
 /// What a [`Slab`] holds.
-pub(crate) trait Numbered {
+pub trait Numbered {
     /// A place that means nothing while the record is free: it has the next free number then.
     fn next_free(&mut self) -> &mut u32;
 }
@@ -19,7 +19,7 @@ pub(crate) trait Numbered {
 /// Records by number. A number that was freed is given again; the record stays as it was left but
 /// for one place, so that what it allocated is used again.
 #[derive(Debug)]
-pub(crate) struct Slab<T> {
+pub struct Slab<T> {
     records: Vec<T>,
     /// The number that was freed last, and how many are free.
     free: u32,
@@ -29,7 +29,8 @@ pub(crate) struct Slab<T> {
 }
 
 impl<T: Numbered> Slab<T> {
-    pub(crate) fn new(max: u32, budget: &Budget) -> Option<Self> {
+    /// At most `max` records; `None` if the budget is used up.
+    pub fn new(max: u32, budget: &Budget) -> Option<Self> {
         Some(Self {
             records: Vec::new(),
             free: NONE,
@@ -41,7 +42,7 @@ impl<T: Numbered> Slab<T> {
 
     /// A number, that of a new record from `make` or of one that was freed. `None` if there are as
     /// many as may be, or the budget is used up.
-    pub(crate) fn take(&mut self, make: impl FnOnce() -> T) -> Option<u32> {
+    pub fn take(&mut self, make: impl FnOnce() -> T) -> Option<u32> {
         if self.free != NONE {
             let number = self.free;
             self.free = *self.records[number as usize].next_free();
@@ -72,37 +73,47 @@ impl<T: Numbered> Slab<T> {
         Some(())
     }
 
-    pub(crate) fn free(&mut self, number: u32) {
+    /// A number is nobody's any more.
+    pub fn free(&mut self, number: u32) {
         *self.records[number as usize].next_free() = self.free;
         self.free = number;
         self.free_len += 1;
     }
 
     /// A record, also one that was freed.
-    pub(crate) fn get(&self, number: u32) -> Option<&T> {
+    pub fn get(&self, number: u32) -> Option<&T> {
         self.records.get(number as usize)
     }
 
     /// Asks for the first line of a record that will be needed soon.
     #[inline]
-    pub(crate) fn prefetch(&self, number: u32) {
+    pub fn prefetch(&self, number: u32) {
         if let Some(record) = self.get(number) {
             prefetch(record);
         }
     }
 
     /// How many are in use.
-    pub(crate) fn len(&self) -> usize {
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "whether it is empty is never asked"
+    )]
+    pub fn len(&self) -> usize {
         self.records.len() - self.free_len as usize
     }
 
     /// Whether less than half of what may be is in use, and no more than stays in a cache.
-    pub(crate) fn has_spare(&self) -> bool {
+    pub fn has_spare(&self) -> bool {
         self.len() < (self.max as usize / 2).min(SPARE_MAX)
     }
 
+    /// Bytes that all records take.
+    pub fn bytes(&self) -> usize {
+        self.lease.bytes()
+    }
+
     /// All records, those that were freed too.
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.records.iter_mut()
     }
 }

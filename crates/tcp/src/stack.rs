@@ -9,7 +9,7 @@ use lineside_wire::SeqNumber;
 
 use crate::config::Config;
 use crate::counters::Counters;
-use crate::effects::{Closed, ConnectionId, Effects, Why};
+use crate::effects::{Closed, ConnectionId, Departure, Effects, Why};
 use crate::fragments::Fragments;
 use crate::neighbours::Neighbours;
 use crate::ports::Ports;
@@ -65,7 +65,7 @@ pub struct Stack {
     pub(crate) secret: [u64; 2],
     pub(crate) tables: Tables,
     pub(crate) wheel: Wheel,
-    pub(crate) neighbours: Neighbours,
+    pub(crate) neighbours: Neighbours<[u8; 6], Departure>,
     pub(crate) cutter: Cutter,
     pub(crate) counters: Counters,
     /// Who takes connections, and who takes datagrams.

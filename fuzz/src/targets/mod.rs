@@ -15,6 +15,7 @@ pub(crate) mod link;
 pub(crate) mod memcached;
 pub(crate) mod message;
 pub(crate) mod monitor;
+pub(crate) mod nat;
 pub(crate) mod nfs;
 pub(crate) mod part;
 pub(crate) mod path;
@@ -27,7 +28,7 @@ pub(crate) mod workload;
 /// A target: it panics if something is wrong.
 pub(crate) type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 19] = [
+const TARGETS: [(&str, Target); 20] = [
     ("file", file::run),
     ("frame", frame::run),
     ("filter", filter::run),
@@ -47,6 +48,7 @@ const TARGETS: [(&str, Target); 19] = [
     ("workload", workload::run),
     ("memcached", memcached::run),
     ("dns", dns::run),
+    ("nat", nat::run),
 ];
 
 /// The target of this name.

@@ -1,0 +1,449 @@
+//! The engine: where frames come in and leave.
+
+use std::net::{IpAddr, SocketAddr};
+
+use lineside_account::{Budget, Lease};
+use lineside_frame::Frame;
+use lineside_tcp::keyed::hash_of_words;
+use lineside_tcp::neighbours::{Known, Neighbours, Turn};
+use lineside_time::{Nanoseconds, Random, Wheel};
+use lineside_wire::ethernet::{self, ether_type};
+
+use crate::affinity::Affinities;
+use crate::choice::Chooser;
+use crate::counters::{Outcome, Outcomes};
+use crate::effects::{Effects, Outgoing};
+use crate::farm::{Farm, Hop, Traffic};
+use crate::fragments::Fragments;
+use crate::health::Checks;
+use crate::make::Maker;
+use crate::packet::{IP_AT, Packet};
+use crate::settings::{Settings, SettingsError, Timeouts};
+use crate::splices::Shifts;
+use crate::table::{Connection, Direction, State, Table};
+
+/// Neighbours that are known at once: nodes on the link, and gateways.
+const NEIGHBOURS_MAX: u32 = 4096;
+
+/// Where a neighbour is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) port: u8,
+    pub(crate) ethernet: [u8; 6],
+}
+
+/// What is known of a frame that waits for a neighbour.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Waits {
+    /// The node that it is for; `None`: it is one of our own.
+    pub(crate) node: Option<u16>,
+    /// Whether its arrival still lacks an outcome: copies of a datagram do not have one each.
+    pub(crate) counts: bool,
+}
+
+impl Waits {
+    pub(crate) const OWN: Self = Self {
+        node: None,
+        counts: false,
+    };
+}
+
+/// Counters of a port.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PortCounters {
+    pub(crate) received: Traffic,
+    pub(crate) sent: Traffic,
+}
+
+/// A load balancer and NAT.
+#[derive(Debug)]
+pub struct Nat {
+    pub(crate) settings: Settings,
+    pub(crate) farm: Farm,
+    pub(crate) table: Table,
+    pub(crate) shifts: Shifts,
+    pub(crate) affinities: Affinities,
+    pub(crate) neighbours: Neighbours<Place, Waits>,
+    /// Arrivals among the frames that wait for neighbours.
+    waiting_arrivals: u64,
+    /// Frames that a neighbour's answer releases; kept for its memory.
+    released: Vec<(Frame, Waits)>,
+    pub(crate) fragments: Fragments,
+    pub(crate) checks: Checks,
+    pub(crate) maker: Maker,
+    pub(crate) random: Random,
+    pub(crate) key: [u64; 2],
+    pub(crate) outcomes: Outcomes,
+    pub(crate) ports: Vec<PortCounters>,
+    /// Connections that made room for others before their time.
+    pub(crate) evicted: u64,
+    pub(crate) lease: Lease,
+    /// The last instant that it was given.
+    pub(crate) now: Nanoseconds,
+}
+
+impl Nat {
+    /// An engine with these settings, whose tables are drawn on `budget`.
+    pub fn new(settings: Settings, budget: &Budget) -> Result<Self, SettingsError> {
+        settings.check()?;
+        let max = settings.connections_max;
+        let bytes = Self::fixed_bytes(&settings);
+        let over = || {
+            let bytes = bytes + Table::bytes_for(max) + Affinities::bytes_for(max) + Maker::BYTES;
+            SettingsError::Budget(max, bytes)
+        };
+        let mut random = Random::new(settings.seed);
+        let key = [random.bits(), random.bits()];
+        // Connections may fill their table: it is drawn as a whole, if not touched.
+        if budget.limit_bytes() - budget.used_bytes() < bytes + Table::bytes_for(max) {
+            return Err(over());
+        }
+        let lease = budget.lease(bytes).ok_or_else(over)?;
+        Ok(Self {
+            farm: Farm::new(&settings, key),
+            table: Table::new(max, key, budget).ok_or_else(over)?,
+            shifts: Shifts::default(),
+            affinities: Affinities::new(max, key, budget).ok_or_else(over)?,
+            neighbours: Neighbours::new(NEIGHBOURS_MAX, key, budget).ok_or_else(over)?,
+            waiting_arrivals: 0,
+            released: Vec::new(),
+            fragments: Fragments::new(budget).ok_or_else(over)?,
+            checks: Checks::new(random.bits()),
+            maker: Maker::new(budget).ok_or_else(over)?,
+            random,
+            key,
+            outcomes: Outcomes::default(),
+            ports: vec![PortCounters::default(); settings.ports.len()],
+            evicted: 0,
+            lease,
+            now: 0,
+            settings,
+        })
+    }
+
+    /// Bytes of what does not grow with connections.
+    pub(crate) fn fixed_bytes(settings: &Settings) -> usize {
+        const NODE_BYTES: usize = 1024;
+        let of_service = |service: &crate::settings::Service| {
+            Chooser::bytes_of(service.choice) + NODE_BYTES * (1 + service.nodes.len())
+        };
+        // Those of checks and of affinities are there also while they are empty.
+        let wheels = 2 * Wheel::new().allocated_bytes();
+        wheels + settings.services.iter().map(of_service).sum::<usize>()
+    }
+
+    /// Announces its addresses at all ports, and begins checks.
+    pub fn begin(&mut self, now: Nanoseconds, out: &mut Effects) {
+        self.now = now;
+        let mut addresses: Vec<IpAddr> = self.farm.addresses().collect();
+        addresses.sort();
+        addresses.dedup();
+        addresses
+            .iter()
+            .for_each(|&address| self.announce(address, out));
+        for node in 0..self.farm.nodes.len() {
+            self.begin_checks(now, node as u16);
+        }
+    }
+
+    /// Announces an address at all ports.
+    pub(crate) fn announce(&mut self, address: IpAddr, out: &mut Effects) {
+        for port in 0..self.settings.ports.len() {
+            let own = self.settings.ports[port].ethernet;
+            if let Some(frame) = self.maker.announcement(own, address) {
+                self.push(port, frame, out);
+            }
+        }
+    }
+
+    /// Takes a frame that came by a port.
+    pub fn on_frame(&mut self, now: Nanoseconds, port: usize, frame: Frame, out: &mut Effects) {
+        self.now = now;
+        let Some(counters) = self.ports.get_mut(port) else {
+            debug_assert!(false, "a port that the settings have");
+            return;
+        };
+        counters.received.add(1, frame.bytes().len() as u64);
+        if let Some(outcome) = self.dispatch(now, port, frame, out) {
+            self.outcomes.count(outcome);
+        }
+    }
+
+    /// What became of a frame; `None`: it waits, or is counted already.
+    fn dispatch(
+        &mut self,
+        now: Nanoseconds,
+        port: usize,
+        frame: Frame,
+        out: &mut Effects,
+    ) -> Option<Outcome> {
+        let bytes = frame.bytes();
+        if bytes.len() < IP_AT {
+            return Some(Outcome::Malformed);
+        }
+        let header = ethernet::Frame::new_unchecked(bytes);
+        let destination = header.destination();
+        let is_group = destination[0] & 1 != 0;
+        if !is_group && destination != self.settings.ports[port].ethernet {
+            return Some(Outcome::NotForUs);
+        }
+        // What a hairpin's switch floods back is no client's.
+        if self.is_own_ethernet(header.source()) {
+            return Some(Outcome::NotForUs);
+        }
+        match header.ether_type() {
+            _ if ethernet::is_tagged(bytes) => Some(Outcome::Tagged),
+            ether_type::ARP => Some(self.on_arp(now, port, &frame, out)),
+            ether_type::IPV4 | ether_type::IPV6 => {
+                let wire_len = frame.descriptor().wire_len as usize;
+                match Packet::read(bytes, wire_len) {
+                    // A group's Ethernet address with ours behind it is a flooded or forged one.
+                    Ok(_) if is_group => Some(Outcome::NotForUs),
+                    Ok(packet) => self.on_packet(now, port, frame, &packet, out),
+                    Err(Outcome::OtherProtocol) => self.on_icmp(now, port, frame, out),
+                    Err(outcome) => Some(outcome),
+                }
+            }
+            _ => Some(Outcome::NotIp),
+        }
+    }
+
+    fn is_own_ethernet(&self, address: [u8; 6]) -> bool {
+        self.settings
+            .ports
+            .iter()
+            .any(|port| port.ethernet == address)
+    }
+
+    /// Does what is due.
+    pub fn on_timer(&mut self, now: Nanoseconds, out: &mut Effects) {
+        self.now = now;
+        let timeouts = self.settings.timeouts;
+        let timeout = |state| timeout(&timeouts, state);
+        while let Some((number, connection)) = self.table.expire(now, timeout, &self.farm) {
+            self.on_gone(number, &connection, out);
+        }
+        self.affinities.on_timer(now);
+        self.on_fragment_timers(now);
+        self.on_check_timers(now, out);
+        self.ask_again(now, out);
+    }
+
+    /// When [`on_timer`](Self::on_timer) is to be called at the latest.
+    pub fn next_deadline(&self) -> Option<Nanoseconds> {
+        let all = [
+            self.table.next_deadline(),
+            self.affinities.next_deadline(),
+            self.fragments
+                .next_deadline(self.settings.timeouts.fragments),
+            self.checks.next_deadline(),
+            self.neighbours.next_deadline(),
+        ];
+        all.into_iter().flatten().min()
+    }
+
+    /// Frames that wait for neighbours or for a first fragment.
+    pub fn held(&self) -> usize {
+        self.neighbours.waiting_len() + self.fragments.held_len()
+    }
+
+    /// Frames that came in and wait: those that have no outcome yet.
+    pub(crate) fn held_of_arrivals(&self) -> u64 {
+        self.fragments.held_len() as u64 + self.waiting_arrivals
+    }
+
+    /// Copies frames that wait out of their ports' memory, at most so many bytes of them.
+    pub fn spill(&mut self, bytes_max: usize) {
+        let mut left = bytes_max;
+        let waiting = self
+            .neighbours
+            .waiting_mut()
+            .chain(self.fragments.held_mut());
+        for frame in waiting {
+            let len = frame.bytes().len();
+            if len > left {
+                return;
+            }
+            left -= len;
+            *frame = Frame::copied(frame.bytes(), *frame.descriptor());
+        }
+    }
+
+    /// The hash by which a client's connection gets its node.
+    pub(crate) fn flow_hash(&self, client: (IpAddr, u16), service: u16) -> u64 {
+        let bits = crate::table::bits(client.0);
+        let ends = u64::from(client.1) << 16 | u64::from(service);
+        hash_of_words(self.key, [(bits >> 64) as u64, bits as u64, ends])
+    }
+
+    pub(crate) fn timeout(&self, state: State) -> Nanoseconds {
+        timeout(&self.settings.timeouts, state)
+    }
+
+    /// A connection is out of the table.
+    pub(crate) fn on_gone(&mut self, number: u32, connection: &Connection, out: &mut Effects) {
+        self.leave_driver(connection, out);
+        self.shifts.forget(number);
+        self.farm.on_gone(connection);
+    }
+
+    /// Hands a frame over as it is.
+    #[inline]
+    pub(crate) fn push(&mut self, port: usize, frame: Frame, out: &mut Effects) {
+        self.ports[port].sent.add(1, frame.bytes().len() as u64);
+        out.frames.push(Outgoing { port, frame });
+    }
+
+    /// Lets a frame leave to a place.
+    #[inline]
+    pub(crate) fn leave_to(&mut self, place: Place, mut frame: Frame, out: &mut Effects) {
+        let port = usize::from(place.port);
+        let mut header = ethernet::Frame::new_unchecked(frame.bytes_mut());
+        header.set_destination(place.ethernet);
+        header.set_source(self.settings.ports[port].ethernet);
+        self.push(port, frame, out);
+    }
+
+    /// Where the next station is; asks for it if need be.
+    pub(crate) fn resolve(
+        &mut self,
+        now: Nanoseconds,
+        hop: Hop,
+        out: &mut Effects,
+    ) -> Known<Place> {
+        let known = self.neighbours.resolve(now, hop.address);
+        if let Known::Address { asks: true, .. } | Known::Waits { asks: true } = known {
+            self.ask(hop, out);
+        }
+        known
+    }
+
+    /// Lets a frame leave to the next station, or wait until that is known.
+    pub(crate) fn leave_to_hop(
+        &mut self,
+        now: Nanoseconds,
+        hop: Hop,
+        frame: Frame,
+        waits: Waits,
+        out: &mut Effects,
+    ) {
+        match self.resolve(now, hop, out) {
+            Known::Address { link_address, .. } => {
+                self.on_leaving(waits, &frame);
+                self.leave_to(link_address, frame, out);
+            }
+            Known::Waits { .. } => self.wait(hop, frame, waits),
+            Known::NoRoom => self.count_if(waits.counts, Outcome::NeighbourFull),
+        }
+    }
+
+    fn wait(&mut self, hop: Hop, frame: Frame, waits: Waits) {
+        self.waiting_arrivals += u64::from(waits.counts);
+        if let Some((_, dropped)) = self.neighbours.wait(hop.address, frame, waits) {
+            self.waiting_arrivals -= u64::from(dropped.counts);
+            self.count_if(dropped.counts, Outcome::NeighbourFull);
+        }
+    }
+
+    /// Counts a frame that leaves to a node.
+    pub(crate) fn on_leaving(&mut self, waits: Waits, frame: &Frame) {
+        if let Some(node) = waits.node {
+            let traffic = &mut self.farm.nodes[usize::from(node)].traffic;
+            traffic[Direction::ToNode.index()].add(1, frame.bytes().len() as u64);
+        }
+        self.count_if(waits.counts, Outcome::ToNode);
+    }
+
+    pub(crate) fn count_if(&mut self, counts: bool, outcome: Outcome) {
+        if counts {
+            self.outcomes.count(outcome);
+        }
+    }
+
+    /// Asks for a neighbour, at its port or at all.
+    pub(crate) fn ask(&mut self, hop: Hop, out: &mut Effects) {
+        let Some(ours) = self.farm.address_of_family(hop.address.is_ipv4()) else {
+            return;
+        };
+        for port in 0..self.settings.ports.len() {
+            if hop.port.is_some_and(|only| only != port) {
+                continue;
+            }
+            let own = self.settings.ports[port].ethernet;
+            if let Some(frame) = self.maker.question(own, ours, hop.address) {
+                self.push(port, frame, out);
+            }
+        }
+    }
+
+    /// Learns where a neighbour is, and lets go what waited for it.
+    pub(crate) fn learn(
+        &mut self,
+        now: Nanoseconds,
+        address: IpAddr,
+        place: Place,
+        out: &mut Effects,
+    ) {
+        // A group is nobody's address.
+        if place.ethernet[0] & 1 != 0 || self.farm.is_ours(address) {
+            return;
+        }
+        let before = self.neighbours.known(address);
+        let mut released = std::mem::take(&mut self.released);
+        let release = |frame, waits| released.push((frame, waits));
+        self.neighbours.learn(now, address, place, false, release);
+        for (frame, waits) in released.drain(..) {
+            self.waiting_arrivals -= u64::from(waits.counts);
+            let mtu = self.settings.ports[usize::from(place.port)].mtu as usize;
+            if frame.bytes().len() > mtu + IP_AT {
+                // It is rewritten already; a packet that comes again meets a known MTU.
+                self.count_if(waits.counts, Outcome::TooBig);
+                continue;
+            }
+            self.on_leaving(waits, &frame);
+            self.leave_to(place, frame, out);
+        }
+        self.released = released;
+        if before.is_some_and(|before| before != place) {
+            self.on_moved(address, out);
+        }
+    }
+
+    /// Asks again for neighbours that did not answer.
+    fn ask_again(&mut self, now: Nanoseconds, out: &mut Effects) {
+        loop {
+            let (mut dropped, mut all) = (0, 0);
+            let release = |_, waits: Waits| {
+                dropped += u64::from(waits.counts);
+                all += 1;
+            };
+            match self.neighbours.on_timer(now, release) {
+                Some(Turn::Ask(address)) => {
+                    let nodes = &self.farm.nodes;
+                    let hop = nodes.iter().find(|node| node.hop.address == address);
+                    let port = hop.and_then(|node| node.hop.port);
+                    self.ask(Hop { address, port }, out);
+                }
+                Some(Turn::Silent(..)) => {
+                    self.waiting_arrivals -= dropped;
+                    self.outcomes.add(Outcome::NoNeighbour, dropped);
+                }
+                None => return,
+            }
+        }
+    }
+}
+
+fn timeout(timeouts: &Timeouts, state: State) -> Nanoseconds {
+    match state {
+        State::Asked | State::Answered => timeouts.half_open,
+        State::Established => timeouts.established,
+        State::Closing | State::Closed => timeouts.transitory,
+        State::Datagrams => timeouts.udp,
+    }
+}
+
+/// An address and a port number as people write them.
+pub(crate) fn socket(end: (IpAddr, u16)) -> SocketAddr {
+    SocketAddr::new(end.0, end.1)
+}

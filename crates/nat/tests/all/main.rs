@@ -1,0 +1,13 @@
+//! The engine between simulated clients and nodes.
+mod bench;
+mod changes;
+mod choices;
+mod control;
+mod errors;
+mod forward;
+mod fragments;
+mod hostile;
+mod saved;
+mod settings;
+mod table;
+mod tshark;
