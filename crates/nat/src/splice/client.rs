@@ -103,7 +103,14 @@ impl Splices {
             flags: TcpFlags::SYN | TcpFlags::ACK,
             window: u16::try_from(window).unwrap_or(u16::MAX),
         };
-        emit::transmit(Way::ToClient, [own, client], words, &options, &[], effects);
+        emit::transmit(
+            Way::ToClient,
+            ([own, client], arrived.from),
+            words,
+            &options,
+            &[],
+            effects,
+        );
     }
 
     /// The entry of a client that brings a right cookie.
@@ -148,6 +155,7 @@ impl Splices {
             number: 0,
             ends: arrived.ends,
             service,
+            from: arrived.from,
             state: State::Request,
             timer: None,
             irs,
@@ -184,6 +192,7 @@ impl Splices {
         effects: &mut impl Effects,
     ) -> Outcome {
         let entry = &mut self.entries[number as usize];
+        entry.from = arrived.from;
         let (segment, flags) = (arrived.segment, arrived.segment.flags());
         if entry.state == State::Replaying {
             return self.pass_to_node(number, arrived, effects);

@@ -57,7 +57,7 @@ pub(super) struct Words {
 
 pub(super) fn transmit(
     way: Way,
-    ends: [SocketAddr; 2],
+    (ends, to): ([SocketAddr; 2], u64),
     words: Words,
     options: &Options,
     payload: &[u8],
@@ -72,7 +72,7 @@ pub(super) fn transmit(
         window: words.window,
         options: options.bytes(),
     };
-    effects.transmit(way, ends, &fields, payload);
+    effects.transmit(way, ends, to, &fields, payload);
 }
 
 /// Answers a segment of nobody: RFC 9293, 3.10.7.1. It has an acknowledgement.
@@ -86,7 +86,7 @@ pub(super) fn reset(way: Way, arrived: &Arrived<'_>, effects: &mut impl Effects)
     };
     transmit(
         way,
-        [destination, source],
+        ([destination, source], arrived.from),
         words,
         &Options::new(),
         &[],
@@ -127,7 +127,7 @@ impl Entry {
         let [client, service] = self.ends;
         transmit(
             Way::ToClient,
-            [service, client],
+            ([service, client], self.from),
             words,
             &options,
             &[],
@@ -155,7 +155,7 @@ impl Entry {
             flags: TcpFlags::SYN,
             window: u16::try_from(self.client_window).unwrap_or(u16::MAX),
         };
-        transmit(Way::ToNode, ends, words, &options, &[], effects);
+        transmit(Way::ToNode, (ends, 0), words, &options, &[], effects);
     }
 
     /// The node's half in the client's name: `len` bytes of the request from `offset`, with its end
@@ -188,7 +188,7 @@ impl Entry {
             flags,
             window: u16::try_from(self.client_window >> shift).unwrap_or(u16::MAX),
         };
-        transmit(Way::ToNode, ends, words, &options, payload, effects);
+        transmit(Way::ToNode, (ends, 0), words, &options, payload, effects);
     }
 
     /// Ends the node's half in the client's name.
@@ -200,6 +200,6 @@ impl Entry {
             flags: TcpFlags::RST | TcpFlags::ACK,
             window: 0,
         };
-        transmit(Way::ToNode, ends, words, &Options::new(), &[], effects);
+        transmit(Way::ToNode, (ends, 0), words, &Options::new(), &[], effects);
     }
 }

@@ -86,6 +86,11 @@ impl Splices {
         since.is_some_and(|since| since <= cookie::LIFE_NS)
     }
 
+    /// Whether a client's connection to a service is here.
+    pub fn has_client(&self, ends: [SocketAddr; 2]) -> bool {
+        !self.entries.is_empty() && self.find_client(ends).is_some()
+    }
+
     /// Replaces what a service offers and how its requests decide, for connections to come.
     pub fn set_services(&mut self, services: Vec<Service>) {
         self.services = services;

@@ -37,6 +37,8 @@ pub(super) struct Entry {
     /// Client and service.
     pub(super) ends: [SocketAddr; 2],
     pub(super) service: u32,
+    /// The caller's word of where the client is.
+    pub(super) from: u64,
     pub(super) state: State,
     pub(super) timer: Option<TimerId>,
     /// The numbers of the SYN and of its answer.

@@ -44,6 +44,7 @@ pub mod tls;
 use std::net::SocketAddr;
 
 use lineside_time::Nanoseconds;
+use lineside_wire::SeqNumber;
 use lineside_wire::build::TcpFields;
 use lineside_wire::tcp::Segment;
 
@@ -120,6 +121,9 @@ pub struct Service {
     /// How the first request decides; `None`: a SYN proxy, whose connections all go to group 0 as
     /// soon as their handshake is over.
     pub rules: Option<Rules>,
+    /// Nodes of each group that the rules name, for the caller: the engine does not read them. A
+    /// group that is not here has all.
+    pub groups: Vec<Vec<SocketAddr>>,
     /// What clients are offered.
     pub offer: Offer,
 }
@@ -134,6 +138,19 @@ pub struct Arrived<'a> {
     /// The checksum covers the pseudo-header only:
     /// [`TcpHeader::checksum_offloaded`](lineside_wire::TcpHeader).
     pub checksum_offloaded: bool,
+    /// Where it came from, in a word of the caller's own.
+    pub from: u64,
+}
+
+/// What two halves have become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Joined {
+    /// How their numbers differ.
+    pub splice: Splice,
+    /// By how many bits the client's windows are shifted, and the node's.
+    pub scales: [u8; 2],
+    /// The next number that each sends, in its own numbers.
+    pub next: [SeqNumber; 2],
 }
 
 /// What the caller is to do with a segment.
@@ -149,24 +166,32 @@ pub enum Outcome {
 
 /// Takes what the engine does. No call comes back into the engine.
 pub trait Effects {
-    /// A segment leaves from one end to the other: to a client ([`Way::ToClient`]) or to a node.
-    fn transmit(&mut self, way: Way, ends: [SocketAddr; 2], fields: &TcpFields<'_>, payload: &[u8]);
-    /// Chooses a node of a group for a connection, whose `ends` are client and service; `tried`
-    /// nodes have failed before. Returns an end of the caller's own that nothing else uses, and the
+    /// A segment leaves from one end to the other: to a client ([`Way::ToClient`]), with the word
+    /// that [came](Arrived::from) from there, or to a node.
+    fn transmit(
+        &mut self,
+        way: Way,
+        ends: [SocketAddr; 2],
+        to: u64,
+        fields: &TcpFields<'_>,
+        payload: &[u8],
+    );
+    /// Chooses a node for a connection, whose `ends` are client and service: of a group, so many
+    /// nodes of which have failed before. `from` is the client's word. Returns an end of the caller's own that nothing else uses, and the
     /// node. `None`: there is no other node, or no port.
     fn choose(
         &mut self,
         service: u32,
-        group: Group,
+        chosen: (Group, u8),
         ends: [SocketAddr; 2],
-        tried: u8,
+        from: u64,
     ) -> Option<[SocketAddr; 2]>;
     /// A chosen node refused or did not answer, or the connection is over before it did: the ends
     /// are free again.
     fn release(&mut self, node_ends: [SocketAddr; 2], why: Failed);
     /// From now on segments between client and service go to the node and back, rewritten; those
     /// of both sides still come here first until [`finish`](Self::finish).
-    fn splice(&mut self, ends: [SocketAddr; 2], node_ends: [SocketAddr; 2], splice: Splice);
+    fn splice(&mut self, node_ends: [SocketAddr; 2], joined: &Joined);
     /// The node has all of the request, or one of both sides has reset the connection: segments of
     /// both sides need not come here any more.
     fn finish(&mut self, node_ends: [SocketAddr; 2]);

@@ -8,7 +8,7 @@ use super::emit::{self, timestamp};
 use super::engine::Splices;
 use super::entry::{Options, State};
 use super::rewrite::{Splice, Way};
-use super::{Arrived, Effects, Failed, Outcome};
+use super::{Arrived, Effects, Failed, Joined, Outcome};
 
 /// The least and the largest time after which a part of the request is sent again: Linux's and RFC
 /// 6298, 2.5.
@@ -59,9 +59,9 @@ impl Splices {
     pub(super) fn connect(&mut self, now: Nanoseconds, number: u32, effects: &mut impl Effects) {
         let entry = &self.entries[number as usize];
         let (service, group, ends) = (entry.service, entry.group, entry.ends);
-        let tried = entry.node.tried;
+        let (tried, from) = (entry.node.tried, entry.from);
         let chosen = match tried < self.settings.nodes_max {
-            true => effects.choose(service, group, ends, tried),
+            true => effects.choose(service, (group, tried), ends, from),
             false => None,
         };
         let Some(node_ends) = chosen.filter(|&ends| self.find_node(ends).is_none()) else {
@@ -204,9 +204,13 @@ impl Splices {
         };
         entry.state = State::Replaying;
         self.counters.spliced += 1;
-        let (ends, splice) = (entry.ends, entry.splice);
+        let joined = Joined {
+            splice: entry.splice,
+            scales: [scales.unwrap_or(0), entry.node.shift],
+            next: [entry.next(), entry.node.irs + 1],
+        };
         if let Some(node_ends) = entry.node.ends {
-            effects.splice(ends, node_ends, splice);
+            effects.splice(node_ends, &joined);
         }
         if self.entries[number as usize].replay_len() == 0 {
             self.entries[number as usize].replay(0, 0, effects);

@@ -5,35 +5,24 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use lineside_account::Budget;
-use lineside_frame::{Burst, Descriptor, Frame, LinkType};
+use lineside_frame::{Burst, Frame, give_back};
 use lineside_link::{Chance, Departure, Link, Loss, Settings as LinkSettings, words};
-use lineside_nat::splice::{
-    Arrived, Counters, Effects, Failed, Group, Offer, Outcome, Rule, Rules, Service, Settings,
-    Splice, Splices, Way,
+use lineside_nat::splice::{self, Counters, Offer, Rule, Rules};
+use lineside_nat::{
+    Effects, Nat, NodeSettings, Outgoing, PortSettings, Service, Settings, Transport,
 };
 use lineside_tcp::{Closed, Config, ConnectionId, Event, Stack};
 use lineside_time::Random;
-use lineside_wire::build::TcpFields;
-use lineside_wire::headers::Headers;
-use lineside_wire::tcp::Segment;
-use lineside_wire::{Dissected, PROTOCOL_TCP, dissect};
 
 const BEGIN: i64 = 1_790_000_000_000_000_000;
-const MIDDLE: [u8; 6] = [2, 0, 0, 0, 0, 100];
+/// Of the port towards the client, and of the one towards the nodes.
+const PORTS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 100], [2, 0, 0, 0, 0, 101]];
 const STEPS_MAX: u32 = 2_000_000;
 
 fn address(is_ipv4: bool, last: u8) -> IpAddr {
     match is_ipv4 {
         true => Ipv4Addr::new(10, 0, 0, last).into(),
         false => Ipv6Addr::from_bits(0xfd << 120 | u128::from(last)).into(),
-    }
-}
-
-fn descriptor(len: usize) -> Descriptor {
-    Descriptor {
-        wire_len: len as u32,
-        link_type: LinkType::ETHERNET,
-        ..Descriptor::default()
     }
 }
 
@@ -159,183 +148,19 @@ impl Host {
     }
 }
 
-/// The rest of a load balancer: what a table has, as simply as it can be.
-struct Caller {
-    is_ipv4: bool,
-    /// By the ends of the node's half.
-    table: BTreeMap<[SocketAddr; 2], ([SocketAddr; 2], Splice, bool)>,
-    held: usize,
-    frames: Vec<(Way, Frame)>,
-    next_port: u16,
-    failed: Vec<Failed>,
-    finished: usize,
-    /// Nodes of each group.
-    groups: Vec<Vec<u8>>,
-    nodes_of: BTreeMap<[SocketAddr; 2], Group>,
-}
-
-impl Caller {
-    fn frame(&mut self, way: Way, ends: [SocketAddr; 2], fields: &TcpFields<'_>, payload: &[u8]) {
-        let mut headers = Headers::new(ends[0].ip(), ends[1].ip());
-        headers.link = [link_address_of(ends[1].ip()), MIDDLE];
-        let segment_len = fields.header_len() + payload.len();
-        let mut bytes = vec![0; headers.len_bytes() + segment_len];
-        let segment = headers.emit(PROTOCOL_TCP, segment_len, &mut bytes);
-        segment[fields.header_len()..].copy_from_slice(payload);
-        fields.emit(headers.ends, segment);
-        let frame = Frame::copied(&bytes, descriptor(bytes.len()));
-        self.frames.push((way, frame));
-    }
-}
-
-fn link_address_of(address: IpAddr) -> [u8; 6] {
-    let last = match address {
-        IpAddr::V4(address) => address.octets()[3],
-        IpAddr::V6(address) => address.octets()[15],
-    };
-    [2, 0, 0, 0, 0, last]
-}
-
-impl Effects for Caller {
-    fn transmit(&mut self, way: Way, ends: [SocketAddr; 2], fields: &TcpFields<'_>, bytes: &[u8]) {
-        self.frame(way, ends, fields, bytes);
-    }
-
-    fn choose(
-        &mut self,
-        _: u32,
-        group: Group,
-        ends: [SocketAddr; 2],
-        tried: u8,
-    ) -> Option<[SocketAddr; 2]> {
-        let node = *self
-            .groups
-            .get(usize::from(group))?
-            .get(usize::from(tried))?;
-        self.next_port += 1;
-        self.held += 1;
-        let own = SocketAddr::new(address(self.is_ipv4, 101), self.next_port);
-        let node = SocketAddr::new(address(self.is_ipv4, node), 8080);
-        self.nodes_of.insert(ends, group);
-        Some([own, node])
-    }
-
-    fn release(&mut self, _: [SocketAddr; 2], why: Failed) {
-        self.held -= 1;
-        self.failed.push(why);
-    }
-
-    fn splice(&mut self, ends: [SocketAddr; 2], node_ends: [SocketAddr; 2], splice: Splice) {
-        self.table.insert(node_ends, (ends, splice, true));
-    }
-
-    fn finish(&mut self, node_ends: [SocketAddr; 2]) {
-        let entry = self.table.get_mut(&node_ends).expect("it was spliced");
-        entry.2 = false;
-        self.finished += 1;
-    }
-
-    fn abort(&mut self, node_ends: [SocketAddr; 2]) {
-        self.table.remove(&node_ends);
-    }
-}
-
 struct World {
     client: Host,
     nodes: Vec<Host>,
-    splices: Splices,
-    caller: Caller,
+    nat: Nat,
+    effects: Effects,
     /// Client to here, here to client, here to nodes, nodes to here.
     links: [Link<Frame>; 4],
     outs: [Vec<Departure<Frame>>; 4],
-    service: SocketAddr,
     now: i64,
     budget: Budget,
 }
 
-fn arrived(frame: &Frame) -> Option<(Arrived<'_>, usize)> {
-    let bytes = frame.bytes();
-    let Dissected::Tcp(ip, _) = dissect(LinkType::ETHERNET.0, bytes, bytes.len()) else {
-        return None;
-    };
-    let segment = Segment::new_checked(&bytes[ip.payload..][..ip.payload_len])?;
-    let ends = [
-        SocketAddr::new(ip.source, segment.source_port()),
-        SocketAddr::new(ip.destination, segment.destination_port()),
-    ];
-    let arrived = Arrived {
-        ends,
-        segment,
-        checksum_offloaded: false,
-    };
-    Some((arrived, ip.payload))
-}
-
 impl World {
-    fn on_client_frame(&mut self, frame: &Frame) {
-        let Some((arrived, at)) = arrived(frame) else {
-            return;
-        };
-        if arrived.ends[1] != self.service {
-            return;
-        }
-        let known = { self.caller.table.iter() }
-            .find(|(_, (ends, ..))| *ends == arrived.ends)
-            .map(|(node_ends, (_, splice, is_held))| (*node_ends, *splice, *is_held));
-        let outcome = match known {
-            Some((_, splice, false)) => Outcome::Pass(splice),
-            _ => { &mut self.splices }.on_client(self.now, 0, &arrived, &mut self.caller),
-        };
-        if let (Outcome::Pass(splice), Some((node_ends, ..))) = (outcome, known) {
-            self.pass(Way::ToNode, frame, at, node_ends, splice);
-        }
-    }
-
-    fn on_node_frame(&mut self, frame: &Frame) {
-        let Some((arrived, at)) = arrived(frame) else {
-            return;
-        };
-        let node_ends = [arrived.ends[1], arrived.ends[0]];
-        let known = self.caller.table.get(&node_ends).copied();
-        let outcome = { &mut self.splices }.on_node(self.now, &arrived, &mut self.caller);
-        let splice = match (outcome, known) {
-            (Outcome::Pass(splice), _) | (Outcome::Unknown, Some((_, splice, _))) => splice,
-            _ => return,
-        };
-        if let Some(([client, service], ..)) = known {
-            self.pass(Way::ToClient, frame, at, [service, client], splice);
-        }
-    }
-
-    fn pass(&mut self, way: Way, frame: &Frame, at: usize, ends: [SocketAddr; 2], splice: Splice) {
-        let mut segment = frame.bytes()[at..].to_vec();
-        let old: Vec<_> = frame.bytes()[..at].to_vec();
-        // The difference of addresses and ports, as a table's rewriting does; written as a whole
-        // here: the checksum stays as wrong as it was.
-        let source_at = if self.caller.is_ipv4 { 26 } else { 22 };
-        let mut headers = Headers::new(ends[0].ip(), ends[1].ip());
-        headers.link = [link_address_of(ends[1].ip()), MIDDLE];
-        let len = segment.len();
-        let mut bytes = vec![0; headers.len_bytes() + len];
-        headers.emit(PROTOCOL_TCP, len, &mut bytes);
-        let mut change = 0;
-        let sum = |bytes: &[u8]| lineside_wire::checksum::sum(bytes);
-        let add = lineside_wire::checksum::add;
-        change = add(change, !sum(&old[source_at..at]));
-        change = add(change, sum(&bytes[source_at..at]));
-        change = add(change, !sum(&segment[..4]));
-        segment[..2].copy_from_slice(&ends[0].port().to_be_bytes());
-        segment[2..4].copy_from_slice(&ends[1].port().to_be_bytes());
-        change = add(change, sum(&segment[..4]));
-        let mut view = Segment::new_unchecked(&mut segment);
-        let checksum = view.checksum();
-        view.set_checksum(!add(!checksum, change));
-        splice.rewrite(way, &mut segment, false);
-        bytes[at..].copy_from_slice(&segment);
-        let frame = Frame::copied(&bytes, descriptor(bytes.len()));
-        self.caller.frames.push((way, frame));
-    }
-
     fn departed(&mut self, link: usize) -> Vec<Frame> {
         self.links[link].on_timer(self.now, &mut self.outs[link]);
         let now = self.now;
@@ -361,9 +186,12 @@ impl World {
             self.push(0, frame);
         }
         for frame in self.departed(2) {
-            let mut nodes = self.nodes.iter_mut();
-            if let Some(node) = nodes.find(|node| node.link_address == frame.bytes()[..6]) {
-                node.inbox.push(frame);
+            let is_group = frame.bytes()[0] & 1 == 1;
+            for node in &mut self.nodes {
+                if is_group || node.link_address == frame.bytes()[..6] {
+                    let copy = Frame::copied(frame.bytes(), *frame.descriptor());
+                    node.inbox.push(copy);
+                }
             }
         }
         for at in 0..self.nodes.len() {
@@ -372,15 +200,16 @@ impl World {
                 self.push(3, frame);
             }
         }
-        for frame in self.departed(0) {
-            self.on_client_frame(&frame);
+        for (link, port) in [(0, 0), (3, 1)] {
+            for frame in self.departed(link) {
+                { &mut self.nat }.on_frame(now, port, frame, &mut self.effects);
+            }
         }
-        for frame in self.departed(3) {
-            self.on_node_frame(&frame);
+        if self.nat.next_deadline().is_some_and(|at| at <= now) {
+            self.nat.on_timer(now, &mut self.effects);
         }
-        self.splices.on_timer(now, &mut self.caller);
-        for (way, frame) in std::mem::take(&mut self.caller.frames) {
-            self.push(if way == Way::ToClient { 1 } else { 2 }, frame);
+        for Outgoing { port, frame } in std::mem::take(&mut self.effects.frames) {
+            self.push(if port == 0 { 1 } else { 2 }, frame);
         }
     }
 
@@ -391,7 +220,7 @@ impl World {
             let hosts = self.nodes.iter().map(|node| node.next_deadline(false));
             let next = links
                 .chain(hosts.chain([self.client.next_deadline(true)]).flatten())
-                .chain(self.splices.next_deadline())
+                .chain(self.nat.next_deadline())
                 .min();
             match next {
                 _ if self.outs.iter().any(|out| !out.is_empty()) => {}
@@ -500,6 +329,38 @@ impl Plan {
         }
     }
 
+    fn settings(&self, service: SocketAddr) -> Settings {
+        let end = |last| SocketAddr::new(address(self.is_ipv4, last), 8080);
+        let nodes = [2, 3].map(|last| NodeSettings {
+            address: end(last),
+            weight: 1,
+        });
+        let mut served = Service::new(Transport::Tcp, service, nodes.into());
+        let groups = self
+            .groups
+            .iter()
+            .map(|group| group.iter().map(|&last| end(last)).collect());
+        served.splice = Some(splice::Service {
+            rules: self.rules.clone(),
+            groups: groups.collect(),
+            offer: self.offer,
+        });
+        Settings {
+            ports: { PORTS.iter() }
+                .map(|&ethernet| PortSettings {
+                    name: "port".to_owned() + &ethernet[5].to_string(),
+                    ethernet,
+                    mtu: 1500,
+                })
+                .collect(),
+            nat: vec![address(self.is_ipv4, 101)],
+            services: vec![served],
+            connections_max: 1000,
+            seed: self.seed,
+            ..Settings::default()
+        }
+    }
+
     fn world(&self) -> World {
         let mut random = Random::new(!self.seed);
         let service = SocketAddr::new(address(self.is_ipv4, 100), 80);
@@ -509,49 +370,31 @@ impl Plan {
         let mut nodes: Vec<_> = { self.nodes.iter() }
             .map(|config| Host::new(config.clone(), self.seed))
             .collect();
-        client.stack.keep_neighbour(service.ip(), MIDDLE);
+        client.stack.keep_neighbour(service.ip(), PORTS[0]);
         let answer: Vec<u8> = (0..self.answer_len)
             .map(|at| (at * 31 % 251) as u8)
             .collect();
         for node in &mut nodes {
             node.stack
-                .keep_neighbour(address(self.is_ipv4, 101), MIDDLE);
+                .keep_neighbour(address(self.is_ipv4, 101), PORTS[1]);
             node.owner.answer.clone_from(&answer);
             node.stack
                 .listen(None, 8080, 0)
                 .expect("nobody listens there");
         }
-        let budget = Budget::new(16 << 20);
-        let services = vec![Service {
-            rules: self.rules.clone(),
-            offer: self.offer,
-        }];
-        let settings = Settings {
-            entries_max: 16,
-            ..Settings::default()
-        };
-        let splices = Splices::new(settings, services, [self.seed, 5], &budget);
+        let budget = Budget::new(64 << 20);
+        let nat = Nat::new(self.settings(service), &budget).expect("the settings are right");
         let mut world = World {
             client,
             nodes,
-            splices: splices.expect("there is room"),
-            caller: Caller {
-                is_ipv4: self.is_ipv4,
-                table: BTreeMap::new(),
-                held: 0,
-                frames: Vec::new(),
-                next_port: 20_000,
-                failed: Vec::new(),
-                finished: 0,
-                groups: self.groups.clone(),
-                nodes_of: BTreeMap::new(),
-            },
+            nat,
+            effects: Effects::default(),
             links,
             outs: Default::default(),
-            service,
             now: BEGIN,
             budget,
         };
+        world.nat.begin(BEGIN, &mut world.effects);
         for (bytes, step) in &self.requests {
             let local = (address(self.is_ipv4, 1), 0);
             let remote = (service.ip(), service.port());
@@ -617,9 +460,18 @@ fn run(plan: &Plan) -> Counters {
             );
         }
     }
-    assert_eq!(world.splices.entries(), 0, "seed {seed}");
-    let counters = world.splices.counters();
-    drop(world.splices);
+    let splices = world.nat.splices().expect("a service is spliced");
+    assert_eq!(splices.entries(), 0, "seed {seed}");
+    let counters = splices.counters();
+    assert_eq!(
+        world.nat.report(world.now).table.connections,
+        0,
+        "seed {seed}"
+    );
+    drop(world.nat);
+    drop(world.effects);
+    drop((world.links, world.outs, world.client, world.nodes));
+    give_back();
     assert_eq!(
         world.budget.used_bytes(),
         0,
