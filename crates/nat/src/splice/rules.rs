@@ -256,3 +256,83 @@ fn matches(own: &str, host: &[u8]) -> bool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(words: &[&str]) -> Rules {
+        let rules = (1..).zip(words);
+        Rules {
+            rules: rules
+                .map(|(group, words)| Rule::parse(words, group).expect("a rule"))
+                .collect(),
+            default: Some(0),
+        }
+    }
+
+    fn request(target: &str, host: &str) -> Vec<u8> {
+        format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\nmore").into_bytes()
+    }
+
+    #[test]
+    fn the_first_rule_that_fits_decides() {
+        let rules = rules(&[
+            "host a.example path /img/",
+            "host *.b.example",
+            "path /img/",
+        ]);
+        for (target, host, group) in [
+            ("/img/1", "A.Example:8080", Some(1)),
+            ("/img/1", "a.example.", Some(1)),
+            ("/img", "a.example", None),
+            ("/", "x.y.b.example", Some(2)),
+            ("/", "b.example", None),
+            ("/img/2", "c.example", Some(3)),
+            // RFC 9112, 3.2.2.
+            ("http://a.example/img/", "c.example", Some(1)),
+        ] {
+            let expected = group.map_or(Verdict::Unmatched, Verdict::Group);
+            let bytes = request(target, host);
+            assert_eq!(rules.decide(&bytes, 0), expected, "{target} of {host}");
+            // Byte by byte.
+            let (mut known, mut verdict) = (0, Verdict::More(0));
+            for end in 1..=bytes.len() {
+                verdict = rules.decide(&bytes[..end], known);
+                if !matches!(verdict, Verdict::More(_)) {
+                    break;
+                }
+                known = end;
+            }
+            assert_eq!(verdict, expected, "{target} of {host} byte by byte");
+        }
+    }
+
+    #[test]
+    fn names_of_tls_decide_and_other_protocols_do_not() {
+        let rules = rules(&["host api.example.com", "sni API.example.com"]);
+        let hello = include_bytes!("client_hello.bin");
+        assert_eq!(rules.decide(hello, 0), Verdict::Group(2));
+        assert_eq!(rules.decide(b"SSH-2.0-x\r\n\r\n", 0), Verdict::Malformed);
+        let several = b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n";
+        assert_eq!(rules.decide(several, 0), Verdict::Malformed);
+        assert_eq!(rules.decide(b"\r\n\r\n\r\n", 0), Verdict::More(7));
+    }
+
+    #[test]
+    fn rules_that_nothing_fits_are_refused() {
+        let name = |text: &str| RuleError::Name(text.to_owned());
+        for (words, error) in [
+            ("", RuleError::Empty),
+            ("host", RuleError::NoValue("host".to_owned())),
+            ("port 80", RuleError::UnknownWord("port".to_owned())),
+            ("path img", RuleError::Path("img".to_owned())),
+            ("path / path /a", RuleError::Twice("path".to_owned())),
+            ("host a:80", name("a:80")),
+            ("host http://a", name("http://a")),
+            ("sni a path /", RuleError::Both),
+        ] {
+            assert_eq!(Rule::parse(words, 0), Err(error), "{words}");
+        }
+    }
+}

@@ -203,3 +203,79 @@ impl Message<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What OpenSSL 3 sends to `api.example.com`.
+    const OPENSSL: &[u8] = include_bytes!("client_hello.bin");
+
+    /// The same message in records of so many bytes.
+    fn in_records(len: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for part in OPENSSL[RECORD_HEADER_LEN..].chunks(len) {
+            bytes.extend([HANDSHAKE, 3, 1]);
+            bytes.extend((part.len() as u16).to_be_bytes());
+            bytes.extend(part);
+        }
+        bytes
+    }
+
+    #[test]
+    fn the_name_is_found_however_the_message_is_cut() {
+        for len in [9, 50, 100, 1 << 14] {
+            let whole = in_records(len);
+            let Hello::Name(name) = client_hello(&whole) else {
+                panic!("no name in records of {len} bytes");
+            };
+            assert_eq!(name.bytes(), b"api.example.com");
+            // Of a beginning nothing else is said than that more is to come, or the name.
+            for end in 0..whole.len() {
+                match client_hello(&whole[..end]) {
+                    Hello::More(needed) => assert!(needed > end && needed <= whole.len()),
+                    Hello::Name(found) => assert_eq!(found, name),
+                    other => panic!("{other:?} of {end} bytes"),
+                }
+            }
+        }
+        assert_eq!(client_hello(&in_records(1)), Hello::Malformed);
+    }
+
+    #[test]
+    fn other_beginnings_are_no_client_hello() {
+        for bytes in [
+            &b"GET / HTTP/1.1\r\n"[..],
+            &[22, 2],
+            &[22, 3, 1, 0, 0],
+            &[22, 3, 1, 0, 4, 2],
+        ] {
+            let is_short = bytes.len() < RECORD_HEADER_LEN && bytes[0] == HANDSHAKE;
+            let hello = client_hello(bytes);
+            match is_short {
+                true => assert!(matches!(hello, Hello::More(_)), "{bytes:?}"),
+                false => assert_eq!(hello, Hello::Malformed, "{bytes:?}"),
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn foreign_bytes_have_an_end(
+            bytes: Vec<u8>, changes in proptest::collection::vec((0_usize..600, any::<u8>()), 0..4),
+        ) {
+            let mut hello = OPENSSL.to_vec();
+            for (at, byte) in changes {
+                let at = at % hello.len();
+                hello[at] = byte;
+            }
+            for bytes in [bytes, hello] {
+                if let Hello::More(needed) = client_hello(&bytes) {
+                    prop_assert!(needed > bytes.len());
+                }
+            }
+        }
+    }
+}
