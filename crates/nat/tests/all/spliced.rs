@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use lineside_account::Budget;
-use lineside_frame::{Burst, Frame, give_back};
+use lineside_frame::{Burst, Descriptor, Frame, LinkType, give_back};
 use lineside_link::{Chance, Departure, Link, Loss, Settings as LinkSettings, words};
 use lineside_nat::splice::{self, Counters, Offer, Rule, Rules};
 use lineside_nat::{
@@ -13,6 +13,8 @@ use lineside_nat::{
 };
 use lineside_tcp::{Closed, Config, ConnectionId, Event, Stack};
 use lineside_time::Random;
+use lineside_wire::build::{FrameBuilder, TcpFields};
+use lineside_wire::{Dissected, TcpFlags, dissect};
 
 const BEGIN: i64 = 1_790_000_000_000_000_000;
 /// Of the port towards the client, and of the one towards the nodes.
@@ -396,6 +398,8 @@ impl Plan {
             budget,
         };
         world.nat.begin(BEGIN, &mut world.effects);
+        // The same of announcements.
+        world.effects.frames.clear();
         for (bytes, step) in &self.requests {
             let local = (address(self.is_ipv4, 1), 0);
             let remote = (service.ip(), service.port());
@@ -501,5 +505,123 @@ fn every_byte_arrives_through_a_splice() {
         "replayed_again",
     ] {
         assert!(sum[name] > 0, "no {name} in any run");
+    }
+}
+
+/// Frames of a client's TCP to the service.
+fn from_client(fields: &TcpFields<'_>, last: u32, payload: &[u8]) -> Frame {
+    let client = Ipv4Addr::from_bits(0x0a01_0000 + last);
+    let bytes = FrameBuilder::new(client.into(), address(true, 100))
+        .with_link_addresses([2, 0, 0, 0, 0, 1], PORTS[0])
+        .tcp(fields, payload);
+    let descriptor = Descriptor {
+        wire_len: bytes.len() as u32,
+        link_type: LinkType::ETHERNET,
+        ..Descriptor::default()
+    };
+    Frame::copied(&bytes, descriptor)
+}
+
+fn switched() -> (Nat, Budget) {
+    let mut plan = Plan::draw(1);
+    (plan.is_ipv4, plan.rules) = (true, Some(rules()));
+    let budget = Budget::new(64 << 20);
+    let service = SocketAddr::new(address(true, 100), 80);
+    let nat = Nat::new(plan.settings(service), &budget).expect("the settings are right");
+    (nat, budget)
+}
+
+/// The number that answers a SYN.
+fn answer_of(effects: &mut Effects) -> u32 {
+    let frames = std::mem::take(&mut effects.frames);
+    let [Outgoing { port: 0, frame }] = &frames[..] else {
+        panic!("{} frames", frames.len());
+    };
+    let bytes = frame.bytes();
+    match dissect(1, bytes, bytes.len()) {
+        Dissected::Tcp(_, tcp) if tcp.flags == TcpFlags::SYN | TcpFlags::ACK => tcp.sequence.0,
+        other => panic!("{other:?}"),
+    }
+}
+
+const SYN: TcpFields<'_> = TcpFields {
+    source_port: 4711,
+    destination_port: 80,
+    sequence: 77,
+    acknowledgement: 0,
+    flags: TcpFlags::SYN,
+    window: 1000,
+    options: &[],
+};
+
+#[test]
+fn a_flood_of_syns_leaves_nothing_behind() {
+    let (mut nat, budget) = switched();
+    let mut effects = Effects::default();
+    { &mut nat }.on_frame(BEGIN, 0, from_client(&SYN, 7, &[]), &mut effects);
+    effects.frames.clear();
+    let before = budget.used_bytes();
+    for number in 0..1_000_000 {
+        let fields = TcpFields {
+            source_port: (number % 60_000) as u16,
+            sequence: number,
+            ..SYN
+        };
+        let now = BEGIN + i64::from(number) * 1000;
+        { &mut nat }.on_frame(now, 0, from_client(&fields, number, &[]), &mut effects);
+        assert_eq!(effects.frames.len(), 1);
+        effects.frames.clear();
+    }
+    assert_eq!(budget.used_bytes(), before);
+    let splices = nat.splices().expect("a service is spliced");
+    assert_eq!(
+        (splices.entries(), splices.counters().cookies_sent),
+        (0, 1_000_001)
+    );
+    assert_eq!(nat.report(BEGIN).table.connections, 0);
+}
+
+#[test]
+fn only_a_cookie_that_holds_makes_an_entry() {
+    /// Later than the answer, what is added to its number, and whether that makes an entry.
+    const CASES: [(i64, u32, u32, bool); 5] = [
+        (0, 1, 0, true),
+        (60, 1, 0, true),
+        (0, 2, 0, false),
+        (0, 1, 1, false),
+        (200, 1, 0, false),
+    ];
+    for (seconds, ahead, other_port, makes) in CASES {
+        let (mut nat, _) = switched();
+        let mut effects = Effects::default();
+        { &mut nat }.on_frame(BEGIN, 0, from_client(&SYN, 7, &[]), &mut effects);
+        let fields = TcpFields {
+            source_port: SYN.source_port + other_port as u16,
+            sequence: SYN.sequence + 1,
+            acknowledgement: answer_of(&mut effects).wrapping_add(ahead),
+            flags: TcpFlags::ACK,
+            ..SYN
+        };
+        let now = BEGIN + seconds * 1_000_000_000;
+        { &mut nat }.on_frame(now, 0, from_client(&fields, 7, &[]), &mut effects);
+        let splices = nat.splices().expect("a service is spliced");
+        assert_eq!(
+            splices.entries(),
+            usize::from(makes),
+            "{seconds} s, {ahead}, {other_port}"
+        );
+        if !makes {
+            continue;
+        }
+        // A client that says nothing is reset in the end.
+        effects.frames.clear();
+        let due = nat.next_deadline().expect("it waits for the request");
+        nat.on_timer(due, &mut effects);
+        assert_eq!(effects.frames.len(), 1);
+        let splices = nat.splices().expect("a service is spliced");
+        assert_eq!(
+            (splices.entries(), splices.counters().request_timeouts),
+            (0, 1)
+        );
     }
 }
