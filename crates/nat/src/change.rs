@@ -229,6 +229,9 @@ impl Nat {
         if settings.seed != self.settings.seed {
             return Err(ChangeError::Fixed("the seed"));
         }
+        if settings.splices() && self.splices.is_none() {
+            return Err(ChangeError::Fixed("that no handshake is answered here"));
+        }
         let done = self.take_over(now, settings.clone(), out)?;
         Ok(format!(
             "{} services: {} added, {} removed, {} kept; {} nodes added, {} removed",
@@ -276,6 +279,10 @@ impl Nat {
             }
         }
         self.settings = settings;
+        let services = self.spliced_services();
+        if let Some(splices) = &mut self.splices {
+            splices.set_services(services);
+        }
         self.lease.resize(bytes);
         let mut new: Vec<IpAddr> = self.farm.addresses().collect();
         new.sort();

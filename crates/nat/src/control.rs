@@ -268,8 +268,11 @@ impl Nat {
         let ports = [inner_source.1, inner_destination.1];
         rewrite_transport(translated.transport, segment, ports, addresses, false);
         if connection.flags & flag::SHIFTED != 0 && segment.len() >= SEQUENCE + 4 {
-            let shift = self.shifts.of_frame(number, direction.reversed());
-            add_at(segment, SEQUENCE, shift[0].wrapping_neg());
+            let splice = self.joints.of(number).unwrap_or_default();
+            // The client's own numbers are the node's, too.
+            if direction == Direction::ToNode {
+                add_at(segment, SEQUENCE, splice.sequence.wrapping_neg());
+            }
         }
         rest[CHECKSUM..CHECKSUM + 2].fill(0);
         let checksum = icmp::checksum_of(rest, ends).to_be_bytes();

@@ -32,6 +32,8 @@ outcomes! {
     ToClient = "to client",
     /// ARP, neighbour discovery or an echo: answered, or learned from.
     Control = "control",
+    /// It belongs to a handshake, or to a first request, that is answered here.
+    Handshake = "handshake",
     /// It answers a check of a node.
     Check = "check",
     /// It was answered with a reset, since it belongs to no connection.

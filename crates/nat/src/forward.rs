@@ -57,7 +57,14 @@ impl Nat {
         out: &mut Effects,
     ) -> Option<Outcome> {
         match self.table.find(&tuple(arrival.packet), &self.farm) {
-            Some((number, direction)) => self.pass(now, arrival, number, direction, out),
+            Some((number, direction)) => {
+                if self.splices.is_some()
+                    && let Some(outcome) = self.ask_splices(now, &arrival, number, direction, out)
+                {
+                    return Some(outcome);
+                }
+                self.pass(now, arrival, number, direction, out)
+            }
             None => self.on_unknown(now, arrival, out),
         }
     }
@@ -134,9 +141,15 @@ impl Nat {
         let options = header
             .get(lineside_wire::tcp::HEADER_LEN..tcp.header_len)
             .unwrap_or_default();
+        let mut tcp = *tcp;
         let connection = self.table.get_mut(number);
+        if connection.flags & flag::SHIFTED != 0 && direction == Direction::ToNode {
+            // Each end's numbers are followed as that end counts them.
+            let splice = self.joints.of(number).unwrap_or_default();
+            tcp.acknowledgement = tcp.acknowledgement - splice.sequence;
+        }
         let before = connection.state;
-        match follow(connection, direction, tcp, options) {
+        match follow(connection, direction, &tcp, options) {
             Followed::State(state) if state == before => Ok(true),
             Followed::State(state) => {
                 let until = now.saturating_add(self.timeout(state));
@@ -252,16 +265,16 @@ impl Nat {
         if is_partial {
             connection.set(flag::PARTIAL, direction, true);
         }
-        let shift = match connection.flags & flag::SHIFTED {
-            0 => [0; 2],
-            _ => self.shifts.of_frame(number, direction),
+        let splice = match connection.flags & flag::SHIFTED {
+            0 => None,
+            _ => { self.joints.of(number) }.map(|splice| (direction.into(), splice)),
         };
         let way_back = self.farm.tuple(connection, direction.reversed());
         Rewriting {
             source: way_back.destination,
             destination: way_back.source,
             is_partial,
-            shift,
+            splice,
         }
     }
 

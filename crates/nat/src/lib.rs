@@ -19,8 +19,10 @@
 //! * Tables are drawn on a budget; when the table of connections is full, handshakes that are not
 //!   finished go first.
 //!
-//! Not here: sockets, answering handshakes in a node's place, protocols above TCP and UDP but for a
-//! check's status line.
+//! * A service may have its handshakes answered here, and its first requests read: [`splice`].
+//!
+//! Not here: sockets; of protocols above TCP and UDP more than a check's status line and what
+//! [`splice`] reads.
 //!
 //! [`complete_checksum`]: lineside_wire::complete_checksum
 #![forbid(unsafe_code)]
@@ -46,6 +48,7 @@ mod report;
 mod rewrite;
 mod save;
 mod settings;
+pub mod splice;
 mod splices;
 mod table;
 

@@ -19,7 +19,8 @@ use crate::health::Checks;
 use crate::make::Maker;
 use crate::packet::{IP_AT, Packet};
 use crate::settings::{Settings, SettingsError, Timeouts};
-use crate::splices::Shifts;
+use crate::splice::{self, Splices};
+use crate::splices::Joints;
 use crate::table::{Connection, Direction, State, Table};
 
 /// Neighbours that are known at once: nodes on the link, and gateways.
@@ -61,7 +62,9 @@ pub struct Nat {
     pub(crate) settings: Settings,
     pub(crate) farm: Farm,
     pub(crate) table: Table,
-    pub(crate) shifts: Shifts,
+    pub(crate) joints: Joints,
+    /// Answers handshakes in the nodes' place; `None`: no service asks for it.
+    pub(crate) splices: Option<Box<Splices>>,
     pub(crate) affinities: Affinities,
     pub(crate) neighbours: Neighbours<Place, Waits>,
     /// Arrivals among the frames that wait for neighbours.
@@ -99,10 +102,11 @@ impl Nat {
             return Err(over());
         }
         let lease = budget.lease(bytes).ok_or_else(over)?;
-        Ok(Self {
+        let mut nat = Self {
             farm: Farm::new(&settings, key),
             table: Table::new(max, key, budget).ok_or_else(over)?,
-            shifts: Shifts::default(),
+            joints: Joints::new(budget).ok_or_else(over)?,
+            splices: None,
             affinities: Affinities::new(max, key, budget).ok_or_else(over)?,
             neighbours: Neighbours::new(NEIGHBOURS_MAX, key, budget).ok_or_else(over)?,
             waiting_arrivals: 0,
@@ -118,7 +122,15 @@ impl Nat {
             lease,
             now: 0,
             settings,
-        })
+        };
+        if nat.settings.splices() {
+            let services = nat.spliced_services();
+            let secret = [nat.random.bits(), nat.random.bits()];
+            let bounds = splice::Settings::default();
+            let splices = Splices::new(bounds, services, secret, budget);
+            nat.splices = Some(Box::new(splices.ok_or(SettingsError::SpliceBudget)?));
+        }
+        Ok(nat)
     }
 
     /// Bytes of what does not grow with connections.
@@ -223,6 +235,7 @@ impl Nat {
         while let Some((number, connection)) = self.table.expire(now, timeout, &self.farm) {
             self.on_gone(number, &connection, out);
         }
+        self.with_splices(now, out, |splices, caller| splices.on_timer(now, caller));
         self.affinities.on_timer(now);
         self.on_fragment_timers(now);
         self.on_check_timers(now, out);
@@ -234,6 +247,9 @@ impl Nat {
         let all = [
             self.table.next_deadline(),
             self.affinities.next_deadline(),
+            self.splices
+                .as_ref()
+                .and_then(|splices| splices.next_deadline()),
             self.fragments
                 .next_deadline(self.settings.timeouts.fragments),
             self.checks.next_deadline(),
@@ -283,7 +299,7 @@ impl Nat {
     /// A connection is out of the table.
     pub(crate) fn on_gone(&mut self, number: u32, connection: &Connection, out: &mut Effects) {
         self.leave_driver(connection, out);
-        self.shifts.forget(number);
+        self.joints.forget(number);
         self.farm.on_gone(connection);
     }
 

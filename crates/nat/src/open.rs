@@ -32,6 +32,11 @@ impl Nat {
         let packet = arrival.packet;
         let destination = socket(packet.destination());
         if let Some(service) = self.farm.service_of(packet.transport, destination) {
+            if let Some(tcp) = &packet.tcp
+                && self.is_answered_here(now, &arrival, service, tcp)
+            {
+                return Some(self.answer_here(now, &arrival, service, out));
+            }
             return match self.open(now, &arrival, service, out) {
                 Ok(number) => self.pass(now, arrival, number, Direction::ToNode, out),
                 Err(outcome) => {
@@ -144,7 +149,7 @@ impl Nat {
     }
 
     /// The node of a client's new connection.
-    fn choose(&mut self, now: Nanoseconds, client: End, service: u16) -> Option<u16> {
+    pub(crate) fn choose(&mut self, now: Nanoseconds, client: End, service: u16) -> Option<u16> {
         let hash = self.flow_hash(client, service);
         let slot = &mut self.farm.services[usize::from(service)];
         let affinity = slot.settings.affinity;
@@ -161,7 +166,7 @@ impl Nat {
     }
 
     /// The handshake that waits longest goes when the table is full.
-    fn make_room(&mut self, out: &mut Effects) -> Result<(), Outcome> {
+    pub(crate) fn make_room(&mut self, out: &mut Effects) -> Result<(), Outcome> {
         if !self.table.is_full() {
             return Ok(());
         }
@@ -173,7 +178,7 @@ impl Nat {
     }
 
     /// Gives a connection a NAT address and port number that nobody has towards its node.
-    fn take_port(&mut self, connection: &mut Connection) -> Result<(), Outcome> {
+    pub(crate) fn take_port(&mut self, connection: &mut Connection) -> Result<(), Outcome> {
         let is_free = |nat: &Self, connection: &Connection| {
             let tuple = nat.farm.tuple(connection, Direction::ToClient);
             nat.table.find(&tuple, &nat.farm).is_none()
@@ -232,7 +237,7 @@ impl Nat {
             .collect();
         for number in numbers {
             let connection = self.table.remove(number, &self.farm);
-            let shift = self.shifts.of_frame(number, Direction::ToClient);
+            let shift = { self.joints.of(number) }.map_or(0, |splice| splice.sequence);
             if self.is_told(&connection) {
                 self.tell_client(&connection, shift, out);
             }
@@ -245,14 +250,14 @@ impl Nat {
         is_open && connection.flags & flag::BYPASSED == 0
     }
 
-    fn tell_client(&mut self, connection: &Connection, shift: [u32; 2], out: &mut Effects) {
+    fn tell_client(&mut self, connection: &Connection, shift: u32, out: &mut Effects) {
         let to_client = Direction::ToClient.index();
         let service = &self.farm.services[usize::from(connection.service)].settings;
         let (ours, client) = (service.address, connection.client());
         let fields = TcpFields {
             source_port: ours.port(),
             destination_port: client.1,
-            sequence: connection.next[to_client].wrapping_add(shift[0]),
+            sequence: connection.next[to_client].wrapping_add(shift),
             acknowledgement: connection.next[Direction::ToNode.index()],
             flags: TcpFlags::RST | TcpFlags::ACK,
             window: 0,

@@ -15,6 +15,7 @@ use lineside_wire::{PROTOCOL_TCP, PROTOCOL_UDP, checksum, ipv4, ipv6, tcp, udp};
 
 use crate::packet::{End, IP_AT, Packet};
 use crate::settings::Transport;
+use crate::splice::{Splice, Way};
 
 /// How a packet is rewritten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,8 +24,8 @@ pub(crate) struct Rewriting {
     pub(crate) destination: End,
     /// Its transport checksum covers the pseudo-header only.
     pub(crate) is_partial: bool,
-    /// Added to its sequence number, and to those that it acknowledges.
-    pub(crate) shift: [u32; 2],
+    /// How its numbers become those of the other half.
+    pub(crate) splice: Option<(Way, Splice)>,
 }
 
 /// The one's complement difference between what was and what is, as a sum.
@@ -71,8 +72,8 @@ pub(crate) fn rewrite(bytes: &mut [u8], packet: &Packet, rewriting: &Rewriting) 
         addresses,
         rewriting.is_partial,
     );
-    if rewriting.shift != [0; 2] {
-        shift_numbers(segment, rewriting.shift, rewriting.is_partial);
+    if let Some((way, splice)) = rewriting.splice {
+        splice.rewrite(way, segment, rewriting.is_partial);
     }
 }
 
@@ -149,46 +150,10 @@ pub(crate) fn rewrite_transport(
     field.copy_from_slice(&new.to_be_bytes());
 }
 
-/// Adds to the sequence number of a TCP segment, and to the numbers that it acknowledges.
-fn shift_numbers(segment: &mut [u8], shift: [u32; 2], is_partial: bool) {
-    const SEQUENCE: usize = 4;
-    const ACKNOWLEDGEMENT: usize = 8;
-    let header_len = tcp::Segment::new_unchecked(&*segment).header_len();
-    let Some(header) = segment.get_mut(..header_len) else {
-        return;
-    };
-    let before = checksum::sum(header);
-    add_at(header, SEQUENCE, shift[0]);
-    if tcp::Segment::new_unchecked(&*header)
-        .flags()
-        .contains(tcp::TcpFlags::ACK)
-    {
-        add_at(header, ACKNOWLEDGEMENT, shift[1]);
-        for at in sack_numbers(header) {
-            add_at(header, at, shift[1]);
-        }
-    }
-    if !is_partial {
-        let difference = Difference(checksum::add(!before, checksum::sum(header)));
-        update_at(header, checksum_at(Transport::Tcp), difference);
-    }
-}
-
 pub(crate) fn add_at(bytes: &mut [u8], at: usize, by: u32) {
     if let Some(field) = bytes[at..].first_chunk_mut::<4>() {
         *field = u32::from_be_bytes(*field).wrapping_add(by).to_be_bytes();
     }
-}
-
-/// Where the numbers of the SACK blocks of a header are: RFC 2018, 3.
-fn sack_numbers(header: &[u8]) -> impl Iterator<Item = usize> + use<> {
-    let (mut first, mut count) = (0, 0);
-    for (at, kind, len) in options(header) {
-        if kind == 5 {
-            (first, count) = (at + 2, (len - 2) / 8 * 2);
-        }
-    }
-    (0..count).map(move |number| first + 4 * number)
 }
 
 /// Offsets, kinds and lengths of the options of a TCP header that have a length.
@@ -259,46 +224,4 @@ fn checksum_at(transport: Transport) -> usize {
 fn update_at(bytes: &mut [u8], at: usize, difference: Difference) {
     let new = difference.update(u16::from_be_bytes([bytes[at], bytes[at + 1]]));
     bytes[at..at + 2].copy_from_slice(&new.to_be_bytes());
-}
-
-#[cfg(test)]
-mod tests {
-    use lineside_wire::build::{FrameBuilder, TcpFields};
-    use lineside_wire::tcp::{SackBlocks, TcpOption};
-    use lineside_wire::{SeqNumber, TcpFlags};
-
-    use super::*;
-
-    /// Both ends count on, however far apart their numbers are: also what was received out of order
-    /// is named by the sender's own numbers.
-    #[test]
-    fn numbers_are_shifted_with_their_acknowledgements() {
-        let frame = |sequence: u32, acknowledged: u32| {
-            let block = |from: u32| SackBlocks::block(SeqNumber(from), SeqNumber(from) + 100);
-            let blocks = [200, 400].map(|ahead| block(acknowledged.wrapping_add(ahead)));
-            let mut options = [1; 20];
-            TcpOption::Sack(SackBlocks::new(&blocks)).emit(&mut options[2..]);
-            let fields = TcpFields {
-                source_port: 4000,
-                destination_port: 80,
-                sequence,
-                acknowledgement: acknowledged,
-                flags: TcpFlags::ACK,
-                options: &options,
-                ..TcpFields::default()
-            };
-            FrameBuilder::new([10, 9, 1, 7].into(), [10, 9, 1, 100].into()).tcp(&fields, b"odd")
-        };
-        let mut shifted = frame(7, u32::MAX - 250);
-        let packet = Packet::read(&shifted, shifted.len()).expect("a segment");
-        let rewriting = Rewriting {
-            source: packet.source(),
-            destination: packet.destination(),
-            is_partial: false,
-            shift: [0xdead_beef, 1_000],
-        };
-        rewrite(&mut shifted, &packet, &rewriting);
-        let expected = frame(7_u32.wrapping_add(0xdead_beef), 749);
-        assert_eq!(shifted[34..], expected[34..]);
-    }
 }

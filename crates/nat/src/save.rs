@@ -4,7 +4,8 @@
 //!  "LSNT" version:2 count:4 checksum of what follows:8
 //!  a connection: length:1 transport:1 family:1 state:1 flags:1
 //!                client, service, node, NAT address (16 or 4 bytes and a port each)
-//!                Ethernet address:6 port:1 scales:2 numbers:16 shifts:8 idle time:8
+//!                Ethernet address:6 port:1 scales:2 numbers:16
+//!                differences of sequence and time:8 shifts of windows:2 idle time:8
 //! ```
 //!
 //! Services and nodes are named by their addresses: the settings of both processes may differ. The
@@ -18,10 +19,11 @@ use thiserror::Error;
 
 use crate::nat::{Nat, socket};
 use crate::settings::Transport;
+use crate::splice::Splice;
 use crate::table::{Connection, Direction, Ends, KEPT, State, flag};
 
 const MAGIC: [u8; 4] = *b"LSNT";
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 const HEADER_LEN: usize = 4 + 2 + 4 + 8;
 /// What no stranger sends: it finds damage, not forgers.
 const CHECK_KEY: [u64; 2] = [0x4c69_6e65_7369_6465, 0x6e61_7420_7461_626c];
@@ -86,9 +88,13 @@ impl Nat {
         out.extend(connection.ethernet);
         out.push(connection.port);
         out.extend(connection.scale);
-        let shift = self.shifts.of(number).unwrap_or_default();
-        for word in [connection.next, connection.edge, shift].as_flattened() {
+        let splice = self.joints.of(number).unwrap_or_default();
+        let differences = [splice.sequence, splice.timestamp];
+        for word in [connection.next, connection.edge, differences].as_flattened() {
             out.extend(word.to_be_bytes());
+        }
+        for shift in [splice.window_to_client, splice.window_to_node] {
+            out.extend(shift.to_be_bytes());
         }
         out.extend(now.saturating_sub(connection.seen).to_be_bytes());
         out[start] = (out.len() - start) as u8;
@@ -140,7 +146,7 @@ impl Nat {
         (connection.ethernet, connection.port) = (saved.ethernet, saved.port);
         (connection.state, connection.flags) = (saved.state, saved.flags);
         connection.scale = saved.scale;
-        let [next, edge, shift] = saved.numbers;
+        let [next, edge, [sequence, timestamp]] = saved.numbers;
         (connection.next, connection.edge) = (next, edge);
         connection.seen = now.saturating_sub(saved.idle);
         let mut both = Direction::BOTH.into_iter();
@@ -154,7 +160,16 @@ impl Nat {
         }
         let number = self.table.add(connection, until, &self.farm)?;
         if saved.flags & flag::SHIFTED != 0 {
-            self.shifts.set(number, shift);
+            let splice = Splice {
+                sequence,
+                timestamp,
+                window_to_client: saved.windows[0],
+                window_to_node: saved.windows[1],
+            };
+            if !self.joints.set(number, splice) {
+                self.table.remove(number, &self.farm);
+                return None;
+            }
         }
         self.farm.on_opened(&connection);
         Some(number)
@@ -173,6 +188,7 @@ struct Saved {
     port: u8,
     scale: [u8; 2],
     numbers: [[u32; 2]; 3],
+    windows: [i8; 2],
     idle: Nanoseconds,
 }
 
@@ -260,6 +276,9 @@ fn read_one(record: &[u8]) -> Option<Saved> {
         port: reader.byte()?,
         scale: reader.array::<2>()?.map(|scale| scale.min(14)),
         numbers: [reader.pair()?, reader.pair()?, reader.pair()?],
+        windows: reader
+            .array::<2>()?
+            .map(|shift| (shift as i8).clamp(-14, 14)),
         idle: i64::from_be_bytes(reader.array()?),
     };
     // RFC 6890: neither is a source that is answered.

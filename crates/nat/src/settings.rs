@@ -8,6 +8,8 @@ use lineside_time::Nanoseconds;
 use serde::Serialize;
 use thiserror::Error;
 
+use crate::splice;
+
 /// The most ports; a connection names one in 8 bits.
 pub const PORTS_MAX: usize = 64;
 /// The most NAT addresses; a connection names one in 8 bits, one value of which is none.
@@ -36,6 +38,9 @@ pub struct Settings {
     pub timeouts: Timeouts,
     /// The most connections at once.
     pub connections_max: u32,
+    /// Above this share of half-open connections, of the most that there may be, handshakes of all
+    /// services are answered here, by cookies; `None`: never.
+    pub cookies_above: Option<f64>,
     /// Every draw, and the keys of all tables, follow from it.
     pub seed: u64,
 }
@@ -107,6 +112,8 @@ pub struct Service {
     pub clamps_mss: bool,
     /// Each datagram goes to all nodes; UDP only.
     pub multicast: bool,
+    /// Handshakes are answered here, and the first request decides; TCP only.
+    pub splice: Option<splice::Service>,
 }
 
 impl Service {
@@ -124,6 +131,7 @@ impl Service {
             slow_start: 0,
             clamps_mss: true,
             multicast: false,
+            splice: None,
         }
     }
 }
@@ -245,6 +253,15 @@ pub enum SettingsError {
     /// A port's MTU is not possible.
     #[error("port {0} has an MTU of {1} bytes: write 576 to 65535")]
     Mtu(String, u32),
+    /// A group names a host that is no node of its service.
+    #[error("service {0} has no node {1}, which one of its groups names")]
+    GroupNode(SocketAddr, SocketAddr),
+    /// UDP has no handshake.
+    #[error("service {0} is UDP: only TCP's handshakes can be answered here")]
+    SpliceOfUdp(SocketAddr),
+    /// The budget has no room for connections whose handshake is answered here.
+    #[error("the memory has no room for handshakes that are answered here: raise it")]
+    SpliceBudget,
     /// There must be a service.
     #[error("no service is given")]
     NoService,
@@ -305,6 +322,12 @@ pub enum SettingsError {
 }
 
 impl Settings {
+    /// Whether any handshake may be answered here.
+    pub(crate) fn splices(&self) -> bool {
+        let mut services = self.services.iter();
+        self.cookies_above.is_some() || services.any(|service| service.splice.is_some())
+    }
+
     /// Whether all of it is possible, and fits together.
     pub fn check(&self) -> Result<(), SettingsError> {
         let most = |what, len, max| match len > max {
@@ -387,6 +410,15 @@ impl Settings {
             return Err(SettingsError::NoCheckAddress(address));
         }
         let is_tcp = service.transport == Transport::Tcp;
+        if let Some(splice) = &service.splice {
+            let mut members = splice.groups.iter().flatten();
+            if let Some(stranger) = members.find(|member| !nodes.contains(*member)) {
+                return Err(SettingsError::GroupNode(address, *stranger));
+            }
+            if !is_tcp {
+                return Err(SettingsError::SpliceOfUdp(address));
+            }
+        }
         if is_tcp && service.multicast {
             return Err(SettingsError::Multicast(address));
         }

@@ -85,6 +85,7 @@ fn settings(connections_max: u32) -> Settings {
         }],
         timeouts: Timeouts::default(),
         connections_max,
+        cookies_above: None,
         seed: 7,
     }
 }

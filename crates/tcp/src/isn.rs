@@ -1,17 +1,12 @@
-//! Initial sequence numbers (RFC 6528), and those that are cookies (RFC 4987, 3.6): when too many
-//! connections are half open, what a SYN said comes back with the acknowledgement, and nothing is
-//! kept meanwhile.
-//!
-//! ```text
-//!  initial number  | 5 bits: when | 3 bits: segment size | 24 bits: keyed hash of all and the ends
-//!  timestamp       | 27 bits: time, not after now | selective? | 4 bits: shift, 15 for none
-//! ```
+//! Initial sequence numbers (RFC 6528), and connections from [cookies](crate::cookie): when too many
+//! are half open.
 
 use std::net::IpAddr;
 
 use lineside_wire::build::TcpFields;
 use lineside_wire::{SeqNumber, TcpFlags};
 
+use crate::cookie::{Cookies, LIFE_NS, Offer, ends_bytes};
 use crate::effects::Effects;
 use crate::listen::age;
 use crate::options::Emitted;
@@ -20,32 +15,6 @@ use crate::record::{State, flag};
 use crate::siphash::siphash;
 use crate::stack::Stack;
 
-/// The unit of a cookie's time.
-const PERIOD_NS: i64 = 64_000_000_000;
-/// A cookie holds in the period in which it was sent and in the next: Linux's MAX_SYNCOOKIE_AGE.
-const PERIODS: i64 = 2;
-/// Segment sizes that a cookie can name; the largest that the peer takes is named. 1,440 and 1,460
-/// are those of Ethernet, 8,940 and 8,960 of jumbo frames.
-const SIZES: [u16; 8] = [48, 536, 1220, 1360, 1440, 1460, 8940, 8960];
-const HASH_BITS: u32 = 24;
-/// Bits of a timestamp that say what the SYN offered.
-const OFFER_BITS: u32 = 5;
-const NO_SCALE: u32 = 15;
-const SACK: u32 = 1 << 4;
-
-/// What the keyed hash covers: addresses and ports.
-fn ends_bytes(ends: [(IpAddr, u16); 2]) -> [u8; 36] {
-    let mut bytes = [0; 36];
-    for ((address, port), at) in ends.into_iter().zip([0, 16]) {
-        match address {
-            IpAddr::V4(address) => bytes[at..at + 4].copy_from_slice(&address.octets()),
-            IpAddr::V6(address) => bytes[at..at + 16].copy_from_slice(&address.octets()),
-        }
-        bytes[32 + at / 8..][..2].copy_from_slice(&port.to_be_bytes());
-    }
-    bytes
-}
-
 impl Stack {
     /// RFC 6528, 3: a clock of 4 microseconds and a keyed hash of the four-tuple.
     pub(crate) fn initial_sequence(&self, ends: [(IpAddr, u16); 2]) -> SeqNumber {
@@ -53,16 +22,8 @@ impl Stack {
         SeqNumber(hash) + (self.now / 4000) as u32
     }
 
-    /// The cookie of a peer's SYN with this number, as of a period.
-    fn cookie(&self, segment: &Segment<'_>, irs: SeqNumber, period: i64, size: u32) -> SeqNumber {
-        let mut bytes = [0; 49];
-        bytes[..36].copy_from_slice(&ends_bytes(segment.ends));
-        bytes[36..44].copy_from_slice(&period.to_be_bytes());
-        bytes[44..48].copy_from_slice(&irs.0.to_be_bytes());
-        bytes[48] = size as u8;
-        let key = [self.secret[1], self.secret[0]];
-        let hash = siphash(key, &bytes) as u32 >> (32 - HASH_BITS);
-        SeqNumber((period as u32) << 27 | size << HASH_BITS | hash)
+    fn cookies(&self) -> Cookies {
+        Cookies::new([self.secret[1], self.secret[0]])
     }
 
     /// Answers a SYN by a cookie.
@@ -72,8 +33,8 @@ impl Stack {
         let [(local, local_port), (remote, remote_port)] = segment.ends;
         let mss = self.config.mss(local.is_ipv4());
         let offered = segment.options.mss(local.is_ipv4()).min(mss);
-        let size = SIZES.partition_point(|&size| size <= offered).max(1) as u32 - 1;
-        let iss = self.cookie(segment, segment.sequence, self.now / PERIOD_NS, size);
+        let cookies = self.cookies();
+        let iss = cookies.number(self.now, segment.ends, segment.sequence, offered);
         let mut options = Emitted::new();
         options.mss(mss);
         if let Some((value, _)) = segment
@@ -82,14 +43,15 @@ impl Stack {
             .filter(|_| self.config.timestamps)
         {
             // What has no place without timestamps is not agreed upon.
-            let has_sack = self.config.sack && segment.options.sack_permitted;
-            if has_sack {
+            let offer = Offer {
+                scale: segment.options.scale,
+                sack: self.config.sack && segment.options.sack_permitted,
+            };
+            if offer.sack {
                 options.sack_permitted();
             }
-            let scale = segment.options.scale;
-            let offer = scale.map_or(NO_SCALE, u32::from) | if has_sack { SACK } else { 0 };
-            options.timestamps(self.offer_timestamp(offer), value);
-            if scale.is_some() {
+            options.timestamps(offer.to_timestamp(self.timestamp()), value);
+            if offer.scale.is_some() {
                 options.scale(self.config.window_scale());
             }
         }
@@ -105,30 +67,10 @@ impl Stack {
         self.send_bare([local, remote], &fields, effects);
     }
 
-    /// A timestamp whose last bits are an offer, and that is not later than now.
-    fn offer_timestamp(&self, offer: u32) -> u32 {
-        let now = self.timestamp();
-        let stamp = now >> OFFER_BITS << OFFER_BITS | offer;
-        match stamp.wrapping_sub(now).cast_signed() > 0 {
-            true => stamp.wrapping_sub(1 << OFFER_BITS),
-            false => stamp,
-        }
-    }
-
     /// Whether cookies are on their way.
     pub(crate) fn awaits_cookies(&self) -> bool {
         let since = self.cookie_at.map(|at| self.now.saturating_sub(at));
-        since.is_some_and(|since| since <= PERIODS * PERIOD_NS)
-    }
-
-    /// The segment size that the cookie names which this segment acknowledges, if there is one.
-    fn cookie_size(&self, segment: &Segment<'_>) -> Option<u16> {
-        let (iss, irs) = (segment.acknowledgement - 1, segment.sequence - 1);
-        let size = iss.0 >> HASH_BITS & 7;
-        let now = self.now / PERIOD_NS;
-        let mut periods = (now - PERIODS + 1..=now).rev();
-        let is_ours = periods.any(|period| self.cookie(segment, irs, period, size) == iss);
-        is_ours.then_some(SIZES[size as usize])
+        since.is_some_and(|since| since <= LIFE_NS)
     }
 
     /// A connection in SYN-RECEIVED from the acknowledgement of a cookie: `None` if it is none, and
@@ -138,7 +80,8 @@ impl Stack {
         segment: &Segment<'_>,
         owner: u32,
     ) -> Option<Option<u32>> {
-        let size = self.cookie_size(segment)?;
+        let (iss, irs) = (segment.acknowledgement - 1, segment.sequence - 1);
+        let size = self.cookies().mss(self.now, segment.ends, irs, iss)?;
         let number = self.take_half_open(segment, owner);
         let Some(number) = number else {
             return Some(None);
@@ -156,14 +99,13 @@ impl Stack {
         if let Some((value, echo)) = segment.options.timestamps {
             record.set(flag::TIMESTAMPS);
             (record.ts_recent, record.ts_recent_at) = (value, now);
-            let offer = echo & ((1 << OFFER_BITS) - 1);
-            if offer & SACK != 0 {
+            let offer = Offer::of_timestamp(echo);
+            if offer.sack {
                 record.set(flag::SACK);
             }
-            let peers = offer & NO_SCALE;
-            if peers != NO_SCALE {
+            if let Some(peers) = offer.scale {
                 record.set(flag::SCALED);
-                record.scales = scale << 4 | peers as u8;
+                record.scales = scale << 4 | peers;
             }
         }
         active.recover = record.iss;

@@ -2,7 +2,7 @@
 //! to choose initial sequence numbers, and that keeps strangers from choosing what collides.
 
 /// The hash of `bytes` under `key`.
-pub(crate) fn siphash(key: [u64; 2], bytes: &[u8]) -> u64 {
+pub fn siphash(key: [u64; 2], bytes: &[u8]) -> u64 {
     let mut state = [
         key[0] ^ 0x736f_6d65_7073_6575,
         key[1] ^ 0x646f_7261_6e64_6f6d,

@@ -3,6 +3,7 @@
 
 use lineside_account::Budget;
 use lineside_frame::{Descriptor, Frame, LinkType, give_back};
+use lineside_nat::splice::{self, Rule, Rules};
 use lineside_nat::{
     Change, Choice, Effects, Health, Nat, NodeSettings, PortSettings, Service, ServiceName,
     Settings, Timeouts, Transport,
@@ -85,6 +86,16 @@ fn settings(choice: u8, more: u8) -> Settings {
                 keeps_client: choice & 16 != 0,
                 multicast: choice & 32 != 0 && transport == Transport::Udp,
                 slow_start: i64::from(choice & 64) * 1_000_000_000,
+                splice: (choice & 128 != 0 && transport == Transport::Tcp).then(|| {
+                    let rule = Rule::parse("host a path /b", 1).expect("a rule");
+                    splice::Service {
+                        rules: Some(Rules {
+                            rules: vec![rule],
+                            default: (choice & 1 != 0).then_some(0),
+                        }),
+                        ..splice::Service::default()
+                    }
+                }),
                 ..Service::new(transport, address, nodes.clone())
             });
         }
@@ -107,6 +118,7 @@ fn settings(choice: u8, more: u8) -> Settings {
         routes: Vec::new(),
         timeouts: Timeouts::default(),
         connections_max: 1 + u32::from(more >> 4),
+        cookies_above: (more & 2 != 0).then_some(0.5),
         seed: 7,
     }
 }

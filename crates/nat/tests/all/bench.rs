@@ -68,6 +68,7 @@ pub(crate) fn settings() -> Settings {
         routes: Vec::new(),
         timeouts: Timeouts::default(),
         connections_max: 1000,
+        cookies_above: None,
         seed: 7,
     }
 }

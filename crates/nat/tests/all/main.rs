@@ -9,5 +9,6 @@ mod fragments;
 mod hostile;
 mod saved;
 mod settings;
+mod spliced;
 mod table;
 mod tshark;
