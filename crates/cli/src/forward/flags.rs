@@ -40,6 +40,10 @@ keys! {
         transitory (4m), half_open (10s), udp (5m); can be repeated")
             .long("timeout").value("NAME=TIME").or_one()
             .example("udp=30s");
+        syn_cookies: String = key("Answer handshakes here, without keeping any, while more than \
+        this share of the table is half open, such as 25%")
+            .long("syn-cookies").value("SHARE")
+            .example("25%");
         method: String = key("How frames are taken and sent: auto, af_xdp, af_xdp_generic or \
         af_packet")
             .long("method").value("WORD")

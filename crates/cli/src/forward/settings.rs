@@ -110,10 +110,24 @@ impl Section {
             services,
             routes: named.into_iter().flatten().collect(),
             timeouts,
+            cookies_above: self.syn_cookies.as_deref().map(share).transpose()?,
             connections_max: self.connections_max.unwrap_or_default(),
             seed: self.seed.unwrap_or_default(),
         })
     }
+}
+
+/// A share, such as `50%`.
+fn share(text: &str) -> Result<f64, ConfigError> {
+    let percent = text
+        .strip_suffix('%')
+        .and_then(|number| number.parse::<f64>().ok());
+    let percent = percent.filter(|percent| (0.0..=100.0).contains(percent));
+    percent.map(|percent| percent / 100.0).ok_or_else(|| {
+        ConfigError::new(format!(
+            "syn_cookies: '{text}' is no share from 0% to 100%: write 25%"
+        ))
+    })
 }
 
 fn ports_of(interfaces: &[Interface]) -> Result<Vec<PortSettings>, ConfigError> {

@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use clap::{Arg, ArgAction, ArgMatches};
 use lineside_nat::{
-    Choice, Health, HttpCheck, NodeSettings, OnLoss, Route, Service, Timeouts, Transport,
+    Choice, Health, HttpCheck, NodeSettings, OnLoss, Route, Service, Timeouts, Transport, splice,
 };
 use lineside_time::{Nanoseconds, parse_duration};
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ use crate::config::{Facts, Refusal, Value, nearest};
 pub(crate) struct ServiceWords(pub(super) String);
 
 /// Options of a service, for the one nearest to an unknown one.
-const OPTIONS: [&str; 8] = [
+const OPTIONS: [&str; 13] = [
     "choose",
     "affinity",
     "check",
@@ -32,6 +32,11 @@ const OPTIONS: [&str; 8] = [
     "keep-client",
     "no-mss-clamp",
     "multicast",
+    "syn-proxy",
+    "host",
+    "path",
+    "sni",
+    "default",
 ];
 
 const CHOICES: [(&str, Choice); 3] = [
@@ -189,6 +194,10 @@ fn set_option(service: &mut Service, option: &str) -> Result<(), String> {
         ("keep-client", "") => service.keeps_client = true,
         ("no-mss-clamp", "") => service.clamps_mss = false,
         ("multicast", "") => service.multicast = true,
+        ("syn-proxy", "") => {
+            service.splice.get_or_insert_with(splice_of_all);
+        }
+        ("host" | "path" | "sni" | "default", _) => add_rule(service, option)?,
         ("choose", word) => {
             let known = CHOICES.iter().find(|(known, _)| *known == word);
             let known = known.ok_or_else(|| {
@@ -210,6 +219,45 @@ fn set_option(service: &mut Service, option: &str) -> Result<(), String> {
             ));
         }
     }
+    Ok(())
+}
+
+/// A handshake that is answered here, and no rule.
+fn splice_of_all() -> splice::Service {
+    splice::Service {
+        rules: None,
+        groups: Vec::new(),
+        offer: splice::Offer::default(),
+    }
+}
+
+/// `host NAME [path PREFIX] to NODE ...`, `path PREFIX to NODE ...`, `sni NAME to NODE ...` or
+/// `default to NODE ...`; without the last, all nodes take what no rule does.
+fn add_rule(service: &mut Service, option: &str) -> Result<(), String> {
+    let (condition, nodes) = option.split_once(" to ").ok_or_else(|| {
+        format!("'{option}': the nodes are missing: write '{option} to NODE:PORT'")
+    })?;
+    let nodes: Vec<_> = nodes
+        .split_whitespace()
+        .map(end)
+        .collect::<Result<_, _>>()?;
+    let splice = service.splice.get_or_insert_with(splice_of_all);
+    let rules = splice.rules.get_or_insert_with(|| splice::Rules {
+        rules: Vec::new(),
+        // A group that names no nodes has all.
+        default: Some(splice::Group::MAX),
+    });
+    let group = splice.groups.len() as splice::Group;
+    match condition {
+        "default" => rules.default = Some(group),
+        condition => {
+            let rule = splice::Rule::parse(condition, group);
+            rules
+                .rules
+                .push(rule.map_err(|error| format!("'{option}': {error}"))?);
+        }
+    }
+    splice.groups.push(nodes);
     Ok(())
 }
 
