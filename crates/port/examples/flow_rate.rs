@@ -8,13 +8,13 @@
 //! Run as root: `unshare -n taskset -c 0 flow_rate FRAME_LEN FLOWS SECONDS [4|6]`: UDP.
 
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::Command;
 use std::time::Duration;
 
 use lineside_account::Budget;
 use lineside_port::live::{
-    FlowKey, FlowRule, FlowTable, Generator, Interface, LiveOptions, StampClock, open_each,
+    FlowKey, FlowRule, FlowTable, Generator, Interface, LiveOptions, StampClock, drop_all,
+    open_each,
 };
 use lineside_wire::PROTOCOL_UDP;
 use lineside_wire::build::FrameBuilder;
@@ -53,7 +53,7 @@ fn main() -> Result<(), Failure> {
         ip(&format!("link set {near} up"))?;
         ip(&format!("link set {far} up"))?;
     }
-    let _dropping = drop_all(Interface::named("far2")?.index)?;
+    let _dropping = drop_all(&Interface::named("far2")?)?;
     let budget = Budget::new(1 << 30);
     let table = FlowTable::new(1 << 16, &budget)?;
     let options = LiveOptions {
@@ -114,31 +114,4 @@ fn main() -> Result<(), Failure> {
         span * 1e9 / arrived as f64,
     );
     Ok(())
-}
-
-/// Puts a program on an interface that drops all frames, for as long as the descriptors are open.
-fn drop_all(interface: u32) -> Result<[OwnedFd; 2], Failure> {
-    // r0 = XDP_DROP; exit
-    const PROGRAM: [u64; 2] = [0x1_0000_00b7, 0x95];
-    let bpf = |command: i32, attributes: &mut [u64; 16]| {
-        // SAFETY: the attributes are as long as stated; what they point to lives for good.
-        unsafe {
-            let result = libc::syscall(libc::SYS_bpf, command, attributes.as_mut_ptr(), 128);
-            match result {
-                0.. => Ok(OwnedFd::from_raw_fd(result as i32)),
-                _ => Err(std::io::Error::last_os_error()),
-            }
-        }
-    };
-    // BPF_PROG_LOAD of an XDP program; BPF_LINK_CREATE in native mode.
-    let mut load = [0; 16];
-    load[0] = 2 << 32 | 6;
-    load[1] = PROGRAM.as_ptr().expose_provenance() as u64;
-    load[2] = c"MIT".as_ptr().expose_provenance() as u64;
-    let program = bpf(5, &mut load)?;
-    let mut link = [0; 16];
-    link[0] = u64::from(interface) << 32 | program.as_raw_fd() as u64;
-    link[1] = 4 << 32 | 37;
-    let link = bpf(28, &mut link)?;
-    Ok([program, link])
 }

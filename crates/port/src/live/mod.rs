@@ -26,7 +26,7 @@ use lineside_account::Budget;
 use lineside_frame::LinkType;
 
 pub use flows::{FlowCounts, FlowError, FlowKey, FlowOutcomes, FlowRule, FlowTable};
-pub use generator::{Departures, Generator, GeneratorError, pass_all};
+pub use generator::{Departures, Generator, GeneratorError, drop_all, pass_all};
 pub use interface::Interface;
 pub use link_end::{EndOptions, LinkEnd, open_end, open_tap};
 pub use loopback::open_loopback;
