@@ -124,7 +124,7 @@ impl Known {
         let (word, address) = words
             .trim()
             .split_once(' ')
-            .unwrap_or(("tcp", words.trim()));
+            .unwrap_or_else(|| ("tcp", words.trim()));
         let id = ServiceName {
             transport: transport(word)?,
             address: end(address.trim())?,
