@@ -39,7 +39,7 @@ fn main() -> Result<(), Failure> {
     // So slow that each arrives before the next one, some times over.
     Generator::new(&from, &frames, 1_000_000)?
         .run(Duration::from_millis(100 + 3 * u64::from(flows)))?;
-    std::thread::sleep(Duration::from_millis(300));
+    std::thread::park_timeout(Duration::from_millis(300));
     let generator = Generator::new(&from, &frames, 0)?;
     println!("ready");
     std::io::stdin().read_line(&mut String::new())?;
@@ -51,9 +51,9 @@ fn main() -> Result<(), Failure> {
         // It counts from its beginning.
         sent = generator.run(burst)?.frames;
         spent += burst + pause;
-        std::thread::sleep(pause);
+        std::thread::park_timeout(pause);
     }
-    std::thread::sleep(Duration::from_millis(20));
+    std::thread::park_timeout(Duration::from_millis(20));
     println!(
         "{{\"sent\": {sent}, \"arrived\": {}, \"cpu_ns\": {}}}",
         Interface::named(to_name)?.received - before,
