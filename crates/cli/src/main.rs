@@ -68,7 +68,7 @@ enum Verb {
     Emulate(Box<emulate::Arguments>),
     /// Send requests to a server at instants that a model gives, or serve them
     Load(Box<load::Arguments>),
-    /// Forward connections to a virtual address to one of many nodes: NAT, load balancer
+    /// Forward connections from one address to many nodes, by NAT
     Forward(Box<forward::Arguments>),
     /// Change an emulated link while it runs, or print its settings
     Ctl(Box<ctl::Arguments>),

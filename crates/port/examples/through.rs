@@ -23,7 +23,17 @@ const PORT_FIRST: u16 = 10_000;
 
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [from, to, gateway, service, frame_len, flows, seconds, burst, pause] = &arguments[..]
+    let [
+        from,
+        to,
+        gateway,
+        service,
+        frame_len,
+        flows,
+        seconds,
+        burst,
+        pause,
+    ] = &arguments[..]
     else {
         return Err("nine arguments are needed: see the source".into());
     };
@@ -77,7 +87,8 @@ fn frames(
     for octet in &mut gateway {
         *octet = octets.next().ok_or("six octets are needed")??;
     }
-    let builder = FrameBuilder::new(own, service.ip()).with_link_addresses([2, 0, 0, 0, 0, 1], gateway);
+    let builder =
+        FrameBuilder::new(own, service.ip()).with_link_addresses([2, 0, 0, 0, 0, 1], gateway);
     let payload = vec![7; frame_len.saturating_sub(builder.udp_len(0))];
     let one = |flow| builder.udp(PORT_FIRST + flow, service.port(), &payload);
     Ok((0..flows).map(one).collect())
@@ -86,5 +97,9 @@ fn frames(
 /// What this process has had of the processors, by the scheduler's own clock.
 fn cpu_ns() -> Result<u64, Failure> {
     let text = std::fs::read_to_string("/proc/self/schedstat")?;
-    Ok(text.split(' ').next().ok_or("an empty schedstat")?.parse()?)
+    Ok(text
+        .split(' ')
+        .next()
+        .ok_or("an empty schedstat")?
+        .parse()?)
 }

@@ -1,5 +1,5 @@
-//! Initial sequence numbers (RFC 6528), and connections from [cookies](crate::cookie): when too many
-//! are half open.
+//! Initial sequence numbers (RFC 6528), and connections from [cookies](crate::cookie): when too
+//! many are half open.
 
 use std::net::IpAddr;
 

@@ -20,10 +20,10 @@ use crate::print::{print, print_json};
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Emulated {
     /// Emulate the adapter of the payload-caching paper, in virtual time
-    #[arg(long, help_heading = HEADING)]
+    #[arg(long)]
     pub(super) emulated: bool,
     /// Reproduce table 2 or figure 4, 5, 6 or 7 of the paper beside its numbers
-    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["pattern", "size"], requires = "emulated", help_heading = HEADING)]
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["pattern", "size"], requires = "emulated")]
     figure: Option<u8>,
     /// Show the hits of a use: multicast, proxy, nfs-web
     #[arg(
@@ -32,35 +32,33 @@ pub(crate) struct Emulated {
         conflicts_with = "size",
         requires = "emulated"
     )]
-    #[arg(help_heading = HEADING)]
     pattern: Option<String>,
-    /// Payload memory that no posted receive holds
-    #[arg(long, value_name = "SIZE", default_value = "1.4MiB", help_heading = HEADING)]
+    /// Payload memory that no posted receive holds, such as 1.4MiB
+    #[arg(long, value_name = "SIZE", default_value = "1.4MiB")]
     cache: String,
     /// Send UDP packets of so many bytes through the adapter
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=65_536))]
-    #[arg(requires = "emulated", help_heading = HEADING)]
+    #[arg(requires = "emulated")]
     size: Option<u32>,
     /// What the sender offers
     #[arg(long, value_name = "RATE", default_value = "1gbit", value_parser = parse_rate)]
-    #[arg(help_heading = HEADING)]
     rate: Rate,
     /// So many packets come back to back
     #[arg(long, value_name = "COUNT", default_value_t = 1,
-          value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = HEADING)]
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
     burst: u32,
     /// Exponential times between packets
-    #[arg(long, conflicts_with = "burst", requires = "emulated", help_heading = HEADING)]
+    #[arg(long, conflicts_with = "burst", requires = "emulated")]
     poisson: bool,
     /// Send a command's traffic through the adapter: the server's command, for a shell
-    #[arg(long, value_name = "CMD", requires = "client", help_heading = HEADING)]
+    #[arg(long, value_name = "CMD", requires = "client")]
     #[arg(conflicts_with_all = ["figure", "pattern", "size"])]
     server: Option<String>,
     /// The client's command, between which and the server the adapter is
     #[arg(last = true, value_name = "CMD", requires_all = ["server", "emulated"])]
     client: Vec<String>,
     /// Write the figure as a page with drawings
-    #[arg(long, value_name = "PAGE", requires = "figure", help_heading = HEADING)]
+    #[arg(long, value_name = "PAGE", requires = "figure")]
     html: Option<PathBuf>,
 }
 
@@ -72,8 +70,6 @@ pub(super) const MODES: [(&str, Mode); 5] = [
     ("spill", Mode::Spill),
     ("adaptive", Mode::Adaptive),
 ];
-
-const HEADING: &str = "With --emulated";
 
 /// Packets of a flow that are counted.
 const PACKETS: u32 = 20_000;

@@ -154,7 +154,7 @@ pub(crate) const PAGES: [Page; 18] = [
             ),
         ],
         files: &[],
-        see_also: "lineside-emulate(1)",
+        see_also: "lineside-ctl(1), lineside-explain(1), lineside-emulate(1)",
     },
     Page {
         verb: "table",
@@ -200,24 +200,26 @@ pub(crate) const PAGES: [Page; 18] = [
         verb: "forward",
         groups: &[
             (
-                "What is shown",
-                &["emulated", "figure", "pattern", "size", "server", "client"],
+                "Services",
+                &["ports", "service", "nat", "mode", "check", "resume"],
             ),
-            ("Adapter", &["mode", "cache"]),
-            ("Packets", &["rate", "burst", "poisson", "seed"]),
-            ("Output", &["json", "html"]),
+            ("Output", &["output", "write-pcap"]),
+            ("The emulated adapter", &["emulated", "figure"]),
         ],
         examples: &[
             (
-                "lineside forward --emulated --figure 6",
-                "beside the paper's",
+                "sudo lineside forward --config nodes.toml -o run",
+                "one address, many nodes",
             ),
             (
-                "lineside forward --emulated --pattern proxy",
-                "hits of a use",
+                "lineside forward --emulated --figure 6",
+                "the payload cache beside its paper",
             ),
         ],
-        files: &[],
+        files: &[
+            ("RUN/trace.json", "what was counted, and the verdict"),
+            ("RUN/state.0, RUN/state.1", "connections, for --resume"),
+        ],
         see_also: "lineside-emulate(1)",
     },
     Page {

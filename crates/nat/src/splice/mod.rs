@@ -177,8 +177,9 @@ pub trait Effects {
         payload: &[u8],
     );
     /// Chooses a node for a connection, whose `ends` are client and service: of a group, so many
-    /// nodes of which have failed before. `from` is the client's word. Returns an end of the caller's own that nothing else uses, and the
-    /// node. `None`: there is no other node, or no port.
+    /// nodes of which have failed before. `from` is the client's word. Returns an end of the
+    /// caller's own that nothing else uses, and the node. `None`: there is no other node, or no
+    /// port.
     fn choose(
         &mut self,
         service: u32,

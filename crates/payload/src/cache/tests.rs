@@ -1,3 +1,5 @@
+//! The cache against a model of plain lists.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn direct_brings_tcp_more_than_pcache_and_that_more_than_baseline() {
+    fn direct_brings_tcp_more_than_pcache_than_baseline() {
         let [baseline, pcache, direct] = [Mode::Baseline, Mode::Pcache, Mode::Direct]
             .map(|mode| run(mode, 8192, [4, 4], 1 << 20).goodput_mb_per_s);
         assert!(

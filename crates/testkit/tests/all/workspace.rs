@@ -34,7 +34,7 @@ const LAYERS: [(&str, &[&str]); 5] = [
     (
         "roles",
         &[
-            "run", "reactor", "capture", "load", "path", "lab", "analyze",
+            "run", "reactor", "capture", "load", "path", "forward", "lab", "analyze",
         ],
     ),
     ("binary", &["cli"]),
