@@ -6,9 +6,10 @@
 //! ```
 //!
 //! Run as root where both interfaces are: `through FROM TO GATEWAY_MAC SERVICE FRAME_LEN FLOWS
-//! SECONDS BURST_US PAUSE_US`. One datagram of each flow makes it known; then `ready` is printed,
+//! SECONDS BURST PAUSE_US`. One datagram of each flow makes it known; then `ready` is printed,
 //! and a line on the standard input starts the bursts. The kernel's generator spins between frames,
-//! which would be counted as work: at less than full speed it sends bursts and sleeps in between.
+//! which would be counted as work: at less than full speed it sends bursts of BURST frames and sleeps
+//! for PAUSE_US in between, as often as pauses fit in SECONDS; 0 is one burst for all of the time.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -41,7 +42,7 @@ fn main() -> Result<(), Failure> {
     let to = Interface::named(to)?;
     let (frame_len, flows): (usize, u16) = (frame_len.parse()?, flows.parse()?);
     let seconds = Duration::from_secs_f64(seconds.parse()?);
-    let burst = Duration::from_micros(burst.parse()?);
+    let burst: u32 = burst.parse()?;
     let pause = Duration::from_micros(pause.parse()?);
     let frames = frames(&from, gateway, service.parse()?, frame_len, flows)?;
 
@@ -49,27 +50,40 @@ fn main() -> Result<(), Failure> {
     // So slow that each arrives before the next one, some times over.
     Generator::new(&from, &frames, 1_000_000)?
         .run(Duration::from_millis(100 + 3 * u64::from(flows)))?;
-    std::thread::park_timeout(Duration::from_millis(300));
+    sleep(Duration::from_millis(300));
     let generator = Generator::new(&from, &frames, 0)?;
     println!("ready");
     std::io::stdin().read_line(&mut String::new())?;
 
     let before = Interface::named(to_name)?.received;
     let began = cpu_ns()?;
-    let (mut spent, mut sent) = (Duration::ZERO, 0);
-    while spent < seconds {
-        // It counts from its beginning.
-        sent = generator.run(burst)?.frames;
-        spent += burst + pause;
-        std::thread::park_timeout(pause);
-    }
-    std::thread::park_timeout(Duration::from_millis(20));
+    let sent = match burst {
+        0 => generator.run(seconds)?.frames,
+        _ => {
+            let bursts = seconds.as_micros() / pause.as_micros().max(1);
+            let mut sent = 0;
+            for _ in 0..bursts {
+                sent = generator.run_burst(burst)?.frames;
+                sleep(pause);
+            }
+            sent
+        }
+    };
+    sleep(Duration::from_millis(20));
     println!(
         "{{\"sent\": {sent}, \"arrived\": {}, \"cpu_ns\": {}}}",
         Interface::named(to_name)?.received - before,
         cpu_ns()? - began,
     );
     Ok(())
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the kernel's time is the one that passes here"
+)]
+fn sleep(time: Duration) {
+    std::thread::park_timeout(time);
 }
 
 /// A datagram of each flow, with the addresses of the interface.

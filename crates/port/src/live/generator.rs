@@ -144,22 +144,37 @@ impl Generator {
     /// process's SIGALRM.
     pub fn run(&self, time: Duration) -> Result<Departures, GeneratorError> {
         let alarm = Alarm::set(time).map_err(|cause| refused("set a timer", cause))?;
-        bpf::run_xdp(self.program.as_fd(), &self.first_frame).map_err(|errno| {
+        self.repeat(u32::MAX)?;
+        drop(alarm);
+        Ok(self.departures())
+    }
+
+    /// Sends so many frames, on the core of the calling thread; what it returns counts from the
+    /// beginning of the first burst.
+    pub fn run_burst(&self, frames: u32) -> Result<Departures, GeneratorError> {
+        self.repeat(frames)?;
+        Ok(self.departures())
+    }
+
+    fn repeat(&self, times: u32) -> Result<(), GeneratorError> {
+        bpf::run_xdp(self.program.as_fd(), &self.first_frame, times).map_err(|errno| {
             let action = "have the kernel send frames (Linux 5.18 can)";
             refused(action, errno.into())
-        })?;
-        drop(alarm);
+        })
+    }
+
+    fn departures(&self) -> Departures {
         let read = |field: i16| {
             let at = self.state.at(field as usize, 8).as_ptr();
             // SAFETY: the eight bytes lie in the mapping (checked by `at`), aligned, and the
             // program that writes them has stopped.
             unsafe { at.cast::<u64>().read_volatile() }
         };
-        Ok(Departures {
+        Departures {
             frames: read(FRAMES),
             bytes: read(BYTES),
             span_ns: read(LATEST_NS).saturating_sub(read(FIRST_NS)),
-        })
+        }
     }
 }
 

@@ -287,9 +287,13 @@ pub(in crate::live) fn link_xdp(
 }
 
 /// Runs an XDP program again and again on frames that begin as `frame`, and has the kernel do with
-/// each what the program returns (`BPF_F_TEST_XDP_LIVE_FRAMES`), until a signal arrives or 2^32
-/// times.
-pub(in crate::live) fn run_xdp(program: BorrowedFd<'_>, frame: &[u8]) -> Result<(), Errno> {
+/// each what the program returns (`BPF_F_TEST_XDP_LIVE_FRAMES`), until a signal arrives or
+/// `repeat` times.
+pub(in crate::live) fn run_xdp(
+    program: BorrowedFd<'_>,
+    frame: &[u8],
+    repeat: u32,
+) -> Result<(), Errno> {
     const LIVE_FRAMES: u32 = 1 << 1;
     #[repr(C)]
     struct Attributes {
@@ -317,7 +321,7 @@ pub(in crate::live) fn run_xdp(program: BorrowedFd<'_>, frame: &[u8]) -> Result<
         data_size_out: 0,
         data_in: frame.as_ptr().expose_provenance() as u64,
         data_out: 0,
-        repeat: u32::MAX,
+        repeat,
         duration: 0,
         ctx_size_in: 0,
         ctx_size_out: 0,
