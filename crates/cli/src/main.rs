@@ -66,13 +66,13 @@ enum Verb {
     Packets(packets::Arguments),
     /// Put a link in the way of a capture, a command or two interfaces
     Emulate(Box<emulate::Arguments>),
-    /// Send requests to a server at instants that a model gives, or serve them
+    /// Send requests to a server at exact instants, or serve them
     Load(Box<load::Arguments>),
     /// Forward connections from one address to many nodes, by NAT
     Forward(Box<forward::Arguments>),
-    /// Change an emulated link while it runs, or print its settings
+    /// Change a link or a forwarder while it runs, or print its state
     Ctl(Box<ctl::Arguments>),
-    /// Explain a frame's delay: jitter, order, queue, rate
+    /// Explain a frame's delay on a link, or a flow's node in a forwarder
     Explain(Box<explain::Arguments>),
     /// Make and show tables of delay distributions; measure networks
     Table(table::Arguments),

@@ -78,10 +78,6 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the kernel's time is the one that passes here"
-)]
 fn sleep(time: Duration) {
     std::thread::park_timeout(time);
 }

@@ -346,7 +346,7 @@ pub(crate) const PAGES: [Page; 18] = [
                     "emulate", "ctl", "explain", "forward", "table", "probe", "load",
                 ],
             ),
-            ("This program", &["completions", "man"]),
+            ("This program", &["man"]),
         ],
         examples: &[
             ("lineside capture nfs.pcapng -o trace", "operations"),
