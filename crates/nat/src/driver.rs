@@ -13,8 +13,11 @@ use crate::rewrite::Rewriting;
 use crate::table::{Connection, Direction, Ends, State, Tuple, flag};
 
 /// A UDP flow is handed to the driver with this frame of a direction: a question and its answer are
-/// not worth it.
-const DATAGRAMS_TO_ENTER: u32 = 3;
+/// not worth the three calls into the kernel.
+const DATAGRAMS_TO_ENTER: u8 = 3;
+
+/// A TCP flow is handed over with this frame of a direction: a request and its answer have less.
+const SEGMENTS_TO_ENTER: u8 = 12;
 
 impl Nat {
     /// Whether a direction may be handed to a driver now: plain frames of known translation, which
@@ -32,9 +35,10 @@ impl Nat {
         {
             return false;
         }
+        let counted = connection.counted(direction);
         let is_ready = match connection.state {
-            State::Established => true,
-            State::Datagrams => connection.next[direction.index()] >= DATAGRAMS_TO_ENTER,
+            State::Established => counted >= SEGMENTS_TO_ENTER,
+            State::Datagrams => counted >= DATAGRAMS_TO_ENTER,
             _ => false,
         };
         let service = &self.farm.services[usize::from(connection.service)].settings;

@@ -45,7 +45,7 @@ pub(crate) fn follow(
                 tcp::TcpOption::WindowScale(scale) => Some(scale.min(14)),
                 _ => None,
             });
-            connection.scale[ours] = scale.unwrap_or(0);
+            connection.set_scale(direction, scale.unwrap_or(0));
         }
     }
     let end = end_of(tcp);
@@ -61,7 +61,7 @@ pub(crate) fn follow(
         // The window of a SYN is never scaled: RFC 7323, 2.2.
         let scale = match flags.contains(TcpFlags::SYN) {
             true => 0,
-            false => connection.scale[ours],
+            false => connection.scale(direction),
         };
         let edge = tcp.acknowledgement + (u32::from(tcp.window) << scale);
         if is_first || edge.is_after(SeqNumber(connection.edge[theirs])) {

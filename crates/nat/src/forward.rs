@@ -13,7 +13,6 @@ use crate::follow::{Followed, follow};
 use crate::nat::{Nat, Place, Waits};
 use crate::packet::{IP_AT, Packet};
 use crate::rewrite::{self, Rewriting, rewrite};
-use crate::settings::Transport;
 use crate::table::{Connection, Direction, Ends, KEPT, State, Tuple, flag};
 
 /// Headers of IP and TCP, which a segment size leaves out: RFC 9293, 3.7.1.
@@ -105,10 +104,7 @@ impl Nat {
                 connection.ethernet = header.source();
                 connection.port = arrival.port as u8;
             }
-            if packet.transport == Transport::Udp {
-                let next = &mut connection.next[direction.index()];
-                *next = next.saturating_add(1);
-            }
+            connection.count(direction);
             is_moved
         };
         if is_moved {

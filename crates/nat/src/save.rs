@@ -87,7 +87,7 @@ impl Nat {
         }
         out.extend(connection.ethernet);
         out.push(connection.port);
-        out.extend(connection.scale);
+        out.extend(Direction::BOTH.map(|direction| connection.scale(direction)));
         let splice = self.joints.of(number).unwrap_or_default();
         let differences = [splice.sequence, splice.timestamp];
         for word in [connection.next, connection.edge, differences].as_flattened() {
@@ -145,7 +145,7 @@ impl Nat {
         }
         (connection.ethernet, connection.port) = (saved.ethernet, saved.port);
         (connection.state, connection.flags) = (saved.state, saved.flags);
-        connection.scale = saved.scale;
+        connection.set_scales(saved.scale);
         let [next, edge, [sequence, timestamp]] = saved.numbers;
         (connection.next, connection.edge) = (next, edge);
         connection.seen = now.saturating_sub(saved.idle);

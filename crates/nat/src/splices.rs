@@ -381,7 +381,7 @@ impl splice::Effects for Caller<'_> {
         nat.table.set_state(number, State::Established, until);
         let connection = nat.table.get_mut(number);
         connection.seen = self.now;
-        connection.scale = joined.scales;
+        connection.set_scales(joined.scales);
         connection.next = joined.next.map(|next| next.0);
         connection.edge = joined.next.map(|next| (next + WINDOW).0);
         nat.joints.set(number, joined.splice);

@@ -51,6 +51,9 @@ impl Direction {
     pub(crate) const BOTH: [Self; 2] = [Self::ToNode, Self::ToClient];
 }
 
+/// The bits of a scale; those above count frames.
+const SCALE: u8 = 0x0f;
+
 /// How far a connection is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -106,8 +109,9 @@ pub(crate) struct Connection {
     pub(crate) nat: u8,
     pub(crate) state: State,
     pub(crate) flags: u8,
-    /// Of the windows of the client and the node, as each sends them.
-    pub(crate) scale: [u8; 2],
+    /// By direction: how its windows are scaled in the lower four bits, and in the upper four the
+    /// frames that were counted.
+    scale_and_count: [u8; 2],
     /// The last frame.
     pub(crate) seen: Nanoseconds,
     timer: TimerId,
@@ -138,7 +142,7 @@ impl Connection {
             nat: KEPT,
             state: State::Datagrams,
             flags: 0,
-            scale: [0; 2],
+            scale_and_count: [0; 2],
             seen: 0,
             timer: TimerId(NONE),
             next: [0; 2],
@@ -152,6 +156,36 @@ impl Connection {
         let [high, low] = self.client.map(u128::from);
         let mapped = std::net::Ipv6Addr::from_bits(high << 64 | low);
         (mapped.to_canonical(), self.client_port)
+    }
+
+    /// By which power of two windows of this direction are scaled, at most 14.
+    #[inline]
+    pub(crate) fn scale(&self, direction: Direction) -> u8 {
+        self.scale_and_count[direction.index()] & SCALE
+    }
+
+    pub(crate) fn set_scales(&mut self, scales: [u8; 2]) {
+        for (direction, scale) in Direction::BOTH.into_iter().zip(scales) {
+            self.set_scale(direction, scale);
+        }
+    }
+
+    pub(crate) fn set_scale(&mut self, direction: Direction, scale: u8) {
+        let both = &mut self.scale_and_count[direction.index()];
+        *both = *both & !SCALE | scale & SCALE;
+    }
+
+    /// Counts a frame of a direction.
+    #[inline]
+    pub(crate) fn count(&mut self, direction: Direction) {
+        let both = &mut self.scale_and_count[direction.index()];
+        *both = both.checked_add(SCALE + 1).unwrap_or(*both);
+    }
+
+    /// The frames that were counted, at most 15.
+    #[inline]
+    pub(crate) fn counted(&self, direction: Direction) -> u8 {
+        self.scale_and_count[direction.index()] >> SCALE.count_ones()
     }
 
     #[inline]
