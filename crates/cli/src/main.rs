@@ -11,6 +11,7 @@ mod drop_ins;
 mod emulate;
 mod exit;
 mod explain;
+mod farm;
 mod forward;
 #[cfg(test)]
 mod guide;

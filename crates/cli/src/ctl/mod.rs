@@ -4,20 +4,19 @@ mod stats;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::io;
 use std::path::{Path, PathBuf};
 
-use anyhow::{anyhow, bail};
+use anyhow::bail;
 use clap::Args;
 use lineside_path::SettingsWords;
 use lineside_path::emulate::ChangeAnswer;
-use lineside_trace::{Manifest, State};
 
 use crate::config::{ConfigError, nearest};
 use crate::exit::Exit;
-use crate::forward::{ForwardDone, ForwardRequest, reload_of};
+use crate::farm::{ForwardDone, ForwardRequest, reload_of};
+use crate::link::ask::ask_run;
 use crate::link::keys::LinkWords;
-use crate::link::request::{Answer, Change, Done, NewStep, Request, Text, read_answer};
+use crate::link::request::{Change, Done, NewStep, Request, Text};
 use crate::link::spec::files;
 use crate::link::steps::StepWords;
 use crate::print::{fine_time, print, print_json};
@@ -150,22 +149,6 @@ impl Arguments {
     }
 }
 
-/// Asks a run, and waits for what it has done; a refusal is an error.
-pub(crate) fn ask_run(run: &Path, request: &Request) -> anyhow::Result<Done> {
-    let answer = ask(run, request)?.map_err(|error| anyhow!(why_none(run, &error)))?;
-    Ok(answer.map_err(|why| ConfigError::usage(&why))?)
-}
-
-/// Asks a run, and waits for its answer; the inner error is that there is none.
-fn ask(run: &Path, request: &Request) -> anyhow::Result<io::Result<Answer>> {
-    let answer = match lineside_host::ask(run, &request.to_json()?) {
-        Ok(answer) => read_answer(&answer),
-        Err(error) => return Ok(Err(error)),
-    };
-    let answer = answer.map_err(|why| anyhow!("{}: {why}", run.display()))?;
-    Ok(Ok(answer))
-}
-
 /// What was done, without its name.
 fn json(done: &Done) -> serde_json::Result<serde_json::Value> {
     match done {
@@ -176,39 +159,6 @@ fn json(done: &Done) -> serde_json::Result<serde_json::Value> {
         Done::Stats(stats) => serde_json::to_value(stats),
         Done::Forward(done) => serde_json::to_value(done),
     }
-}
-
-/// The reason for which a run does not answer.
-fn why_none(run: &Path, error: &io::Error) -> String {
-    let manifest = lineside_trace::manifest_text(&run.join("trace.json"));
-    let manifest = manifest
-        .ok()
-        .and_then(|text| Manifest::from_json(&text).ok());
-    let state = manifest.map(|manifest| manifest.verdict.state);
-    let why = match (error.kind(), state) {
-        (io::ErrorKind::PermissionDenied, _) => {
-            "the run belongs to another user: run ctl as that user, or with sudo".to_owned()
-        }
-        (io::ErrorKind::NotFound, _) if lineside_host::is_running(run) => {
-            "the run there takes no requests now: only 'lineside emulate' between interfaces or \
-            commands with -o does, 'lineside forward' with -o, and 'lineside capture -i' with \
-            --monitor for stats, until they end"
-                .to_owned()
-        }
-        // It may have ended since: that it still runs is certain, that it had ended is not.
-        _ if lineside_host::is_running(run) => {
-            format!("the run goes on, but did not answer ({error}): try again")
-        }
-        (_, Some(State::Unfinished)) => {
-            "the run was ended before it could finish: nothing can be changed any more".to_owned()
-        }
-        (_, Some(_)) => "the run has ended: nothing can be changed any more".to_owned(),
-        (io::ErrorKind::NotFound, None) => {
-            "there is no such run: give the folder of emulate's -o".to_owned()
-        }
-        (_, None) => error.to_string(),
-    };
-    format!("{}: {why}", run.display())
 }
 
 /// The changes, or the current settings.

@@ -11,10 +11,10 @@ use lineside_analyze::grouped;
 use lineside_host::Stopwatch;
 use lineside_run::stats::{DirectionStats, DropStats, MonitorStats, RunStats};
 
-use super::{ask, why_none};
 use crate::config::ConfigError;
 use crate::exit::Exit;
-use crate::forward::ForwardDone;
+use crate::farm::ForwardDone;
+use crate::link::ask::{ask, why_none};
 use crate::link::request::{Done, Request};
 use crate::print::{fine_time, print_if_read};
 
@@ -57,7 +57,7 @@ pub(super) fn run(run: &Path, form: Form) -> anyhow::Result<Exit> {
             Some(Seen::Forwarder(counts)) if form.json => {
                 harmless_json(&serde_json::to_string(&counts)?) + "\n"
             }
-            Some(Seen::Forwarder(counts)) => crate::forward::lines(&counts),
+            Some(Seen::Forwarder(counts)) => crate::farm::lines(&counts),
             Some(Seen::Run(stats)) => {
                 let stats = match &before {
                     Some(before) => stats.with_rates(before),

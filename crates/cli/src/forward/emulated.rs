@@ -1,13 +1,10 @@
 //! `lineside forward --emulated`: the forwarder of the payload-caching paper in virtual time.
 
-use std::path::PathBuf;
-
 use anyhow::{Context, bail};
-use clap::Args;
 use lineside_payload::figures::{FIGURES, Flow, figure, run_flow};
 use lineside_payload::patterns::{PATTERNS, pattern};
 use lineside_payload::{Mode, Parameters};
-use lineside_time::{Rate, parse_rate};
+use lineside_time::Rate;
 
 use super::emulated_print::{figure_html, figure_text, flow_text, pattern_text};
 use super::emulated_run::run_commands;
@@ -15,52 +12,6 @@ use super::flags::Arguments;
 use crate::exit::Exit;
 use crate::inputs::of_word;
 use crate::print::{print, print_json};
-
-/// Flags of the emulated adapter.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct Emulated {
-    /// Emulate the adapter of the payload-caching paper, in virtual time
-    #[arg(long)]
-    pub(super) emulated: bool,
-    /// Reproduce table 2 or figure 4, 5, 6 or 7 of the paper beside its numbers
-    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["pattern", "size"], requires = "emulated")]
-    figure: Option<u8>,
-    /// Show the hits of a use: multicast, proxy, nfs-web
-    #[arg(
-        long,
-        value_name = "NAME",
-        conflicts_with = "size",
-        requires = "emulated"
-    )]
-    pattern: Option<String>,
-    /// Payload memory that no posted receive holds, such as 1.4MiB
-    #[arg(long, value_name = "SIZE", default_value = "1.4MiB")]
-    cache: String,
-    /// Send UDP packets of so many bytes through the adapter
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=65_536))]
-    #[arg(requires = "emulated")]
-    size: Option<u32>,
-    /// What the sender offers
-    #[arg(long, value_name = "RATE", default_value = "1gbit", value_parser = parse_rate)]
-    rate: Rate,
-    /// So many packets come back to back
-    #[arg(long, value_name = "COUNT", default_value_t = 1,
-          value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    burst: u32,
-    /// Exponential times between packets
-    #[arg(long, conflicts_with = "burst", requires = "emulated")]
-    poisson: bool,
-    /// Send a command's traffic through the adapter: the server's command, for a shell
-    #[arg(long, value_name = "CMD", requires = "client")]
-    #[arg(conflicts_with_all = ["figure", "pattern", "size"])]
-    server: Option<String>,
-    /// The client's command, between which and the server the adapter is
-    #[arg(last = true, value_name = "CMD", requires_all = ["server", "emulated"])]
-    client: Vec<String>,
-    /// Write the figure as a page with drawings
-    #[arg(long, value_name = "PAGE", requires = "figure")]
-    html: Option<PathBuf>,
-}
 
 /// The words of `--mode` for it.
 pub(super) const MODES: [(&str, Mode); 5] = [

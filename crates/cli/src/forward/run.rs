@@ -14,12 +14,10 @@ use lineside_run::Run;
 use lineside_time::Clock;
 use lineside_trace::State;
 
-use super::flags::{Arguments, Section};
-use super::print::{check_lines, lines};
-use super::request::Known;
-use super::settings::Prepared;
+use super::flags::Arguments;
 use crate::config::{self, ConfigError};
 use crate::exit::Exit;
+use crate::farm::{ForwardDone, Known, Prepared, Section, check_lines, lines};
 use crate::inputs::listening_lines;
 use crate::link::request::{Done, Request, answer_to_json};
 use crate::print::{print, print_json, say, talk, warn};
@@ -135,7 +133,7 @@ fn listen(run: &Run, keys: &Section, prepared: &Prepared) -> anyhow::Result<Opti
             Request::Forward(request) => known.on_request(request, asking).map(Done::Forward),
             Request::Stats {} => asking
                 .stats()
-                .map(|counts| Done::Forward(super::ForwardDone::Counted(counts))),
+                .map(|counts| Done::Forward(ForwardDone::Counted(counts))),
             _ => Err(
                 "the run is a forwarder: it can be asked for stats, add, remove, drain, \
                       weight and reload"

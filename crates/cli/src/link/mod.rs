@@ -1,6 +1,7 @@
 //! An emulated link for `emulate`, `explain` and `ctl`: its keys, the words in them, and changes
 //! while it runs.
 
+pub(crate) mod ask;
 pub(crate) mod control;
 pub(crate) mod files;
 pub(crate) mod keys;

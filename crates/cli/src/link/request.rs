@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::keys::LinkWords;
-use crate::forward::{ForwardDone, ForwardRequest};
+use crate::farm::{ForwardDone, ForwardRequest};
 
 /// The version of requests and answers: one more whenever either changes its form. Another kind of
 /// request changes none: a run that does not know it says so.

@@ -7,8 +7,19 @@ use std::path::Path;
 use lineside_testkit::layers::{Uses, part};
 
 /// Modules that several verbs use, and which use no verb.
-const SHARED: [&str; 10] = [
-    "config", "csv", "drop_ins", "exit", "inputs", "link", "monitors", "outputs", "print", "trips",
+const SHARED: [&str; 12] = [
+    "config",
+    "csv",
+    "drop_ins",
+    "exit",
+    "farm",
+    "inputs",
+    "link",
+    "monitors",
+    "outputs",
+    "print",
+    "trips",
+    "write_frames",
 ];
 /// Modules that may use all others: the entrance, the printer of the whole command line, and a test
 /// of all declarations.

@@ -8,7 +8,7 @@ use lineside_nat::{Change, NodeSettings, PortSettings, Service, ServiceName};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::flags::Section;
+use super::keys::Section;
 use super::words::{end, node, transport, weight};
 use crate::config::read_keys;
 
@@ -40,15 +40,15 @@ pub(crate) enum ForwardDone {
 }
 
 /// What requests are answered from, beside the loop.
-pub(super) struct Known {
-    pub(super) keys: Section,
-    pub(super) ports: Vec<PortSettings>,
-    pub(super) services: Vec<Service>,
+pub(crate) struct Known {
+    pub(crate) keys: Section,
+    pub(crate) ports: Vec<PortSettings>,
+    pub(crate) services: Vec<Service>,
 }
 
 impl Known {
     /// Does what is asked. The error is why nothing has changed.
-    pub(super) fn on_request(
+    pub(crate) fn on_request(
         &mut self,
         request: ForwardRequest,
         asking: &Asking,

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::print::fine_time;
 
 /// What settings ask for, in lines.
-pub(super) fn check_lines(settings: &Settings) -> String {
+pub(crate) fn check_lines(settings: &Settings) -> String {
     let mut out = String::new();
     for port in &settings.ports {
         let [a, b, c, d, e, f] = port.ethernet;

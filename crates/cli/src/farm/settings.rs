@@ -10,7 +10,7 @@ use lineside_port::Method;
 use lineside_port::live::Interface;
 use lineside_reactor::Wait;
 
-use super::flags::Section;
+use super::keys::Section;
 use super::words::{routes, set_timeout};
 use crate::config::{self, ConfigError, memory_bytes};
 use crate::inputs::{method, of_word, wait};
@@ -26,24 +26,24 @@ const MODES: [(&str, ByDriver); 3] = [
 const MTU_USUAL: u32 = 1_500;
 
 /// What a run needs beside its folder.
-pub(super) struct Prepared {
-    pub(super) settings: Settings,
-    pub(super) interfaces: Vec<Interface>,
-    pub(super) method: Option<Method>,
-    pub(super) by_driver: ByDriver,
-    pub(super) wait: Wait,
-    pub(super) duration: Option<Duration>,
-    pub(super) budget: Budget,
+pub(crate) struct Prepared {
+    pub(crate) settings: Settings,
+    pub(crate) interfaces: Vec<Interface>,
+    pub(crate) method: Option<Method>,
+    pub(crate) by_driver: ByDriver,
+    pub(crate) wait: Wait,
+    pub(crate) duration: Option<Duration>,
+    pub(crate) budget: Budget,
 }
 
 impl Section {
     /// The names of the ports.
-    pub(super) fn names(&self) -> &[String] {
+    pub(crate) fn names(&self) -> &[String] {
         self.ports.as_deref().unwrap_or_default()
     }
 
     /// Words first: wrong ones are wrong with or without privileges.
-    pub(super) fn prepare(&self) -> anyhow::Result<Prepared> {
+    pub(crate) fn prepare(&self) -> anyhow::Result<Prepared> {
         let names = self.names();
         if names.is_empty() {
             return Err(ConfigError::usage(
@@ -82,7 +82,7 @@ impl Section {
     }
 
     /// Services, addresses and limits, with ports that are known already.
-    pub(super) fn settings(&self, ports: Vec<PortSettings>) -> Result<Settings, ConfigError> {
+    pub(crate) fn settings(&self, ports: Vec<PortSettings>) -> Result<Settings, ConfigError> {
         let services = self.service.iter().flatten();
         let services = services.map(super::words::ServiceWords::service);
         let services: Vec<_> = services

@@ -1,0 +1,59 @@
+//! Asking a run by the socket of its folder.
+
+use std::io;
+use std::path::Path;
+
+use anyhow::anyhow;
+use lineside_trace::{Manifest, State};
+
+use super::request::{Answer, Done, Request, read_answer};
+use crate::config::ConfigError;
+
+/// Asks a run, and waits for what it has done; a refusal is an error.
+pub(crate) fn ask_run(run: &Path, request: &Request) -> anyhow::Result<Done> {
+    let answer = ask(run, request)?.map_err(|error| anyhow!(why_none(run, &error)))?;
+    Ok(answer.map_err(|why| ConfigError::usage(&why))?)
+}
+
+/// Asks a run, and waits for its answer; the inner error is that there is none.
+pub(crate) fn ask(run: &Path, request: &Request) -> anyhow::Result<io::Result<Answer>> {
+    let answer = match lineside_host::ask(run, &request.to_json()?) {
+        Ok(answer) => read_answer(&answer),
+        Err(error) => return Ok(Err(error)),
+    };
+    let answer = answer.map_err(|why| anyhow!("{}: {why}", run.display()))?;
+    Ok(Ok(answer))
+}
+
+/// The reason for which a run does not answer.
+pub(crate) fn why_none(run: &Path, error: &io::Error) -> String {
+    let manifest = lineside_trace::manifest_text(&run.join("trace.json"));
+    let manifest = manifest
+        .ok()
+        .and_then(|text| Manifest::from_json(&text).ok());
+    let state = manifest.map(|manifest| manifest.verdict.state);
+    let why = match (error.kind(), state) {
+        (io::ErrorKind::PermissionDenied, _) => {
+            "the run belongs to another user: run ctl as that user, or with sudo".to_owned()
+        }
+        (io::ErrorKind::NotFound, _) if lineside_host::is_running(run) => {
+            "the run there takes no requests now: only 'lineside emulate' between interfaces or \
+            commands with -o does, 'lineside forward' with -o, and 'lineside capture -i' with \
+            --monitor for stats, until they end"
+                .to_owned()
+        }
+        // It may have ended since: that it still runs is certain, that it had ended is not.
+        _ if lineside_host::is_running(run) => {
+            format!("the run goes on, but did not answer ({error}): try again")
+        }
+        (_, Some(State::Unfinished)) => {
+            "the run was ended before it could finish: nothing can be changed any more".to_owned()
+        }
+        (_, Some(_)) => "the run has ended: nothing can be changed any more".to_owned(),
+        (io::ErrorKind::NotFound, None) => {
+            "there is no such run: give the folder of emulate's -o".to_owned()
+        }
+        (_, None) => error.to_string(),
+    };
+    format!("{}: {why}", run.display())
+}
