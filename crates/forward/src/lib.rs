@@ -8,8 +8,8 @@
 //! ```
 //!
 //! * What becomes of a frame is decided in `lineside-nat`, which has neither ports nor a clock.
-//! * A [`Forwarder`] is that engine in the polling loop of `lineside-reactor`; [`Forward`] opens the
-//!   ports, drops the privileges and turns the loop until its end.
+//! * A [`Forwarder`] is that engine in the polling loop of `lineside-reactor`; [`Forward`] opens
+//!   the ports, drops the privileges and turns the loop until its end.
 //! * Requests ([`Asking`]) are answered between two turns, so that a change is never half made.
 #![forbid(unsafe_code)]
 

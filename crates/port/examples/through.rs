@@ -8,8 +8,9 @@
 //! Run as root where both interfaces are: `through FROM TO GATEWAY_MAC SERVICE FRAME_LEN FLOWS
 //! SECONDS BURST PAUSE_US`. One datagram of each flow makes it known; then `ready` is printed,
 //! and a line on the standard input starts the bursts. The kernel's generator spins between frames,
-//! which would be counted as work: at less than full speed it sends bursts of BURST frames and sleeps
-//! for PAUSE_US in between, as often as pauses fit in SECONDS; 0 is one burst for all of the time.
+//! which would be counted as work: at less than full speed it sends bursts of BURST frames and
+//! sleeps for PAUSE_US in between, as often as pauses fit in SECONDS; 0 is one burst for all of the
+//! time.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
