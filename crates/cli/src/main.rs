@@ -73,7 +73,7 @@ enum Verb {
     Forward(Box<forward::Arguments>),
     /// Change a link or a forwarder while it runs, or print its state
     Ctl(Box<ctl::Arguments>),
-    /// Explain a frame's delay on a link, or a flow's node in a forwarder
+    /// Explain a frame's delay on a link, or why a flow has its node
     Explain(Box<explain::Arguments>),
     /// Make and show tables of delay distributions; measure networks
     Table(table::Arguments),

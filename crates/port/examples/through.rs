@@ -13,6 +13,7 @@
 //! time.
 
 use std::net::{IpAddr, SocketAddr};
+use std::thread::park_timeout;
 use std::time::Duration;
 
 use lineside_port::live::{Generator, Interface, drop_all};
@@ -51,7 +52,7 @@ fn main() -> Result<(), Failure> {
     // So slow that each arrives before the next one, some times over.
     Generator::new(&from, &frames, 1_000_000)?
         .run(Duration::from_millis(100 + 3 * u64::from(flows)))?;
-    sleep(Duration::from_millis(300));
+    park_timeout(Duration::from_millis(300));
     let generator = Generator::new(&from, &frames, 0)?;
     println!("ready");
     std::io::stdin().read_line(&mut String::new())?;
@@ -65,22 +66,18 @@ fn main() -> Result<(), Failure> {
             let mut sent = 0;
             for _ in 0..bursts {
                 sent = generator.run_burst(burst)?.frames;
-                sleep(pause);
+                park_timeout(pause);
             }
             sent
         }
     };
-    sleep(Duration::from_millis(20));
+    park_timeout(Duration::from_millis(20));
     println!(
         "{{\"sent\": {sent}, \"arrived\": {}, \"cpu_ns\": {}}}",
         Interface::named(to_name)?.received - before,
         cpu_ns()? - began,
     );
     Ok(())
-}
-
-fn sleep(time: Duration) {
-    std::thread::park_timeout(time);
 }
 
 /// A datagram of each flow, with the addresses of the interface.

@@ -82,7 +82,7 @@ impl Section {
     }
 
     /// Services, addresses and limits, with ports that are known already.
-    pub(crate) fn settings(&self, ports: Vec<PortSettings>) -> Result<Settings, ConfigError> {
+    pub(super) fn settings(&self, ports: Vec<PortSettings>) -> Result<Settings, ConfigError> {
         let services = self.service.iter().flatten();
         let services = services.map(super::words::ServiceWords::service);
         let services: Vec<_> = services
