@@ -1,5 +1,6 @@
 //! Figure 7: real TCP through the emulated adapter, in virtual time.
 
+use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 
 use lineside_account::Budget;
@@ -81,6 +82,7 @@ struct Host {
     stack: Stack,
     owner: Owner,
     inbox: Burst,
+    outbox: VecDeque<Frame>,
     sends: bool,
 }
 
@@ -108,6 +110,7 @@ impl Host {
             stack,
             owner: Owner::default(),
             inbox: Burst::new(),
+            outbox: VecDeque::new(),
             sends: number > 0,
         }
     }
@@ -142,6 +145,30 @@ fn link_address(number: u8) -> [u8; 6] {
     [2, 0, 0, 0, 0, 1 + number]
 }
 
+/// The switch lets one frame wait for the adapter's link, of the hosts in turn: the link stops the
+/// others. Says whose turn is next.
+fn push_in_turn(
+    hosts: &mut [Host],
+    mut turn: usize,
+    now: Nanoseconds,
+    adapter: &mut Adapter<Frame>,
+    out: &mut Vec<Done<Frame>>,
+) -> usize {
+    while adapter.waiting() == 0 {
+        let count = hosts.len();
+        let mut next = (0..count).map(|step| (turn + step) % count);
+        let Some(host) = next.find(|&host| !hosts[host].outbox.is_empty()) else {
+            break;
+        };
+        if let Some(frame) = hosts[host].outbox.pop_front() {
+            let bytes = frame.bytes().len().saturating_sub(ETHERNET_LEN) as u32;
+            adapter.push(now, frame, bytes, out);
+        }
+        turn = (host + 1) % count;
+    }
+    turn
+}
+
 /// Runs the streams through the adapter, data and acknowledgements.
 pub fn run_streams(parameters: &Parameters, streams: &Streams) -> StreamsOutcome {
     let budget = Budget::new(MEMORY_BYTES);
@@ -166,16 +193,14 @@ pub fn run_streams(parameters: &Parameters, streams: &Streams) -> StreamsOutcome
         }
     }
     let mut out: Vec<Done<Frame>> = Vec::new();
-    let (mut settled, mut before) = (false, 0);
+    let (mut settled, mut before, mut turn) = (false, 0, 0);
     let end = BEGIN_NS + SETTLE_NS + streams.measured_ns;
     loop {
         for host in &mut hosts {
             host.step(now);
-            for frame in host.owner.frames.drain(..) {
-                let bytes = frame.bytes().len().saturating_sub(ETHERNET_LEN) as u32;
-                adapter.push(now, frame, bytes, &mut out);
-            }
+            host.outbox.extend(host.owner.frames.drain(..));
         }
+        turn = push_in_turn(&mut hosts, turn, now, &mut adapter, &mut out);
         for done in out.drain(..).filter(|done| done.dropped.is_none()) {
             let to = usize::from(done.item.bytes()[5]).wrapping_sub(1);
             if let Some(host) = hosts.get_mut(to) {
@@ -228,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_run_of_tcp_is_a_function_of_its_seed() {
-        let ran = [(); 2].map(|()| run(Mode::Direct, 8192, [4, 4], 128 << 10));
+        let ran = [(); 2].map(|()| run(Mode::Direct, 1500, [4, 4], 128 << 10));
         assert_eq!(ran[0], ran[1]);
         let counters = ran[0].adapter;
         assert!(counters.hits > 1000 && counters.misses > 0, "{counters:?}");
