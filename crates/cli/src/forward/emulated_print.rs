@@ -136,13 +136,13 @@ fn drawing(figure: &Figure) -> String {
 /// The machine in a line.
 fn machine(parameters: &Parameters) -> String {
     format!(
-        "machine: link {} MB/s, bus {} (alone {}), CPU {} + {} us a packet and {} a further page, \
-        {} % of it\nlost to the bus, input queue {}, {} pages posted of {}\n",
+        "machine: link {} MB/s, bus {} (alone {}), CPU {} us an interrupt, {} a packet and \
+        {} a further page, {} % of it\nlost to the bus, input queue {}, {} pages posted of {}\n",
         parameters.link_bytes_per_s / 1_000_000,
         parameters.bus_bytes_per_s / 1_000_000,
         parameters.lone_bus_bytes_per_s / 1_000_000,
         parameters.interrupt_ns as f64 / 1e3,
-        parameters.thread_ns as f64 / 1e3,
+        (parameters.interrupt_packet_ns + parameters.thread_ns) as f64 / 1e3,
         parameters.page_ns as f64 / 1e3,
         parameters.stolen_permille as f64 / 10.0,
         parameters.input_queue_max,
@@ -224,21 +224,36 @@ pub(super) fn figure_html(figure: &Figure) -> String {
         "#d1495b",
     ];
     let [x_min, x_max, _, y_max] = ends(&figure.curves);
+    let place = |&(x, y): &(f64, f64)| {
+        let x = 60.0 + 560.0 * (x - x_min) / (x_max - x_min);
+        (x, 320.0 - 300.0 * y / y_max)
+    };
     let mut lines = String::new();
     for (number, (curve, colour)) in figure.curves.iter().zip(COLOURS).enumerate() {
-        let points = curve.points.iter().map(|(x, y)| {
-            let x = 60.0 + 560.0 * (x - x_min) / (x_max - x_min);
-            format!("{x:.1},{:.1}", 320.0 - 300.0 * y / y_max)
+        let points = curve.points.iter().map(|point| {
+            let (x, y) = place(point);
+            format!("{x:.1},{y:.1}")
         });
         let points: Vec<_> = points.collect();
         let _ = writeln!(
             lines,
             "<polyline fill='none' stroke='{colour}' stroke-width='2' points='{}'/>\
-            <text x='630' y='{}' fill='{colour}'>{}</text>",
+            <text x='640' y='{}' fill='{colour}'>{}</text>",
             points.join(" "),
             30 + 18 * number,
             curve.name
         );
+        for point in paper_marks(figure, curve) {
+            let (x, y) = place(&point);
+            let _ = writeln!(
+                lines,
+                "<circle cx='{x:.1}' cy='{y:.1}' r='5' fill='none' stroke='{colour}' \
+                stroke-width='2'/>"
+            );
+        }
+    }
+    if !figure.curves.is_empty() {
+        lines += &axes(figure, [x_min, x_max, y_max]);
     }
     let mut text = figure_text(figure);
     for (sign, name) in [("&", "&amp;"), ("<", "&lt;")] {
@@ -248,13 +263,44 @@ pub(super) fn figure_html(figure: &Figure) -> String {
         "<!doctype html><html lang='en'><meta charset='utf-8'><title>{heading}</title>\
         <h1>{heading}: {title}</h1><svg viewBox='0 0 860 360' width='860' \
         font-family='sans-serif' font-size='13'>\
-        <path d='M60 20V320H620' fill='none' stroke='#888'/>\
-        <text x='10' y='14'>{y}</text><text x='20' y='30'>{y_max:.0}</text>\
-        <text x='60' y='338'>{x_min:.0}</text><text x='590' y='338'>{x_max:.0}</text>\
-        <text x='280' y='354'>{x}</text>{lines}</svg><pre>{text}</pre></html>\n",
+        {lines}</svg><pre>{text}</pre></html>\n",
         heading = heading(figure),
         title = figure.title,
-        y = figure.axes[1],
-        x = figure.axes[0],
     )
+}
+
+/// The paper's numbers of a curve, each where ours is.
+fn paper_marks(figure: &Figure, curve: &Curve) -> Vec<(f64, f64)> {
+    let cells = { figure.cells.iter() }
+        .filter(|cell| cell.name.contains(&curve.name) && figure.axes[1].contains(cell.unit));
+    let marks = cells.filter_map(|cell| {
+        let at = curve.points.iter().find(|point| point.1 == cell.ours)?;
+        Some((at.0, cell.paper?))
+    });
+    marks.collect()
+}
+
+/// Axes with five parts each, and what they are.
+fn axes(figure: &Figure, [x_min, x_max, y_max]: [f64; 3]) -> String {
+    let mut out = String::from("<path d='M60 20V320H620' fill='none' stroke='#888'/>");
+    for part in 0..=5 {
+        let share = f64::from(part) / 5.0;
+        let (x, y) = (60.0 + 560.0 * share, 320.0 - 300.0 * share);
+        let _ = writeln!(
+            out,
+            "<path d='M{x} 320v5M55 {y}h5' stroke='#888'/>\
+            <text x='{x}' y='340' text-anchor='middle'>{:.0}</text>\
+            <text x='50' y='{}' text-anchor='end'>{:.0}</text>",
+            x_min + (x_max - x_min) * share,
+            y + 4.0,
+            y_max * share
+        );
+    }
+    let _ = writeln!(
+        out,
+        "<text x='10' y='12'>{}</text><text x='340' y='357' text-anchor='middle'>{}</text>\
+        <text x='640' y='318'>lines: ours; rings: the paper's</text>",
+        figure.axes[1], figure.axes[0]
+    );
+    out
 }
