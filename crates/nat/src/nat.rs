@@ -74,7 +74,6 @@ pub struct Nat {
     pub(crate) fragments: Fragments,
     pub(crate) checks: Checks,
     pub(crate) maker: Maker,
-    pub(crate) random: Random,
     pub(crate) key: [u64; 2],
     pub(crate) outcomes: Outcomes,
     pub(crate) ports: Vec<PortCounters>,
@@ -114,7 +113,6 @@ impl Nat {
             fragments: Fragments::new(budget).ok_or_else(over)?,
             checks: Checks::new(random.bits()),
             maker: Maker::new(budget).ok_or_else(over)?,
-            random,
             key,
             outcomes: Outcomes::default(),
             ports: vec![PortCounters::default(); settings.ports.len()],
@@ -125,7 +123,7 @@ impl Nat {
         };
         if nat.settings.splices() {
             let services = nat.spliced_services();
-            let secret = [nat.random.bits(), nat.random.bits()];
+            let secret = [random.bits(), random.bits()];
             let bounds = splice::Settings::default();
             let splices = Splices::new(bounds, services, secret, budget);
             nat.splices = Some(Box::new(splices.ok_or(SettingsError::SpliceBudget)?));

@@ -1,5 +1,6 @@
 //! Packets of no connection: those that begin one, and what becomes of others.
 
+use lineside_tcp::keyed::hash_of_words;
 use lineside_time::Nanoseconds;
 use lineside_wire::build::TcpFields;
 use lineside_wire::icmp::{self, Failure};
@@ -17,6 +18,8 @@ use crate::table::{Connection, Direction, Ends, State, flag};
 
 /// Port numbers of connections: behind those of checks.
 const PORTS_START: u16 = health::PORTS.end;
+/// Sets the hashes of port numbers apart from those of the choice of nodes.
+const PORT_WORD: u64 = 0x706f_7274;
 /// How many port numbers of a NAT address are tried. With 9 of 10 in use, 1 connection in a million
 /// finds none.
 const PORT_TRIES: u16 = 128;
@@ -177,7 +180,13 @@ impl Nat {
         Ok(())
     }
 
-    /// Gives a connection a NAT address and port number that nobody has towards its node.
+    /// Gives a connection a NAT address and port number that no other has towards its node.
+    ///
+    /// They follow from the client's address and port by a keyed hash (RFC 6056, 3.3.3): a client
+    /// that begins anew from a port has the same ones again, so that a node which has the connection
+    /// before in TIME-WAIT sees sequence numbers and stamps of the same clock go on (RFC 6191).
+    /// Ports drawn at random would come to clients whose clocks are behind, and their SYNs would be
+    /// dropped.
     pub(crate) fn take_port(&mut self, connection: &mut Connection) -> Result<(), Outcome> {
         let is_free = |nat: &Self, connection: &Connection| {
             let tuple = nat.farm.tuple(connection, Direction::ToClient);
@@ -192,23 +201,30 @@ impl Nat {
         }
         let is_ipv4 = service.address.is_ipv4();
         let count = self.farm.nat_of_family(is_ipv4).count();
-        let first = self.random.below(count as u64) as usize;
-        let ports = u16::MAX - PORTS_START + 1;
+        let hash = self.flow_hash(connection.client(), connection.service);
+        let first = (hash >> 32) as usize % count.max(1);
         for turn in 0..count {
             let which = (first + turn) % count;
             let Some((nat, _)) = self.farm.nat_of_family(is_ipv4).nth(which) else {
                 break;
             };
             connection.nat = nat;
-            for _ in 0..PORT_TRIES {
-                // Each is drawn: what a stranger sees says nothing of the next (RFC 6056, 3.3.1).
-                connection.nat_port = PORTS_START + self.random.below(ports.into()) as u16;
+            for attempt in 0..PORT_TRIES {
+                connection.nat_port = self.nat_port(hash, attempt);
                 if is_free(self, connection) {
                     return Ok(());
                 }
             }
         }
         Err(Outcome::NoPort)
+    }
+
+    /// The port number that a flow takes at an attempt.
+    fn nat_port(&self, hash: u64, attempt: u16) -> u16 {
+        let ports = u64::from(u16::MAX - PORTS_START) + 1;
+        let drawn = hash_of_words(self.key, [hash, u64::from(attempt), PORT_WORD]);
+        // The upper half of the product: as even as the hash.
+        PORTS_START + (((drawn >> 32) * ports) >> 32) as u16
     }
 
     /// The client is where its frame came from.
