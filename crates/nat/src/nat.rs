@@ -10,7 +10,7 @@ use lineside_time::{Nanoseconds, Random, Wheel};
 use lineside_wire::ethernet::{self, ether_type};
 
 use crate::affinity::Affinities;
-use crate::choice::Chooser;
+use crate::choice::{self, Chooser};
 use crate::counters::{Outcome, Outcomes};
 use crate::effects::{Effects, Outgoing};
 use crate::farm::{Farm, Hop, Traffic};
@@ -102,7 +102,7 @@ impl Nat {
         }
         let lease = budget.lease(bytes).ok_or_else(over)?;
         let mut nat = Self {
-            farm: Farm::new(&settings, key),
+            farm: Farm::new(&settings),
             table: Table::new(max, key, budget).ok_or_else(over)?,
             joints: Joints::new(budget).ok_or_else(over)?,
             splices: None,
@@ -287,7 +287,7 @@ impl Nat {
     pub(crate) fn flow_hash(&self, client: (IpAddr, u16), service: u16) -> u64 {
         let bits = crate::table::bits(client.0);
         let ends = u64::from(client.1) << 16 | u64::from(service);
-        hash_of_words(self.key, [(bits >> 64) as u64, bits as u64, ends])
+        hash_of_words(choice::KEY, [(bits >> 64) as u64, bits as u64, ends])
     }
 
     pub(crate) fn timeout(&self, state: State) -> Nanoseconds {

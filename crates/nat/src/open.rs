@@ -56,7 +56,16 @@ impl Nat {
             return Some(Outcome::Check);
         }
         match packet.tcp {
-            Some(tcp) => Some(self.refuse(&arrival, &tcp, Outcome::Reset, out)),
+            Some(tcp) => {
+                // A check has ended before its node's last segments came.
+                let outcome = match health::PORTS.contains(&packet.ports[1])
+                    && self.farm.is_node(packet.source())
+                {
+                    true => Outcome::Check,
+                    false => Outcome::Reset,
+                };
+                Some(self.refuse(&arrival, &tcp, outcome, out))
+            }
             None => {
                 let code = match packet.source.is_ipv4() {
                     true => icmp::PORT_UNREACHABLE,

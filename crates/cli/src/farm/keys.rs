@@ -56,7 +56,8 @@ keys! {
         autostop: String = key("End after so long: duration:SECONDS")
             .short('a').long("autostop").value("CONDITION")
             .example("duration:60");
-        seed: u64 = key("Seed of all random draws: hashes, first ports")
+        seed: u64 = key("Seed of what strangers must not guess: hashes, NAT ports, cookies; without it, \
+             each run draws its own")
             .long("seed").value("N");
         memory: Size = key("The one memory budget")
             .long("memory").value("SIZE")

@@ -1,5 +1,6 @@
 //! The settings of a forwarder, from flags.
 
+use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -112,7 +113,8 @@ impl Section {
             timeouts,
             cookies_above: self.syn_cookies.as_deref().map(share).transpose()?,
             connections_max: self.connections_max.unwrap_or_default(),
-            seed: self.seed.unwrap_or_default(),
+            // Of the system's: nobody can guess it.
+            seed: (self.seed).unwrap_or_else(|| RandomState::new().hash_one("seed")),
         })
     }
 }

@@ -124,7 +124,11 @@ fn listen(run: &Run, keys: &Section, prepared: &Prepared) -> anyhow::Result<Opti
         return Ok(None);
     };
     let mut known = Known {
-        keys: keys.clone(),
+        // A reload keeps the seed that was drawn.
+        keys: Section {
+            seed: Some(prepared.settings.seed),
+            ..keys.clone()
+        },
         ports: prepared.settings.ports.clone(),
         services: prepared.settings.services.clone(),
     };
