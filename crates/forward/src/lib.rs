@@ -10,6 +10,8 @@
 //! * What becomes of a frame is decided in `lineside-nat`, which has neither ports nor a clock.
 //! * A [`Forwarder`] is that engine in the polling loop of `lineside-reactor`; [`Forward`] opens
 //!   the ports, drops the privileges and turns the loop until its end.
+//! * With a payload mode, frames wait in a queue, and the payload cache says where their payloads
+//!   lie meanwhile.
 //! * Requests ([`Asking`]) are answered between two turns, so that a change is never half made.
 #![forbid(unsafe_code)]
 
@@ -17,6 +19,7 @@ mod driver;
 mod error;
 mod forwarder;
 mod outcome;
+mod payloads;
 mod requests;
 mod run;
 mod table;
@@ -25,6 +28,7 @@ pub use driver::{Driver, DriverReport};
 pub use error::ForwardError;
 pub use forwarder::{Forwarder, Passed};
 pub use outcome::{Certificate, Outcome, PortReport};
+pub use payloads::{PayloadReport, PayloadSettings};
 pub use requests::{Asking, Controlled};
 pub use run::{ByDriver, Event, Forward, Tapping, interfaces};
 pub use table::{TableFile, read_table};

@@ -7,6 +7,7 @@ use lineside_trace::{InputFacts, Verdict};
 use serde::Serialize;
 
 use crate::driver::{Driver, DriverReport};
+use crate::payloads::{PayloadReport, Payloads};
 use crate::{Forwarder, Passed};
 
 /// The outcome of a run.
@@ -38,6 +39,8 @@ pub struct Certificate {
     pub nat: Report,
     /// What the driver forwarded past the loop; `None` without.
     pub driver: Option<DriverReport>,
+    /// Where payloads lay; `None` without a payload mode.
+    pub payloads: Option<PayloadReport>,
     /// What the loop measured of itself.
     #[serde(rename = "loop")]
     pub loop_facts: LoopFacts,
@@ -75,6 +78,7 @@ impl Certificate {
             residence: forwarder.residence().spread(),
             nat: forwarder.nat().report(now),
             driver: forwarder.driver().map(Driver::report),
+            payloads: forwarder.payloads().map(Payloads::report),
             loop_facts,
         }
     }
@@ -92,6 +96,16 @@ impl Certificate {
                 nat.held
             )
         });
+        let lost = self.payloads.as_ref().filter(|payloads| {
+            payloads.came != payloads.left + payloads.dropped + payloads.waiting as u64
+        });
+        let lost = lost.map(|payloads| {
+            format!(
+                "the counts contradict one another: {} payloads came, {} left, {} were dropped, {} \
+                 wait",
+                payloads.came, payloads.left, payloads.dropped, payloads.waiting
+            )
+        });
         let tap = self.loop_facts.tap.map(|tap| TapEvidence {
             captured: tap.tapped,
             dropped_queue: tap.dropped_queue,
@@ -100,7 +114,7 @@ impl Certificate {
         self.verdict = judge(&Evidence {
             inputs: live.ports().flat_map(Port::facts).collect(),
             tap,
-            failures: gone.chain(broken).collect(),
+            failures: gone.chain(broken).chain(lost).collect(),
             ..Evidence::default()
         });
     }

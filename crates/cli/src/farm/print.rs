@@ -81,6 +81,7 @@ pub(crate) fn lines(certificate: &Value) -> String {
             count(&driver["refused"])
         );
     }
+    payload_lines(&certificate["payloads"], &mut out);
     for service in list(&certificate["services"]) {
         service_counts(&service, &mut out);
     }
@@ -106,6 +107,35 @@ pub(crate) fn lines(certificate: &Value) -> String {
         }
     }
     out
+}
+
+fn payload_lines(payloads: &Value, out: &mut String) {
+    if !payloads.is_object() {
+        return;
+    }
+    let _ = writeln!(
+        out,
+        "payloads       {}, {} entries of {} bytes: {} hits, {} misses, {} dropped, {} spilled",
+        text(&payloads["mode"]),
+        count(&payloads["entries"]),
+        count(&payloads["entry_bytes"]),
+        count(&payloads["hits"]),
+        count(&payloads["misses"]),
+        count(&payloads["dropped"]),
+        grouped(
+            [&payloads["spilled"], &payloads["spilled_dry"]]
+                .iter()
+                .filter_map(|value| value.as_u64())
+                .sum()
+        )
+    );
+    let _ = writeln!(
+        out,
+        "bus            {} bytes to the host, {} back; at most {} frames waited",
+        count(&payloads["to_host_bytes"]),
+        count(&payloads["to_adapter_bytes"]),
+        count(&payloads["queue_max"])
+    );
 }
 
 fn service_counts(service: &Value, out: &mut String) {

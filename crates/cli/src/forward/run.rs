@@ -56,6 +56,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
         settings: prepared.settings,
         method: prepared.method,
         by_driver: prepared.by_driver,
+        payloads: prepared.payloads,
         wait: prepared.wait,
         duration: prepared.duration,
         resumed,
