@@ -361,3 +361,133 @@ fn payload_len(frame: &Frame) -> usize {
     };
     whole - head.min(whole)
 }
+
+#[cfg(test)]
+mod tests {
+    use lineside_frame::{Descriptor, LinkType};
+    use lineside_payload::MODES;
+    use lineside_time::Random;
+    use lineside_wire::build::FrameBuilder;
+
+    use super::*;
+
+    const HEAD_LEN: usize = 42;
+
+    fn datagram(number: u64, payload_len: usize) -> Frame {
+        let [source, destination] = ["10.9.1.7", "10.9.2.2"].map(|text| text.parse().expect("it"));
+        let payload = vec![number as u8; payload_len];
+        let bytes = FrameBuilder::new(source, destination).udp(7, 53, &payload);
+        let descriptor = Descriptor {
+            number,
+            link_type: LinkType::ETHERNET,
+            wire_len: bytes.len() as u32,
+            ..Descriptor::default()
+        };
+        Frame::copied(&bytes, descriptor)
+    }
+
+    fn payloads(mode: Mode, entries: u64, hold: u32) -> Payloads {
+        let settings = PayloadSettings {
+            mode,
+            cache_bytes: entries * ENTRY_MIN as u64,
+            hold,
+        };
+        Payloads::new(settings, 1518, &Budget::new(64 << 20)).expect("it fits")
+    }
+
+    /// Whatever comes and goes: in order, whole, each once, and the bus has what was copied.
+    #[test]
+    fn frames_leave_in_order_whole_and_once_in_every_mode() {
+        for (mode, seed) in MODES.into_iter().flat_map(|mode| [(mode, 1), (mode, 2)]) {
+            let mut random = Random::new(seed);
+            let mut kept = payloads(mode, 16, 40);
+            let (mut came, mut last, mut left) = (0, 0, 0);
+            let mut sending = VecDeque::new();
+            let mut now = 0;
+            for _ in 0..5_000 {
+                now += 1_000;
+                for _ in 0..random.below(4) {
+                    came += 1;
+                    let len = [100, 600, 1400][random.below(3) as usize];
+                    kept.push(now, (came % 2) as usize, 0, datagram(came, len));
+                }
+                if random.chance(0.01) {
+                    kept.spill(1, 4_000);
+                }
+                while random.chance(0.8)
+                    && let Some(departure) = kept.pop(now)
+                {
+                    let frame = &departure.frame;
+                    let number = frame.descriptor().number;
+                    assert!(number > last, "{mode:?}: {number} after {last}");
+                    last = number;
+                    let payload = &frame.bytes()[HEAD_LEN..];
+                    assert!(payload.iter().all(|&byte| byte == number as u8));
+                    left += 1;
+                    sending.push_back(departure.number);
+                }
+                while sending.len() > 8 || random.chance(0.5) && !sending.is_empty() {
+                    let number = sending.pop_front().flatten();
+                    number.into_iter().for_each(|number| kept.on_sent(number));
+                }
+            }
+            while let Some(departure) = kept.pop(Nanoseconds::MAX) {
+                left += 1;
+                sending.push_back(departure.number);
+            }
+            let numbers = sending.into_iter().flatten();
+            numbers.for_each(|number| kept.on_sent(number));
+            let report = kept.report();
+            assert_eq!((report.came, report.left), (came, left), "{mode:?}");
+            assert_eq!(report.came, report.left + report.dropped);
+            assert_eq!(report.dropped > 0, mode == Mode::Direct, "{report:?}");
+            assert_eq!(report.spilled > 0, kept.policy.spills(), "{report:?}");
+            assert_eq!(report.cache.hits > 0, mode != Mode::Baseline);
+            assert!(report.to_adapter_bytes <= report.to_host_bytes);
+            assert!(kept.frames.is_empty() && kept.cache.pending() == 0);
+            assert_eq!(kept.cache.len(Queue::Unbound), 16, "{mode:?}");
+        }
+    }
+
+    #[test]
+    fn what_waits_leaves_when_others_come_or_its_time_is_over() {
+        let mut kept = payloads(Mode::Direct, 16, 2);
+        (1..=3).for_each(|number| kept.push(10 * number as i64, 0, 0, datagram(number, 1000)));
+        assert!(kept.pop(30).is_some_and(|first| first.number == Some(0)));
+        assert!(kept.pop(30).is_none());
+        assert_eq!(kept.next_deadline(), Some(20 + HOLD_NS));
+        assert!(kept.pop(20 + HOLD_NS).is_some());
+        assert_eq!((kept.held(), kept.report().queue_max), (1, 3));
+    }
+
+    #[test]
+    fn a_port_that_runs_short_gets_back_what_leaves_last() {
+        let mut kept = payloads(Mode::Direct, 16, 100);
+        (0..10).for_each(|number| kept.push(0, number as usize % 2, 0, datagram(number, 1000)));
+        kept.spill(0, 2_500);
+        let spilled: Vec<_> = { kept.queue.iter() }
+            .filter(|&&number| kept.frames[number as usize].received.is_none())
+            .collect();
+        assert_eq!(spilled, [&6, &8]);
+        let left = std::iter::from_fn(|| kept.pop(HOLD_NS)).count();
+        let report = kept.report();
+        assert_eq!((left, report.spilled_dry, report.dropped), (10, 2, 0));
+        assert_eq!(report.to_host_bytes, 2_000);
+        assert_eq!(report.to_adapter_bytes, 2_000);
+    }
+
+    #[test]
+    fn a_cache_without_entries_and_a_queue_beyond_memory_are_refused() {
+        let settings = |cache_bytes, hold| PayloadSettings {
+            mode: Mode::Pcache,
+            cache_bytes,
+            hold,
+        };
+        let why = |settings, bytes| match Payloads::new(settings, 1518, &Budget::new(bytes)) {
+            Ok(_) => panic!("it fits"),
+            Err(why) => why.to_string(),
+        };
+        assert!(why(settings(2047, 0), 64 << 20).contains("raise --cache"));
+        assert!(why(settings(2048, 100_000), 64 << 20).contains("lower --hold"));
+    }
+}

@@ -16,16 +16,16 @@ use crate::support::{lineside, manifest, talk, wait_until};
 use crate::wire::{Ended, Namespace, Running, Tcpdump, need_wire, open_folder, run};
 
 /// Clients at `c0` (10.9.1.7), nodes at `s0` (10.9.2.2, 10.9.2.3), a forwarder at `f0` and `f1`.
-struct Farm {
-    clients: Namespace,
-    forwarder: Namespace,
-    nodes: Namespace,
+pub(crate) struct Farm {
+    pub(crate) clients: Namespace,
+    pub(crate) forwarder: Namespace,
+    pub(crate) nodes: Namespace,
 }
 
 const TCP: &str = "tcp 10.9.1.100:80 to 10.9.2.2:8080, 10.9.2.3:8080";
 
 impl Farm {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         // Tests run beside each other.
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -52,7 +52,7 @@ impl Farm {
     }
 
     /// The same with checksums that are whole as they leave the hosts: the driver forwards them.
-    fn for_the_driver() -> Self {
+    pub(crate) fn for_the_driver() -> Self {
         let farm = Self::new();
         for (end, here) in [(&farm.clients, "c0"), (&farm.nodes, "s0")] {
             run(end.command("ethtool").args(["-K", here, "tx", "off"]));
@@ -82,7 +82,7 @@ impl Farm {
     }
 
     /// The forwarder; it listens when this returns.
-    fn forward(&self, words: &[&str]) -> Running {
+    pub(crate) fn forward(&self, words: &[&str]) -> Running {
         let folder = open_folder();
         let out = folder.path().join("run");
         let mut command = inside(&self.forwarder);
@@ -116,13 +116,13 @@ fn stats(running: &Running) -> Value {
     serde_json::from_str(&text).expect("JSON")
 }
 
-fn certificate(ended: &Ended) -> Value {
+pub(crate) fn certificate(ended: &Ended) -> Value {
     assert_eq!(ended.status.code(), Some(0), "{}", ended.messages);
     manifest(&ended.out).certificate.expect("it is there")
 }
 
 /// Frames came, and each has one outcome.
-fn assert_whole(certificate: &Value) {
+pub(crate) fn assert_whole(certificate: &Value) {
     let outcomes = certificate["outcomes"].as_object().expect("a table");
     let sum: u64 = outcomes.values().filter_map(Value::as_u64).sum();
     let held = number(certificate, "/held");

@@ -23,6 +23,7 @@ mod filter;
 mod findings;
 mod forward;
 mod forward_emulated;
+mod forward_modes;
 mod halves;
 mod harm;
 mod hostile;
