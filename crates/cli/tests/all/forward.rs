@@ -429,13 +429,42 @@ fn a_node_that_fails_its_checks_gets_no_connections() {
     assert_eq!(found["requests"]["failed"], json!({}), "{found:#}");
     let again = farm.node("10.9.2.3:8080");
     wait_until("it is up again", || state(&forwarder) == "up");
-    let counted = certificate(&forwarder.interrupt());
+    let ended = forwarder.interrupt();
+    let counted = certificate(&ended);
     let history = counted["services"][0]["nodes"][1]["history"]
         .as_array()
         .map(Vec::len);
     assert!(history >= Some(2), "{counted:#}");
     assert_whole(&counted);
+    assert_reported(&ended.out);
     drop((stays, again));
+}
+
+/// The report says which node was down, and what became of the connections.
+fn assert_reported(run: &std::path::Path) {
+    let report = |words: &[&str]| {
+        let output = lineside().arg("report").arg(run).args(words).output();
+        let output = output.expect("it runs");
+        assert!(output.status.success(), "{}", talk(&output));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let text = report(&[]);
+    let down = "10.9.2.3:8080 of tcp 10.9.1.100:80: down from";
+    for line in ["Forwarder", down, "Forwarder over time"] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    assert!(!text.contains("Emulated link"), "{text}");
+    let json: Value = serde_json::from_str(&report(&["--json"])).expect("JSON");
+    assert_eq!(json["emulation"], Value::Null);
+    let forwarding = &json["forwarding"];
+    let of_course = forwarding["course"]["opened"].as_array();
+    let of_course = of_course.expect("a list").iter();
+    let began: u64 = of_course.filter_map(Value::as_u64).sum();
+    assert_eq!(number(forwarding, "/services/0/opened"), began);
+    let page = run.with_extension("html");
+    report(&["--html", page.to_str().expect("a name")]);
+    let page = std::fs::read_to_string(page).expect("written");
+    assert!(page.contains(down) && page.contains(">Connections that began<"));
 }
 
 #[test]
