@@ -12,6 +12,7 @@ use lineside_wire::ethernet::{self, ether_type};
 use crate::affinity::Affinities;
 use crate::choice::{self, Chooser};
 use crate::counters::{Outcome, Outcomes};
+use crate::cut::ErrorLimit;
 use crate::effects::{Effects, Outgoing};
 use crate::farm::{Farm, Hop, Traffic};
 use crate::fragments::Fragments;
@@ -74,6 +75,7 @@ pub struct Nat {
     pub(crate) fragments: Fragments,
     pub(crate) checks: Checks,
     pub(crate) maker: Maker,
+    pub(crate) errors: ErrorLimit,
     pub(crate) key: [u64; 2],
     pub(crate) outcomes: Outcomes,
     pub(crate) ports: Vec<PortCounters>,
@@ -113,6 +115,7 @@ impl Nat {
             fragments: Fragments::new(budget).ok_or_else(over)?,
             checks: Checks::new(random.bits()),
             maker: Maker::new(budget).ok_or_else(over)?,
+            errors: ErrorLimit::default(),
             key,
             outcomes: Outcomes::default(),
             ports: vec![PortCounters::default(); settings.ports.len()],

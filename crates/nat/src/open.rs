@@ -71,8 +71,8 @@ impl Nat {
                     true => icmp::PORT_UNREACHABLE,
                     false => icmp::PORT_UNREACHABLE_V6,
                 };
-                self.report_error(&arrival, Failure::Unreachable(code), out);
-                Some(Outcome::NoService)
+                let failure = Failure::Unreachable(code);
+                Some(self.report_error(now, &arrival, failure, Outcome::NoService, out))
             }
         }
     }
@@ -136,7 +136,7 @@ impl Nat {
             }
         };
         if packet.hop_count <= 1 {
-            return Err(self.hops_exceeded(arrival, out));
+            return Err(self.hops_exceeded(now, arrival, out));
         }
         let client = packet.source();
         let Some(node) = self.choose(now, client, service) else {

@@ -175,6 +175,40 @@ fn a_packet_without_hops_left_is_reported() {
     }
 }
 
+/// RFC 1812, 4.3.2.8; RFC 4443, 2.4 (f).
+#[test]
+fn errors_beyond_a_rate_are_not_made() {
+    let mut bench = Bench::new(settings());
+    let reported = |bench: &mut Bench, frames: u32| -> usize {
+        let each = |number| {
+            let [source, ours] = PAIRS[number as usize % 2];
+            let frame = match number % 3 {
+                0 => from_client(source, ours)
+                    .with_ttl(1)
+                    .udp(4000, 53, &[9; 64]),
+                _ => from_client(source, ours).udp(4000, 54, b"nobody"),
+            };
+            bench.send(CLIENTS, &frame).len()
+        };
+        (0..frames).map(each).sum()
+    };
+    assert_eq!(reported(&mut bench, 200), 50, "a burst");
+    for _ in 0..10 {
+        bench.pass(SECOND / 100);
+        assert_eq!(reported(&mut bench, 100), 10, "1,000 a second");
+    }
+    bench.pass(SECOND);
+    assert_eq!(
+        reported(&mut bench, 200),
+        50,
+        "no more than a burst is saved"
+    );
+    assert_eq!(bench.outcome(Outcome::ErrorsLimited), 150 + 900 + 150);
+    let [hops, service] = [Outcome::HopsExceeded, Outcome::NoService];
+    assert_eq!(bench.outcome(hops) + bench.outcome(service), 50 + 100 + 50);
+    bench.check_identity();
+}
+
 #[test]
 fn packets_beyond_the_ports_mtu_are_reported() {
     for ([source, ours], udp_len) in PAIRS.into_iter().zip([1472, 1452]) {
