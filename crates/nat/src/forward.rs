@@ -11,7 +11,7 @@ use crate::cut;
 use crate::effects::Effects;
 use crate::follow::{Followed, follow};
 use crate::nat::{Nat, Place, Waits};
-use crate::packet::{IP_AT, Packet};
+use crate::packet::{self, IP_AT, Packet};
 use crate::rewrite::{self, Rewriting, rewrite};
 use crate::table::{Connection, Direction, Ends, KEPT, State, Tuple, flag};
 
@@ -288,7 +288,7 @@ impl Nat {
         let packet = arrival.packet;
         let mtu = self.settings.ports[usize::from(place.port)].mtu;
         let is_long = packet.len() > mtu as usize;
-        if is_long && packet.is_uncut(arrival.frame.bytes()) {
+        if is_long && packet::is_uncut(arrival.frame.bytes()) {
             let failure = Failure::TooBig(mtu);
             return Some(self.report_error(now, &arrival, failure, Outcome::TooBig, out));
         }
@@ -304,10 +304,12 @@ impl Nat {
             Direction::ToClient => Outcome::ToClient,
         };
         if is_long {
-            return Some(match self.send_pieces(frame, packet, place, mtu, out) {
-                true => outcome,
-                false => Outcome::NoMemory,
-            });
+            return Some(
+                match self.send_pieces(&mut frame, packet.end, place, mtu, out) {
+                    true => outcome,
+                    false => Outcome::NoMemory,
+                },
+            );
         }
         self.leave_to(place, frame, out);
         let ports = [port, usize::from(place.port)];
@@ -318,22 +320,22 @@ impl Nat {
     }
 
     /// Cuts a packet that its sender allows to be cut: RFC 791, 3.2.
-    fn send_pieces(
+    pub(crate) fn send_pieces(
         &mut self,
-        mut frame: Frame,
-        packet: &Packet,
+        frame: &mut Frame,
+        end: usize,
         place: Place,
         mtu: u32,
         out: &mut Effects,
     ) -> bool {
         // A card finishes no checksum of a packet in pieces.
         lineside_wire::complete_checksum(1, frame.bytes_mut());
-        let pieces = cut::pieces(&frame.bytes()[..packet.end], mtu as usize);
+        let pieces = cut::pieces(&frame.bytes()[..end], mtu as usize);
         for piece in pieces {
             let Some(mut part) = self.maker.cut(piece.len_bytes()) else {
                 return false;
             };
-            piece.write(&frame.bytes()[..packet.end], part.bytes_mut());
+            piece.write(&frame.bytes()[..end], part.bytes_mut());
             self.leave_to(place, part, out);
         }
         true

@@ -18,7 +18,7 @@ use crate::farm::{Farm, Hop, Traffic};
 use crate::fragments::Fragments;
 use crate::health::Checks;
 use crate::make::Maker;
-use crate::packet::{IP_AT, Packet};
+use crate::packet::{self, IP_AT, Packet};
 use crate::settings::{Settings, SettingsError, Timeouts};
 use crate::splice::{self, Splices};
 use crate::splices::Joints;
@@ -346,8 +346,7 @@ impl Nat {
     ) {
         match self.resolve(now, hop, out) {
             Known::Address { link_address, .. } => {
-                self.on_leaving(waits, &frame);
-                self.leave_to(link_address, frame, out);
+                self.leave_to_node(now, link_address, frame, waits, out);
             }
             Known::Waits { .. } => self.wait(hop, frame, waits),
             Known::NoRoom => self.count_if(waits.counts, Outcome::NeighbourFull),
@@ -362,8 +361,33 @@ impl Nat {
         }
     }
 
+    /// Lets a frame that is rewritten leave to a node; one that is too long is cut, or its sender is
+    /// told.
+    fn leave_to_node(
+        &mut self,
+        now: Nanoseconds,
+        place: Place,
+        mut frame: Frame,
+        waits: Waits,
+        out: &mut Effects,
+    ) {
+        let mtu = self.settings.ports[usize::from(place.port)].mtu;
+        let end = packet::end_of(frame.bytes());
+        if end <= mtu as usize + IP_AT {
+            self.on_leaving(waits, &frame);
+            self.leave_to(place, frame, out);
+        } else if packet::is_uncut(frame.bytes()) {
+            let outcome = self.report_too_big(now, &frame.bytes()[IP_AT..end], mtu, out);
+            self.count_if(waits.counts, outcome);
+        } else if self.send_pieces(&mut frame, end, place, mtu, out) {
+            self.on_leaving(waits, &frame);
+        } else {
+            self.count_if(waits.counts, Outcome::NoMemory);
+        }
+    }
+
     /// Counts a frame that leaves to a node.
-    pub(crate) fn on_leaving(&mut self, waits: Waits, frame: &Frame) {
+    fn on_leaving(&mut self, waits: Waits, frame: &Frame) {
         if let Some(node) = waits.node {
             let traffic = &mut self.farm.nodes[usize::from(node)].traffic;
             traffic[Direction::ToNode.index()].add(1, frame.bytes().len() as u64);
@@ -411,14 +435,7 @@ impl Nat {
         self.neighbours.learn(now, address, place, false, release);
         for (frame, waits) in released.drain(..) {
             self.waiting_arrivals -= u64::from(waits.counts);
-            let mtu = self.settings.ports[usize::from(place.port)].mtu as usize;
-            if frame.bytes().len() > mtu + IP_AT {
-                // It is rewritten already; a packet that comes again meets a known MTU.
-                self.count_if(waits.counts, Outcome::TooBig);
-                continue;
-            }
-            self.on_leaving(waits, &frame);
-            self.leave_to(place, frame, out);
+            self.leave_to_node(now, place, frame, waits, out);
         }
         self.released = released;
         if before.is_some_and(|before| before != place) {
