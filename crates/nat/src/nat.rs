@@ -417,7 +417,8 @@ impl Nat {
         }
     }
 
-    /// Learns where a neighbour is, and lets go what waited for it.
+    /// Learns where a neighbour is, and lets go what waited for it. One that is known elsewhere is
+    /// asked first: whoever forges its address does not get its traffic while it answers.
     pub(crate) fn learn(
         &mut self,
         now: Nanoseconds,
@@ -429,7 +430,13 @@ impl Nat {
         if place.ethernet[0] & 1 != 0 || self.farm.is_ours(address) {
             return;
         }
-        let before = self.neighbours.known(address);
+        let known = self.neighbours.known(address);
+        if known.is_some_and(|known| known != place) {
+            if self.neighbours.claim(now, address, place) {
+                self.ask(self.hop_of(address), out);
+            }
+            return;
+        }
         let mut released = std::mem::take(&mut self.released);
         let release = |frame, waits| released.push((frame, waits));
         self.neighbours.learn(now, address, place, false, release);
@@ -438,9 +445,13 @@ impl Nat {
             self.leave_to_node(now, place, frame, waits, out);
         }
         self.released = released;
-        if before.is_some_and(|before| before != place) {
-            self.on_moved(address, out);
-        }
+    }
+
+    /// The next station at an address, as nodes have it.
+    fn hop_of(&self, address: IpAddr) -> Hop {
+        let hop = { self.farm.nodes.iter() }.find(|node| node.hop.address == address);
+        let port = hop.and_then(|node| node.hop.port);
+        Hop { address, port }
     }
 
     /// Asks again for neighbours that did not answer.
@@ -452,12 +463,8 @@ impl Nat {
                 all += 1;
             };
             match self.neighbours.on_timer(now, release) {
-                Some(Turn::Ask(address)) => {
-                    let nodes = &self.farm.nodes;
-                    let hop = nodes.iter().find(|node| node.hop.address == address);
-                    let port = hop.and_then(|node| node.hop.port);
-                    self.ask(Hop { address, port }, out);
-                }
+                Some(Turn::Ask(address)) => self.ask(self.hop_of(address), out),
+                Some(Turn::Moved(address)) => self.on_moved(address, out),
                 Some(Turn::Silent(..)) => {
                     self.waiting_arrivals -= dropped;
                     self.outcomes.add(Outcome::NoNeighbour, dropped);
