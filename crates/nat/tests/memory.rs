@@ -213,7 +213,7 @@ fn nothing_is_allocated_for_a_frame() {
     let mut now = 0;
     let mut round = |nat: &mut Nat, out: &mut Effects| {
         // So that ICMP errors stay below their rate.
-        now += 1_000_000_000;
+        now += 100_000_000;
         let mut block = pool.take().expect("all frames are gone");
         for bytes in frames.iter().cycle().take(48) {
             block.unfilled()[..bytes.len()].copy_from_slice(bytes);
