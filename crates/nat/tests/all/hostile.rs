@@ -1,6 +1,7 @@
 //! Whatever comes: nothing panics, and each frame has one outcome.
 
-use lineside_wire::TcpFlags;
+use lineside_nat::Outcome;
+use lineside_wire::{TcpFlags, ipv4};
 use proptest::prelude::*;
 
 use crate::bench::*;
@@ -39,6 +40,27 @@ fn frames() -> Vec<(usize, Vec<u8>)> {
     arp[12..14].copy_from_slice(&[8, 6]);
     all.push((NODES, arp));
     all
+}
+
+/// A packet that is longer than its frame has lost its end: nobody can mend it.
+#[test]
+fn a_packet_longer_than_its_frame_is_dropped() {
+    let mut bench = Bench::new(settings());
+    let damaged = frames().into_iter().filter(|(port, _)| *port == CLIENTS);
+    let mut count = 0;
+    for (port, mut bytes) in damaged {
+        if bytes[14] >> 4 == 4 {
+            let mut packet = ipv4::Packet::new_unchecked(&mut bytes[14..34]);
+            let len = packet.total_len() + 8;
+            packet.set_total_len(len as u16);
+            packet.fill_checksum();
+        } else {
+            bytes[19] += 8;
+        }
+        count += 1;
+        assert_eq!(bench.send(port, &bytes), [], "{bytes:02x?}");
+    }
+    assert_eq!(bench.outcome(Outcome::Malformed), count);
 }
 
 proptest! {
