@@ -36,8 +36,8 @@ fn frames() -> Vec<(usize, Vec<u8>)> {
         let mut message = vec![0; 8 + 48];
         let packet = client.udp(4000, 53, &[9; 40])[14..].to_vec();
         let ends = [address(source), address(ours)];
-        let failure = lineside_wire::icmp::Failure::TooBig(1300);
-        lineside_wire::icmp::emit_error(failure, &packet, ends, &mut message);
+        let failure = Failure::TooBig(1300);
+        icmp::emit_error(failure, &packet, ends, &mut message);
         let protocol = if source.contains(':') { 58 } else { 1 };
         all.push((CLIENTS, client.packet(protocol, &message)));
     }
@@ -74,10 +74,10 @@ proptest! {
 
     #[test]
     fn damaged_frames_have_one_outcome_each(
-        steps in proptest::collection::vec(
+        steps in vec(
             (
                 any::<u8>(),
-                proptest::collection::vec((any::<u8>(), any::<u8>()), 0..4),
+                vec((any::<u8>(), any::<u8>()), 0..4),
                 any::<u8>(),
                 any::<bool>(),
             ),
@@ -199,22 +199,22 @@ fn payload() -> impl Strategy<Value = Vec<u8>> {
 
 fn act() -> impl Strategy<Value = Act> {
     let flags = || prop_oneof![Just(0x02), Just(0x10), Just(0x18), any::<u8>()];
+    let ask = (any::<bool>(), 0..4_u8, 0..7_u8, flags(), payload());
+    let answer = (any::<u8>(), flags(), payload());
+    let piece = (any::<bool>(), 0..3_u8, 0..6_u8, 0..6_u8, any::<bool>());
+    let bytes = || vec(any::<u8>(), 0..120);
     prop_oneof![
-        4 => (any(), 0..4_u8, 0..7_u8, flags(), payload())
-            .prop_map(|(v6, port, service, flags, payload)| {
-                Act::Ask(v6, port, service, flags, payload)
-            }),
-        6 => (any(), flags(), payload()).prop_map(|(which, flags, payload)| {
-            Act::Answer(which, flags, payload)
+        4 => ask.prop_map(|(v6, port, service, flags, payload)| {
+            Act::Ask(v6, port, service, flags, payload)
         }),
-        2 => (any(), any(), any()).prop_map(|(which, kind, len)| Act::Report(which, kind, len)),
-        2 => (any(), 0..3_u8, 0..6_u8, 0..6_u8, any())
-            .prop_map(|(v6, id, at, len, more)| Act::Piece(v6, id, at, len, more)),
-        1 => (any(), any(), vec(any(), 0..64)).prop_map(|(v6, kind, bytes)| {
+        6 => answer.prop_map(|(which, flags, payload)| Act::Answer(which, flags, payload)),
+        2 => any::<[u8; 3]>().prop_map(|[which, kind, len]| Act::Report(which, kind, len)),
+        2 => piece.prop_map(|(v6, id, at, len, more)| Act::Piece(v6, id, at, len, more)),
+        1 => (any::<bool>(), any::<u8>(), bytes()).prop_map(|(v6, kind, bytes)| {
             Act::Neighbour(v6, kind, bytes)
         }),
-        1 => (any(), vec(any(), 0..120)).prop_map(|(v6, bytes)| Act::Any(v6, bytes)),
-        1 => any().prop_map(Act::Pass),
+        1 => (any::<bool>(), bytes()).prop_map(|(v6, bytes)| Act::Any(v6, bytes)),
+        1 => any::<u16>().prop_map(Act::Pass),
     ]
 }
 
