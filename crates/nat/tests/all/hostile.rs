@@ -207,7 +207,7 @@ fn act() -> impl Strategy<Value = Act> {
         4 => ask.prop_map(|(v6, port, service, flags, payload)| {
             Act::Ask(v6, port, service, flags, payload)
         }),
-        6 => answer.prop_map(|(which, flags, payload)| Act::Answer(which, flags, payload)),
+        24 => answer.prop_map(|(which, flags, payload)| Act::Answer(which, flags, payload)),
         2 => any::<[u8; 3]>().prop_map(|[which, kind, len]| Act::Report(which, kind, len)),
         2 => piece.prop_map(|(v6, id, at, len, more)| Act::Piece(v6, id, at, len, more)),
         1 => (any::<bool>(), any::<u8>(), bytes()).prop_map(|(v6, kind, bytes)| {
@@ -375,8 +375,8 @@ proptest! {
             let Some((port, mut bytes)) = frame_of(&act, &left) else {
                 continue;
             };
-            // One frame in four is damaged, one in sixteen cut.
-            if cut & 3 == 0 {
+            // One frame in eight is damaged, one in sixteen cut.
+            if cut & 7 == 0 {
                 for (at, byte) in damage {
                     let at = usize::from(at) % bytes.len();
                     bytes[at] ^= byte;
