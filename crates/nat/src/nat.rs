@@ -274,12 +274,12 @@ impl Nat {
             .waiting_mut()
             .chain(self.fragments.held_mut());
         for frame in waiting {
-            let len = frame.bytes().len();
+            let len = frame.whole_len();
             if len > left {
                 return;
             }
             left -= len;
-            *frame = Frame::copied(frame.bytes(), *frame.descriptor());
+            *frame = Frame::copied(&frame.parts().concat(), *frame.descriptor());
         }
     }
 
@@ -304,7 +304,7 @@ impl Nat {
     /// Hands a frame over as it is.
     #[inline]
     pub(crate) fn push(&mut self, port: usize, frame: Frame, out: &mut Effects) {
-        self.ports[port].sent.add(1, frame.bytes().len() as u64);
+        self.ports[port].sent.add(1, frame.whole_len() as u64);
         out.frames.push(Outgoing { port, frame });
     }
 
@@ -363,7 +363,7 @@ impl Nat {
     pub(crate) fn on_leaving(&mut self, waits: Waits, frame: &Frame) {
         if let Some(node) = waits.node {
             let traffic = &mut self.farm.nodes[usize::from(node)].traffic;
-            traffic[Direction::ToNode.index()].add(1, frame.bytes().len() as u64);
+            traffic[Direction::ToNode.index()].add(1, frame.whole_len() as u64);
         }
         self.count_if(waits.counts, Outcome::ToNode);
     }
@@ -409,7 +409,7 @@ impl Nat {
         for (frame, waits) in released.drain(..) {
             self.waiting_arrivals -= u64::from(waits.counts);
             let mtu = self.settings.ports[usize::from(place.port)].mtu as usize;
-            if frame.bytes().len() > mtu + IP_AT {
+            if frame.whole_len() > mtu + IP_AT {
                 // It is rewritten already; a packet that comes again meets a known MTU.
                 self.count_if(waits.counts, Outcome::TooBig);
                 continue;
