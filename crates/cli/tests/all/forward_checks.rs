@@ -1,7 +1,7 @@
 //! `lineside forward` against real programs: what measures, traces, floods and listens.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -331,51 +331,6 @@ fn a_flood_of_syns_costs_no_memory_and_no_connection() {
         number(&counted, "/splices/counters/cookies_sent") > 10_000,
         "{counted:#}"
     );
-}
-
-#[test]
-fn eight_receivers_get_each_datagram_once() {
-    need_wire!();
-    let farm = Farm::new();
-    let last = 2..10;
-    last.clone()
-        .skip(2)
-        .for_each(|last| farm.nodes.ip(&format!("addr add 10.9.2.{last}/24 dev s0")));
-    let nodes: Vec<String> = last.map(|last| format!("10.9.2.{last}:9000")).collect();
-    let service = format!("udp 10.9.1.100:9000 to {}; multicast", nodes.join(", "));
-    let forwarder = farm.forward(&["--service", &service, "--mode", "loop"]);
-    let receivers: Vec<UdpSocket> = nodes
-        .iter()
-        .map(|node| {
-            let socket = farm.nodes.enter(|| UdpSocket::bind(node)).expect("free");
-            socket
-                .set_read_timeout(Some(Duration::from_secs(10)))
-                .expect("a time");
-            socket
-        })
-        .collect();
-    let sender = farm
-        .clients
-        .enter(|| UdpSocket::bind("10.9.1.7:0"))
-        .expect("free");
-    sender.connect("10.9.1.100:9000").expect("a way");
-    let mut got = [0; 2000];
-    for number in 0..100_u32 {
-        let sent: Vec<u8> = number.to_be_bytes().into_iter().chain([7; 1000]).collect();
-        sender.send(&sent).expect("it leaves");
-        for (node, receiver) in nodes.iter().zip(&receivers) {
-            let len = receiver.recv(&mut got).expect("each one gets it");
-            assert_eq!(got[..len], sent, "{node}");
-        }
-    }
-    // And not twice.
-    for receiver in &receivers {
-        receiver.set_nonblocking(true).expect("a socket");
-        assert!(receiver.recv(&mut got).is_err());
-    }
-    let counted = certificate(&forwarder.interrupt());
-    assert_whole(&counted);
-    assert_eq!(counted["outcomes"]["to node"], 100, "{counted:#}");
 }
 
 #[test]
