@@ -350,7 +350,7 @@ fn chart(chart: &Chart, out: &mut String) {
     let (drawing, y) = match chart.scale {
         Scale::Time => quantile_lines(chart),
         Scale::Lines => rate_lines(chart),
-        Scale::Rate | Scale::ByteRate => stack(chart, steps),
+        Scale::Rate | Scale::Count | Scale::ByteRate => stack(chart, steps),
     };
     Figure {
         title: chart.title,
@@ -413,7 +413,10 @@ fn top(chart: &Chart, greatest: f64) -> f64 {
     } else {
         1000.0
     };
-    let seconds = chart.step_ns.max(1) as f64 / 1e9;
+    let seconds = match chart.scale {
+        Scale::Count => 1.0,
+        _ => chart.step_ns.max(1) as f64 / 1e9,
+    };
     round_up(greatest / seconds, unit) * seconds
 }
 

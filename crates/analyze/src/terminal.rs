@@ -318,7 +318,7 @@ impl<'a> Pen<'a> {
                 let values = values.iter().flatten().copied();
                 match chart.scale {
                     // Quantiles cannot be added.
-                    Scale::Time => values.max().unwrap_or(0),
+                    Scale::Time | Scale::Count => values.max().unwrap_or(0),
                     Scale::Rate | Scale::Lines | Scale::ByteRate => values.sum(),
                 }
             });

@@ -8,6 +8,7 @@ use lineside_time::Nanoseconds;
 use serde::Serialize;
 use slab::Slab;
 
+use crate::course::Course;
 use crate::driver::Driver;
 use crate::payloads::{Departure, Payloads};
 
@@ -32,6 +33,7 @@ pub struct Forwarder {
     ports: Vec<Passed>,
     residence: Times,
     driver: Option<Driver>,
+    course: Course,
     /// Frames that were handed over and have not left yet.
     under_way: u64,
     /// The last instant that it was given.
@@ -97,6 +99,7 @@ impl Forwarder {
             names,
             residence: Times::default(),
             driver,
+            course: Course::default(),
             under_way: 0,
             now: Nanoseconds::MIN,
         }
@@ -141,6 +144,22 @@ impl Forwarder {
     /// The names of the ports.
     pub fn names(&self) -> &[String] {
         &self.names
+    }
+
+    /// The course begins.
+    pub(crate) fn begin_course(&mut self, now: Nanoseconds, step_ns: Nanoseconds) {
+        self.course = Course::new(now, step_ns);
+    }
+
+    /// The course goes on: to be called as often as its first steps are long.
+    pub(crate) fn on_course(&mut self, now: Nanoseconds) {
+        let by_driver = { self.driver.as_ref() }.map_or(0, |driver| driver.report().frames);
+        self.course.on_counts(now, &self.nat.report(now), by_driver);
+    }
+
+    /// What happened over time.
+    pub(crate) fn course(&self) -> &Course {
+        &self.course
     }
 
     /// The driver's part, if there is one.

@@ -15,6 +15,7 @@
 //! * Requests ([`Asking`]) are answered between two turns, so that a change is never half made.
 #![forbid(unsafe_code)]
 
+mod course;
 mod driver;
 mod error;
 mod forwarder;
@@ -24,6 +25,7 @@ mod requests;
 mod run;
 mod table;
 
+pub use course::Course;
 pub use driver::{Driver, DriverReport};
 pub use error::ForwardError;
 pub use forwarder::{Forwarder, Passed};

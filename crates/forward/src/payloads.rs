@@ -31,8 +31,12 @@ use crate::ForwardError;
 /// that come at 160,000 a second.
 pub(crate) const HOLD_NS: Nanoseconds = 50_000_000;
 
-/// Frames beside those that are held: a burst of each port, and what the ports' rings have.
+/// Frames beside those that are held: what the ports' rings have.
 const FRAMES_MORE: u32 = 8192;
+
+/// Copies beside those of frames that are held: some bursts. A port copies what it sends, so that
+/// none is in its ring.
+const COPIES_MORE: u32 = 1024;
 
 /// The smallest entry: a chunk of a UMEM for frames of 1,514 bytes.
 const ENTRY_MIN: usize = 2048;
@@ -154,7 +158,8 @@ impl Payloads {
         }
         let frames = settings.hold.saturating_add(FRAMES_MORE);
         // Each frame may have a copy, a quarter longer than itself.
-        let copies = frames as usize * (frame_len_max + frame_len_max / 4);
+        let copies = settings.hold.saturating_add(COPIES_MORE) as usize;
+        let copies = copies * (frame_len_max + frame_len_max / 4);
         let over = || ForwardError::PayloadMemory {
             hold: settings.hold,
             bytes: copies,

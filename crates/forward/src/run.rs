@@ -346,6 +346,7 @@ impl Forward<'_> {
         }
         live.engine_mut()
             .with_nat(|nat, effects| nat.begin(began, effects));
+        live.engine_mut().begin_course(began, TICK_NS);
         let mut wall = ClockOffset::new(clock.wall_offset());
         let (mut looked, mut ticked, mut gone) = (began, began, 0);
         let (mut signal, mut shut) = (None, None);
@@ -376,6 +377,7 @@ impl Forward<'_> {
             if now - ticked >= TICK_NS {
                 ticked = now;
                 live.ports_mut().for_each(|port| port.account());
+                live.engine_mut().on_course(now);
             }
             for side in &live.gone()[gone..] {
                 let name = &self.interfaces[side.side].name;
@@ -392,7 +394,9 @@ impl Forward<'_> {
             }
         };
         live.ports_mut().for_each(|port| port.account());
-        let mut certificate = Certificate::of(live, began, clock.now());
+        let ended = clock.now();
+        live.engine_mut().on_course(ended);
+        let mut certificate = Certificate::of(live, began, ended);
         certificate.judge(live);
         if let Some(table) = &self.table {
             table.end(live.engine().nat(), clock.now());

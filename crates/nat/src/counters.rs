@@ -62,6 +62,8 @@ outcomes! {
     HopsExceeded = "hop count exceeded",
     /// It is longer than the port's packets by which it would leave; the sender is informed.
     TooBig = "too big",
+    /// Its sender was to be informed, and too many ICMP errors have left in the last moments.
+    ErrorsLimited = "too many errors to report",
     /// No node of the service takes connections.
     NoNode = "no node",
     /// The table of connections is full, and no handshake can go.

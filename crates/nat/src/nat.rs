@@ -12,12 +12,13 @@ use lineside_wire::ethernet::{self, ether_type};
 use crate::affinity::Affinities;
 use crate::choice::{self, Chooser};
 use crate::counters::{Outcome, Outcomes};
+use crate::cut::ErrorLimit;
 use crate::effects::{Effects, Outgoing};
 use crate::farm::{Farm, Hop, Traffic};
 use crate::fragments::Fragments;
 use crate::health::Checks;
 use crate::make::Maker;
-use crate::packet::{IP_AT, Packet};
+use crate::packet::{self, IP_AT, Packet};
 use crate::settings::{Settings, SettingsError, Timeouts};
 use crate::splice::{self, Splices};
 use crate::splices::Joints;
@@ -74,6 +75,7 @@ pub struct Nat {
     pub(crate) fragments: Fragments,
     pub(crate) checks: Checks,
     pub(crate) maker: Maker,
+    pub(crate) errors: ErrorLimit,
     pub(crate) key: [u64; 2],
     pub(crate) outcomes: Outcomes,
     pub(crate) ports: Vec<PortCounters>,
@@ -113,6 +115,7 @@ impl Nat {
             fragments: Fragments::new(budget).ok_or_else(over)?,
             checks: Checks::new(random.bits()),
             maker: Maker::new(budget).ok_or_else(over)?,
+            errors: ErrorLimit::default(),
             key,
             outcomes: Outcomes::default(),
             ports: vec![PortCounters::default(); settings.ports.len()],
@@ -343,8 +346,7 @@ impl Nat {
     ) {
         match self.resolve(now, hop, out) {
             Known::Address { link_address, .. } => {
-                self.on_leaving(waits, &frame);
-                self.leave_to(link_address, frame, out);
+                self.leave_to_node(now, link_address, frame, waits, out);
             }
             Known::Waits { .. } => self.wait(hop, frame, waits),
             Known::NoRoom => self.count_if(waits.counts, Outcome::NeighbourFull),
@@ -359,8 +361,38 @@ impl Nat {
         }
     }
 
+    /// Lets a frame that is rewritten leave to a node; one that is too long is cut, or its sender is
+    /// told.
+    fn leave_to_node(
+        &mut self,
+        now: Nanoseconds,
+        place: Place,
+        mut frame: Frame,
+        waits: Waits,
+        out: &mut Effects,
+    ) {
+        let mtu = self.settings.ports[usize::from(place.port)].mtu;
+        let end = packet::end_of(frame.bytes());
+        if end <= mtu as usize + IP_AT {
+            self.on_leaving(waits, &frame);
+            self.leave_to(place, frame, out);
+            return;
+        }
+        if !frame.rest().is_empty() {
+            frame = Frame::copied(&frame.parts().concat(), *frame.descriptor());
+        }
+        if packet::is_uncut(frame.bytes()) {
+            let outcome = self.report_too_big(now, &frame.bytes()[IP_AT..end], mtu, out);
+            self.count_if(waits.counts, outcome);
+        } else if self.send_pieces(&mut frame, end, place, mtu, out) {
+            self.on_leaving(waits, &frame);
+        } else {
+            self.count_if(waits.counts, Outcome::NoMemory);
+        }
+    }
+
     /// Counts a frame that leaves to a node.
-    pub(crate) fn on_leaving(&mut self, waits: Waits, frame: &Frame) {
+    fn on_leaving(&mut self, waits: Waits, frame: &Frame) {
         if let Some(node) = waits.node {
             let traffic = &mut self.farm.nodes[usize::from(node)].traffic;
             traffic[Direction::ToNode.index()].add(1, frame.whole_len() as u64);
@@ -390,7 +422,8 @@ impl Nat {
         }
     }
 
-    /// Learns where a neighbour is, and lets go what waited for it.
+    /// Learns where a neighbour is, and lets go what waited for it. One that is known elsewhere is
+    /// asked first: whoever forges its address does not get its traffic while it answers.
     pub(crate) fn learn(
         &mut self,
         now: Nanoseconds,
@@ -402,25 +435,28 @@ impl Nat {
         if place.ethernet[0] & 1 != 0 || self.farm.is_ours(address) {
             return;
         }
-        let before = self.neighbours.known(address);
+        let known = self.neighbours.known(address);
+        if known.is_some_and(|known| known != place) {
+            if self.neighbours.claim(now, address, place) {
+                self.ask(self.hop_of(address), out);
+            }
+            return;
+        }
         let mut released = std::mem::take(&mut self.released);
         let release = |frame, waits| released.push((frame, waits));
         self.neighbours.learn(now, address, place, false, release);
         for (frame, waits) in released.drain(..) {
             self.waiting_arrivals -= u64::from(waits.counts);
-            let mtu = self.settings.ports[usize::from(place.port)].mtu as usize;
-            if frame.whole_len() > mtu + IP_AT {
-                // It is rewritten already; a packet that comes again meets a known MTU.
-                self.count_if(waits.counts, Outcome::TooBig);
-                continue;
-            }
-            self.on_leaving(waits, &frame);
-            self.leave_to(place, frame, out);
+            self.leave_to_node(now, place, frame, waits, out);
         }
         self.released = released;
-        if before.is_some_and(|before| before != place) {
-            self.on_moved(address, out);
-        }
+    }
+
+    /// The next station at an address, as nodes have it.
+    fn hop_of(&self, address: IpAddr) -> Hop {
+        let hop = { self.farm.nodes.iter() }.find(|node| node.hop.address == address);
+        let port = hop.and_then(|node| node.hop.port);
+        Hop { address, port }
     }
 
     /// Asks again for neighbours that did not answer.
@@ -432,12 +468,8 @@ impl Nat {
                 all += 1;
             };
             match self.neighbours.on_timer(now, release) {
-                Some(Turn::Ask(address)) => {
-                    let nodes = &self.farm.nodes;
-                    let hop = nodes.iter().find(|node| node.hop.address == address);
-                    let port = hop.and_then(|node| node.hop.port);
-                    self.ask(Hop { address, port }, out);
-                }
+                Some(Turn::Ask(address)) => self.ask(self.hop_of(address), out),
+                Some(Turn::Moved(address)) => self.on_moved(address, out),
                 Some(Turn::Silent(..)) => {
                     self.waiting_arrivals -= dropped;
                     self.outcomes.add(Outcome::NoNeighbour, dropped);

@@ -11,7 +11,7 @@ use crate::effects::Effects;
 use crate::follow::end_of;
 use crate::forward::Arrival;
 use crate::health;
-use crate::nat::{Nat, socket};
+use crate::nat::{Nat, Place, socket};
 use crate::packet::End;
 use crate::settings::{OnLoss, Transport};
 use crate::table::{Connection, Direction, Ends, State, flag};
@@ -71,8 +71,8 @@ impl Nat {
                     true => icmp::PORT_UNREACHABLE,
                     false => icmp::PORT_UNREACHABLE_V6,
                 };
-                self.report_error(&arrival, Failure::Unreachable(code), out);
-                Some(Outcome::NoService)
+                let failure = Failure::Unreachable(code);
+                Some(self.report_error(now, &arrival, failure, Outcome::NoService, out))
             }
         }
     }
@@ -136,7 +136,7 @@ impl Nat {
             }
         };
         if packet.hop_count <= 1 {
-            return Err(self.hops_exceeded(arrival, out));
+            return Err(self.hops_exceeded(now, arrival, out));
         }
         let client = packet.source();
         let Some(node) = self.choose(now, client, service) else {
@@ -253,18 +253,30 @@ impl Nat {
         }
     }
 
-    /// Ends all connections of a node. Their clients are told; one whose numbers a driver has seen
-    /// last gets its reset when it sends again.
+    /// Ends all connections of a node. Both ends are told; of one whose numbers a driver has seen
+    /// last, each gets its reset when it sends again.
     pub(crate) fn reset_all(&mut self, node: u16, out: &mut Effects) {
         let is_its = |nat: &Self, &number: &u32| nat.table.get(number).node == node;
         let numbers: Vec<u32> = { self.table.numbers() }
             .filter(|number| is_its(self, number))
             .collect();
+        // A node that cannot be reached is not asked for: its frames would push out others' that
+        // wait.
+        let node_place = self
+            .neighbours
+            .known(self.farm.nodes[usize::from(node)].hop.address);
         for number in numbers {
             let connection = self.table.remove(number, &self.farm);
             let shift = { self.joints.of(number) }.map_or(0, |splice| splice.sequence);
             if self.is_told(&connection) {
-                self.tell_client(&connection, shift, out);
+                let client = Place {
+                    port: connection.port,
+                    ethernet: connection.ethernet,
+                };
+                self.reset(&connection, Direction::ToClient, client, shift, out);
+                if let Some(node) = node_place {
+                    self.reset(&connection, Direction::ToNode, node, 0, out);
+                }
             }
             self.on_gone(number, &connection, out);
         }
@@ -275,24 +287,31 @@ impl Nat {
         is_open && connection.flags & flag::BYPASSED == 0
     }
 
-    fn tell_client(&mut self, connection: &Connection, shift: u32, out: &mut Effects) {
-        let to_client = Direction::ToClient.index();
-        let service = &self.farm.services[usize::from(connection.service)].settings;
-        let (ours, client) = (service.address, connection.client());
+    /// Sends a reset to one end, in the other's name; its numbers are `shift` beyond those of the
+    /// table.
+    fn reset(
+        &mut self,
+        connection: &Connection,
+        direction: Direction,
+        place: Place,
+        shift: u32,
+        out: &mut Effects,
+    ) {
+        // As what this end sends comes in, turned round.
+        let tuple = self.farm.tuple(connection, direction.reversed());
+        let (from, to) = (tuple.destination, tuple.source);
         let fields = TcpFields {
-            source_port: ours.port(),
-            destination_port: client.1,
-            sequence: connection.next[to_client].wrapping_add(shift),
-            acknowledgement: connection.next[Direction::ToNode.index()],
+            source_port: from.1,
+            destination_port: to.1,
+            sequence: connection.next[direction.index()].wrapping_add(shift),
+            acknowledgement: connection.next[direction.reversed().index()],
             flags: TcpFlags::RST | TcpFlags::ACK,
             window: 0,
             options: &[],
         };
-        let port = usize::from(connection.port);
-        let link = [connection.ethernet, self.settings.ports[port].ethernet];
-        let frame = self
-            .maker
-            .segment(link, [ours.ip(), client.0], &fields, &[]);
+        let port = usize::from(place.port);
+        let link = [place.ethernet, self.settings.ports[port].ethernet];
+        let frame = self.maker.segment(link, [from.0, to.0], &fields, &[]);
         if let Some(frame) = frame {
             self.push(port, frame, out);
         }

@@ -61,7 +61,7 @@ impl Farm {
     }
 
     /// Gives both ends addresses of IPv6 too.
-    fn with_v6(self) -> Self {
+    pub(crate) fn with_v6(self) -> Self {
         for (end, here, address) in [
             (&self.clients, "c0", "fd00:9:1::7/64"),
             (&self.nodes, "s0", "fd00:9:2::2/64"),
@@ -73,7 +73,7 @@ impl Farm {
         self
     }
 
-    fn node(&self, at: &str) -> Served {
+    pub(crate) fn node(&self, at: &str) -> Served {
         Served::of(inside(&self.nodes), &["http", at])
     }
 
@@ -95,7 +95,7 @@ impl Farm {
         running
     }
 
-    fn load(&self, words: &[&str]) -> Value {
+    pub(crate) fn load(&self, words: &[&str]) -> Value {
         certificate_by(inside(&self.clients), words)
     }
 }
@@ -105,13 +105,13 @@ fn ctl(running: &Running, words: &[&str]) -> Output {
     output.expect("lineside runs")
 }
 
-fn done(running: &Running, words: &[&str]) -> String {
+pub(crate) fn done(running: &Running, words: &[&str]) -> String {
     let output = ctl(running, words);
     assert!(output.status.success(), "{words:?}: {}", talk(&output));
     String::from_utf8(output.stdout).expect("text")
 }
 
-fn stats(running: &Running) -> Value {
+pub(crate) fn stats(running: &Running) -> Value {
     let text = done(running, &["stats", "--json"]);
     serde_json::from_str(&text).expect("JSON")
 }
@@ -429,13 +429,42 @@ fn a_node_that_fails_its_checks_gets_no_connections() {
     assert_eq!(found["requests"]["failed"], json!({}), "{found:#}");
     let again = farm.node("10.9.2.3:8080");
     wait_until("it is up again", || state(&forwarder) == "up");
-    let counted = certificate(&forwarder.interrupt());
+    let ended = forwarder.interrupt();
+    let counted = certificate(&ended);
     let history = counted["services"][0]["nodes"][1]["history"]
         .as_array()
         .map(Vec::len);
     assert!(history >= Some(2), "{counted:#}");
     assert_whole(&counted);
+    assert_reported(&ended.out);
     drop((stays, again));
+}
+
+/// The report says which node was down, and what became of the connections.
+fn assert_reported(run: &std::path::Path) {
+    let report = |words: &[&str]| {
+        let output = lineside().arg("report").arg(run).args(words).output();
+        let output = output.expect("it runs");
+        assert!(output.status.success(), "{}", talk(&output));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let text = report(&[]);
+    let down = "10.9.2.3:8080 of tcp 10.9.1.100:80: down from";
+    for line in ["Forwarder", down, "Forwarder over time"] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    assert!(!text.contains("Emulated link"), "{text}");
+    let json: Value = serde_json::from_str(&report(&["--json"])).expect("JSON");
+    assert_eq!(json["emulation"], Value::Null);
+    let forwarding = &json["forwarding"];
+    let of_course = forwarding["course"]["opened"].as_array();
+    let of_course = of_course.expect("a list").iter();
+    let began: u64 = of_course.filter_map(Value::as_u64).sum();
+    assert_eq!(number(forwarding, "/services/0/opened"), began);
+    let page = run.with_extension("html");
+    report(&["--html", page.to_str().expect("a name")]);
+    let page = std::fs::read_to_string(page).expect("written");
+    assert!(page.contains(down) && page.contains(">Connections that began<"));
 }
 
 #[test]
@@ -670,5 +699,12 @@ fn a_content_switch_sends_requests_where_their_rules_say() {
         get(host, path);
         assert_eq!(opened(&stats(&forwarder)), expected, "{host} {path}");
     }
-    assert_whole(&certificate(&forwarder.interrupt()));
+    let text = done(&forwarder, &["stats"]);
+    assert!(
+        text.contains("answered here  3 handshakes: 3 spliced, 0 wait"),
+        "{text}"
+    );
+    let counted = certificate(&forwarder.interrupt());
+    assert_whole(&counted);
+    assert_eq!(counted["splices"]["counters"]["matched"], 2, "{counted:#}");
 }

@@ -271,7 +271,7 @@ pub(crate) fn frame(bytes: &[u8]) -> Frame {
     Frame::copied(bytes, descriptor)
 }
 
-fn emit_link(destination: [u8; 6], source: [u8; 6], kind: u16, bytes: &mut [u8]) {
+pub(crate) fn emit_link(destination: [u8; 6], source: [u8; 6], kind: u16, bytes: &mut [u8]) {
     let mut header = ethernet::Frame::new_unchecked(bytes);
     header.set_destination(destination);
     header.set_source(source);
