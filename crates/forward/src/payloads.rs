@@ -53,7 +53,7 @@ pub struct PayloadSettings {
 }
 
 /// The payloads of frames that are to leave.
-pub(crate) struct Payloads {
+pub struct Payloads {
     settings: PayloadSettings,
     policy: Policy,
     cache: Cache,
@@ -82,11 +82,13 @@ struct Waiting {
 }
 
 /// A frame that leaves.
-pub(crate) struct Departure {
-    pub(crate) port: usize,
-    pub(crate) frame: Frame,
-    /// Its number until it was sent.
-    pub(crate) number: Option<u32>,
+pub struct Departure {
+    /// By which port.
+    pub port: usize,
+    /// The whole of it.
+    pub frame: Frame,
+    /// Its number, for [`Payloads::on_sent`].
+    pub number: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -140,7 +142,7 @@ pub struct PayloadReport {
 
 impl Payloads {
     /// For frames of at most `frame_len_max` bytes.
-    pub(crate) fn new(
+    pub fn new(
         settings: PayloadSettings,
         frame_len_max: usize,
         budget: &Budget,
@@ -177,7 +179,7 @@ impl Payloads {
     }
 
     /// A frame that came by `side` is to leave by `port`.
-    pub(crate) fn push(&mut self, now: Nanoseconds, side: usize, port: usize, frame: Frame) {
+    pub fn push(&mut self, now: Nanoseconds, side: usize, port: usize, frame: Frame) {
         let payload_bytes = payload_len(&frame) as u32;
         let waiting = self.cache.len(Queue::Priority);
         let effective = self.cache.effective();
@@ -247,7 +249,7 @@ impl Payloads {
     }
 
     /// The next frame that leaves at `now`.
-    pub(crate) fn pop(&mut self, now: Nanoseconds) -> Option<Departure> {
+    pub fn pop(&mut self, now: Nanoseconds) -> Option<Departure> {
         while self.next_deadline().is_some_and(|due| due <= now) {
             let number = self.queue.pop_front()?;
             let waiting = &mut self.frames[number as usize];
@@ -288,7 +290,7 @@ impl Payloads {
     }
 
     /// A frame with a number was sent, or never will be: its entry is free.
-    pub(crate) fn on_sent(&mut self, number: u32) {
+    pub fn on_sent(&mut self, number: u32) {
         self.cache.send_complete(FrameId(number));
         self.cache.invalidate_binding(FrameId(number));
         self.frames.remove(number as usize);
@@ -330,7 +332,7 @@ impl Payloads {
     }
 
     /// What became of the payloads.
-    pub(crate) fn report(&self) -> PayloadReport {
+    pub fn report(&self) -> PayloadReport {
         let counters = self.counters;
         PayloadReport {
             mode: self.settings.mode,
