@@ -208,7 +208,7 @@ pub(crate) enum Kind {
     /// A share of the largest, as a bar.
     Bar(Colour),
     /// Counts over time.
-    Spark,
+    Spark(Colour),
 }
 
 pub(crate) enum Cell {
@@ -262,6 +262,7 @@ pub(crate) fn page(report: &Report, zone: &Zone) -> Page {
         first: (!is_alone).then(|| First::of(report, zone)),
         sections: { pictures.into_iter().chain(before.into_iter().flatten()) }
             .filter(|_| !is_alone)
+            .chain(findings(report, zone).filter(|_| is_alone))
             .chain(monitors)
             .chain(after.into_iter().flatten().filter(|_| !is_alone))
             .collect(),

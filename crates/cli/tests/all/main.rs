@@ -24,6 +24,7 @@ mod findings;
 mod forward;
 mod forward_emulated;
 mod forward_modes;
+mod forward_report;
 mod halves;
 mod harm;
 mod hostile;
