@@ -46,7 +46,11 @@ fn a_node_that_was_lost_is_found_and_drawn() {
     certificate(&ended);
     let run = ended.out.as_path();
 
-    let text = printed("report", run, &[]);
+    // Lines are wrapped anywhere.
+    let text = printed("report", run, &[])
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
     for words in [
         "What stands out",
         "10.9.2.3:8080 of tcp 10.9.1.100:80 was down",
