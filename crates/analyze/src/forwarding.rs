@@ -459,7 +459,7 @@ fn nodes(it: &Forwarding, zone: &Zone) -> Option<Section> {
         column("weight", Kind::Number),
         wide("chosen", Kind::Bar(Colour::Read)),
         wide("by weight", Kind::Bar(Colour::Other)),
-        column("over time", Kind::Spark(Colour::Read)),
+        wide("over time", Kind::Spark(Colour::Read)),
         wide("now", Kind::Number),
         wide("checks good", Kind::Number),
         wide("bad", Kind::Number),
@@ -513,8 +513,8 @@ fn nodes(it: &Forwarding, zone: &Zone) -> Option<Section> {
     })
 }
 
-/// By how many standard deviations of a binomial choice a node was chosen more often than its weight
-/// says, or less; `None` where that says nothing: something was down or drained, or there was no
+/// By how many standard deviations of a binomial choice a node was chosen more often than its
+/// weight says, or less; `None` where that says nothing: something was down or drained, or there was no
 /// choice.
 pub(crate) fn deviations(service: &ForwardingService, node: &ForwardingNode) -> Option<f64> {
     let were_up = { service.nodes.iter() }
