@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 use crate::emulation::fact;
 use crate::numbers::{Zone, grouped, percent, share, time};
 use crate::page::{
-    Block, Cell, Chart, Colour, Fact, Kind, Layer, Scale, Section, Verdict, column, table, text,
-    wide,
+    Block, Cell, Chart, Colour, Fact, Kind, Layer, Scale, Section, Table, Verdict, column, table,
+    text, wide,
 };
 
 /// A share that departs from its weight by more standard deviations is marked: 1 in 16,000 does by
 /// chance.
-const DEVIATIONS_MAX: f64 = 4.0;
+pub(crate) const DEVIATIONS_MAX: f64 = 4.0;
 
 /// What a forwarder did.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -136,6 +136,8 @@ pub struct ForwardingTable {
     pub connections_max: u64,
     /// Handshakes that made room for others.
     pub evicted: u64,
+    /// SYNs that were answered by a cookie, as too many handshakes were half open.
+    pub cookies: u64,
 }
 
 /// A distribution of times.
@@ -164,6 +166,10 @@ pub struct ForwardingDriver {
     pub entered: u64,
     /// Flows that could not be.
     pub refused: u64,
+    /// Why, of the latest one; null if there was none.
+    pub refused_why: Option<String>,
+    /// What became of all frames that the driver saw, by outcome.
+    pub outcomes: BTreeMap<String, u64>,
 }
 
 /// Where payloads lay.
@@ -209,10 +215,31 @@ pub struct ForwardingCourse {
     pub opened: Vec<u64>,
     /// Connections in the table as the step ended.
     pub connections: Vec<u64>,
+    /// Handshakes among them that were not finished.
+    pub half_open: Vec<u64>,
     /// Frames that came to the program.
     pub frames: Vec<u64>,
+    /// Frames among them that were for a node or a client, and were lost.
+    pub lost: Vec<u64>,
     /// Frames that the driver forwarded past it.
     pub by_driver: Vec<u64>,
+    /// The first 64 nodes.
+    pub nodes: Vec<ForwardingNodeCourse>,
+}
+
+/// What happened at a node, in the same steps.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct ForwardingNodeCourse {
+    /// `tcp` or `udp`.
+    pub transport: String,
+    /// The address and port of its service.
+    pub service: String,
+    /// Its address and port.
+    pub node: String,
+    /// Connections that began.
+    pub opened: Vec<u64>,
 }
 
 /// The certificate of a forwarder, or what is known of one that has none yet; `None` of other runs.
@@ -239,6 +266,66 @@ pub(crate) fn forwarding(manifest: &Manifest) -> Option<Forwarding> {
     })
 }
 
+/// A time for which a node was down.
+pub(crate) struct Down<'a> {
+    /// By the clock of `began_ns`.
+    pub(crate) since_ns: i64,
+    /// `None`: until the end.
+    pub(crate) until_ns: Option<i64>,
+    /// What the check that decided it found.
+    pub(crate) finding: &'a serde_json::Value,
+    ended_ns: i64,
+}
+
+impl Down<'_> {
+    pub(crate) fn length_ns(&self) -> u64 {
+        let until_ns = self.until_ns.unwrap_or(self.ended_ns);
+        until_ns.saturating_sub(self.since_ns).max(0).unsigned_abs()
+    }
+}
+
+impl Forwarding {
+    /// The times for which a node was down, as far back as its history goes.
+    pub(crate) fn times_down<'a>(&self, node: &'a ForwardingNode) -> Vec<Down<'a>> {
+        let mut changes = node.history.iter().peekable();
+        let mut times = Vec::new();
+        while let Some(change) = changes.next() {
+            if !change.is_up {
+                times.push(Down {
+                    since_ns: change.at_ns,
+                    until_ns: changes.peek().map(|next| next.at_ns),
+                    finding: &change.finding,
+                    ended_ns: self.began_ns.saturating_add(self.ran_ns),
+                });
+            }
+        }
+        times
+    }
+
+    /// An instant of the run's clock, since the Unix epoch.
+    pub(crate) fn wall(&self, at_ns: i64) -> i64 {
+        let since = at_ns.saturating_sub(self.began_ns);
+        self.started_ns.saturating_add(since)
+    }
+
+    /// Connections of a node that began, by step.
+    fn opened_over_time(&self, service: &ForwardingService, node: &ForwardingNode) -> Vec<u64> {
+        let key = (&service.transport, &service.address, &node.address);
+        let mut of_nodes = self.course.nodes.iter();
+        let of = of_nodes.find(|of| (&of.transport, &of.service, &of.node) == key);
+        of.map(|of| of.opened.clone()).unwrap_or_default()
+    }
+
+    /// The course's ends as the axis of a table.
+    fn axis(&self, zone: &Zone) -> Option<[String; 2]> {
+        let (step_ns, steps) = (self.course.step_ns, self.course.opened.len());
+        let length = step_ns.saturating_mul(steps as u64);
+        let end = self.started_ns.saturating_add_unsigned(length);
+        let clock = |ns| zone.clock(ns, step_ns);
+        (length > 0).then(|| [self.started_ns, end].map(clock))
+    }
+}
+
 /// The certificate in words and pictures.
 pub(crate) fn sections(it: &Forwarding, zone: &Zone) -> Vec<Section> {
     let state = it
@@ -258,8 +345,8 @@ pub(crate) fn sections(it: &Forwarding, zone: &Zone) -> Vec<Section> {
         note: String::new(),
         blocks: vec![verdict, Block::List(facts(it))],
     }];
-    sections.extend(nodes(it));
-    sections.extend(health(it));
+    sections.extend(nodes(it, zone));
+    sections.extend(health(it, zone));
     sections.extend(course(it, zone));
     sections
 }
@@ -360,7 +447,7 @@ fn payload_facts(payloads: &ForwardingPayloads) -> [Fact; 3] {
 }
 
 /// Which nodes were chosen, beside their weights.
-fn nodes(it: &Forwarding) -> Option<Section> {
+fn nodes(it: &Forwarding, zone: &Zone) -> Option<Section> {
     let rows = { it.services.iter() }
         .flat_map(|service| service.nodes.iter().map(move |node| (service, node)));
     let columns = [
@@ -371,6 +458,8 @@ fn nodes(it: &Forwarding) -> Option<Section> {
         column("share", Kind::Number),
         column("weight", Kind::Number),
         wide("chosen", Kind::Bar(Colour::Read)),
+        wide("by weight", Kind::Bar(Colour::Other)),
+        wide("over time", Kind::Spark(Colour::Read)),
         wide("now", Kind::Number),
         wide("checks good", Kind::Number),
         wide("bad", Kind::Number),
@@ -384,7 +473,7 @@ fn nodes(it: &Forwarding) -> Option<Section> {
             ]
             .map(|of| service.nodes.iter().map(of).sum::<u64>());
             let [chosen, wanted] = [share(node.opened, opened), share(node.weight, weights)];
-            let departs = departs(service, node, chosen, wanted);
+            let departs = deviations(service, node).is_some_and(|by| by.abs() > DEVIATIONS_MAX);
             are_marked |= departs;
             let mark = if departs { " *" } else { "" };
             vec![
@@ -395,15 +484,18 @@ fn nodes(it: &Forwarding) -> Option<Section> {
                 text(format!("{}{mark}", percent(chosen))),
                 text(percent(wanted)),
                 Cell::Bar(chosen),
+                Cell::Bar(wanted),
+                Cell::Spark(it.opened_over_time(service, node)),
                 text(grouped(node.connections)),
                 text(grouped(node.checks_good)),
                 text(grouped(node.checks_bad)),
             ]
         })
         .collect();
-    let shown = table("nodes and the choice", &columns, rows.len(), rows, |row| {
+    let mut shown = table("nodes and the choice", &columns, rows.len(), rows, |row| {
         row
     })?;
+    shown.axis = it.axis(zone);
     let marked = match are_marked {
         true => {
             " A share with * departs from its weight by more than 4 standard deviations of a \
@@ -413,59 +505,65 @@ fn nodes(it: &Forwarding) -> Option<Section> {
     };
     Some(Section {
         heading: "Nodes".to_owned(),
-        note: format!("Share of the connections that began, beside that of the weights.{marked}"),
+        note: format!(
+            "Share of the connections that began, beside that of the weights, and when they \
+             began.{marked}"
+        ),
         blocks: vec![Block::Table(shown)],
     })
 }
 
-/// Whether a share departs from its weight by more than chance, where nothing else explains it: all
-/// nodes took connections all the time.
-fn departs(service: &ForwardingService, node: &ForwardingNode, chosen: f64, wanted: f64) -> bool {
+/// By how many standard deviations of a binomial choice a node was chosen more often than its
+/// weight says, or less; `None` where that says nothing: something was down or drained, or there was no
+/// choice.
+pub(crate) fn deviations(service: &ForwardingService, node: &ForwardingNode) -> Option<f64> {
     let were_up = { service.nodes.iter() }
         .all(|node| node.state == "up" && node.history.iter().all(|change| change.is_up));
     let opened: u64 = service.nodes.iter().map(|node| node.opened).sum();
+    let weights: u64 = service.nodes.iter().map(|node| node.weight).sum();
+    let [chosen, wanted] = [share(node.opened, opened), share(node.weight, weights)];
     let deviation = (wanted * (1.0 - wanted) / opened.max(1) as f64).sqrt();
-    were_up && opened > 0 && node.weight > 0 && (chosen - wanted).abs() > DEVIATIONS_MAX * deviation
+    let is_choice = were_up && opened > 0 && deviation > 0.0;
+    is_choice.then(|| (chosen - wanted) / deviation)
 }
 
 /// When nodes were down.
-fn health(it: &Forwarding) -> Option<Section> {
-    let checked = { it.services.iter() }
-        .flat_map(|service| &service.nodes)
-        .any(|node| node.checks_good + node.checks_bad > 0);
-    if !checked {
+fn health(it: &Forwarding, zone: &Zone) -> Option<Section> {
+    let nodes = { it.services.iter() }
+        .flat_map(|service| service.nodes.iter().map(move |node| (service, node)));
+    let checked: Vec<_> = nodes
+        .filter(|(_, node)| node.checks_good + node.checks_bad > 0)
+        .collect();
+    if checked.is_empty() {
         return None;
     }
     let since = |at_ns: i64| (at_ns - it.began_ns).max(0).unsigned_abs();
     let mut blocks = Vec::new();
-    for service in &it.services {
-        for node in &service.nodes {
-            let mut changes = node.history.iter().peekable();
-            while let Some(change) = changes.next() {
-                if change.is_up {
-                    continue;
-                }
-                let until = match changes.peek() {
-                    Some(next) => format!(
-                        "until {}: {} in all",
-                        time(since(next.at_ns)),
-                        time(since(next.at_ns) - since(change.at_ns))
-                    ),
-                    None => "until the end".to_owned(),
-                };
-                blocks.push(Block::Text(format!(
-                    "{} of {} {}: down from {} after the start ({}) {until}",
-                    node.address,
-                    service.transport,
-                    service.address,
-                    time(since(change.at_ns)),
-                    finding_words(&change.finding)
-                )));
-            }
+    for (service, node) in &checked {
+        for down in it.times_down(node) {
+            let until = match down.until_ns {
+                Some(until_ns) => format!(
+                    "until {}: {} in all",
+                    time(since(until_ns)),
+                    time(down.length_ns())
+                ),
+                None => "until the end".to_owned(),
+            };
+            blocks.push(Block::Text(format!(
+                "{} of {} {}: down from {} after the start ({}) {until}",
+                node.address,
+                service.transport,
+                service.address,
+                time(since(down.since_ns)),
+                reason_words(down.finding)
+            )));
         }
     }
     if blocks.is_empty() {
         blocks.push(Block::Text("No node that is checked went down.".to_owned()));
+    } else {
+        let were_down = { checked.iter() }.filter(|(_, node)| !it.times_down(node).is_empty());
+        blocks.extend(strips(it, were_down.copied(), zone).map(Block::Table));
     }
     Some(Section {
         heading: "Health".to_owned(),
@@ -474,7 +572,58 @@ fn health(it: &Forwarding) -> Option<Section> {
     })
 }
 
-fn finding_words(finding: &serde_json::Value) -> String {
+/// A strip for each node: how much of each step it was down.
+fn strips<'a>(
+    it: &Forwarding,
+    nodes: impl Iterator<Item = (&'a ForwardingService, &'a ForwardingNode)>,
+    zone: &Zone,
+) -> Option<Table> {
+    let axis = it.axis(zone)?;
+    let columns = [
+        column("node", Kind::Name),
+        wide("service", Kind::Name),
+        column("down", Kind::Number),
+        column("over time", Kind::Spark(Colour::Failed)),
+    ];
+    let strips = table(
+        "when nodes were down",
+        &columns,
+        10,
+        nodes,
+        |(service, node)| {
+            let times = it.times_down(node);
+            let steps = 0..it.course.opened.len();
+            let all = times.iter().map(Down::length_ns).sum();
+            vec![
+                text(&*node.address),
+                text(format!("{} {}", service.transport, service.address)),
+                text(time(all)),
+                Cell::Spark(steps.map(|step| down_within(it, &times, step)).collect()),
+            ]
+        },
+    )?;
+    Some(Table {
+        axis: Some(axis),
+        ..strips
+    })
+}
+
+/// Nanoseconds of a step for which a node was down.
+fn down_within(it: &Forwarding, times: &[Down<'_>], step: usize) -> u64 {
+    let step_ns = it.course.step_ns as i64;
+    let begin = it
+        .began_ns
+        .saturating_add(step_ns.saturating_mul(step as i64));
+    let end = begin.saturating_add(step_ns);
+    let within = times.iter().map(|down| {
+        let until_ns = down.until_ns.unwrap_or(down.ended_ns).min(end);
+        until_ns.saturating_sub(down.since_ns.max(begin)).max(0)
+    });
+    within.sum::<i64>().unsigned_abs()
+}
+
+/// Why a check failed.
+pub(crate) fn reason_words(finding: &serde_json::Value) -> String {
     match (finding.as_str(), finding["wrong-status"].as_u64()) {
         (_, Some(0)) => "its answer is no HTTP".to_owned(),
         (_, Some(status)) => format!("status {status}"),
@@ -510,7 +659,16 @@ fn course(it: &Forwarding, zone: &Zone) -> Option<Section> {
         frames.push(layer("by the driver", Colour::Read, &course.by_driver));
     }
     let opened = vec![layer("began", Colour::Read, &course.opened)];
-    let held = vec![layer("in the table", Colour::Other, &course.connections)];
+    let whole = course.connections.iter().zip(&course.half_open);
+    let whole: Vec<u64> = whole
+        .map(|(&all, half)| all.saturating_sub(*half))
+        .collect();
+    let held = vec![
+        layer("open", Colour::Other, &whole),
+        layer("half open", Colour::Unanswered, &course.half_open),
+    ];
+    let lost = vec![layer("lost", Colour::Failed, &course.lost)];
+    let is_lost = course.lost.iter().any(|&frames| frames > 0);
     Some(Section {
         heading: "Forwarder over time".to_owned(),
         note: format!(
@@ -521,8 +679,11 @@ fn course(it: &Forwarding, zone: &Zone) -> Option<Section> {
         blocks: vec![
             chart("Frames", Scale::Rate, frames),
             chart("Connections that began", Scale::Rate, opened),
-            chart("Connections", Scale::Count, held),
-        ],
+            chart("Connections in the table", Scale::Count, held),
+        ]
+        .into_iter()
+        .chain(is_lost.then(|| chart("Frames lost", Scale::Rate, lost)))
+        .collect(),
     })
 }
 
@@ -571,8 +732,11 @@ mod tests {
             "driver": null,
             "payloads": { "mode": "pcache", "entries": 10, "entry_bytes": 2048, "hits": 3,
                           "misses": 1, "spilled": 1, "spilled_dry": 1 },
-            "course": { "step_ns": second, "opened": [1, 2], "connections": [1, 3],
-                        "frames": [5, 6], "by_driver": [0, 0] },
+            "course": { "step_ns": 2 * second, "opened": [1, 2, 0, 0, 0],
+                        "connections": [1, 3, 3, 2, 2], "half_open": [1, 0, 0, 0, 0],
+                        "frames": [5, 6, 0, 0, 0], "by_driver": [0, 0, 0, 0, 0],
+                        "nodes": [{ "transport": "tcp", "service": "10.9.1.100:80", "node": "a:1",
+                                    "opened": [1, 0, 0, 0, 0] }] },
             "loop": { "what": "is of no interest here" }
         })
     }
@@ -614,7 +778,7 @@ mod tests {
     #[test]
     fn a_share_that_no_chance_explains_is_marked() {
         let found = forwarding(&manifest(Some(certificate()))).expect("a forwarder");
-        let section = nodes(&found).expect("nodes");
+        let section = nodes(&found, &Zone::default()).expect("nodes");
         let Block::Table(table) = &section.blocks[0] else {
             panic!("a table");
         };
@@ -626,16 +790,17 @@ mod tests {
         assert_eq!(shares, ["60.0 % *", "40.0 % *", "90.0 %", "10.0 %"]);
         let mut fair = found.services[0].clone();
         (fair.nodes[0].opened, fair.nodes[1].opened) = (530, 470);
-        assert!(!departs(&fair, &fair.nodes[0], 0.53, 0.5));
+        let by = deviations(&fair, &fair.nodes[0]).expect("a choice");
+        assert!((1.8..2.0).contains(&by), "{by}");
     }
 
     #[test]
     fn a_node_that_was_down_is_named_with_begin_and_end() {
         let found = forwarding(&manifest(Some(certificate()))).expect("a forwarder");
-        let section = health(&found).expect("it was checked");
-        let lines = section.blocks.iter().map(|block| match block {
-            Block::Text(text) => &**text,
-            _ => "",
+        let section = health(&found, &Zone::default()).expect("it was checked");
+        let lines = section.blocks.iter().filter_map(|block| match block {
+            Block::Text(text) => Some(&**text),
+            _ => None,
         });
         assert_eq!(
             lines.collect::<Vec<_>>(),
@@ -646,5 +811,16 @@ mod tests {
                  until the end",
             ]
         );
+        let strips = section.blocks.iter().find_map(|block| match block {
+            Block::Table(table) => Some(table),
+            _ => None,
+        });
+        let strips = strips.expect("a strip for each node that was down");
+        // Steps of two seconds from the start: down from 2 to 4 s, and from 8 to 10 s.
+        let [Cell::Spark(down)] = &strips.rows[0][3..] else {
+            panic!("a strip");
+        };
+        assert_eq!(down.as_slice(), [0, 2_000_000_000, 0, 0, 2_000_000_000]);
+        assert_eq!(strips.rows.len(), 1);
     }
 }

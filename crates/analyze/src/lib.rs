@@ -59,7 +59,8 @@ pub use filter::{Filter, Moment, MomentError};
 pub use findings::{Finding, Place};
 pub use forwarding::{
     Forwarding, ForwardingChange, ForwardingCourse, ForwardingDriver, ForwardingNode,
-    ForwardingPayloads, ForwardingPort, ForwardingService, ForwardingTable, ForwardingTimes,
+    ForwardingNodeCourse, ForwardingPayloads, ForwardingPort, ForwardingService, ForwardingTable,
+    ForwardingTimes,
 };
 pub use interval::{INTERVALS_MAX, Interval, Iostat, Series, intervals};
 pub use load::{

@@ -25,7 +25,7 @@ mod requests;
 mod run;
 mod table;
 
-pub use course::Course;
+pub use course::{Course, CourseOfNode};
 pub use driver::{Driver, DriverReport};
 pub use error::ForwardError;
 pub use forwarder::{Forwarder, Passed};

@@ -88,6 +88,24 @@ outcomes! {
     NoMemory = "no memory",
 }
 
+/// Outcomes of frames that were for a node or a client, and reached none. Of other frames, and of
+/// those whose sender is informed, nothing is lost.
+const LOST: [Outcome; 13] = [
+    Outcome::Tagged,
+    Outcome::Malformed,
+    Outcome::Cut,
+    Outcome::WrongChecksum,
+    Outcome::NoNode,
+    Outcome::TableFull,
+    Outcome::NoPort,
+    Outcome::TupleTaken,
+    Outcome::NoNeighbour,
+    Outcome::NeighbourFull,
+    Outcome::NoFirstFragment,
+    Outcome::FragmentsFull,
+    Outcome::NoMemory,
+];
+
 /// How many frames met each outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcomes([u64; Outcome::ALL.len()]);
@@ -113,6 +131,11 @@ impl Outcomes {
     /// How many met this one.
     pub fn of(&self, outcome: Outcome) -> u64 {
         self.0[outcome as usize]
+    }
+
+    /// Frames that were for a node or a client, and were lost.
+    pub fn lost(&self) -> u64 {
+        LOST.iter().map(|&outcome| self.of(outcome)).sum()
     }
 
     /// How many met any.

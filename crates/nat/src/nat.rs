@@ -81,6 +81,8 @@ pub struct Nat {
     pub(crate) ports: Vec<PortCounters>,
     /// Connections that made room for others before their time.
     pub(crate) evicted: u64,
+    /// SYNs of services that answer none by themselves, answered by a cookie.
+    pub(crate) cookies: u64,
     pub(crate) lease: Lease,
     /// The last instant that it was given.
     pub(crate) now: Nanoseconds,
@@ -120,6 +122,7 @@ impl Nat {
             outcomes: Outcomes::default(),
             ports: vec![PortCounters::default(); settings.ports.len()],
             evicted: 0,
+            cookies: 0,
             lease,
             now: 0,
             settings,

@@ -118,6 +118,8 @@ pub struct TableReport {
     pub bytes: usize,
     /// Handshakes that made room for others.
     pub evicted: u64,
+    /// SYNs that were answered by a cookie, as too many handshakes were half open.
+    pub cookies: u64,
     /// Clients whose last node is remembered.
     pub affinities: usize,
 }
@@ -239,6 +241,7 @@ impl Nat {
                 connections_max: self.table.max(),
                 bytes: self.table.bytes(),
                 evicted: self.evicted,
+                cookies: self.cookies,
                 affinities: self.affinities.len(),
             },
             splices: self.splices().map(splice::Splices::report),

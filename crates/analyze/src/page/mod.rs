@@ -208,7 +208,7 @@ pub(crate) enum Kind {
     /// A share of the largest, as a bar.
     Bar(Colour),
     /// Counts over time.
-    Spark,
+    Spark(Colour),
 }
 
 pub(crate) enum Cell {
@@ -230,6 +230,11 @@ pub(crate) fn page(report: &Report, zone: &Zone) -> Page {
     // Without a tap, the link is all that there is to report.
     let is_alone =
         certificate.is_some() && report.understood.is_none() && report.totals.operations == 0;
+    let mut certificate = certificate.unwrap_or_default();
+    if is_alone {
+        // What stands out comes before what is drawn.
+        certificate.splice(1..1, findings(report, zone));
+    }
     // What a load's own pictures show is not drawn again.
     let pictures = load.map_or_else(Vec::new, |load| crate::load::pictures(load, zone));
     let before = [
@@ -258,7 +263,7 @@ pub(crate) fn page(report: &Report, zone: &Zone) -> Page {
     Page {
         title: format!("Report on {}", report.parameters.asked.trace),
         about: about(report, zone),
-        certificate: certificate.unwrap_or_default(),
+        certificate,
         first: (!is_alone).then(|| First::of(report, zone)),
         sections: { pictures.into_iter().chain(before.into_iter().flatten()) }
             .filter(|_| !is_alone)

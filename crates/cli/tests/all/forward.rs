@@ -22,7 +22,7 @@ pub(crate) struct Farm {
     pub(crate) nodes: Namespace,
 }
 
-const TCP: &str = "tcp 10.9.1.100:80 to 10.9.2.2:8080, 10.9.2.3:8080";
+pub(crate) const TCP: &str = "tcp 10.9.1.100:80 to 10.9.2.2:8080, 10.9.2.3:8080";
 
 impl Farm {
     pub(crate) fn new() -> Self {
@@ -77,7 +77,7 @@ impl Farm {
         Served::of(inside(&self.nodes), &["http", at])
     }
 
-    fn nodes(&self) -> [Served; 2] {
+    pub(crate) fn nodes(&self) -> [Served; 2] {
         [self.node("10.9.2.2:8080"), self.node("10.9.2.3:8080")]
     }
 

@@ -25,6 +25,7 @@ mod forward;
 mod forward_checks;
 mod forward_emulated;
 mod forward_modes;
+mod forward_report;
 mod halves;
 mod harm;
 mod hostile;

@@ -301,3 +301,15 @@ fn silent_nodes_hold_frames_for_a_while() {
     assert_eq!(bench.outcome(Outcome::NeighbourFull), 300);
     bench.check_identity();
 }
+
+#[test]
+fn cookies_for_want_of_room_are_counted() {
+    let mut settings = settings();
+    settings.cookies_above = Some(0.0);
+    let mut bench = Bench::new(settings);
+    let syn = segment([4000, 80], 1, TcpFlags::SYN);
+    let syn = from_client("10.9.1.7", "10.9.1.100").tcp(&syn, &[]);
+    bench.send(CLIENTS, &syn);
+    let table = bench.nat.report(bench.now).table;
+    assert_eq!((table.cookies, table.connections), (1, 0));
+}
