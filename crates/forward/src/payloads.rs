@@ -7,10 +7,10 @@
 //!  │ head │ payload │ ── sent where it lies                  a hit
 //! ```
 //!
-//! * A frame is translated where it lies, in its port's memory, before it is here. Its payload is an
-//!   entry of the cache while nothing has evicted it.
-//! * A crossing of the bus is a copy by the processor, and counted: what the kernel copies between a
-//!   socket and a veth is the wire.
+//! * A frame is translated where it lies, in its port's memory, before it is here. Its payload is
+//!   an entry of the cache while nothing has evicted it.
+//! * A crossing of the bus is a copy by the processor, and counted: what the kernel copies between
+//!   a socket and a veth is the wire.
 //! * Frames leave in the order in which they came, each once: sent, or dropped and counted.
 
 use std::collections::VecDeque;
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_without_entries_and_a_queue_beyond_memory_are_refused() {
+    fn a_cache_or_a_queue_that_does_not_fit_is_refused() {
         let settings = |cache_bytes, hold| PayloadSettings {
             mode: Mode::Pcache,
             cache_bytes,

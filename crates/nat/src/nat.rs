@@ -364,8 +364,8 @@ impl Nat {
         }
     }
 
-    /// Lets a frame that is rewritten leave to a node; one that is too long is cut, or its sender is
-    /// told.
+    /// Lets a frame that is rewritten leave to a node; one that is too long is cut, or its sender
+    /// is told.
     fn leave_to_node(
         &mut self,
         now: Nanoseconds,

@@ -20,8 +20,8 @@ pub struct Parameters {
     /// The same for a packet that is alone, which meets no other access to memory. Fitted to the
     /// nine latencies of the paper's Table 2.
     pub lone_bus_bytes_per_s: u64,
-    /// The host's handling of an interrupt for a packet that comes alone. With the thread's it is 25
-    /// us, the paper's 60 MB/s of 1500 bytes in `direct`; how they divide is a guess.
+    /// The host's handling of an interrupt for a packet that comes alone. With the thread's it is
+    /// 25 us, the paper's 60 MB/s of 1500 bytes in `direct`; how they divide is a guess.
     pub interrupt_ns: u64,
     /// Of that, what packets that came meanwhile do not cost again: the driver takes all that are
     /// there in one interrupt. Fitted to the paper's TCP with 1500 bytes, which is faster than its
