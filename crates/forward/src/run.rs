@@ -339,10 +339,8 @@ impl Forward<'_> {
     ) -> Outcome {
         let began = clock.now();
         if self.by_driver == ByDriver::Always && live.engine().driver().is_none() {
-            let why = "not every port is by native AF_XDP";
-            on_event(Event::Warning(format!(
-                "the driver forwards nothing: {why}"
-            )));
+            let why = "the driver forwards nothing: not every port is by native AF_XDP";
+            on_event(Event::Warning(why.to_owned()));
         }
         live.engine_mut()
             .with_nat(|nat, effects| nat.begin(began, effects));
@@ -379,14 +377,7 @@ impl Forward<'_> {
                 live.ports_mut().for_each(|port| port.account());
                 live.engine_mut().on_course(now);
             }
-            for side in &live.gone()[gone..] {
-                let name = &self.interfaces[side.side].name;
-                on_event(Event::Warning(format!(
-                    "{name} takes no further part, the other ports go on: {}",
-                    side.why
-                )));
-            }
-            gone = live.gone().len();
+            gone = self.warn_of_gone(live, gone, on_event);
             let elapsed = Duration::from_nanos((now - began) as u64);
             if signal.is_some() || self.duration.is_some_and(|duration| elapsed >= duration) {
                 live.ports_mut().for_each(|port| port.shut());
@@ -408,6 +399,23 @@ impl Forward<'_> {
             signal,
             failure,
         }
+    }
+
+    /// Warns of ports that are gone since `known` of them were; returns how many are.
+    fn warn_of_gone(
+        &self,
+        live: &Live,
+        known: usize,
+        on_event: &mut dyn FnMut(Event<'_>),
+    ) -> usize {
+        for side in &live.gone()[known..] {
+            let name = &self.interfaces[side.side].name;
+            on_event(Event::Warning(format!(
+                "{name} takes no further part, the other ports go on: {}",
+                side.why
+            )));
+        }
+        live.gone().len()
     }
 }
 
