@@ -189,7 +189,8 @@ pub struct EmulationFloor {
 
 /// The certificate of a run, or what is known of one that has none yet.
 pub(crate) fn emulation(manifest: &Manifest) -> Option<Emulation> {
-    if manifest.configuration.get("load").is_some() {
+    let of = |verb: &str| manifest.configuration.get(verb).is_some();
+    if of("load") || of("forward") {
         return None;
     }
     let Some(certificate) = &manifest.certificate else {

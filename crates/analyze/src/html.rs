@@ -350,7 +350,7 @@ fn chart(chart: &Chart, out: &mut String) {
     let (drawing, y) = match chart.scale {
         Scale::Time => quantile_lines(chart),
         Scale::Lines => rate_lines(chart),
-        Scale::Rate | Scale::ByteRate => stack(chart, steps),
+        Scale::Rate | Scale::Count | Scale::ByteRate => stack(chart, steps),
     };
     Figure {
         title: chart.title,
@@ -413,7 +413,10 @@ fn top(chart: &Chart, greatest: f64) -> f64 {
     } else {
         1000.0
     };
-    let seconds = chart.step_ns.max(1) as f64 / 1e9;
+    let seconds = match chart.scale {
+        Scale::Count => 1.0,
+        _ => chart.step_ns.max(1) as f64 / 1e9,
+    };
     round_up(greatest / seconds, unit) * seconds
 }
 
@@ -577,7 +580,7 @@ fn table(table: &Table, out: &mut String) {
     );
     for column in &table.columns {
         let head = match (column.kind, &table.axis) {
-            (Kind::Spark, Some([from, to])) => format!(
+            (Kind::Spark(_), Some([from, to])) => format!(
                 "<span class=\"moment\">{}</span> to <span class=\"moment\">{}</span>",
                 Text(from),
                 Text(to)
@@ -604,7 +607,8 @@ fn table(table: &Table, out: &mut String) {
                     share * 100.0
                 ),
                 (Cell::Bar(_), _) => String::new(),
-                (Cell::Spark(counts), _) => spark(counts),
+                (Cell::Spark(counts), Kind::Spark(colour)) => spark(counts, colour),
+                (Cell::Spark(_), _) => String::new(),
             };
             let _ = match at {
                 0 => write!(out, "<th scope=\"row\"{class}>{content}</th>"),
@@ -626,7 +630,7 @@ fn cell_class(column: &Column) -> String {
         Kind::Path => ("path", ""),
         Kind::Number => ("n", ""),
         Kind::Bar(_) => ("bar", " aria-hidden=\"true\""),
-        Kind::Spark => ("spark", ""),
+        Kind::Spark(_) => ("spark", ""),
     };
     let wide = if column.wide { " w" } else { "" };
     match format!("{kind}{wide}").trim() {
@@ -635,7 +639,7 @@ fn cell_class(column: &Column) -> String {
     }
 }
 
-fn spark(counts: &[u64]) -> String {
+fn spark(counts: &[u64], colour: Colour) -> String {
     let most = counts.iter().copied().max().unwrap_or(0).max(1);
     let mut path = String::new();
     for (at, &count) in counts.iter().enumerate() {
@@ -647,9 +651,10 @@ fn spark(counts: &[u64]) -> String {
     }
     format!(
         "<svg data-steps=\"{0}\" viewBox=\"0 0 {0} {HEIGHT}\" preserveAspectRatio=\"none\" \
-        role=\"img\" aria-label=\"at most {1} a step\"><path class=\"failed\" d=\"{path}\"/></svg>",
+        role=\"img\" aria-label=\"at most {1} a step\"><path class=\"{2}\" d=\"{path}\"/></svg>",
         counts.len().max(1),
-        grouped(most)
+        grouped(most),
+        class(colour)
     )
 }
 

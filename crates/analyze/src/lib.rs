@@ -25,6 +25,7 @@ mod emulated_core;
 mod emulation;
 mod filter;
 mod findings;
+mod forwarding;
 mod glob;
 pub mod html;
 mod interval;
@@ -56,6 +57,11 @@ pub use emulation::{
 };
 pub use filter::{Filter, Moment, MomentError};
 pub use findings::{Finding, Place};
+pub use forwarding::{
+    Forwarding, ForwardingChange, ForwardingCourse, ForwardingDriver, ForwardingNode,
+    ForwardingNodeCourse, ForwardingPayloads, ForwardingPort, ForwardingService, ForwardingTable,
+    ForwardingTimes,
+};
 pub use interval::{INTERVALS_MAX, Interval, Iostat, Series, intervals};
 pub use load::{
     LoadAsked, LoadConnections, LoadDepartures, LoadGenerator, LoadOverTime, LoadQuantile,

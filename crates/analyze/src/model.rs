@@ -12,13 +12,14 @@ use serde::Serialize;
 use crate::assertion::Assertion;
 use crate::emulation::Emulation;
 use crate::findings::Finding;
+use crate::forwarding::Forwarding;
 use crate::load::LoadReport;
 use crate::monitors::Monitors;
 use crate::numbers::digits;
 use crate::unfinished::Unfinished;
 
 /// [`Report::report_version`].
-pub const REPORT_VERSION: &str = "3.5";
+pub const REPORT_VERSION: &str = "3.6";
 
 /// The whole report.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -32,6 +33,8 @@ pub struct Report {
     pub trace: TraceFacts,
     /// What the emulated link did that the frames passed, if `emulate` wrote this.
     pub emulation: Option<Emulation>,
+    /// What the forwarder did, if `forward` wrote this.
+    pub forwarding: Option<Forwarding>,
     /// What came of the load, if `load` wrote this.
     pub load: Option<LoadReport>,
     /// What the capture did not see. About the whole trace, whatever the filter.

@@ -113,6 +113,10 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
             .manifest
             .as_ref()
             .and_then(crate::emulation::emulation),
+        forwarding: trace
+            .manifest
+            .as_ref()
+            .and_then(crate::forwarding::forwarding),
         load: load(trace.manifest.as_ref(), course),
         missing: missing(&mut trace, losses),
         understood,

@@ -318,7 +318,7 @@ impl<'a> Pen<'a> {
                 let values = values.iter().flatten().copied();
                 match chart.scale {
                     // Quantiles cannot be added.
-                    Scale::Time => values.max().unwrap_or(0),
+                    Scale::Time | Scale::Count => values.max().unwrap_or(0),
                     Scale::Rate | Scale::Lines | Scale::ByteRate => values.sum(),
                 }
             });
@@ -388,7 +388,7 @@ impl<'a> Pen<'a> {
         let heads: Vec<String> = { columns.iter().enumerate() }
             .map(|(place, (_, column))| match (place, column.kind) {
                 (0, Kind::Name | Kind::Path) => harmless(&table.caption),
-                (_, Kind::Spark) => table.axis.as_ref().map_or_else(
+                (_, Kind::Spark(_)) => table.axis.as_ref().map_or_else(
                     || column.head.to_owned(),
                     |[from, to]| format!("{from} {to:>0$}", SPARK - from.chars().count() - 1),
                 ),
@@ -404,7 +404,7 @@ impl<'a> Pen<'a> {
                     Kind::Path => write!(line, "{gap}{:<width$}", tail(text, width)),
                     Kind::Name => write!(line, "{gap}{:<width$}", front(text, width)),
                     Kind::Number => write!(line, "{gap}{text:>width$}"),
-                    Kind::Bar(_) | Kind::Spark => write!(line, "{gap}{text:<width$}"),
+                    Kind::Bar(_) | Kind::Spark(_) => write!(line, "{gap}{text:<width$}"),
                 };
             }
             let line = front(line.trim_end(), self.style.width);

@@ -34,6 +34,17 @@ pub enum ForwardError {
     /// The budget has no room for the tap.
     #[error("the budget bears an eighth for the frames that are written: raise --memory")]
     TapMemory,
+    /// The budget has no room for the host's copies of payloads.
+    #[error(
+        "a queue of {hold} frames and the host's copies of their payloads need {bytes} bytes, which \
+         is beyond the memory budget: raise --memory, or lower --hold or --cache"
+    )]
+    PayloadMemory {
+        /// Frames that are to wait.
+        hold: u32,
+        /// Bytes of their copies.
+        bytes: usize,
+    },
     /// The operating system refused something else.
     #[error("{what}: {cause}")]
     System {
@@ -47,6 +58,9 @@ pub enum ForwardError {
 impl ForwardError {
     /// Whether the user has to ask for something else, as opposed to a failure of the machine.
     pub fn is_usage(&self) -> bool {
-        matches!(self, Self::Settings(_) | Self::Host(_))
+        matches!(
+            self,
+            Self::Settings(_) | Self::Host(_) | Self::PayloadMemory { .. }
+        )
     }
 }

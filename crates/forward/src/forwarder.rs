@@ -8,7 +8,9 @@ use lineside_time::Nanoseconds;
 use serde::Serialize;
 use slab::Slab;
 
+use crate::course::Course;
 use crate::driver::Driver;
+use crate::payloads::{Departure, Payloads};
 
 /// Bytes that may be copied out of a port's memory at once: some microseconds' work.
 const SPILL_BYTES: usize = 64 << 10;
@@ -18,7 +20,11 @@ pub struct Forwarder {
     nat: Nat,
     effects: Effects,
     /// Frames that leave in this turn.
-    leaving: Vec<(usize, Frame)>,
+    leaving: Vec<Departure>,
+    /// In place of that, if payloads are to stay.
+    payloads: Option<Payloads>,
+    /// Where the frames came from that are translated.
+    side: usize,
     tap: Option<Tap>,
     tapped: Option<TapCounts>,
     /// Copies for the tap of frames that are to leave.
@@ -27,6 +33,7 @@ pub struct Forwarder {
     ports: Vec<Passed>,
     residence: Times,
     driver: Option<Driver>,
+    course: Course,
     /// Frames that were handed over and have not left yet.
     under_way: u64,
     /// The last instant that it was given.
@@ -57,6 +64,8 @@ pub struct Leaving {
     bytes: u32,
     /// The place of its copy for the tap.
     copy: Option<u32>,
+    /// Its number among the payloads.
+    payload: Option<u32>,
 }
 
 impl Account for Leaving {
@@ -71,11 +80,18 @@ impl Account for Leaving {
 
 impl Forwarder {
     /// A translation between ports of these names; `driver` takes the flows that are decided.
-    pub fn new(nat: Nat, names: Vec<String>, driver: Option<Driver>) -> Self {
+    pub(crate) fn new(
+        nat: Nat,
+        names: Vec<String>,
+        driver: Option<Driver>,
+        payloads: Option<Payloads>,
+    ) -> Self {
         Self {
             nat,
             effects: Effects::default(),
             leaving: Vec::new(),
+            payloads,
+            side: 0,
             tap: None,
             tapped: None,
             copies: Slab::new(),
@@ -83,6 +99,7 @@ impl Forwarder {
             names,
             residence: Times::default(),
             driver,
+            course: Course::default(),
             under_way: 0,
             now: Nanoseconds::MIN,
         }
@@ -129,6 +146,22 @@ impl Forwarder {
         &self.names
     }
 
+    /// The course begins.
+    pub(crate) fn begin_course(&mut self, now: Nanoseconds, step_ns: Nanoseconds) {
+        self.course = Course::new(now, step_ns);
+    }
+
+    /// The course goes on: to be called as often as its first steps are long.
+    pub(crate) fn on_course(&mut self, now: Nanoseconds) {
+        let by_driver = { self.driver.as_ref() }.map_or(0, |driver| driver.report().frames);
+        self.course.on_counts(now, &self.nat.report(now), by_driver);
+    }
+
+    /// What happened over time.
+    pub(crate) fn course(&self) -> &Course {
+        &self.course
+    }
+
     /// The driver's part, if there is one.
     pub fn driver(&self) -> Option<&Driver> {
         self.driver.as_ref()
@@ -144,9 +177,29 @@ impl Forwarder {
         &self.residence
     }
 
+    /// What becomes of payloads, if they are to stay.
+    pub(crate) fn payloads(&self) -> Option<&Payloads> {
+        self.payloads.as_ref()
+    }
+
+    fn end_payload(&mut self, account: &Leaving) {
+        if let (Some(payloads), Some(number)) = (&mut self.payloads, account.payload) {
+            payloads.on_sent(number);
+        }
+    }
+
     fn take_effects(&mut self) {
         let frames = self.effects.frames.drain(..);
-        self.leaving.extend(frames.map(|out| (out.port, out.frame)));
+        match &mut self.payloads {
+            Some(payloads) => {
+                frames.for_each(|out| payloads.push(self.now, self.side, out.port, out.frame));
+            }
+            None => self.leaving.extend(frames.map(|out| Departure {
+                port: out.port,
+                frame: out.frame,
+                number: None,
+            })),
+        }
         match &mut self.driver {
             Some(driver) => driver.take(&mut self.effects.decided, &mut self.nat, self.now),
             None => self.effects.decided.clear(),
@@ -166,7 +219,7 @@ impl Engine for Forwarder {
         if let Some(tap) = &mut self.tap {
             tap.on_arrivals(now, side, burst);
         }
-        self.now = now;
+        (self.now, self.side) = (now, side);
         let passed = &mut self.ports[side];
         for frame in burst.drain(..) {
             passed.came += 1;
@@ -189,14 +242,24 @@ impl Engine for Forwarder {
             self.nat.on_timer(now, &mut self.effects);
             self.take_effects();
         }
-        for (port, frame) in self.leaving.drain(..) {
+        if let Some(payloads) = &mut self.payloads {
+            self.leaving
+                .extend(std::iter::from_fn(|| payloads.pop(now)));
+        }
+        for departure in self.leaving.drain(..) {
+            let Departure {
+                port,
+                frame,
+                number,
+            } = departure;
             let copy = self.tap.as_mut().and_then(|tap| tap.copy(&frame));
             let account = Leaving {
                 port,
                 came_ns: frame.descriptor().stamp_ns.unwrap_or(now).min(now),
                 at_ns: now,
-                bytes: frame.bytes().len() as u32,
+                bytes: frame.whole_len() as u32,
                 copy: copy.map(|copy| self.copies.insert(copy) as u32),
+                payload: number,
             };
             self.under_way += 1;
             out.send(port, frame, account);
@@ -210,16 +273,21 @@ impl Engine for Forwarder {
         match self.leaving.is_empty() {
             true => { self.nat.next_deadline().into_iter() }
                 .chain(self.driver.as_ref().and_then(Driver::next_deadline))
+                .chain(self.payloads.as_ref().and_then(Payloads::next_deadline))
                 .min(),
             false => Some(Nanoseconds::MIN),
         }
     }
 
     fn held(&self) -> usize {
-        self.leaving.len() + self.nat.held()
+        let waiting = self.payloads.as_ref().map_or(0, Payloads::held);
+        self.leaving.len() + waiting + self.nat.held()
     }
 
-    fn spill(&mut self, _side: usize) {
+    fn spill(&mut self, side: usize) {
+        if let Some(payloads) = &mut self.payloads {
+            payloads.spill(side, SPILL_BYTES);
+        }
         self.nat.spill(SPILL_BYTES);
     }
 
@@ -229,6 +297,7 @@ impl Engine for Forwarder {
         passed.left += 1;
         passed.left_bytes += u64::from(account.bytes);
         self.residence.record(sent_ns - account.came_ns);
+        self.end_payload(&account);
         let copy = { account.copy }.map(|copy| self.copies.remove(copy as usize));
         if let (Some(tap), Some(copy)) = (&mut self.tap, copy) {
             tap.on_sent(sent_ns, account.port, copy);
@@ -238,6 +307,7 @@ impl Engine for Forwarder {
     fn on_unsent(&mut self, account: Leaving, _: &Frame) {
         self.under_way -= 1;
         self.ports[account.port].unsent += 1;
+        self.end_payload(&account);
         if let Some(copy) = account.copy {
             self.copies.remove(copy as usize);
         }

@@ -6,7 +6,9 @@ use lineside_time::Nanoseconds;
 use lineside_trace::{InputFacts, Verdict};
 use serde::Serialize;
 
+use crate::course::Course;
 use crate::driver::{Driver, DriverReport};
+use crate::payloads::{PayloadReport, Payloads};
 use crate::{Forwarder, Passed};
 
 /// The outcome of a run.
@@ -27,6 +29,8 @@ pub struct Outcome {
 pub struct Certificate {
     /// Whether anything is missing.
     pub verdict: Verdict,
+    /// When it began, by the clock of all instants here.
+    pub began_ns: Nanoseconds,
     /// How long it ran.
     pub ran_ns: Nanoseconds,
     /// Frames at each port, and how it is read.
@@ -38,6 +42,10 @@ pub struct Certificate {
     pub nat: Report,
     /// What the driver forwarded past the loop; `None` without.
     pub driver: Option<DriverReport>,
+    /// What happened over time.
+    pub course: Course,
+    /// Where payloads lay; `None` without a payload mode.
+    pub payloads: Option<PayloadReport>,
     /// What the loop measured of itself.
     #[serde(rename = "loop")]
     pub loop_facts: LoopFacts,
@@ -70,11 +78,14 @@ impl Certificate {
         });
         Self {
             verdict: Verdict::default(),
+            began_ns: began,
             ran_ns: now - began,
             interfaces: names.collect(),
             residence: forwarder.residence().spread(),
             nat: forwarder.nat().report(now),
             driver: forwarder.driver().map(Driver::report),
+            course: forwarder.course().clone(),
+            payloads: forwarder.payloads().map(Payloads::report),
             loop_facts,
         }
     }
@@ -92,6 +103,25 @@ impl Certificate {
                 nat.held
             )
         });
+        let lost = self.payloads.as_ref().filter(|payloads| {
+            payloads.came != payloads.left + payloads.dropped + payloads.waiting as u64
+        });
+        let lost = lost.map(|payloads| {
+            format!(
+                "the counts contradict one another: {} payloads came, {} left, {} were dropped, {} \
+                 wait",
+                payloads.came, payloads.left, payloads.dropped, payloads.waiting
+            )
+        });
+        let spliced = nat.splices.as_ref().filter(|splices| !splices.is_whole());
+        let unspliced = spliced.map(|splices| {
+            let (opened, waiting, spliced) = (splices.opened, splices.waiting, splices.spliced);
+            format!(
+                "the counts contradict one another: of {opened} handshakes that were answered here, \
+                 {waiting} wait, {spliced} were spliced, and {:?} failed",
+                splices.failed
+            )
+        });
         let tap = self.loop_facts.tap.map(|tap| TapEvidence {
             captured: tap.tapped,
             dropped_queue: tap.dropped_queue,
@@ -100,7 +130,7 @@ impl Certificate {
         self.verdict = judge(&Evidence {
             inputs: live.ports().flat_map(Port::facts).collect(),
             tap,
-            failures: gone.chain(broken).collect(),
+            failures: gone.chain(broken).chain(lost).chain(unspliced).collect(),
             ..Evidence::default()
         });
     }

@@ -16,9 +16,10 @@ use lineside_time::{Clock, ClockOffset, Nanoseconds, SteadyClock};
 
 use crate::driver::Driver;
 use crate::outcome::Certificate;
+use crate::payloads::Payloads;
 use crate::requests::{Asked, Controlled, while_controlled};
 use crate::table::TableFile;
-use crate::{ForwardError, Forwarder, Outcome};
+use crate::{ForwardError, Forwarder, Outcome, PayloadSettings};
 
 /// The kernel's counts are read so often, which takes tens of microseconds.
 const TICK_NS: Nanoseconds = 1_000_000_000;
@@ -42,6 +43,9 @@ pub struct Forward<'a> {
     pub method: Option<Method>,
     /// Whether the driver forwards flows that are decided.
     pub by_driver: ByDriver,
+    /// How payloads are kept; then the driver forwards nothing. `None`: every frame leaves at once,
+    /// from where it lies.
+    pub payloads: Option<PayloadSettings>,
     /// How the loop waits.
     pub wait: Wait,
     /// Ends the run; without it, a signal does.
@@ -114,6 +118,7 @@ impl Forward<'_> {
         self.check_host()?;
         let clock = RunClock::start();
         let mut nat = Nat::new(self.settings.clone(), self.budget)?;
+        let payloads = self.payloads()?;
         let flows = self.flows()?;
         let options = self.options(clock, flows.as_ref().map(|(flows, _)| flows.clone()));
         let wanted: Vec<_> = { self.interfaces.iter() }
@@ -139,7 +144,7 @@ impl Forward<'_> {
         let flows = flows.filter(|_| sides.iter().all(by_driver));
         let ports = &self.settings.ports;
         let driver = flows.and_then(|flows| Driver::new(flows, indexes, ports, self.budget));
-        let forwarder = Forwarder::new(nat, names.collect(), driver);
+        let forwarder = Forwarder::new(nat, names.collect(), driver, payloads);
         let mut live = Reactor::new(forwarder, sides, self.wait, false);
         live.outlive(1);
         let facts: Vec<_> = live.ports().flat_map(Port::facts).collect();
@@ -234,7 +239,8 @@ impl Forward<'_> {
 
     /// The driver's table of flows and how many it is for, if it is wanted and can be had.
     fn flows(&self) -> Result<Option<(FlowTable, u32)>, PortError> {
-        if self.by_driver == ByDriver::Never || self.method == Some(Method::AfPacket) {
+        let never = self.by_driver == ByDriver::Never || self.payloads.is_some();
+        if never || self.method == Some(Method::AfPacket) {
             return Ok(None);
         }
         // Both directions of each connection, in a quarter of the memory.
@@ -263,8 +269,31 @@ impl Forward<'_> {
                 ahead_ns: clock.ahead_ns(),
             },
             budget: self.budget.clone(),
-            bytes_max: self.budget.limit_bytes() / 4 / self.interfaces.len(),
+            bytes_max: self.port_bytes(),
         }
+    }
+
+    /// What each port has of the budget.
+    fn port_bytes(&self) -> usize {
+        self.budget.limit_bytes() / 4 / self.interfaces.len()
+    }
+
+    /// The queue in which payloads are kept, if it is wanted.
+    fn payloads(&self) -> Result<Option<Payloads>, ForwardError> {
+        const HEADERS_LEN: usize = 18;
+        let Some(settings) = self.payloads else {
+            return Ok(None);
+        };
+        let (wanted, most) = (settings.cache_bytes, self.port_bytes());
+        if wanted > most as u64 {
+            return Err(ForwardError::Host(format!(
+                "a cache of {wanted} bytes does not fit the memory of a port, which has {most} \
+                 bytes of the budget: raise --memory, or lower --cache"
+            )));
+        }
+        let mtus = self.settings.ports.iter().map(|port| port.mtu as usize);
+        let longest = mtus.max().unwrap_or_default() + HEADERS_LEN;
+        Payloads::new(settings, longest, self.budget).map(Some)
     }
 
     /// Warnings of what the host does with the frames of the interfaces.
@@ -310,13 +339,12 @@ impl Forward<'_> {
     ) -> Outcome {
         let began = clock.now();
         if self.by_driver == ByDriver::Always && live.engine().driver().is_none() {
-            let why = "not every port is by native AF_XDP";
-            on_event(Event::Warning(format!(
-                "the driver forwards nothing: {why}"
-            )));
+            let why = "the driver forwards nothing: not every port is by native AF_XDP";
+            on_event(Event::Warning(why.to_owned()));
         }
         live.engine_mut()
             .with_nat(|nat, effects| nat.begin(began, effects));
+        live.engine_mut().begin_course(began, TICK_NS);
         let mut wall = ClockOffset::new(clock.wall_offset());
         let (mut looked, mut ticked, mut gone) = (began, began, 0);
         let (mut signal, mut shut) = (None, None);
@@ -347,15 +375,9 @@ impl Forward<'_> {
             if now - ticked >= TICK_NS {
                 ticked = now;
                 live.ports_mut().for_each(|port| port.account());
+                live.engine_mut().on_course(now);
             }
-            for side in &live.gone()[gone..] {
-                let name = &self.interfaces[side.side].name;
-                on_event(Event::Warning(format!(
-                    "{name} takes no further part, the other ports go on: {}",
-                    side.why
-                )));
-            }
-            gone = live.gone().len();
+            gone = self.warn_of_gone(live, gone, on_event);
             let elapsed = Duration::from_nanos((now - began) as u64);
             if signal.is_some() || self.duration.is_some_and(|duration| elapsed >= duration) {
                 live.ports_mut().for_each(|port| port.shut());
@@ -363,7 +385,9 @@ impl Forward<'_> {
             }
         };
         live.ports_mut().for_each(|port| port.account());
-        let mut certificate = Certificate::of(live, began, clock.now());
+        let ended = clock.now();
+        live.engine_mut().on_course(ended);
+        let mut certificate = Certificate::of(live, began, ended);
         certificate.judge(live);
         if let Some(table) = &self.table {
             table.end(live.engine().nat(), clock.now());
@@ -375,6 +399,23 @@ impl Forward<'_> {
             signal,
             failure,
         }
+    }
+
+    /// Warns of ports that are gone since `known` of them were; returns how many are.
+    fn warn_of_gone(
+        &self,
+        live: &Live,
+        known: usize,
+        on_event: &mut dyn FnMut(Event<'_>),
+    ) -> usize {
+        for side in &live.gone()[known..] {
+            let name = &self.interfaces[side.side].name;
+            on_event(Event::Warning(format!(
+                "{name} takes no further part, the other ports go on: {}",
+                side.why
+            )));
+        }
+        live.gone().len()
     }
 }
 

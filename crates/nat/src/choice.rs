@@ -9,6 +9,9 @@ use crate::table::bits;
 /// Places of a Maglev table: the paper's small size, a prime. A share is exact to 1 in 650 with 100
 /// nodes.
 pub(crate) const PLACES: usize = 65_537;
+/// The key of what nodes are chosen by. It is no secret: with the same nodes every forwarder
+/// chooses alike, the next one after this one too, and a client can find out its node anyway.
+pub(crate) const KEY: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03];
 /// In place of a node.
 pub(crate) const NOBODY: u16 = u16::MAX;
 
@@ -34,11 +37,10 @@ pub(crate) struct Chooser {
     places: Box<[u16]>,
     /// Of candidates: what is ahead of its share, for round robin (nginx's smooth one).
     ahead: Vec<i64>,
-    key: [u64; 2],
 }
 
 impl Chooser {
-    pub(crate) fn new(choice: Choice, slow_start: Nanoseconds, key: [u64; 2]) -> Self {
+    pub(crate) fn new(choice: Choice, slow_start: Nanoseconds) -> Self {
         let places = match choice {
             Choice::Maglev => PLACES,
             _ => 0,
@@ -49,7 +51,6 @@ impl Chooser {
             candidates: Vec::new(),
             places: vec![NOBODY; places].into(),
             ahead: Vec::new(),
-            key,
         }
     }
 
@@ -98,11 +99,6 @@ impl Chooser {
         Some(candidate.node)
     }
 
-    /// Another one of the same key, without candidates.
-    pub(crate) fn like(&self, choice: Choice, slow_start: Nanoseconds) -> Self {
-        Self::new(choice, slow_start, self.key)
-    }
-
     /// The place of a flow in Maglev's table.
     pub(crate) fn place(&self, hash: u64) -> usize {
         hash as usize % PLACES
@@ -140,7 +136,7 @@ impl Chooser {
         let mut index = usize::from(*self.places.get(hash as usize % PLACES)?);
         for again in 1..TRIES {
             let candidate = self.candidates.get(index)?;
-            let drawn = hash_of_words(self.key, [hash, again]);
+            let drawn = hash_of_words(KEY, [hash, again]);
             if drawn % 1000 * u64::from(candidate.weight) < self.share(candidate, now) {
                 break;
             }
@@ -199,7 +195,7 @@ impl Chooser {
             .map(|each| {
                 let bits = bits(each.address.ip());
                 let words = [(bits >> 64) as u64, bits as u64, each.address.port().into()];
-                let hash = hash_of_words(self.key, words);
+                let hash = hash_of_words(KEY, words);
                 let offset = hash as usize % PLACES;
                 let skip = (hash >> 32) as usize % (PLACES - 1) + 1;
                 (offset, skip, 0)

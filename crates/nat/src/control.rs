@@ -6,17 +6,18 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use lineside_frame::Frame;
 use lineside_time::Nanoseconds;
-use lineside_wire::icmp::{self, PacketError};
+use lineside_wire::icmp::{self, Failure, PacketError};
 use lineside_wire::neighbour::{self, Neighbour, What};
 use lineside_wire::{PROTOCOL_ICMP, PROTOCOL_ICMPV6, PROTOCOL_TCP, PROTOCOL_UDP};
 use lineside_wire::{arp, ethernet, ipv4, ipv6};
 
 use crate::counters::Outcome;
+use crate::cut;
 use crate::effects::Effects;
 use crate::forward::is_kept;
 use crate::make::ALL_NODES;
 use crate::nat::{Nat, Place, Waits};
-use crate::packet::{End, IP_AT};
+use crate::packet::{self, End, IP_AT};
 use crate::rewrite::{add_at, rewrite_ip, rewrite_transport};
 use crate::settings::Transport;
 use crate::table::{Direction, Ends, Tuple, flag};
@@ -102,12 +103,8 @@ impl Nat {
             self.on_neighbour(now, port, source, &neighbour, out);
             return Some(Outcome::Control);
         }
-        let error = match is_ipv4 {
-            true => PacketError::read(bytes),
-            false => PacketError::read_v6(bytes),
-        };
-        match error {
-            Some(error) => match self.find_error(now, &message, bytes.len(), &error, out) {
+        match message.error(frame.bytes()) {
+            Some(error) => match self.find_error(now, &message, &error, out) {
                 Ok(translated) => self.translate(now, frame, &message, &translated, out),
                 Err(outcome) => Some(outcome),
             },
@@ -200,7 +197,6 @@ impl Nat {
         &mut self,
         now: Nanoseconds,
         message: &Message,
-        len: usize,
         error: &PacketError<'_>,
         out: &mut Effects,
     ) -> Result<Translated, Outcome> {
@@ -227,11 +223,42 @@ impl Nat {
                 number,
                 direction,
                 transport,
-                inside: len - error.transport.len(),
+                inside: message.end - message.start - error.transport.len(),
             }),
             None if self.on_check_error(now, sender, receiver, out) => Err(Outcome::Check),
             None => Err(Outcome::NoSuchPacket),
         }
+    }
+
+    /// Tells a client that its packet, which is rewritten already, is too long for the port by
+    /// which it would leave. The error is translated as one of a router behind that port is.
+    pub(crate) fn report_too_big(
+        &mut self,
+        now: Nanoseconds,
+        packet: &[u8],
+        mtu: u32,
+        out: &mut Effects,
+    ) -> Outcome {
+        if !self.errors.take(now) {
+            return Outcome::ErrorsLimited;
+        }
+        let ends = packet::ends_of(packet);
+        let failure = Failure::TooBig(mtu);
+        let link = [[0; 6]; 2];
+        let error = cut::error(&mut self.maker, failure, packet, [ends[1], ends[0]], link);
+        let Some(frame) = error else {
+            return Outcome::NoMemory;
+        };
+        let Ok(message) = Message::read(frame.bytes()) else {
+            return Outcome::TooBig;
+        };
+        if let Some(error) = message.error(frame.bytes())
+            && let Ok(translated) = self.find_error(now, &message, &error, out)
+            && translated.direction == Direction::ToClient
+        {
+            self.translate(now, frame, &message, &translated, out);
+        }
+        Outcome::TooBig
     }
 
     /// Sends an error on to the sender of the packet inside, as it sent that.
@@ -300,6 +327,15 @@ impl Nat {
 }
 
 impl Message {
+    /// The error that it is, if it is one.
+    fn error<'a>(&self, frame: &'a [u8]) -> Option<PacketError<'a>> {
+        let bytes = &frame[self.start..self.end];
+        match self.ends[0].is_ipv4() {
+            true => PacketError::read(bytes),
+            false => PacketError::read_v6(bytes),
+        }
+    }
+
     fn read(bytes: &[u8]) -> Result<Self, Outcome> {
         let packet = &bytes[IP_AT..];
         let version = packet.first().map_or(0, |first| first >> 4);

@@ -62,6 +62,8 @@ outcomes! {
     HopsExceeded = "hop count exceeded",
     /// It is longer than the port's packets by which it would leave; the sender is informed.
     TooBig = "too big",
+    /// Its sender was to be informed, and too many ICMP errors have left in the last moments.
+    ErrorsLimited = "too many errors to report",
     /// No node of the service takes connections.
     NoNode = "no node",
     /// The table of connections is full, and no handshake can go.
@@ -85,6 +87,24 @@ outcomes! {
     /// There was no memory for the frames that it would have become.
     NoMemory = "no memory",
 }
+
+/// Outcomes of frames that were for a node or a client, and reached none. Of other frames, and of
+/// those whose sender is informed, nothing is lost.
+const LOST: [Outcome; 13] = [
+    Outcome::Tagged,
+    Outcome::Malformed,
+    Outcome::Cut,
+    Outcome::WrongChecksum,
+    Outcome::NoNode,
+    Outcome::TableFull,
+    Outcome::NoPort,
+    Outcome::TupleTaken,
+    Outcome::NoNeighbour,
+    Outcome::NeighbourFull,
+    Outcome::NoFirstFragment,
+    Outcome::FragmentsFull,
+    Outcome::NoMemory,
+];
 
 /// How many frames met each outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,6 +131,11 @@ impl Outcomes {
     /// How many met this one.
     pub fn of(&self, outcome: Outcome) -> u64 {
         self.0[outcome as usize]
+    }
+
+    /// Frames that were for a node or a client, and were lost.
+    pub fn lost(&self) -> u64 {
+        LOST.iter().map(|&outcome| self.of(outcome)).sum()
     }
 
     /// How many met any.

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use lineside_frame::Frame;
+use lineside_time::Nanoseconds;
 use lineside_wire::icmp::{self, Failure};
 use lineside_wire::{PROTOCOL_ICMP, PROTOCOL_ICMPV6, ipv4};
 
@@ -15,6 +16,30 @@ const ERROR_V4: usize = 576 - 28;
 const ERROR_V6: usize = 1280 - 48;
 /// Fragments but the last are multiples of so many bytes.
 const UNIT: usize = 8;
+
+/// ICMP errors are limited in rate (RFC 1812, 4.3.2.8; RFC 4443, 2.4 (f)): so many a second,
+const ERRORS_PER_SECOND: i64 = 1_000;
+/// after so many at once.
+const ERRORS_AT_ONCE: i64 = 50;
+
+/// A token bucket for ICMP errors, by the instant at which it is full again.
+#[derive(Debug, Default)]
+pub(crate) struct ErrorLimit {
+    full_at: Nanoseconds,
+}
+
+impl ErrorLimit {
+    /// Takes a token, if one is there.
+    pub(crate) fn take(&mut self, now: Nanoseconds) -> bool {
+        const TOKEN: Nanoseconds = 1_000_000_000 / ERRORS_PER_SECOND;
+        let full_at = self.full_at.max(now).saturating_add(TOKEN);
+        let is_there = full_at.saturating_sub(now) <= ERRORS_AT_ONCE * TOKEN;
+        if is_there {
+            self.full_at = full_at;
+        }
+        is_there
+    }
+}
 
 /// A piece of an IPv4 packet.
 pub(crate) struct Piece {

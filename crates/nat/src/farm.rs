@@ -9,6 +9,7 @@ use lineside_time::Nanoseconds;
 use crate::choice::{Candidate, Chooser};
 use crate::counters::Outcomes;
 use crate::health::Checked;
+use crate::packet::End;
 use crate::settings::{NodeSettings, Route, Service, Settings, Transport};
 use crate::table::{Connection, Direction, Ends, KEPT, Tuple};
 
@@ -72,7 +73,7 @@ impl ServiceSlot {
     /// Its way to choose, or its slow start, has changed.
     pub(crate) fn set_choice(&mut self) {
         let settings = &self.settings;
-        self.chooser = self.chooser.like(settings.choice, settings.slow_start);
+        self.chooser = Chooser::new(settings.choice, settings.slow_start);
     }
 }
 
@@ -96,7 +97,6 @@ pub(crate) struct Farm {
     pub(crate) nat: Vec<NatAddress>,
     by_address: HashMap<(Transport, SocketAddr), u16>,
     routes: Vec<Route>,
-    key: [u64; 2],
 }
 
 impl Ends for Farm {
@@ -128,14 +128,13 @@ pub(crate) fn end(address: SocketAddr) -> (IpAddr, u16) {
 }
 
 impl Farm {
-    pub(crate) fn new(settings: &Settings, key: [u64; 2]) -> Self {
+    pub(crate) fn new(settings: &Settings) -> Self {
         let mut farm = Self {
             services: Vec::new(),
             nodes: Vec::new(),
             nat: Vec::new(),
             by_address: HashMap::new(),
             routes: settings.routes.clone(),
-            key,
         };
         settings
             .nat
@@ -199,7 +198,7 @@ impl Farm {
         let slot = ServiceSlot {
             settings: service.clone(),
             nodes: Vec::new(),
-            chooser: Chooser::new(service.choice, service.slow_start, self.key),
+            chooser: Chooser::new(service.choice, service.slow_start),
             is_removed: false,
             connections: 0,
             opened: 0,
@@ -275,6 +274,11 @@ impl Farm {
         { nodes.iter() }
             .copied()
             .find(|&node| self.nodes[usize::from(node)].address == address)
+    }
+
+    /// Whether any service has a node there.
+    pub(crate) fn is_node(&self, end: End) -> bool {
+        { self.nodes.iter() }.any(|node| !node.is_removed && self::end(node.address) == end)
     }
 
     /// Takes a node out of its service; its number is free when it has no more connections.

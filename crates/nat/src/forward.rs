@@ -11,8 +11,9 @@ use crate::cut;
 use crate::effects::Effects;
 use crate::follow::{Followed, follow};
 use crate::nat::{Nat, Place, Waits};
-use crate::packet::{IP_AT, Packet};
+use crate::packet::{self, IP_AT, Packet};
 use crate::rewrite::{self, Rewriting, rewrite};
+use crate::settings::Transport;
 use crate::table::{Connection, Direction, Ends, KEPT, State, Tuple, flag};
 
 /// Headers of IP and TCP, which a segment size leaves out: RFC 9293, 3.7.1.
@@ -79,7 +80,7 @@ impl Nat {
     ) -> Option<Outcome> {
         let packet = arrival.packet;
         if packet.hop_count <= 1 {
-            return Some(self.hops_exceeded(&arrival, out));
+            return Some(self.hops_exceeded(now, &arrival, out));
         }
         if let Some(tcp) = &packet.tcp {
             match self.follow(now, &arrival, number, direction, tcp, out) {
@@ -118,7 +119,7 @@ impl Nat {
                     port: connection.port,
                     ethernet: connection.ethernet,
                 };
-                self.send_on(arrival, number, direction, place, out)
+                self.send_on(now, arrival, number, direction, place, out)
             }
         }
     }
@@ -177,7 +178,7 @@ impl Nat {
                 let service = &self.farm.services[usize::from(connection.service)];
                 let node = service.nodes[index];
                 if node != connection.node && service.chooser.has(node) {
-                    self.send_copy(now, &mut arrival, number, node, out);
+                    self.send_to_another(now, &mut arrival, number, node, out);
                 }
             }
         }
@@ -185,11 +186,12 @@ impl Nat {
         let hop = node.hop;
         match self.resolve(now, hop, out) {
             Known::Address { link_address, .. } => {
-                self.send_on(arrival, number, Direction::ToNode, link_address, out)
+                self.send_on(now, arrival, number, Direction::ToNode, link_address, out)
             }
             Known::Waits { .. } => {
-                let mut frame = arrival.frame;
-                let rewriting = self.rewriting(&frame, arrival.packet, number, Direction::ToNode);
+                let packet = arrival.packet;
+                let rewriting = self.rewriting(&arrival.frame, packet, number, Direction::ToNode);
+                let mut frame = self.parted(arrival.frame, packet);
                 rewrite_frame(&mut frame, arrival.packet, &rewriting);
                 // The port is not known where no route says it: the smallest is safe.
                 let mtu = hop.port.map(|port| self.settings.ports[port].mtu);
@@ -218,9 +220,8 @@ impl Nat {
         mtus.min().unwrap_or(0)
     }
 
-    /// Sends a copy of a datagram to one more node. What the copies share and what differs is this
-    /// function's alone.
-    fn send_copy(
+    /// Sends a datagram to one more node.
+    fn send_to_another(
         &mut self,
         now: Nanoseconds,
         arrival: &mut Arrival<'_>,
@@ -232,17 +233,27 @@ impl Nat {
         let slot = &self.farm.nodes[usize::from(node)];
         let hop = slot.hop;
         let destination = crate::farm::end(slot.address);
-        let mut frame = arrival.frame.another();
         let rewriting = Rewriting {
             destination,
             ..self.rewriting(&arrival.frame, packet, number, Direction::ToNode)
         };
+        let another = arrival.frame.another();
+        let mut frame = self.parted(another, packet);
         rewrite_frame(&mut frame, packet, &rewriting);
         let waits = Waits {
             node: Some(node),
             counts: false,
         };
         self.leave_to_hop(now, hop, frame, waits, out);
+    }
+
+    /// A frame whose headers may be rewritten: a datagram that goes to several nodes gets headers
+    /// of its own, and its payload stays where it lies, for all of them.
+    fn parted(&mut self, mut frame: Frame, packet: &Packet) -> Frame {
+        match frame.has_others() && packet.transport == Transport::Udp {
+            true => self.maker.with_own_head(&mut frame, packet.datagram_at()),
+            false => frame,
+        }
     }
 
     /// How a packet of a connection is rewritten.
@@ -278,6 +289,7 @@ impl Nat {
     #[inline]
     fn send_on(
         &mut self,
+        now: Nanoseconds,
         arrival: Arrival<'_>,
         number: u32,
         direction: Direction,
@@ -287,26 +299,31 @@ impl Nat {
         let packet = arrival.packet;
         let mtu = self.settings.ports[usize::from(place.port)].mtu;
         let is_long = packet.len() > mtu as usize;
-        if is_long && packet.is_uncut(arrival.frame.bytes()) {
-            self.report_error(&arrival, Failure::TooBig(mtu), out);
-            return Some(Outcome::TooBig);
+        if is_long && packet::is_uncut(arrival.frame.bytes()) {
+            let failure = Failure::TooBig(mtu);
+            return Some(self.report_error(now, &arrival, failure, Outcome::TooBig, out));
         }
         let (port, mut frame) = (arrival.port, arrival.frame);
         let rewriting = self.rewriting(&frame, packet, number, direction);
+        if !is_long {
+            frame = self.parted(frame, packet);
+        }
         rewrite_frame(&mut frame, packet, &rewriting);
         let connection = *self.table.get(number);
         self.clamp(&mut frame, packet, &connection, port, mtu, &rewriting);
         let traffic = &mut self.farm.nodes[usize::from(connection.node)].traffic;
-        traffic[direction.index()].add(1, frame.bytes().len() as u64);
+        traffic[direction.index()].add(1, frame.whole_len() as u64);
         let outcome = match direction {
             Direction::ToNode => Outcome::ToNode,
             Direction::ToClient => Outcome::ToClient,
         };
         if is_long {
-            return Some(match self.send_pieces(frame, packet, place, mtu, out) {
-                true => outcome,
-                false => Outcome::NoMemory,
-            });
+            return Some(
+                match self.send_pieces(&mut frame, packet.end, place, mtu, out) {
+                    true => outcome,
+                    false => Outcome::NoMemory,
+                },
+            );
         }
         self.leave_to(place, frame, out);
         let ports = [port, usize::from(place.port)];
@@ -317,22 +334,22 @@ impl Nat {
     }
 
     /// Cuts a packet that its sender allows to be cut: RFC 791, 3.2.
-    fn send_pieces(
+    pub(crate) fn send_pieces(
         &mut self,
-        mut frame: Frame,
-        packet: &Packet,
+        frame: &mut Frame,
+        end: usize,
         place: Place,
         mtu: u32,
         out: &mut Effects,
     ) -> bool {
         // A card finishes no checksum of a packet in pieces.
         lineside_wire::complete_checksum(1, frame.bytes_mut());
-        let pieces = cut::pieces(&frame.bytes()[..packet.end], mtu as usize);
+        let pieces = cut::pieces(&frame.bytes()[..end], mtu as usize);
         for piece in pieces {
             let Some(mut part) = self.maker.cut(piece.len_bytes()) else {
                 return false;
             };
-            piece.write(&frame.bytes()[..packet.end], part.bytes_mut());
+            piece.write(&frame.bytes()[..end], part.bytes_mut());
             self.leave_to(place, part, out);
         }
         true
@@ -365,25 +382,36 @@ impl Nat {
         rewrite::clamp_mss(segment, mss as u16, rewriting.is_partial);
     }
 
-    pub(crate) fn hops_exceeded(&mut self, arrival: &Arrival<'_>, out: &mut Effects) -> Outcome {
-        self.report_error(arrival, Failure::TimeExceeded(0), out);
-        Outcome::HopsExceeded
+    pub(crate) fn hops_exceeded(
+        &mut self,
+        now: Nanoseconds,
+        arrival: &Arrival<'_>,
+        out: &mut Effects,
+    ) -> Outcome {
+        let failure = Failure::TimeExceeded(0);
+        self.report_error(now, arrival, failure, Outcome::HopsExceeded, out)
     }
 
     /// Tells a packet's sender what became of it, in the name of the address that it was for; not
-    /// of a later fragment (RFC 1122, 3.2.2).
+    /// of a later fragment (RFC 1122, 3.2.2), and not too often. Returns the packet's outcome:
+    /// this one, unless its sender should have been told and was not.
     pub(crate) fn report_error(
         &mut self,
+        now: Nanoseconds,
         arrival: &Arrival<'_>,
         failure: Failure,
+        outcome: Outcome,
         out: &mut Effects,
-    ) {
+    ) -> Outcome {
         let packet = arrival.packet;
         if packet.fragment.is_some_and(|fragment| fragment.offset > 0)
             || packet.source.is_multicast()
             || packet.source.is_unspecified()
         {
-            return;
+            return outcome;
+        }
+        if !self.errors.take(now) {
+            return Outcome::ErrorsLimited;
         }
         let bytes = arrival.frame.bytes();
         let ends = [packet.destination, packet.source];
@@ -394,6 +422,7 @@ impl Nat {
         if let Some(frame) = frame {
             self.push(arrival.port, frame, out);
         }
+        outcome
     }
 }
 

@@ -10,14 +10,15 @@ use lineside_time::{Nanoseconds, Random, Wheel};
 use lineside_wire::ethernet::{self, ether_type};
 
 use crate::affinity::Affinities;
-use crate::choice::Chooser;
+use crate::choice::{self, Chooser};
 use crate::counters::{Outcome, Outcomes};
+use crate::cut::ErrorLimit;
 use crate::effects::{Effects, Outgoing};
 use crate::farm::{Farm, Hop, Traffic};
 use crate::fragments::Fragments;
 use crate::health::Checks;
 use crate::make::Maker;
-use crate::packet::{IP_AT, Packet};
+use crate::packet::{self, IP_AT, Packet};
 use crate::settings::{Settings, SettingsError, Timeouts};
 use crate::splice::{self, Splices};
 use crate::splices::Joints;
@@ -74,12 +75,14 @@ pub struct Nat {
     pub(crate) fragments: Fragments,
     pub(crate) checks: Checks,
     pub(crate) maker: Maker,
-    pub(crate) random: Random,
+    pub(crate) errors: ErrorLimit,
     pub(crate) key: [u64; 2],
     pub(crate) outcomes: Outcomes,
     pub(crate) ports: Vec<PortCounters>,
     /// Connections that made room for others before their time.
     pub(crate) evicted: u64,
+    /// SYNs of services that answer none by themselves, answered by a cookie.
+    pub(crate) cookies: u64,
     pub(crate) lease: Lease,
     /// The last instant that it was given.
     pub(crate) now: Nanoseconds,
@@ -103,7 +106,7 @@ impl Nat {
         }
         let lease = budget.lease(bytes).ok_or_else(over)?;
         let mut nat = Self {
-            farm: Farm::new(&settings, key),
+            farm: Farm::new(&settings),
             table: Table::new(max, key, budget).ok_or_else(over)?,
             joints: Joints::new(budget).ok_or_else(over)?,
             splices: None,
@@ -114,18 +117,19 @@ impl Nat {
             fragments: Fragments::new(budget).ok_or_else(over)?,
             checks: Checks::new(random.bits()),
             maker: Maker::new(budget).ok_or_else(over)?,
-            random,
+            errors: ErrorLimit::default(),
             key,
             outcomes: Outcomes::default(),
             ports: vec![PortCounters::default(); settings.ports.len()],
             evicted: 0,
+            cookies: 0,
             lease,
             now: 0,
             settings,
         };
         if nat.settings.splices() {
             let services = nat.spliced_services();
-            let secret = [nat.random.bits(), nat.random.bits()];
+            let secret = [random.bits(), random.bits()];
             let bounds = splice::Settings::default();
             let splices = Splices::new(bounds, services, secret, budget);
             nat.splices = Some(Box::new(splices.ok_or(SettingsError::SpliceBudget)?));
@@ -276,12 +280,12 @@ impl Nat {
             .waiting_mut()
             .chain(self.fragments.held_mut());
         for frame in waiting {
-            let len = frame.bytes().len();
+            let len = frame.whole_len();
             if len > left {
                 return;
             }
             left -= len;
-            *frame = Frame::copied(frame.bytes(), *frame.descriptor());
+            *frame = Frame::copied(&frame.parts().concat(), *frame.descriptor());
         }
     }
 
@@ -289,7 +293,7 @@ impl Nat {
     pub(crate) fn flow_hash(&self, client: (IpAddr, u16), service: u16) -> u64 {
         let bits = crate::table::bits(client.0);
         let ends = u64::from(client.1) << 16 | u64::from(service);
-        hash_of_words(self.key, [(bits >> 64) as u64, bits as u64, ends])
+        hash_of_words(choice::KEY, [(bits >> 64) as u64, bits as u64, ends])
     }
 
     pub(crate) fn timeout(&self, state: State) -> Nanoseconds {
@@ -306,7 +310,7 @@ impl Nat {
     /// Hands a frame over as it is.
     #[inline]
     pub(crate) fn push(&mut self, port: usize, frame: Frame, out: &mut Effects) {
-        self.ports[port].sent.add(1, frame.bytes().len() as u64);
+        self.ports[port].sent.add(1, frame.whole_len() as u64);
         out.frames.push(Outgoing { port, frame });
     }
 
@@ -345,8 +349,7 @@ impl Nat {
     ) {
         match self.resolve(now, hop, out) {
             Known::Address { link_address, .. } => {
-                self.on_leaving(waits, &frame);
-                self.leave_to(link_address, frame, out);
+                self.leave_to_node(now, link_address, frame, waits, out);
             }
             Known::Waits { .. } => self.wait(hop, frame, waits),
             Known::NoRoom => self.count_if(waits.counts, Outcome::NeighbourFull),
@@ -361,11 +364,41 @@ impl Nat {
         }
     }
 
+    /// Lets a frame that is rewritten leave to a node; one that is too long is cut, or its sender
+    /// is told.
+    fn leave_to_node(
+        &mut self,
+        now: Nanoseconds,
+        place: Place,
+        mut frame: Frame,
+        waits: Waits,
+        out: &mut Effects,
+    ) {
+        let mtu = self.settings.ports[usize::from(place.port)].mtu;
+        let end = packet::end_of(frame.bytes());
+        if end <= mtu as usize + IP_AT {
+            self.on_leaving(waits, &frame);
+            self.leave_to(place, frame, out);
+            return;
+        }
+        if !frame.rest().is_empty() {
+            frame = Frame::copied(&frame.parts().concat(), *frame.descriptor());
+        }
+        if packet::is_uncut(frame.bytes()) {
+            let outcome = self.report_too_big(now, &frame.bytes()[IP_AT..end], mtu, out);
+            self.count_if(waits.counts, outcome);
+        } else if self.send_pieces(&mut frame, end, place, mtu, out) {
+            self.on_leaving(waits, &frame);
+        } else {
+            self.count_if(waits.counts, Outcome::NoMemory);
+        }
+    }
+
     /// Counts a frame that leaves to a node.
-    pub(crate) fn on_leaving(&mut self, waits: Waits, frame: &Frame) {
+    fn on_leaving(&mut self, waits: Waits, frame: &Frame) {
         if let Some(node) = waits.node {
             let traffic = &mut self.farm.nodes[usize::from(node)].traffic;
-            traffic[Direction::ToNode.index()].add(1, frame.bytes().len() as u64);
+            traffic[Direction::ToNode.index()].add(1, frame.whole_len() as u64);
         }
         self.count_if(waits.counts, Outcome::ToNode);
     }
@@ -392,7 +425,8 @@ impl Nat {
         }
     }
 
-    /// Learns where a neighbour is, and lets go what waited for it.
+    /// Learns where a neighbour is, and lets go what waited for it. One that is known elsewhere is
+    /// asked first: whoever forges its address does not get its traffic while it answers.
     pub(crate) fn learn(
         &mut self,
         now: Nanoseconds,
@@ -404,25 +438,28 @@ impl Nat {
         if place.ethernet[0] & 1 != 0 || self.farm.is_ours(address) {
             return;
         }
-        let before = self.neighbours.known(address);
+        let known = self.neighbours.known(address);
+        if known.is_some_and(|known| known != place) {
+            if self.neighbours.claim(now, address, place) {
+                self.ask(self.hop_of(address), out);
+            }
+            return;
+        }
         let mut released = std::mem::take(&mut self.released);
         let release = |frame, waits| released.push((frame, waits));
         self.neighbours.learn(now, address, place, false, release);
         for (frame, waits) in released.drain(..) {
             self.waiting_arrivals -= u64::from(waits.counts);
-            let mtu = self.settings.ports[usize::from(place.port)].mtu as usize;
-            if frame.bytes().len() > mtu + IP_AT {
-                // It is rewritten already; a packet that comes again meets a known MTU.
-                self.count_if(waits.counts, Outcome::TooBig);
-                continue;
-            }
-            self.on_leaving(waits, &frame);
-            self.leave_to(place, frame, out);
+            self.leave_to_node(now, place, frame, waits, out);
         }
         self.released = released;
-        if before.is_some_and(|before| before != place) {
-            self.on_moved(address, out);
-        }
+    }
+
+    /// The next station at an address, as nodes have it.
+    fn hop_of(&self, address: IpAddr) -> Hop {
+        let hop = { self.farm.nodes.iter() }.find(|node| node.hop.address == address);
+        let port = hop.and_then(|node| node.hop.port);
+        Hop { address, port }
     }
 
     /// Asks again for neighbours that did not answer.
@@ -434,12 +471,8 @@ impl Nat {
                 all += 1;
             };
             match self.neighbours.on_timer(now, release) {
-                Some(Turn::Ask(address)) => {
-                    let nodes = &self.farm.nodes;
-                    let hop = nodes.iter().find(|node| node.hop.address == address);
-                    let port = hop.and_then(|node| node.hop.port);
-                    self.ask(Hop { address, port }, out);
-                }
+                Some(Turn::Ask(address)) => self.ask(self.hop_of(address), out),
+                Some(Turn::Moved(address)) => self.on_moved(address, out),
                 Some(Turn::Silent(..)) => {
                     self.waiting_arrivals -= dropped;
                     self.outcomes.add(Outcome::NoNeighbour, dropped);

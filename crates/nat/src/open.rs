@@ -1,5 +1,6 @@
 //! Packets of no connection: those that begin one, and what becomes of others.
 
+use lineside_tcp::keyed::hash_of_words;
 use lineside_time::Nanoseconds;
 use lineside_wire::build::TcpFields;
 use lineside_wire::icmp::{self, Failure};
@@ -10,13 +11,15 @@ use crate::effects::Effects;
 use crate::follow::end_of;
 use crate::forward::Arrival;
 use crate::health;
-use crate::nat::{Nat, socket};
+use crate::nat::{Nat, Place, socket};
 use crate::packet::End;
 use crate::settings::{OnLoss, Transport};
 use crate::table::{Connection, Direction, Ends, State, flag};
 
 /// Port numbers of connections: behind those of checks.
 const PORTS_START: u16 = health::PORTS.end;
+/// Sets the hashes of port numbers apart from those of the choice of nodes.
+const PORT_WORD: u64 = 0x706f_7274;
 /// How many port numbers of a NAT address are tried. With 9 of 10 in use, 1 connection in a million
 /// finds none.
 const PORT_TRIES: u16 = 128;
@@ -53,14 +56,23 @@ impl Nat {
             return Some(Outcome::Check);
         }
         match packet.tcp {
-            Some(tcp) => Some(self.refuse(&arrival, &tcp, Outcome::Reset, out)),
+            Some(tcp) => {
+                // A check has ended before its node's last segments came.
+                let outcome = match health::PORTS.contains(&packet.ports[1])
+                    && self.farm.is_node(packet.source())
+                {
+                    true => Outcome::Check,
+                    false => Outcome::Reset,
+                };
+                Some(self.refuse(&arrival, &tcp, outcome, out))
+            }
             None => {
                 let code = match packet.source.is_ipv4() {
                     true => icmp::PORT_UNREACHABLE,
                     false => icmp::PORT_UNREACHABLE_V6,
                 };
-                self.report_error(&arrival, Failure::Unreachable(code), out);
-                Some(Outcome::NoService)
+                let failure = Failure::Unreachable(code);
+                Some(self.report_error(now, &arrival, failure, Outcome::NoService, out))
             }
         }
     }
@@ -124,7 +136,7 @@ impl Nat {
             }
         };
         if packet.hop_count <= 1 {
-            return Err(self.hops_exceeded(arrival, out));
+            return Err(self.hops_exceeded(now, arrival, out));
         }
         let client = packet.source();
         let Some(node) = self.choose(now, client, service) else {
@@ -177,7 +189,13 @@ impl Nat {
         Ok(())
     }
 
-    /// Gives a connection a NAT address and port number that nobody has towards its node.
+    /// Gives a connection a NAT address and port number that no other has towards its node.
+    ///
+    /// They follow from the client's address and port by a keyed hash (RFC 6056, 3.3.3): a client
+    /// that begins anew from a port has the same ones again, so that a node which has the
+    /// connection before in TIME-WAIT sees sequence numbers and stamps of the same clock go on (RFC
+    /// 6191). Ports drawn at random would come to clients whose clocks are behind, and their SYNs
+    /// would be dropped.
     pub(crate) fn take_port(&mut self, connection: &mut Connection) -> Result<(), Outcome> {
         let is_free = |nat: &Self, connection: &Connection| {
             let tuple = nat.farm.tuple(connection, Direction::ToClient);
@@ -192,23 +210,30 @@ impl Nat {
         }
         let is_ipv4 = service.address.is_ipv4();
         let count = self.farm.nat_of_family(is_ipv4).count();
-        let first = self.random.below(count as u64) as usize;
-        let ports = u16::MAX - PORTS_START + 1;
+        let hash = self.flow_hash(connection.client(), connection.service);
+        let first = (hash >> 32) as usize % count.max(1);
         for turn in 0..count {
             let which = (first + turn) % count;
             let Some((nat, _)) = self.farm.nat_of_family(is_ipv4).nth(which) else {
                 break;
             };
             connection.nat = nat;
-            for _ in 0..PORT_TRIES {
-                // Each is drawn: what a stranger sees says nothing of the next (RFC 6056, 3.3.1).
-                connection.nat_port = PORTS_START + self.random.below(ports.into()) as u16;
+            for attempt in 0..PORT_TRIES {
+                connection.nat_port = self.nat_port(hash, attempt);
                 if is_free(self, connection) {
                     return Ok(());
                 }
             }
         }
         Err(Outcome::NoPort)
+    }
+
+    /// The port number that a flow takes at an attempt.
+    fn nat_port(&self, hash: u64, attempt: u16) -> u16 {
+        let ports = u64::from(u16::MAX - PORTS_START) + 1;
+        let drawn = hash_of_words(self.key, [hash, u64::from(attempt), PORT_WORD]);
+        // The upper half of the product: as even as the hash.
+        PORTS_START + (((drawn >> 32) * ports) >> 32) as u16
     }
 
     /// The client is where its frame came from.
@@ -228,18 +253,30 @@ impl Nat {
         }
     }
 
-    /// Ends all connections of a node. Their clients are told; one whose numbers a driver has seen
-    /// last gets its reset when it sends again.
+    /// Ends all connections of a node. Both ends are told; of one whose numbers a driver has seen
+    /// last, each gets its reset when it sends again.
     pub(crate) fn reset_all(&mut self, node: u16, out: &mut Effects) {
         let is_its = |nat: &Self, &number: &u32| nat.table.get(number).node == node;
         let numbers: Vec<u32> = { self.table.numbers() }
             .filter(|number| is_its(self, number))
             .collect();
+        // A node that cannot be reached is not asked for: its frames would push out others' that
+        // wait.
+        let node_place = self
+            .neighbours
+            .known(self.farm.nodes[usize::from(node)].hop.address);
         for number in numbers {
             let connection = self.table.remove(number, &self.farm);
             let shift = { self.joints.of(number) }.map_or(0, |splice| splice.sequence);
             if self.is_told(&connection) {
-                self.tell_client(&connection, shift, out);
+                let client = Place {
+                    port: connection.port,
+                    ethernet: connection.ethernet,
+                };
+                self.reset(&connection, Direction::ToClient, client, shift, out);
+                if let Some(node) = node_place {
+                    self.reset(&connection, Direction::ToNode, node, 0, out);
+                }
             }
             self.on_gone(number, &connection, out);
         }
@@ -250,24 +287,31 @@ impl Nat {
         is_open && connection.flags & flag::BYPASSED == 0
     }
 
-    fn tell_client(&mut self, connection: &Connection, shift: u32, out: &mut Effects) {
-        let to_client = Direction::ToClient.index();
-        let service = &self.farm.services[usize::from(connection.service)].settings;
-        let (ours, client) = (service.address, connection.client());
+    /// Sends a reset to one end, in the other's name; its numbers are `shift` beyond those of the
+    /// table.
+    fn reset(
+        &mut self,
+        connection: &Connection,
+        direction: Direction,
+        place: Place,
+        shift: u32,
+        out: &mut Effects,
+    ) {
+        // As what this end sends comes in, turned round.
+        let tuple = self.farm.tuple(connection, direction.reversed());
+        let (from, to) = (tuple.destination, tuple.source);
         let fields = TcpFields {
-            source_port: ours.port(),
-            destination_port: client.1,
-            sequence: connection.next[to_client].wrapping_add(shift),
-            acknowledgement: connection.next[Direction::ToNode.index()],
+            source_port: from.1,
+            destination_port: to.1,
+            sequence: connection.next[direction.index()].wrapping_add(shift),
+            acknowledgement: connection.next[direction.reversed().index()],
             flags: TcpFlags::RST | TcpFlags::ACK,
             window: 0,
             options: &[],
         };
-        let port = usize::from(connection.port);
-        let link = [connection.ethernet, self.settings.ports[port].ethernet];
-        let frame = self
-            .maker
-            .segment(link, [ours.ip(), client.0], &fields, &[]);
+        let port = usize::from(place.port);
+        let link = [place.ethernet, self.settings.ports[port].ethernet];
+        let frame = self.maker.segment(link, [from.0, to.0], &fields, &[]);
         if let Some(frame) = frame {
             self.push(port, frame, out);
         }

@@ -64,6 +64,10 @@ impl Packet {
             HeaderChecksum::Unknown => return Err(Outcome::Cut),
             _ => {}
         }
+        // A longer packet has lost its end, however its frame came to be shorter.
+        if end_of(bytes) != ip.payload + ip.payload_len {
+            return Err(Outcome::Malformed);
+        }
         // A routing header with hops left would take it elsewhere first: no service of ours.
         if let IpAddr::V6(destination) = ip.destination
             && Some(destination) != ipv6_destination(bytes)
@@ -141,16 +145,48 @@ impl Packet {
         (self.destination, self.ports[1])
     }
 
+    /// Where the headers of a datagram end; those of a later fragment are IP's.
+    pub(crate) fn datagram_at(&self) -> usize {
+        match self.fragment {
+            Some(fragment) if fragment.offset > 0 => self.transport_at,
+            _ => self.transport_at + udp::HEADER_LEN,
+        }
+    }
+
     /// Bytes of the packet with its IP header.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.end - IP_AT
     }
+}
 
-    /// Whether a router may not cut it: IPv6, or as its sender says.
-    pub(crate) fn is_uncut(&self, bytes: &[u8]) -> bool {
-        self.source.is_ipv6() || ipv4::Packet::new_unchecked(&bytes[IP_AT..]).dont_fragment()
+/// Whether a router may not cut the packet of a frame: IPv6, or as its sender says.
+pub(crate) fn is_uncut(bytes: &[u8]) -> bool {
+    bytes[IP_AT] >> 4 == 6 || ipv4::Packet::new_unchecked(&bytes[IP_AT..]).dont_fragment()
+}
+
+/// Who sends a packet, and to whom; its header was read.
+pub(crate) fn ends_of(packet: &[u8]) -> [IpAddr; 2] {
+    match packet[0] >> 4 {
+        6 => {
+            let packet = ipv6::Packet::new_unchecked(packet);
+            [packet.source().into(), packet.destination().into()]
+        }
+        _ => {
+            let packet = ipv4::Packet::new_unchecked(packet);
+            [packet.source().into(), packet.destination().into()]
+        }
     }
+}
+
+/// Where the packet of a frame ends, as its header says; the header was read.
+pub(crate) fn end_of(bytes: &[u8]) -> usize {
+    let packet = &bytes[IP_AT..];
+    IP_AT
+        + match packet[0] >> 4 {
+            6 => ipv6::HEADER_LEN + ipv6::Packet::new_unchecked(packet).payload_len(),
+            _ => ipv4::Packet::new_unchecked(packet).total_len(),
+        }
 }
 
 fn ipv6_destination(bytes: &[u8]) -> Option<Ipv6Addr> {

@@ -12,6 +12,7 @@ use crate::farm::{NodeSlot, ServiceSlot, Traffic, end};
 use crate::health::{Change, Finding};
 use crate::nat::Nat;
 use crate::settings::{Choice, Transport};
+use crate::splice;
 use crate::table::{Direction, State, Tuple};
 
 /// What happened so far.
@@ -31,6 +32,8 @@ pub struct Report {
     pub services: Vec<ServiceReport>,
     /// The table of connections.
     pub table: TableReport,
+    /// Connections whose handshake was answered here; `None`: no service asks for it.
+    pub splices: Option<splice::Report>,
 }
 
 /// A port.
@@ -115,6 +118,8 @@ pub struct TableReport {
     pub bytes: usize,
     /// Handshakes that made room for others.
     pub evicted: u64,
+    /// SYNs that were answered by a cookie, as too many handshakes were half open.
+    pub cookies: u64,
     /// Clients whose last node is remembered.
     pub affinities: usize,
 }
@@ -236,8 +241,10 @@ impl Nat {
                 connections_max: self.table.max(),
                 bytes: self.table.bytes(),
                 evicted: self.evicted,
+                cookies: self.cookies,
                 affinities: self.affinities.len(),
             },
+            splices: self.splices().map(splice::Splices::report),
         }
     }
 

@@ -41,7 +41,8 @@ pub struct Settings {
     /// Above this share of half-open connections, of the most that there may be, handshakes of all
     /// services are answered here, by cookies; `None`: never.
     pub cookies_above: Option<f64>,
-    /// Every draw, and the keys of all tables, follow from it.
+    /// What strangers must not guess follows from it: the keys of all tables and of cookies, NAT
+    /// ports, numbers of checks. The choice of nodes does not.
     pub seed: u64,
 }
 
@@ -250,8 +251,13 @@ pub enum SettingsError {
         /// The most.
         max: usize,
     },
+    /// A port's frames would be taken twice.
+    #[error("port {0} is given twice")]
+    PortTwice(String),
     /// A port's MTU is not possible.
-    #[error("port {0} has an MTU of {1} bytes: write 576 to 65535")]
+    #[error(
+        "port {0} has an MTU of {1} bytes, which is not from 576 to 65535: 'ip link set {0} mtu 1500'"
+    )]
     Mtu(String, u32),
     /// A group names a host that is no node of its service.
     #[error("service {0} has no node {1}, which one of its groups names")]
@@ -317,7 +323,10 @@ pub enum SettingsError {
     #[error("the route to {0} has a gateway of the other IP version")]
     RouteFamily(IpAddr),
     /// The budget does not bear the tables.
-    #[error("{0} connections need {1} bytes, which is beyond the memory budget: allow fewer")]
+    #[error(
+        "{0} connections need {1} bytes, which is beyond the memory budget: \
+             raise it with --memory, or lower --connections-max"
+    )]
     Budget(u32, usize),
 }
 
@@ -342,7 +351,10 @@ impl Settings {
         if self.ports.is_empty() {
             return Err(SettingsError::NoPort);
         }
-        for port in &self.ports {
+        for (at, port) in self.ports.iter().enumerate() {
+            if self.ports[..at].iter().any(|other| other.name == port.name) {
+                return Err(SettingsError::PortTwice(port.name.clone()));
+            }
             // RFC 791, 3.1: what every host takes; and what a packet's length can say.
             if !(576..=65_535).contains(&port.mtu) {
                 return Err(SettingsError::Mtu(port.name.clone(), port.mtu));

@@ -147,11 +147,21 @@ impl Nat {
         service: u16,
         out: &mut Effects,
     ) -> Outcome {
+        let before = self.cookies_sent();
         let told = self.tell_splices(now, arrival, service, Direction::ToNode, out);
+        let slot = &self.farm.services[usize::from(service)];
+        if slot.settings.splice.is_none() {
+            self.cookies += self.cookies_sent() - before;
+        }
         match told {
             Some(splice::Outcome::Unknown) => Outcome::NoConnection,
             _ => Outcome::Handshake,
         }
+    }
+
+    fn cookies_sent(&self) -> u64 {
+        let splices = self.splices.as_ref();
+        splices.map_or(0, |splices| splices.counters().cookies_sent)
     }
 
     /// A packet of a connection of the table, which the engine may know. The outcome, unless it

@@ -289,6 +289,8 @@ impl Stack {
                     self.counters.frames_unresolved += dropped;
                     effects.on_silent(address);
                 }
+                // An end believes the latest answer, without a claim.
+                Turn::Moved(_) => {}
             }
         }
     }

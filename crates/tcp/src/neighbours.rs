@@ -37,6 +37,8 @@ const WAITING_ALL_MAX: usize = 1024;
 struct Neighbour<L> {
     address: IpAddr,
     link_address: Option<L>,
+    /// Where somebody else says that it is: taken if it does not answer from where it is known.
+    claimed: Option<L>,
     /// When it is asked for again, or the answer is to be asked for anew.
     at: Nanoseconds,
     asks: u8,
@@ -84,6 +86,8 @@ pub enum Known<L> {
 pub enum Turn {
     /// It is to be asked for again.
     Ask(IpAddr),
+    /// It did not answer from where it was known: it is where somebody else said.
+    Moved(IpAddr),
     /// It does not answer: so many frames that waited are dropped.
     Silent(IpAddr, u64),
 }
@@ -143,6 +147,7 @@ impl<L: Copy, T> Neighbours<L, T> {
         let make = || Neighbour {
             address,
             link_address: None,
+            claimed: None,
             at: 0,
             asks: 0,
             waiting: 0,
@@ -151,6 +156,7 @@ impl<L: Copy, T> Neighbours<L, T> {
         let number = self.neighbours.take(make)?;
         let neighbour = &mut self.neighbours[number];
         (neighbour.address, neighbour.link_address) = (address, None);
+        neighbour.claimed = None;
         (neighbour.at, neighbour.asks) = (0, 0);
         let (key, neighbours) = (self.key, &self.neighbours);
         self.table
@@ -251,11 +257,32 @@ impl<L: Copy, T> Neighbours<L, T> {
         };
         let neighbour = &mut self.neighbours[number];
         neighbour.link_address = Some(link_address);
+        neighbour.claimed = None;
         if neighbour.at != NEVER {
             (neighbour.asks, neighbour.at) = (0, now.saturating_add(FRESH_NS));
         }
         self.asking.retain(|&each| each != number);
         self.release(number, release);
+    }
+
+    /// Somebody says to have an address that is known elsewhere: it moved, or it is forged. Its
+    /// owner, if it still is where it is known, has until the next question's time to say so by
+    /// [`learn`](Self::learn). True: it is to be asked for.
+    pub fn claim(&mut self, now: Nanoseconds, address: IpAddr, link_address: L) -> bool {
+        let Some(number) = self.find(address) else {
+            return false;
+        };
+        let neighbour = &mut self.neighbours[number];
+        if neighbour.at == NEVER {
+            return false;
+        }
+        neighbour.claimed = Some(link_address);
+        let asks = neighbour.asks == 0;
+        if asks {
+            (neighbour.asks, neighbour.at) = (1, now.saturating_add(ASK_NS));
+            self.asking.push(number);
+        }
+        asks
     }
 
     /// Enters an address for good: it is neither asked for nor doubted. What waited for it is
@@ -298,6 +325,12 @@ impl<L: Copy, T> Neighbours<L, T> {
         let number = self.asking[place];
         let neighbour = &mut self.neighbours[number];
         let address = neighbour.address;
+        if let Some(claimed) = neighbour.claimed.take() {
+            neighbour.link_address = Some(claimed);
+            (neighbour.asks, neighbour.at) = (0, now.saturating_add(FRESH_NS));
+            self.asking.swap_remove(place);
+            return Some(Turn::Moved(address));
+        }
         if neighbour.asks < ASKS_MAX {
             neighbour.asks += 1;
             neighbour.at = now.saturating_add(ASK_NS);

@@ -307,7 +307,7 @@ fn doubts(a: &Sample, b: &Sample) -> Vec<String> {
         }
         if sample.operations == 0 {
             let why = if sample.trace.is_of_link() {
-                "it is the run of an emulated link without a tap"
+                "it is the run of an emulated link or a forwarder, without a tap"
             } else {
                 "there is nothing to compare"
             };

@@ -5,7 +5,8 @@
 //!                                              └─► suspects, a second │
 //!                                                  pass if need be ───┤
 //!  the table connections ──────────────────────► network ─────────────┼─► Findings::find ─► ranked
-//!  the finished report ────────────────────────► workload ────────────┘
+//!  the finished report ────────────────────────► workload ────────────┤
+//!  a forwarder's certificate ──────────────────► forwarder ───────────┘
 //! ```
 //!
 //! What is severe comes first. Then a finding is ranked by the time that clients waited because of
@@ -14,6 +15,7 @@
 //! a sentence has is in `basis` too, with the thresholds that it passed, so that a program need not
 //! read the sentence.
 
+mod forwarder;
 mod latency;
 mod network;
 mod stalls;
@@ -139,6 +141,8 @@ impl Findings {
         found.extend(latency);
         found.extend(ones.into_iter().map(|one| one.finding));
         found.extend(workload::findings(scene.report));
+        let forwarding = scene.report.forwarding.iter();
+        found.extend(forwarding.flat_map(forwarder::findings));
         rank(&mut found);
         (found, network.rates(scene.report.trace.speed_bps()))
     }

@@ -21,7 +21,7 @@ pub(crate) struct Page {
     pub(crate) title: String,
     /// When, from what, and which operations.
     pub(crate) about: Vec<String>,
-    /// The certificate of an emulated link, or of a load.
+    /// The certificate of an emulated link, of a forwarder or of a load.
     pub(crate) certificate: Vec<Section>,
     /// The first screen, unless there is no more than the certificate and what monitors found.
     pub(crate) first: Option<First>,
@@ -141,6 +141,8 @@ pub(crate) enum Scale {
     Rate,
     /// Counts, shown by the second: the first as an area, the others as lines over it.
     Lines,
+    /// Counts as they are at the end of a step, on one another.
+    Count,
     /// Bytes, as `Rate`.
     ByteRate,
     /// Nanoseconds: quantiles, on a logarithmic scale.
@@ -153,6 +155,7 @@ impl Scale {
         let rate = value / (step_ns.max(1) as f64 / 1e9);
         match self {
             Self::Rate | Self::Lines => format!("{}/s", short(rate)),
+            Self::Count => short(value),
             Self::ByteRate => format!("{}/s", bytes(rate.round() as u64)),
             Self::Time => time(value as u64),
         }
@@ -205,7 +208,7 @@ pub(crate) enum Kind {
     /// A share of the largest, as a bar.
     Bar(Colour),
     /// Counts over time.
-    Spark,
+    Spark(Colour),
 }
 
 pub(crate) enum Cell {
@@ -219,10 +222,19 @@ pub(crate) fn page(report: &Report, zone: &Zone) -> Page {
     let load = report.load.as_ref();
     let certificate = { report.emulation.as_ref() }
         .map(crate::emulation::sections)
-        .or_else(|| load.map(|load| vec![crate::load::section(load)]));
+        .or_else(|| load.map(|load| vec![crate::load::section(load)]))
+        .or_else(|| {
+            let forwarding = report.forwarding.as_ref()?;
+            Some(crate::forwarding::sections(forwarding, zone))
+        });
     // Without a tap, the link is all that there is to report.
     let is_alone =
         certificate.is_some() && report.understood.is_none() && report.totals.operations == 0;
+    let mut certificate = certificate.unwrap_or_default();
+    if is_alone {
+        // What stands out comes before what is drawn.
+        certificate.splice(1..1, findings(report, zone));
+    }
     // What a load's own pictures show is not drawn again.
     let pictures = load.map_or_else(Vec::new, |load| crate::load::pictures(load, zone));
     let before = [
@@ -251,7 +263,7 @@ pub(crate) fn page(report: &Report, zone: &Zone) -> Page {
     Page {
         title: format!("Report on {}", report.parameters.asked.trace),
         about: about(report, zone),
-        certificate: certificate.unwrap_or_default(),
+        certificate,
         first: (!is_alone).then(|| First::of(report, zone)),
         sections: { pictures.into_iter().chain(before.into_iter().flatten()) }
             .filter(|_| !is_alone)

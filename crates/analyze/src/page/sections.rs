@@ -454,7 +454,7 @@ pub(super) fn errors(report: &Report, zone: &Zone) -> Option<Section> {
             column("Operation", Kind::Name),
             column("Status", Kind::Name),
             column("failed", Kind::Number),
-            column("over time", Kind::Spark),
+            column("over time", Kind::Spark(Colour::Failed)),
             wide("first", Kind::Number),
             wide("last", Kind::Number),
         ],

@@ -46,9 +46,17 @@ keys! {
             .long("method").value("WORD")
             .default(|| "auto".to_owned());
         mode: String = key("Where frames of connections that are decided pass: auto (by the \
-        driver where it can), driver or loop (all pass this program) [default: auto]; with --emulated \
-        how payloads are forwarded: baseline, pcache, direct, spill or adaptive [default: pcache]")
+        driver where it can), driver or loop (all pass this program); or, in the loop, where their \
+        payloads lie meanwhile: baseline, pcache, direct, spill or adaptive [default: auto, with \
+        --emulated pcache]")
             .long("mode").value("WORD");
+        cache: String = key("Payload memory of such a mode: how much of its ports' memory holds \
+        payloads of frames that are to leave [default: 1.4MiB]")
+            .long("cache").value("SIZE")
+            .example("1.4MiB");
+        hold: u32 = key("In such a mode, frames that wait before the first of them leaves, as in a \
+        queue of that length, 50 ms at most")
+            .long("hold").value("N");
         wait: String = key("How the loop waits for frames: spin (a core of its own), hybrid or \
         sleep")
             .long("wait").value("WORD")
@@ -56,7 +64,8 @@ keys! {
         autostop: String = key("End after so long: duration:SECONDS")
             .short('a').long("autostop").value("CONDITION")
             .example("duration:60");
-        seed: u64 = key("Seed of all random draws: hashes, first ports")
+        seed: u64 = key("Seed of what strangers must not guess: hashes, NAT ports, cookies; without it, \
+             each run draws its own")
             .long("seed").value("N");
         memory: Size = key("The one memory budget")
             .long("memory").value("SIZE")

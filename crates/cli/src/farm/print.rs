@@ -81,6 +81,7 @@ pub(crate) fn lines(certificate: &Value) -> String {
             count(&driver["refused"])
         );
     }
+    payload_lines(&certificate["payloads"], &mut out);
     for service in list(&certificate["services"]) {
         service_counts(&service, &mut out);
     }
@@ -93,6 +94,10 @@ pub(crate) fn lines(certificate: &Value) -> String {
         count(&table["half_open"]),
         count(&table["evicted"])
     );
+    let splices = &certificate["splices"];
+    if splices.is_object() {
+        splice_counts(splices, &mut out);
+    }
     let outcomes = certificate["outcomes"].as_object();
     for (outcome, frames) in outcomes.into_iter().flatten() {
         let _ = writeln!(out, "  {outcome:<28}{:>14}", count(frames));
@@ -106,6 +111,35 @@ pub(crate) fn lines(certificate: &Value) -> String {
         }
     }
     out
+}
+
+fn payload_lines(payloads: &Value, out: &mut String) {
+    if !payloads.is_object() {
+        return;
+    }
+    let _ = writeln!(
+        out,
+        "payloads       {}, {} entries of {} bytes: {} hits, {} misses, {} dropped, {} spilled",
+        text(&payloads["mode"]),
+        count(&payloads["entries"]),
+        count(&payloads["entry_bytes"]),
+        count(&payloads["hits"]),
+        count(&payloads["misses"]),
+        count(&payloads["dropped"]),
+        grouped(
+            [&payloads["spilled"], &payloads["spilled_dry"]]
+                .iter()
+                .filter_map(|value| value.as_u64())
+                .sum()
+        )
+    );
+    let _ = writeln!(
+        out,
+        "bus            {} bytes to the host, {} back; at most {} frames waited",
+        count(&payloads["to_host_bytes"]),
+        count(&payloads["to_adapter_bytes"]),
+        count(&payloads["queue_max"])
+    );
 }
 
 fn service_counts(service: &Value, out: &mut String) {
@@ -143,6 +177,21 @@ fn service_counts(service: &Value, out: &mut String) {
             count(&node["checks_good"]),
             count(&node["checks_bad"])
         );
+    }
+}
+
+/// Connections whose handshake was answered here.
+fn splice_counts(splices: &Value, out: &mut String) {
+    let _ = writeln!(
+        out,
+        "answered here  {} handshakes: {} spliced, {} wait",
+        count(&splices["opened"]),
+        count(&splices["spliced"]),
+        count(&splices["waiting"])
+    );
+    let failed = splices["failed"].as_object().into_iter().flatten();
+    for (reason, connections) in failed.filter(|(_, count)| count.as_u64() != Some(0)) {
+        let _ = writeln!(out, "  {reason:<28}{:>14}", count(connections));
     }
 }
 

@@ -1,10 +1,11 @@
 //! The settings of a forwarder, from flags.
 
+use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::time::Duration;
 
 use lineside_account::Budget;
-use lineside_forward::ByDriver;
+use lineside_forward::{ByDriver, PayloadSettings};
 use lineside_nat::{PortSettings, Settings, Timeouts};
 use lineside_port::Method;
 use lineside_port::live::Interface;
@@ -13,14 +14,7 @@ use lineside_reactor::Wait;
 use super::keys::Section;
 use super::words::{routes, set_timeout};
 use crate::config::{self, ConfigError, memory_bytes};
-use crate::inputs::{method, of_word, wait};
-
-/// The words of `--mode`, the default first.
-const MODES: [(&str, ByDriver); 3] = [
-    ("auto", ByDriver::IfPossible),
-    ("driver", ByDriver::Always),
-    ("loop", ByDriver::Never),
-];
+use crate::inputs::{method, wait};
 
 /// Of a port that is not looked up yet: Ethernet's.
 const MTU_USUAL: u32 = 1_500;
@@ -31,6 +25,7 @@ pub(crate) struct Prepared {
     pub(crate) interfaces: Vec<Interface>,
     pub(crate) method: Option<Method>,
     pub(crate) by_driver: ByDriver,
+    pub(crate) payloads: Option<PayloadSettings>,
     pub(crate) wait: Wait,
     pub(crate) duration: Option<Duration>,
     pub(crate) budget: Budget,
@@ -56,7 +51,7 @@ impl Section {
         let duration = duration.map_err(|why| ConfigError::new(format!("-a: {why}")))?;
         let method = method(self.method.as_deref().unwrap_or_default())?;
         let wait = wait(self.wait.as_deref().unwrap_or_default())?;
-        let by_driver = of_word("mode", self.mode.as_deref().unwrap_or("auto"), &MODES)?;
+        let (by_driver, payloads) = self.ways()?;
         let memory = self.memory.as_ref().map(memory_bytes).transpose()?;
         // Names and services are checked before anybody is asked for privileges.
         let named = names.iter().map(|name| PortSettings {
@@ -75,6 +70,7 @@ impl Section {
             interfaces,
             method,
             by_driver,
+            payloads,
             wait,
             duration: duration.map(|duration| duration.get()),
             budget: Budget::new(memory.unwrap_or_default()),
@@ -112,7 +108,8 @@ impl Section {
             timeouts,
             cookies_above: self.syn_cookies.as_deref().map(share).transpose()?,
             connections_max: self.connections_max.unwrap_or_default(),
-            seed: self.seed.unwrap_or_default(),
+            // Of the system's: nobody can guess it.
+            seed: (self.seed).unwrap_or_else(|| RandomState::new().hash_one("seed")),
         })
     }
 }

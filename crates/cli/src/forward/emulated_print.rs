@@ -136,13 +136,14 @@ fn drawing(figure: &Figure) -> String {
 /// The machine in a line.
 fn machine(parameters: &Parameters) -> String {
     format!(
-        "machine: link {} MB/s, bus {} (alone {}), CPU {} us an interrupt, {} a packet and \
-        {} a further page, {} % of it\nlost to the bus, input queue {}, {} pages posted of {}\n",
+        "machine: link {} MB/s, bus {} (alone {}), CPU {} + {} us a packet ({} of it shared)\
+        \nand {} a further page, {} % of it lost to the bus, input queue {}, {} pages posted of {}\n",
         parameters.link_bytes_per_s / 1_000_000,
         parameters.bus_bytes_per_s / 1_000_000,
         parameters.lone_bus_bytes_per_s / 1_000_000,
         parameters.interrupt_ns as f64 / 1e3,
-        (parameters.interrupt_packet_ns + parameters.thread_ns) as f64 / 1e3,
+        parameters.thread_ns as f64 / 1e3,
+        parameters.interrupt_shared_ns as f64 / 1e3,
         parameters.page_ns as f64 / 1e3,
         parameters.stolen_permille as f64 / 10.0,
         parameters.input_queue_max,
@@ -274,7 +275,7 @@ fn paper_marks(figure: &Figure, curve: &Curve) -> Vec<(f64, f64)> {
     let cells = { figure.cells.iter() }
         .filter(|cell| cell.name.contains(&curve.name) && figure.axes[1].contains(cell.unit));
     let marks = cells.filter_map(|cell| {
-        let at = curve.points.iter().find(|point| point.1 == cell.ours)?;
+        let at = curve.points.iter().rfind(|point| point.1 == cell.ours)?;
         Some((at.0, cell.paper?))
     });
     marks.collect()

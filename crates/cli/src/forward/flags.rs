@@ -49,9 +49,6 @@ pub(crate) struct Emulated {
         requires = "emulated"
     )]
     pub(super) pattern: Option<String>,
-    /// Payload memory that no posted receive holds, such as 1.4MiB
-    #[arg(long, value_name = "SIZE", default_value = "1.4MiB")]
-    pub(super) cache: String,
     /// Send UDP packets of so many bytes through the adapter
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     #[arg(requires = "emulated")]

@@ -56,6 +56,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
         settings: prepared.settings,
         method: prepared.method,
         by_driver: prepared.by_driver,
+        payloads: prepared.payloads,
         wait: prepared.wait,
         duration: prepared.duration,
         resumed,
@@ -124,7 +125,11 @@ fn listen(run: &Run, keys: &Section, prepared: &Prepared) -> anyhow::Result<Opti
         return Ok(None);
     };
     let mut known = Known {
-        keys: keys.clone(),
+        // A reload keeps the seed that was drawn.
+        keys: Section {
+            seed: Some(prepared.settings.seed),
+            ..keys.clone()
+        },
         ports: prepared.settings.ports.clone(),
         services: prepared.settings.services.clone(),
     };

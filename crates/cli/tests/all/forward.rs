@@ -16,16 +16,16 @@ use crate::support::{lineside, manifest, talk, wait_until};
 use crate::wire::{Ended, Namespace, Running, Tcpdump, need_wire, open_folder, run};
 
 /// Clients at `c0` (10.9.1.7), nodes at `s0` (10.9.2.2, 10.9.2.3), a forwarder at `f0` and `f1`.
-struct Farm {
-    clients: Namespace,
-    forwarder: Namespace,
-    nodes: Namespace,
+pub(crate) struct Farm {
+    pub(crate) clients: Namespace,
+    pub(crate) forwarder: Namespace,
+    pub(crate) nodes: Namespace,
 }
 
-const TCP: &str = "tcp 10.9.1.100:80 to 10.9.2.2:8080, 10.9.2.3:8080";
+pub(crate) const TCP: &str = "tcp 10.9.1.100:80 to 10.9.2.2:8080, 10.9.2.3:8080";
 
 impl Farm {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         // Tests run beside each other.
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -52,7 +52,7 @@ impl Farm {
     }
 
     /// The same with checksums that are whole as they leave the hosts: the driver forwards them.
-    fn for_the_driver() -> Self {
+    pub(crate) fn for_the_driver() -> Self {
         let farm = Self::new();
         for (end, here) in [(&farm.clients, "c0"), (&farm.nodes, "s0")] {
             run(end.command("ethtool").args(["-K", here, "tx", "off"]));
@@ -61,7 +61,7 @@ impl Farm {
     }
 
     /// Gives both ends addresses of IPv6 too.
-    fn with_v6(self) -> Self {
+    pub(crate) fn with_v6(self) -> Self {
         for (end, here, address) in [
             (&self.clients, "c0", "fd00:9:1::7/64"),
             (&self.nodes, "s0", "fd00:9:2::2/64"),
@@ -73,16 +73,16 @@ impl Farm {
         self
     }
 
-    fn node(&self, at: &str) -> Served {
+    pub(crate) fn node(&self, at: &str) -> Served {
         Served::of(inside(&self.nodes), &["http", at])
     }
 
-    fn nodes(&self) -> [Served; 2] {
+    pub(crate) fn nodes(&self) -> [Served; 2] {
         [self.node("10.9.2.2:8080"), self.node("10.9.2.3:8080")]
     }
 
     /// The forwarder; it listens when this returns.
-    fn forward(&self, words: &[&str]) -> Running {
+    pub(crate) fn forward(&self, words: &[&str]) -> Running {
         let folder = open_folder();
         let out = folder.path().join("run");
         let mut command = inside(&self.forwarder);
@@ -95,7 +95,7 @@ impl Farm {
         running
     }
 
-    fn load(&self, words: &[&str]) -> Value {
+    pub(crate) fn load(&self, words: &[&str]) -> Value {
         certificate_by(inside(&self.clients), words)
     }
 }
@@ -105,24 +105,24 @@ fn ctl(running: &Running, words: &[&str]) -> Output {
     output.expect("lineside runs")
 }
 
-fn done(running: &Running, words: &[&str]) -> String {
+pub(crate) fn done(running: &Running, words: &[&str]) -> String {
     let output = ctl(running, words);
     assert!(output.status.success(), "{words:?}: {}", talk(&output));
     String::from_utf8(output.stdout).expect("text")
 }
 
-fn stats(running: &Running) -> Value {
+pub(crate) fn stats(running: &Running) -> Value {
     let text = done(running, &["stats", "--json"]);
     serde_json::from_str(&text).expect("JSON")
 }
 
-fn certificate(ended: &Ended) -> Value {
+pub(crate) fn certificate(ended: &Ended) -> Value {
     assert_eq!(ended.status.code(), Some(0), "{}", ended.messages);
     manifest(&ended.out).certificate.expect("it is there")
 }
 
 /// Frames came, and each has one outcome.
-fn assert_whole(certificate: &Value) {
+pub(crate) fn assert_whole(certificate: &Value) {
     let outcomes = certificate["outcomes"].as_object().expect("a table");
     let sum: u64 = outcomes.values().filter_map(Value::as_u64).sum();
     let held = number(certificate, "/held");
@@ -429,13 +429,42 @@ fn a_node_that_fails_its_checks_gets_no_connections() {
     assert_eq!(found["requests"]["failed"], json!({}), "{found:#}");
     let again = farm.node("10.9.2.3:8080");
     wait_until("it is up again", || state(&forwarder) == "up");
-    let counted = certificate(&forwarder.interrupt());
+    let ended = forwarder.interrupt();
+    let counted = certificate(&ended);
     let history = counted["services"][0]["nodes"][1]["history"]
         .as_array()
         .map(Vec::len);
     assert!(history >= Some(2), "{counted:#}");
     assert_whole(&counted);
+    assert_reported(&ended.out);
     drop((stays, again));
+}
+
+/// The report says which node was down, and what became of the connections.
+fn assert_reported(run: &std::path::Path) {
+    let report = |words: &[&str]| {
+        let output = lineside().arg("report").arg(run).args(words).output();
+        let output = output.expect("it runs");
+        assert!(output.status.success(), "{}", talk(&output));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let text = report(&[]);
+    let down = "10.9.2.3:8080 of tcp 10.9.1.100:80: down from";
+    for line in ["Forwarder", down, "Forwarder over time"] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    assert!(!text.contains("Emulated link"), "{text}");
+    let json: Value = serde_json::from_str(&report(&["--json"])).expect("JSON");
+    assert_eq!(json["emulation"], Value::Null);
+    let forwarding = &json["forwarding"];
+    let of_course = forwarding["course"]["opened"].as_array();
+    let of_course = of_course.expect("a list").iter();
+    let began: u64 = of_course.filter_map(Value::as_u64).sum();
+    assert_eq!(number(forwarding, "/services/0/opened"), began);
+    let page = run.with_extension("html");
+    report(&["--html", page.to_str().expect("a name")]);
+    let page = std::fs::read_to_string(page).expect("written");
+    assert!(page.contains(down) && page.contains(">Connections that began<"));
 }
 
 #[test]
@@ -670,5 +699,12 @@ fn a_content_switch_sends_requests_where_their_rules_say() {
         get(host, path);
         assert_eq!(opened(&stats(&forwarder)), expected, "{host} {path}");
     }
-    assert_whole(&certificate(&forwarder.interrupt()));
+    let text = done(&forwarder, &["stats"]);
+    assert!(
+        text.contains("answered here  3 handshakes: 3 spliced, 0 wait"),
+        "{text}"
+    );
+    let counted = certificate(&forwarder.interrupt());
+    assert_whole(&counted);
+    assert_eq!(counted["splices"]["counters"]["matched"], 2, "{counted:#}");
 }

@@ -309,11 +309,16 @@ fn base64(bytes: &[u8]) -> String {
 /// The published schemas: of the report, of `--interval`, of a line of `slow`.
 fn schemas() -> [(&'static str, Value); 4] {
     [
-        ("report", schemars::schema_for!(Report).to_value()),
+        ("report", report_schema()),
         ("interval", schemars::schema_for!(Series).to_value()),
         ("slow", schemars::schema_for!(SlowOperation).to_value()),
         ("slow_group", schemars::schema_for!(SlowGroup).to_value()),
     ]
+}
+
+/// The schema of a report.
+pub(crate) fn report_schema() -> Value {
+    schemars::schema_for!(Report).to_value()
 }
 
 #[test]

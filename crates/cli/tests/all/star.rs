@@ -63,8 +63,10 @@ impl Star {
 
     /// A datagram to another host and back; `None` if it was lost on the way.
     fn round_trip(&self, from: usize, to: usize) -> Option<Duration> {
+        // Any port: one of a socket that was closed may still be taken, by a process that another
+        // test is about to begin.
         let bind = |place: usize| {
-            let bind = || UdpSocket::bind((address(place), 7)).expect("free");
+            let bind = || UdpSocket::bind((address(place), 0)).expect("free");
             let socket = self.hosts[place].enter(bind);
             let patience = Some(Duration::from_secs(2));
             socket.set_read_timeout(patience).expect("a time");
@@ -76,7 +78,8 @@ impl Star {
             reason = "the time of the wire is measured"
         )]
         let began = Instant::now();
-        asking.send_to(&[7], (address(to), 7)).expect("sent");
+        let to = echo.local_addr().expect("bound");
+        asking.send_to(&[7], to).expect("sent");
         let mut byte = [0];
         let (_, back) = echo.recv_from(&mut byte).ok()?;
         echo.send_to(&byte, back).expect("sent");
@@ -88,15 +91,16 @@ impl Star {
     fn transfer(&self, from: usize, to: usize, len: usize) {
         let mut random = Random::new(11);
         let sent: Vec<u8> = (0..len).map(|_| random.below(256) as u8).collect();
-        let listen = || TcpListener::bind((address(to), 2049)).expect("free");
+        let listen = || TcpListener::bind((address(to), 0)).expect("free");
         let listener = self.hosts[to].enter(listen);
+        let listens = listener.local_addr().expect("bound");
         let mut arrived = Vec::new();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let (mut stream, _) = listener.accept().expect("the other end");
                 stream.read_to_end(&mut arrived).expect("all of it");
             });
-            let connect = || TcpStream::connect((address(to), 2049)).expect("it listens");
+            let connect = || TcpStream::connect(listens).expect("it listens");
             let mut stream = self.hosts[from].enter(connect);
             stream.write_all(&sent).expect("it is read");
         });

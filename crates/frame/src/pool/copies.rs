@@ -42,23 +42,26 @@ impl Copies {
         }
     }
 
-    /// A copy in memory of its own.
+    /// A copy in memory of its own, in one piece.
     pub fn copy(&mut self, frame: &FrameRef) -> Frame {
-        let (bytes, descriptor) = (frame.bytes(), *frame.descriptor());
+        let ([head, rest], descriptor) = (frame.parts(), *frame.descriptor());
+        let len = head.len() + rest.len();
         self.look();
-        let (class, size) = class_of(bytes.len());
+        let (class, size) = class_of(len);
         let index = self.free[class].pop().or_else(|| self.grow(size));
         let block = index.and_then(|index| self.blocks[index as usize].clone());
         let Some(block) = block else {
-            return Frame::copied(bytes, descriptor);
+            return Frame::copied(&frame.parts().concat(), descriptor);
         };
         // SAFETY: the block was free: nothing refers to it but `self`, which is borrowed, and this
         // handle, of which there is no other yet.
-        unsafe { block.part_mut(0, bytes.len()) }.copy_from_slice(bytes);
+        let bytes = unsafe { block.part_mut(0, len) };
+        bytes[..head.len()].copy_from_slice(head);
+        bytes[head.len()..].copy_from_slice(rest);
         Frame::of(FrameRef {
             block,
             start: 0,
-            len: Len::new(bytes.len()),
+            len: Len::new(len),
             descriptor,
         })
     }

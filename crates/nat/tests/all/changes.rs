@@ -1,5 +1,7 @@
 //! Changes while it runs.
 
+use std::net::SocketAddr;
+
 use lineside_nat::{
     Change, ChangeError, NodeSettings, OnLoss, ServiceName, SettingsError, Transport,
 };
@@ -83,12 +85,21 @@ fn connections_of_a_removed_node_end_or_stay_as_asked() {
                 said.contains(&format!("{mine} connections were ended")),
                 "{said}"
             );
-            assert_eq!(left.len(), mine, "each client gets a reset");
-            for (port, bytes) in &left {
-                assert!(*port == CLIENTS && is_right(bytes));
-                let reset = lineside_wire::tcp::Segment::new_unchecked(&bytes[34..]);
-                assert_eq!(reset.flags(), TcpFlags::RST | TcpFlags::ACK);
-                assert_eq!(reset.sequence().0, 9, "the next that the client expects");
+            let mut ended = talks.iter().filter(|talk| talk.node == node);
+            assert_eq!(left.len(), 2 * mine, "both ends get a reset");
+            for both in left.chunks(2) {
+                let talk = ended.next().expect("one of the node's");
+                let client = SocketAddr::new(address(&talk.source), talk.port);
+                for ((port, bytes), expected) in both.iter().zip([
+                    (CLIENTS, [socket("10.9.1.100:80"), client], [9, 1]),
+                    (NODES, [talk.seen_as, node], [1, 9]),
+                ]) {
+                    assert!(is_right(bytes));
+                    let reset = lineside_wire::tcp::Segment::new_unchecked(&bytes[34..]);
+                    assert_eq!(reset.flags(), TcpFlags::RST | TcpFlags::ACK);
+                    let numbers = [reset.sequence().0, reset.acknowledgement().0];
+                    assert_eq!((*port, ends(bytes), numbers), expected);
+                }
             }
         }
         assert_ne!(

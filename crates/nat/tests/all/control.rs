@@ -1,8 +1,11 @@
 //! What it answers as the owner of its addresses, and how it checks nodes.
 
+use std::net::IpAddr;
+
 use lineside_nat::{Finding, Health, HttpCheck, NodeState, Outcome, Settings};
 use lineside_wire::build::{FrameBuilder, TcpFields};
-use lineside_wire::{Dissected, TcpFlags, arp, dissect, icmp, ipv4, ipv6};
+use lineside_wire::neighbour::{self, Neighbour, What};
+use lineside_wire::{Dissected, PROTOCOL_ICMPV6, TcpFlags, arp, dissect, icmp, ipv4, ipv6};
 
 use crate::bench::*;
 
@@ -38,12 +41,12 @@ fn questions_for_its_addresses_are_answered() {
     // RFC 4861: to the address's group.
     let target = std::net::Ipv6Addr::new(0xfd00, 1, 0, 0, 0, 0, 0, 0x100);
     let source = std::net::Ipv6Addr::new(0xfd00, 1, 0, 0, 0, 0, 0, 7);
-    let group = lineside_wire::neighbour::solicited_node(target);
-    let mut message = [0; lineside_wire::neighbour::MESSAGE_LEN];
-    let what = lineside_wire::neighbour::What::Solicitation;
-    lineside_wire::neighbour::Neighbour::emit(what, target, CLIENT, [source, group], &mut message);
+    let group = neighbour::solicited_node(target);
+    let mut message = [0; neighbour::MESSAGE_LEN];
+    let what = What::Solicitation;
+    Neighbour::emit(what, target, CLIENT, [source, group], &mut message);
     for (hops, answers) in [(255, 1), (254, 0)] {
-        let link = lineside_wire::neighbour::multicast_link_address(group);
+        let link = neighbour::multicast_link_address(group);
         let frame = FrameBuilder::new(source.into(), group.into())
             .with_link_addresses(CLIENT, link)
             .with_ttl(hops)
@@ -54,6 +57,72 @@ fn questions_for_its_addresses_are_answered() {
             assert!(is_right(&advertisement));
             assert_eq!(advertisement[..6], CLIENT);
         }
+    }
+}
+
+/// Somebody at the nodes' link says that an address is its own, which nobody asked.
+fn claim(target: &str, ethernet: [u8; 6]) -> Vec<u8> {
+    match address(target) {
+        IpAddr::V4(target) => {
+            let mut bytes = vec![0; 42];
+            emit_link([0xff; 6], ethernet, 0x0806, &mut bytes);
+            let own = (ethernet, target);
+            arp::Packet::emit(&mut bytes[14..], arp::REPLY, own, ([0; 6], target));
+            bytes
+        }
+        IpAddr::V6(target) => {
+            let what = What::Advertisement {
+                is_solicited: false,
+                overrides: true,
+            };
+            let ends = [target, "ff02::1".parse().expect("an address")];
+            let mut message = [0; neighbour::MESSAGE_LEN];
+            Neighbour::emit(what, target, ethernet, ends, &mut message);
+            FrameBuilder::new(ends[0].into(), ends[1].into())
+                .with_ttl(255)
+                .with_link_addresses(ethernet, OURS[NODES])
+                .packet(PROTOCOL_ICMPV6, &message)
+        }
+    }
+}
+
+/// Forged answers take nothing from a node that is there; one that moved is found.
+#[test]
+fn a_node_moves_only_when_it_is_silent_where_it_was() {
+    const OTHER: [u8; 6] = [2, 0, 0, 0, 9, 9];
+    for [source, ours] in [["10.9.1.7", "10.9.1.100"], ["fd00:1::7", "fd00:1::100"]] {
+        let mut bench = Bench::new(settings());
+        let ask = |bench: &mut Bench| {
+            let frame = from_client(source, ours).udp(4000, 53, b"question");
+            let (port, left) = bench.send_one(CLIENTS, &frame);
+            assert_eq!(port, NODES);
+            (ends(&left)[1].ip(), left[..6].to_vec())
+        };
+        let (node, first) = ask(&mut bench);
+        assert_eq!(first, node_ethernet(node));
+        for _ in 0..3 {
+            bench.send(NODES, &claim(&node.to_string(), OTHER));
+            assert_eq!(ask(&mut bench).1, first, "it answers where it was");
+            bench.pass(5 * SECOND);
+            assert_eq!(ask(&mut bench).1, first);
+        }
+        // Our own addresses are nobody else's.
+        for own in [
+            ours,
+            if node.is_ipv4() {
+                "10.9.2.100"
+            } else {
+                "fd00:2::100"
+            },
+        ] {
+            bench.send(NODES, &claim(own, OTHER));
+        }
+        bench.silent = vec![node];
+        bench.send(NODES, &claim(&node.to_string(), OTHER));
+        assert_eq!(ask(&mut bench).1, first, "it is asked first");
+        bench.pass(SECOND);
+        assert_eq!(ask(&mut bench).1, OTHER, "it is silent there");
+        bench.check_identity();
     }
 }
 

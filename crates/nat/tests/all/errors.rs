@@ -175,26 +175,64 @@ fn a_packet_without_hops_left_is_reported() {
     }
 }
 
+/// RFC 1812, 4.3.2.8; RFC 4443, 2.4 (f).
+#[test]
+fn errors_beyond_a_rate_are_not_made() {
+    let mut bench = Bench::new(settings());
+    let reported = |bench: &mut Bench, frames: u32| -> usize {
+        let each = |number| {
+            let [source, ours] = PAIRS[number as usize % 2];
+            let frame = match number % 3 {
+                0 => from_client(source, ours)
+                    .with_ttl(1)
+                    .udp(4000, 53, &[9; 64]),
+                _ => from_client(source, ours).udp(4000, 54, b"nobody"),
+            };
+            bench.send(CLIENTS, &frame).len()
+        };
+        (0..frames).map(each).sum()
+    };
+    assert_eq!(reported(&mut bench, 200), 50, "a burst");
+    for _ in 0..10 {
+        bench.pass(SECOND / 100);
+        assert_eq!(reported(&mut bench, 100), 10, "1,000 a second");
+    }
+    bench.pass(SECOND);
+    assert_eq!(
+        reported(&mut bench, 200),
+        50,
+        "no more than a burst is saved"
+    );
+    assert_eq!(bench.outcome(Outcome::ErrorsLimited), 150 + 900 + 150);
+    let [hops, service] = [Outcome::HopsExceeded, Outcome::NoService];
+    assert_eq!(bench.outcome(hops) + bench.outcome(service), 50 + 100 + 50);
+    bench.check_identity();
+}
+
 #[test]
 fn packets_beyond_the_ports_mtu_are_reported() {
     for ([source, ours], udp_len) in PAIRS.into_iter().zip([1472, 1452]) {
         let mut settings = settings();
         settings.ports[NODES].mtu = 1400;
         let mut bench = Bench::new(settings);
-        // The first goes so that the node is known.
-        bench.send_one(CLIENTS, &from_client(source, ours).udp(4000, 53, &[9; 64]));
         let mut sent = from_client(source, ours).udp(4000, 53, &vec![9; udp_len]);
         if sent[14] >> 4 == 4 {
             let mut packet = ipv4::Packet::new_unchecked(&mut sent[14..34]);
             packet.set_dont_fragment();
             packet.fill_checksum();
         }
-        let (port, left) = bench.send_one(CLIENTS, &sent);
-        assert_eq!(port, CLIENTS);
-        assert!(is_right(&left));
-        assert_eq!(read(&left).failure, Failure::TooBig(1400));
-        assert_eq!(bench.outcome(Outcome::TooBig), 1);
-        bench.check_identity();
+        // The first one waits for the node's Ethernet address, and is answered as others are.
+        for count in 1..4 {
+            let (port, left) = bench.send_one(CLIENTS, &sent);
+            assert_eq!(port, CLIENTS);
+            assert!(is_right(&left));
+            assert_eq!(read(&left).failure, Failure::TooBig(1400));
+            let inside = read(&left);
+            let both = [inside.source, inside.destination];
+            assert_eq!(both, [address(source), address(ours)]);
+            assert_eq!(bench.outcome(Outcome::TooBig), count);
+            bench.check_identity();
+        }
     }
 }
 
@@ -204,10 +242,11 @@ fn packets_that_may_be_cut_are_cut() {
     settings.ports[NODES].mtu = 600;
     let mut bench = Bench::new(settings);
     let client = from_client("10.9.1.7", "10.9.1.100").with_identification(77);
-    bench.send_one(CLIENTS, &client.udp(4000, 53, &[9; 64]));
     let payload: Vec<u8> = (0..1400).map(|at| at as u8).collect();
+    // The first one waits for the node's Ethernet address, and is cut as others are.
+    let first = bench.send(CLIENTS, &client.udp(4000, 53, &payload));
     let left = bench.send(CLIENTS, &client.udp(4000, 53, &payload));
-    assert_eq!(left.len(), 3);
+    assert_eq!((left.len(), &left), (3, &first));
     let mut whole = vec![0; 8 + payload.len()];
     let mut ends = None;
     for (index, (_, piece)) in left.iter().enumerate() {

@@ -17,6 +17,7 @@ fn settings_that_do_not_fit_are_named() {
     let texts = [
         error(|all| all.ports.clear()),
         error(|all| all.ports[0].mtu = 500),
+        error(|all| all.ports[1].name = "clients".into()),
         error(|all| all.services.clear()),
         error(|all| all.services[1] = all.services[0].clone()),
         error(|all| all.services[0].nodes.clear()),
@@ -49,7 +50,8 @@ fn settings_that_do_not_fit_are_named() {
     ];
     let expected = [
         "no port is given",
-        "port clients has an MTU of 500 bytes: write 576 to 65535",
+        "port clients has an MTU of 500 bytes, which is not from 576 to 65535: 'ip link set clients mtu 1500'",
+        "port clients is given twice",
         "no service is given",
         "service tcp 10.9.1.100:80 is given twice",
         "service 10.9.1.100:80 has no node",

@@ -56,6 +56,26 @@ fn a_closed_connection_gives_way_to_a_new_one() {
     bench.check_identity();
 }
 
+/// A node has the connections before in TIME-WAIT, and drops SYNs of another clock at their ports.
+#[test]
+fn a_port_that_begins_anew_stays_its_clients() {
+    let mut bench = Bench::new(Settings {
+        connections_max: 10_000,
+        ..settings()
+    });
+    let mut clients = std::collections::BTreeMap::new();
+    for round in 0..4 {
+        for client in 1024..4096 {
+            let mut talk = Talk::open(&mut bench, "10.9.1.7", "10.9.1.100", client);
+            let (node, nat) = (talk.node, talk.seen_as);
+            let owner = *clients.entry((node, nat)).or_insert(client);
+            assert_eq!(owner, client, "{nat} towards {node}, round {round}");
+            talk.finish(&mut bench);
+        }
+    }
+    bench.check_identity();
+}
+
 #[test]
 fn only_an_expected_reset_ends_a_connection() {
     let mut bench = Bench::new(settings());
@@ -280,4 +300,16 @@ fn silent_nodes_hold_frames_for_a_while() {
     assert_eq!(bench.outcome(Outcome::NoNeighbour), 200);
     assert_eq!(bench.outcome(Outcome::NeighbourFull), 300);
     bench.check_identity();
+}
+
+#[test]
+fn cookies_for_want_of_room_are_counted() {
+    let mut settings = settings();
+    settings.cookies_above = Some(0.0);
+    let mut bench = Bench::new(settings);
+    let syn = segment([4000, 80], 1, TcpFlags::SYN);
+    let syn = from_client("10.9.1.7", "10.9.1.100").tcp(&syn, &[]);
+    bench.send(CLIENTS, &syn);
+    let table = bench.nat.report(bench.now).table;
+    assert_eq!((table.cookies, table.connections), (1, 0));
 }
