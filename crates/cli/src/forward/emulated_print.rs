@@ -136,8 +136,9 @@ fn drawing(figure: &Figure) -> String {
 /// The machine in a line.
 fn machine(parameters: &Parameters) -> String {
     format!(
-        "machine: link {} MB/s, bus {} (alone {}), CPU {} + {} us a packet ({} of it shared)\
-        \nand {} a further page, {} % of it lost to the bus, input queue {}, {} pages posted of {}\n",
+        "machine: link {} MB/s, bus {} (alone {}), CPU {} + {} us a packet ({} of it shared)\n\
+        and {} a further page, {} % of it lost to the bus, input queue {}, {} pages posted \
+        of {}\n",
         parameters.link_bytes_per_s / 1_000_000,
         parameters.bus_bytes_per_s / 1_000_000,
         parameters.lone_bus_bytes_per_s / 1_000_000,
