@@ -136,15 +136,15 @@ fn drawing(figure: &Figure) -> String {
 /// The machine in a line.
 fn machine(parameters: &Parameters) -> String {
     format!(
-        "machine: link {} MB/s, bus {} (alone {}), CPU {} + {} us a packet ({} of it shared)\n\
-        and {} a further page, {} % of it lost to the bus, input queue {}, {} pages posted \
+        "machine: link {} MB/s, bus {} (alone {}), CPU {} us an interrupt, {} + {} a packet,\n\
+        {} a further page, {} % of it lost to the bus, input queue {}, {} pages posted \
         of {}\n",
         parameters.link_bytes_per_s / 1_000_000,
         parameters.bus_bytes_per_s / 1_000_000,
         parameters.lone_bus_bytes_per_s / 1_000_000,
         parameters.interrupt_ns as f64 / 1e3,
+        parameters.interrupt_packet_ns as f64 / 1e3,
         parameters.thread_ns as f64 / 1e3,
-        parameters.interrupt_shared_ns as f64 / 1e3,
         parameters.page_ns as f64 / 1e3,
         parameters.stolen_permille as f64 / 10.0,
         parameters.input_queue_max,

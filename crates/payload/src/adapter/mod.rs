@@ -11,6 +11,7 @@
 //!   links are those of one card.
 //! * It takes frames and the time, and says when each leaves or is dropped. It depends on nothing
 //!   else, so that a run is a function of its input.
+//! * One interrupt serves all packets that came since the last.
 //! * All memory is drawn when it is made.
 
 mod counters;
@@ -69,7 +70,7 @@ enum Transfer {
     Spill,
 }
 
-/// A task of the processor, and what of it is left, in thousandths of a nanosecond.
+/// The thread's work for a packet, and what of it is left, in thousandths of a nanosecond.
 #[derive(Debug, Clone, Copy)]
 struct Task {
     packet: u32,
@@ -90,9 +91,9 @@ pub struct Adapter<T> {
     bus: Option<(Transfer, Nanoseconds)>,
     sent_last: bool,
     interrupts: VecDeque<u32>,
-    interrupt: Option<Task>,
-    /// The handler has taken a packet just now, and looks for another one.
-    is_in_interrupt: bool,
+    /// What is left of the interrupt's work, which serves the first packets of `interrupts`.
+    interrupt: Option<u64>,
+    served: usize,
     input: VecDeque<u32>,
     thread: Option<Task>,
     to_send: VecDeque<(u32, u64)>,
@@ -133,7 +134,7 @@ impl<T> Adapter<T> {
             sent_last: false,
             interrupts: queue(),
             interrupt: None,
-            is_in_interrupt: false,
+            served: 0,
             input: queue(),
             thread: None,
             to_send: VecDeque::with_capacity(count),
@@ -215,8 +216,9 @@ impl<T> Adapter<T> {
         let links = [self.arriving, self.on_out_link].into_iter().flatten();
         let links = links.map(|(_, at)| at).chain(self.bus.map(|(_, at)| at));
         let speed = self.speed();
-        let task = self.interrupt.or(self.thread);
-        let processor = task.map(|task| self.now + task.left.div_ceil(speed) as i64);
+        let of_thread = self.thread.map(|task| task.left);
+        let left = self.interrupt.or(of_thread);
+        let processor = left.map(|left| self.now + left.div_ceil(speed) as i64);
         links.chain(processor).min()
     }
 
@@ -261,10 +263,11 @@ impl<T> Adapter<T> {
     fn pass_time(&mut self, to: Nanoseconds) {
         let passed = (to - self.now).max(0).unsigned_abs();
         let speed = self.speed();
-        let task = self.interrupt.as_mut().or(self.thread.as_mut());
+        let thread = self.thread.as_mut().map(|task| &mut task.left);
+        let left = self.interrupt.as_mut().or(thread);
         let counters = &mut self.counters;
-        if let Some(task) = task {
-            task.left = task.left.saturating_sub(passed * speed);
+        if let Some(left) = left {
+            *left = left.saturating_sub(passed * speed);
             counters.processor_busy_ns += passed;
         }
         counters.bus_busy_ns += if self.bus.is_some() { passed } else { 0 };
@@ -295,9 +298,12 @@ impl<T> Adapter<T> {
                 Transfer::Spill => {}
             }
         }
-        if let Some(task) = self.interrupt.take_if(|task| task.left == 0) {
-            self.is_in_interrupt = true;
-            self.interrupted(task.packet, out);
+        if self.interrupt.take_if(|left| *left == 0).is_some() {
+            for _ in 0..std::mem::take(&mut self.served) {
+                if let Some(packet) = self.interrupts.pop_front() {
+                    self.interrupted(packet, out);
+                }
+            }
         } else if self.interrupt.is_none()
             && let Some(task) = self.thread.take_if(|task| task.left == 0)
         {
@@ -374,23 +380,21 @@ impl<T> Adapter<T> {
             // Its buffer is free.
             self.start_bus();
         }
-        if self.interrupt.is_none()
-            && let Some(packet) = self.interrupts.pop_front()
-        {
-            let shared_ns = match self.is_in_interrupt {
-                true => self.parameters.interrupt_shared_ns,
-                false => 0,
-            };
-            let work_ns = self.parameters.interrupt_ns.saturating_sub(shared_ns);
-            self.interrupt = Some(self.task(packet, work_ns));
+        if self.interrupt.is_none() && !self.interrupts.is_empty() {
+            // One interrupt serves all packets that came since the last.
+            self.served = self.interrupts.len();
+            let each_ns = self.parameters.interrupt_packet_ns;
+            let packets = { self.interrupts.iter() }.map(|&packet| self.work(packet, each_ns));
+            let work = self.parameters.interrupt_ns * 1000 + packets.sum::<u64>();
+            self.interrupt = Some(work.max(1));
         }
-        self.is_in_interrupt &= self.interrupt.is_some();
         if self.thread.is_none()
             && self.to_send.len() < self.parameters.send_ring_max
             && let Some(packet) = self.input.pop_front()
         {
             let work_ns = self.parameters.thread_ns;
-            self.thread = Some(self.task(packet, work_ns));
+            let left = self.work(packet, work_ns).max(1);
+            self.thread = Some(Task { packet, left });
         }
     }
 
@@ -399,13 +403,10 @@ impl<T> Adapter<T> {
         self.now + time_ns(bytes, self.parameters.link_bytes_per_s)
     }
 
-    fn task(&self, packet: u32, work_ns: u64) -> Task {
+    /// The processor's work for a packet and half of its further pages.
+    fn work(&self, packet: u32, work_ns: u64) -> u64 {
         let pages = self.parameters.pages(self.packets[packet as usize].bytes) as u64;
-        let of_pages = self.parameters.page_ns * pages.saturating_sub(1) / 2;
-        Task {
-            packet,
-            left: (work_ns + of_pages).max(1) * 1000,
-        }
+        (work_ns + self.parameters.page_ns * pages.saturating_sub(1) / 2) * 1000
     }
 
     /// Gives the bus its next transfer: payloads that make place, else both ways in turn. Packets

@@ -16,6 +16,8 @@ const MEMORY_BYTES: usize = 256 << 20;
 const BEGIN_NS: i64 = 1_000_000_000;
 /// Slow start is over, and is not counted.
 const SETTLE_NS: i64 = 300_000_000;
+/// More than all clients' windows: links of hosts lose nothing.
+const WAITING_MAX: usize = 4000;
 const ETHERNET_LEN: usize = 14;
 /// Of IPv4 and TCP without options.
 const HEADERS_LEN: usize = 40;
@@ -80,9 +82,8 @@ struct Host {
     stack: Stack,
     owner: Owner,
     inbox: Burst,
-    sends: bool,
-    /// Frames that wait for the switch.
     outbox: VecDeque<Frame>,
+    sends: bool,
 }
 
 impl Host {
@@ -144,10 +145,38 @@ fn link_address(number: u8) -> [u8; 6] {
     [2, 0, 0, 0, 0, 1 + number]
 }
 
+/// The switch lets one frame wait for the adapter's link, of the hosts in turn: the link stops the
+/// others. Says whose turn is next.
+fn push_in_turn(
+    hosts: &mut [Host],
+    mut turn: usize,
+    now: Nanoseconds,
+    adapter: &mut Adapter<Frame>,
+    out: &mut Vec<Done<Frame>>,
+) -> usize {
+    while adapter.waiting() == 0 {
+        let count = hosts.len();
+        let mut next = (0..count).map(|step| (turn + step) % count);
+        let Some(host) = next.find(|&host| !hosts[host].outbox.is_empty()) else {
+            break;
+        };
+        if let Some(frame) = hosts[host].outbox.pop_front() {
+            let bytes = frame.bytes().len().saturating_sub(ETHERNET_LEN) as u32;
+            adapter.push(now, frame, bytes, out);
+        }
+        turn = (host + 1) % count;
+    }
+    turn
+}
+
 /// Runs the streams through the adapter, data and acknowledgements.
 pub fn run_streams(parameters: &Parameters, streams: &Streams) -> StreamsOutcome {
     let budget = Budget::new(MEMORY_BYTES);
-    let mut adapter = Adapter::new(parameters.clone(), &budget).expect("256 MiB are enough");
+    let parameters = Parameters {
+        waiting_max: WAITING_MAX,
+        ..parameters.clone()
+    };
+    let mut adapter = Adapter::new(parameters, &budget).expect("256 MiB are enough");
     let mut hosts: Vec<_> = (0..=streams.clients)
         .map(|number| Host::new(number, streams, &budget))
         .collect();
@@ -164,21 +193,14 @@ pub fn run_streams(parameters: &Parameters, streams: &Streams) -> StreamsOutcome
         }
     }
     let mut out: Vec<Done<Frame>> = Vec::new();
-    let (mut settled, mut before) = (false, 0);
-    let mut turn = 0;
+    let (mut settled, mut before, mut turn) = (false, 0, 0);
     let end = BEGIN_NS + SETTLE_NS + streams.measured_ns;
     loop {
         for host in &mut hosts {
             host.step(now);
             host.outbox.extend(host.owner.frames.drain(..));
         }
-        if adapter.waiting() == 0 {
-            switch(&mut hosts, &mut turn, |frame| {
-                let bytes = frame.bytes().len().saturating_sub(ETHERNET_LEN) as u32;
-                adapter.push(now, frame, bytes, &mut out);
-                adapter.waiting() == 0
-            });
-        }
+        turn = push_in_turn(&mut hosts, turn, now, &mut adapter, &mut out);
         for done in out.drain(..).filter(|done| done.dropped.is_none()) {
             let to = usize::from(done.item.bytes()[5]).wrapping_sub(1);
             if let Some(host) = hosts.get_mut(to) {
@@ -208,23 +230,6 @@ pub fn run_streams(parameters: &Parameters, streams: &Streams) -> StreamsOutcome
     }
 }
 
-/// The switch before the adapter, whose link is one: hosts get it in turn, as long as `push` takes
-/// more.
-fn switch(hosts: &mut [Host], turn: &mut usize, mut push: impl FnMut(Frame) -> bool) {
-    loop {
-        let count = hosts.len();
-        let mut in_turn = (0..count).map(|at| (*turn + at) % count);
-        let Some(next) = in_turn.find(|&at| !hosts[at].outbox.is_empty()) else {
-            return;
-        };
-        *turn = (next + 1) % count;
-        let frame = hosts[next].outbox.pop_front().expect("it is not empty");
-        if !push(frame) {
-            return;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -248,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_run_of_tcp_is_a_function_of_its_seed() {
-        let ran = [(); 2].map(|()| run(Mode::Direct, 1500, [4, 4], 64 << 10));
+        let ran = [(); 2].map(|()| run(Mode::Direct, 1500, [4, 4], 128 << 10));
         assert_eq!(ran[0], ran[1]);
         let counters = ran[0].adapter;
         assert!(counters.hits > 1000 && counters.misses > 0, "{counters:?}");
