@@ -514,8 +514,8 @@ fn nodes(it: &Forwarding, zone: &Zone) -> Option<Section> {
 }
 
 /// By how many standard deviations of a binomial choice a node was chosen more often than its
-/// weight says, or less; `None` where that says nothing: something was down or drained, or there was no
-/// choice.
+/// weight says, or less; `None` where that says nothing: something was down or drained, or there
+/// was no choice.
 pub(crate) fn deviations(service: &ForwardingService, node: &ForwardingNode) -> Option<f64> {
     let were_up = { service.nodes.iter() }
         .all(|node| node.state == "up" && node.history.iter().all(|change| change.is_up));

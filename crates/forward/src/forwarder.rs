@@ -257,7 +257,7 @@ impl Engine for Forwarder {
                 port,
                 came_ns: frame.descriptor().stamp_ns.unwrap_or(now).min(now),
                 at_ns: now,
-                bytes: frame.bytes().len() as u32,
+                bytes: frame.whole_len() as u32,
                 copy: copy.map(|copy| self.copies.insert(copy) as u32),
                 payload: number,
             };

@@ -30,7 +30,7 @@ pub use driver::{Driver, DriverReport};
 pub use error::ForwardError;
 pub use forwarder::{Forwarder, Passed};
 pub use outcome::{Certificate, Outcome, PortReport};
-pub use payloads::{PayloadReport, PayloadSettings};
+pub use payloads::{Departure, PayloadReport, PayloadSettings, Payloads};
 pub use requests::{Asking, Controlled};
 pub use run::{ByDriver, Event, Forward, Tapping, interfaces};
 pub use table::{TableFile, read_table};

@@ -113,6 +113,15 @@ impl Certificate {
                 payloads.came, payloads.left, payloads.dropped, payloads.waiting
             )
         });
+        let spliced = nat.splices.as_ref().filter(|splices| !splices.is_whole());
+        let unspliced = spliced.map(|splices| {
+            let (opened, waiting, spliced) = (splices.opened, splices.waiting, splices.spliced);
+            format!(
+                "the counts contradict one another: of {opened} handshakes that were answered here, \
+                 {waiting} wait, {spliced} were spliced, and {:?} failed",
+                splices.failed
+            )
+        });
         let tap = self.loop_facts.tap.map(|tap| TapEvidence {
             captured: tap.tapped,
             dropped_queue: tap.dropped_queue,
@@ -121,7 +130,7 @@ impl Certificate {
         self.verdict = judge(&Evidence {
             inputs: live.ports().flat_map(Port::facts).collect(),
             tap,
-            failures: gone.chain(broken).chain(lost).collect(),
+            failures: gone.chain(broken).chain(lost).chain(unspliced).collect(),
             ..Evidence::default()
         });
     }

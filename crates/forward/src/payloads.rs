@@ -7,10 +7,10 @@
 //!  │ head │ payload │ ── sent where it lies                  a hit
 //! ```
 //!
-//! * A frame is translated where it lies, in its port's memory, before it is here. Its payload is an
-//!   entry of the cache while nothing has evicted it.
-//! * A crossing of the bus is a copy by the processor, and counted: what the kernel copies between a
-//!   socket and a veth is the wire.
+//! * A frame is translated where it lies, in its port's memory, before it is here. Its payload is
+//!   an entry of the cache while nothing has evicted it.
+//! * A crossing of the bus is a copy by the processor, and counted: what the kernel copies between
+//!   a socket and a veth is the wire.
 //! * Frames leave in the order in which they came, each once: sent, or dropped and counted.
 
 use std::collections::VecDeque;
@@ -31,8 +31,12 @@ use crate::ForwardError;
 /// that come at 160,000 a second.
 pub(crate) const HOLD_NS: Nanoseconds = 50_000_000;
 
-/// Frames beside those that are held: a burst of each port, and what the ports' rings have.
+/// Frames beside those that are held: what the ports' rings have.
 const FRAMES_MORE: u32 = 8192;
+
+/// Copies beside those of frames that are held: some bursts. A port copies what it sends, so that
+/// none is in its ring.
+const COPIES_MORE: u32 = 1024;
 
 /// The smallest entry: a chunk of a UMEM for frames of 1,514 bytes.
 const ENTRY_MIN: usize = 2048;
@@ -49,7 +53,7 @@ pub struct PayloadSettings {
 }
 
 /// The payloads of frames that are to leave.
-pub(crate) struct Payloads {
+pub struct Payloads {
     settings: PayloadSettings,
     policy: Policy,
     cache: Cache,
@@ -78,11 +82,13 @@ struct Waiting {
 }
 
 /// A frame that leaves.
-pub(crate) struct Departure {
-    pub(crate) port: usize,
-    pub(crate) frame: Frame,
-    /// Its number until it was sent.
-    pub(crate) number: Option<u32>,
+pub struct Departure {
+    /// By which port.
+    pub port: usize,
+    /// The whole of it.
+    pub frame: Frame,
+    /// Its number, for [`Payloads::on_sent`].
+    pub number: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -136,7 +142,7 @@ pub struct PayloadReport {
 
 impl Payloads {
     /// For frames of at most `frame_len_max` bytes.
-    pub(crate) fn new(
+    pub fn new(
         settings: PayloadSettings,
         frame_len_max: usize,
         budget: &Budget,
@@ -152,7 +158,8 @@ impl Payloads {
         }
         let frames = settings.hold.saturating_add(FRAMES_MORE);
         // Each frame may have a copy, a quarter longer than itself.
-        let copies = frames as usize * (frame_len_max + frame_len_max / 4);
+        let copies = settings.hold.saturating_add(COPIES_MORE) as usize;
+        let copies = copies * (frame_len_max + frame_len_max / 4);
         let over = || ForwardError::PayloadMemory {
             hold: settings.hold,
             bytes: copies,
@@ -172,7 +179,7 @@ impl Payloads {
     }
 
     /// A frame that came by `side` is to leave by `port`.
-    pub(crate) fn push(&mut self, now: Nanoseconds, side: usize, port: usize, frame: Frame) {
+    pub fn push(&mut self, now: Nanoseconds, side: usize, port: usize, frame: Frame) {
         let payload_bytes = payload_len(&frame) as u32;
         let waiting = self.cache.len(Queue::Priority);
         let effective = self.cache.effective();
@@ -242,7 +249,7 @@ impl Payloads {
     }
 
     /// The next frame that leaves at `now`.
-    pub(crate) fn pop(&mut self, now: Nanoseconds) -> Option<Departure> {
+    pub fn pop(&mut self, now: Nanoseconds) -> Option<Departure> {
         while self.next_deadline().is_some_and(|due| due <= now) {
             let number = self.queue.pop_front()?;
             let waiting = &mut self.frames[number as usize];
@@ -283,7 +290,7 @@ impl Payloads {
     }
 
     /// A frame with a number was sent, or never will be: its entry is free.
-    pub(crate) fn on_sent(&mut self, number: u32) {
+    pub fn on_sent(&mut self, number: u32) {
         self.cache.send_complete(FrameId(number));
         self.cache.invalidate_binding(FrameId(number));
         self.frames.remove(number as usize);
@@ -325,7 +332,7 @@ impl Payloads {
     }
 
     /// What became of the payloads.
-    pub(crate) fn report(&self) -> PayloadReport {
+    pub fn report(&self) -> PayloadReport {
         let counters = self.counters;
         PayloadReport {
             mode: self.settings.mode,
@@ -477,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_without_entries_and_a_queue_beyond_memory_are_refused() {
+    fn a_cache_or_a_queue_that_does_not_fit_is_refused() {
         let settings = |cache_bytes, hold| PayloadSettings {
             mode: Mode::Pcache,
             cache_bytes,

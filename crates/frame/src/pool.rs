@@ -516,6 +516,13 @@ impl Frame {
         }
     }
 
+    /// Whether there may be [others](Self::another) that have these bytes, or a
+    /// [rest](FrameRef::rest) of them.
+    #[inline]
+    pub fn has_others(&self) -> bool {
+        self.bytes.len.is_shared()
+    }
+
     /// What the port recorded of it.
     #[inline]
     pub fn descriptor_mut(&mut self) -> &mut Descriptor {

@@ -9,8 +9,8 @@ use crate::table::bits;
 /// Places of a Maglev table: the paper's small size, a prime. A share is exact to 1 in 650 with 100
 /// nodes.
 pub(crate) const PLACES: usize = 65_537;
-/// The key of what nodes are chosen by. It is no secret: with the same nodes every forwarder chooses
-/// alike, the next one after this one too, and a client can find out its node anyway.
+/// The key of what nodes are chosen by. It is no secret: with the same nodes every forwarder
+/// chooses alike, the next one after this one too, and a client can find out its node anyway.
 pub(crate) const KEY: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03];
 /// In place of a node.
 pub(crate) const NOBODY: u16 = u16::MAX;

@@ -230,8 +230,8 @@ impl Nat {
         }
     }
 
-    /// Tells a client that its packet, which is rewritten already, is too long for the port by which
-    /// it would leave. The error is translated as one of a router behind that port is.
+    /// Tells a client that its packet, which is rewritten already, is too long for the port by
+    /// which it would leave. The error is translated as one of a router behind that port is.
     pub(crate) fn report_too_big(
         &mut self,
         now: Nanoseconds,

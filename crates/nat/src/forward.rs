@@ -13,6 +13,7 @@ use crate::follow::{Followed, follow};
 use crate::nat::{Nat, Place, Waits};
 use crate::packet::{self, IP_AT, Packet};
 use crate::rewrite::{self, Rewriting, rewrite};
+use crate::settings::Transport;
 use crate::table::{Connection, Direction, Ends, KEPT, State, Tuple, flag};
 
 /// Headers of IP and TCP, which a segment size leaves out: RFC 9293, 3.7.1.
@@ -177,7 +178,7 @@ impl Nat {
                 let service = &self.farm.services[usize::from(connection.service)];
                 let node = service.nodes[index];
                 if node != connection.node && service.chooser.has(node) {
-                    self.send_copy(now, &mut arrival, number, node, out);
+                    self.send_to_another(now, &mut arrival, number, node, out);
                 }
             }
         }
@@ -188,8 +189,9 @@ impl Nat {
                 self.send_on(now, arrival, number, Direction::ToNode, link_address, out)
             }
             Known::Waits { .. } => {
-                let mut frame = arrival.frame;
-                let rewriting = self.rewriting(&frame, arrival.packet, number, Direction::ToNode);
+                let packet = arrival.packet;
+                let rewriting = self.rewriting(&arrival.frame, packet, number, Direction::ToNode);
+                let mut frame = self.parted(arrival.frame, packet);
                 rewrite_frame(&mut frame, arrival.packet, &rewriting);
                 // The port is not known where no route says it: the smallest is safe.
                 let mtu = hop.port.map(|port| self.settings.ports[port].mtu);
@@ -218,9 +220,8 @@ impl Nat {
         mtus.min().unwrap_or(0)
     }
 
-    /// Sends a copy of a datagram to one more node. What the copies share and what differs is this
-    /// function's alone.
-    fn send_copy(
+    /// Sends a datagram to one more node.
+    fn send_to_another(
         &mut self,
         now: Nanoseconds,
         arrival: &mut Arrival<'_>,
@@ -232,17 +233,27 @@ impl Nat {
         let slot = &self.farm.nodes[usize::from(node)];
         let hop = slot.hop;
         let destination = crate::farm::end(slot.address);
-        let mut frame = arrival.frame.another();
         let rewriting = Rewriting {
             destination,
             ..self.rewriting(&arrival.frame, packet, number, Direction::ToNode)
         };
+        let another = arrival.frame.another();
+        let mut frame = self.parted(another, packet);
         rewrite_frame(&mut frame, packet, &rewriting);
         let waits = Waits {
             node: Some(node),
             counts: false,
         };
         self.leave_to_hop(now, hop, frame, waits, out);
+    }
+
+    /// A frame whose headers may be rewritten: a datagram that goes to several nodes gets headers
+    /// of its own, and its payload stays where it lies, for all of them.
+    fn parted(&mut self, mut frame: Frame, packet: &Packet) -> Frame {
+        match frame.has_others() && packet.transport == Transport::Udp {
+            true => self.maker.with_own_head(&mut frame, packet.datagram_at()),
+            false => frame,
+        }
     }
 
     /// How a packet of a connection is rewritten.
@@ -294,11 +305,14 @@ impl Nat {
         }
         let (port, mut frame) = (arrival.port, arrival.frame);
         let rewriting = self.rewriting(&frame, packet, number, direction);
+        if !is_long {
+            frame = self.parted(frame, packet);
+        }
         rewrite_frame(&mut frame, packet, &rewriting);
         let connection = *self.table.get(number);
         self.clamp(&mut frame, packet, &connection, port, mtu, &rewriting);
         let traffic = &mut self.farm.nodes[usize::from(connection.node)].traffic;
-        traffic[direction.index()].add(1, frame.bytes().len() as u64);
+        traffic[direction.index()].add(1, frame.whole_len() as u64);
         let outcome = match direction {
             Direction::ToNode => Outcome::ToNode,
             Direction::ToClient => Outcome::ToClient,

@@ -49,6 +49,18 @@ impl Maker {
         Some(frame)
     }
 
+    /// The first `head_len` bytes of a frame once more, in front of its other bytes where they lie;
+    /// those are kept until the last of such frames was sent. A whole copy if there is no memory.
+    pub(crate) fn with_own_head(&mut self, frame: &mut Frame, head_len: usize) -> Frame {
+        let descriptor = *frame.descriptor();
+        let Some(mut head) = self.cutter.cut(head_len, descriptor) else {
+            return frame.another();
+        };
+        let (bytes, len) = (head.bytes_mut(), frame.bytes().len());
+        bytes.copy_from_slice(&frame.bytes()[..head_len]);
+        head.with_rest(frame, head_len..len)
+    }
+
     /// A packet; `write` fills its payload. `link` has the receiver first.
     pub(crate) fn packet(
         &mut self,

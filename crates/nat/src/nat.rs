@@ -280,12 +280,12 @@ impl Nat {
             .waiting_mut()
             .chain(self.fragments.held_mut());
         for frame in waiting {
-            let len = frame.bytes().len();
+            let len = frame.whole_len();
             if len > left {
                 return;
             }
             left -= len;
-            *frame = Frame::copied(frame.bytes(), *frame.descriptor());
+            *frame = Frame::copied(&frame.parts().concat(), *frame.descriptor());
         }
     }
 
@@ -310,7 +310,7 @@ impl Nat {
     /// Hands a frame over as it is.
     #[inline]
     pub(crate) fn push(&mut self, port: usize, frame: Frame, out: &mut Effects) {
-        self.ports[port].sent.add(1, frame.bytes().len() as u64);
+        self.ports[port].sent.add(1, frame.whole_len() as u64);
         out.frames.push(Outgoing { port, frame });
     }
 
@@ -364,8 +364,8 @@ impl Nat {
         }
     }
 
-    /// Lets a frame that is rewritten leave to a node; one that is too long is cut, or its sender is
-    /// told.
+    /// Lets a frame that is rewritten leave to a node; one that is too long is cut, or its sender
+    /// is told.
     fn leave_to_node(
         &mut self,
         now: Nanoseconds,
@@ -379,7 +379,12 @@ impl Nat {
         if end <= mtu as usize + IP_AT {
             self.on_leaving(waits, &frame);
             self.leave_to(place, frame, out);
-        } else if packet::is_uncut(frame.bytes()) {
+            return;
+        }
+        if !frame.rest().is_empty() {
+            frame = Frame::copied(&frame.parts().concat(), *frame.descriptor());
+        }
+        if packet::is_uncut(frame.bytes()) {
             let outcome = self.report_too_big(now, &frame.bytes()[IP_AT..end], mtu, out);
             self.count_if(waits.counts, outcome);
         } else if self.send_pieces(&mut frame, end, place, mtu, out) {
@@ -393,7 +398,7 @@ impl Nat {
     fn on_leaving(&mut self, waits: Waits, frame: &Frame) {
         if let Some(node) = waits.node {
             let traffic = &mut self.farm.nodes[usize::from(node)].traffic;
-            traffic[Direction::ToNode.index()].add(1, frame.bytes().len() as u64);
+            traffic[Direction::ToNode.index()].add(1, frame.whole_len() as u64);
         }
         self.count_if(waits.counts, Outcome::ToNode);
     }

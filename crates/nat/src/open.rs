@@ -192,10 +192,10 @@ impl Nat {
     /// Gives a connection a NAT address and port number that no other has towards its node.
     ///
     /// They follow from the client's address and port by a keyed hash (RFC 6056, 3.3.3): a client
-    /// that begins anew from a port has the same ones again, so that a node which has the connection
-    /// before in TIME-WAIT sees sequence numbers and stamps of the same clock go on (RFC 6191).
-    /// Ports drawn at random would come to clients whose clocks are behind, and their SYNs would be
-    /// dropped.
+    /// that begins anew from a port has the same ones again, so that a node which has the
+    /// connection before in TIME-WAIT sees sequence numbers and stamps of the same clock go on (RFC
+    /// 6191). Ports drawn at random would come to clients whose clocks are behind, and their SYNs
+    /// would be dropped.
     pub(crate) fn take_port(&mut self, connection: &mut Connection) -> Result<(), Outcome> {
         let is_free = |nat: &Self, connection: &Connection| {
             let tuple = nat.farm.tuple(connection, Direction::ToClient);

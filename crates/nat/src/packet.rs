@@ -145,6 +145,14 @@ impl Packet {
         (self.destination, self.ports[1])
     }
 
+    /// Where the headers of a datagram end; those of a later fragment are IP's.
+    pub(crate) fn datagram_at(&self) -> usize {
+        match self.fragment {
+            Some(fragment) if fragment.offset > 0 => self.transport_at,
+            _ => self.transport_at + udp::HEADER_LEN,
+        }
+    }
+
     /// Bytes of the packet with its IP header.
     #[inline]
     pub(crate) fn len(&self) -> usize {

@@ -12,6 +12,7 @@ use crate::farm::{NodeSlot, ServiceSlot, Traffic, end};
 use crate::health::{Change, Finding};
 use crate::nat::Nat;
 use crate::settings::{Choice, Transport};
+use crate::splice;
 use crate::table::{Direction, State, Tuple};
 
 /// What happened so far.
@@ -31,6 +32,8 @@ pub struct Report {
     pub services: Vec<ServiceReport>,
     /// The table of connections.
     pub table: TableReport,
+    /// Connections whose handshake was answered here; `None`: no service asks for it.
+    pub splices: Option<splice::Report>,
 }
 
 /// A port.
@@ -241,6 +244,7 @@ impl Nat {
                 cookies: self.cookies,
                 affinities: self.affinities.len(),
             },
+            splices: self.splices().map(splice::Splices::report),
         }
     }
 

@@ -53,9 +53,11 @@ impl Difference {
     }
 }
 
-/// Rewrites a packet that leaves: also its hop count falls. The caller has read it.
+/// Rewrites a packet that leaves: also its hop count falls. The caller has read it; the payload of
+/// a datagram need not be there.
 pub(crate) fn rewrite(bytes: &mut [u8], packet: &Packet, rewriting: &Rewriting) {
-    let (headers, segment) = bytes[IP_AT..packet.end].split_at_mut(packet.transport_at - IP_AT);
+    let end = packet.end.min(bytes.len());
+    let (headers, segment) = bytes[IP_AT..end].split_at_mut(packet.transport_at - IP_AT);
     let addresses = rewrite_ip(headers, rewriting.source.0, rewriting.destination.0, true);
     if packet.lacks_ip_checksum {
         let mut header = ipv4::Packet::new_unchecked(headers);

@@ -42,6 +42,7 @@ pub(crate) fn run(data: &[u8]) {
             let report = nat.report(now);
             assert_eq!(report.arrived, arrived);
             assert_eq!(report.outcomes.sum() + report.held, arrived);
+            assert!(report.splices.is_none_or(|splices| splices.is_whole()));
             out.frames.clear();
             out.decided.clear();
         }
@@ -89,7 +90,8 @@ fn settings(choice: u8, more: u8) -> Settings {
                 splice: (choice & 128 != 0 && transport == Transport::Tcp).then(|| {
                     let rule = Rule::parse("host a path /b", 1).expect("a rule");
                     splice::Service {
-                        rules: Some(Rules {
+                        // Without rules it is a SYN proxy.
+                        rules: (more & 4 == 0).then(|| Rules {
                             rules: vec![rule],
                             default: (choice & 1 != 0).then_some(0),
                         }),

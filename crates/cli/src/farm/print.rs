@@ -94,6 +94,10 @@ pub(crate) fn lines(certificate: &Value) -> String {
         count(&table["half_open"]),
         count(&table["evicted"])
     );
+    let splices = &certificate["splices"];
+    if splices.is_object() {
+        splice_counts(splices, &mut out);
+    }
     let outcomes = certificate["outcomes"].as_object();
     for (outcome, frames) in outcomes.into_iter().flatten() {
         let _ = writeln!(out, "  {outcome:<28}{:>14}", count(frames));
@@ -173,6 +177,21 @@ fn service_counts(service: &Value, out: &mut String) {
             count(&node["checks_good"]),
             count(&node["checks_bad"])
         );
+    }
+}
+
+/// Connections whose handshake was answered here.
+fn splice_counts(splices: &Value, out: &mut String) {
+    let _ = writeln!(
+        out,
+        "answered here  {} handshakes: {} spliced, {} wait",
+        count(&splices["opened"]),
+        count(&splices["spliced"]),
+        count(&splices["waiting"])
+    );
+    let failed = splices["failed"].as_object().into_iter().flatten();
+    for (reason, connections) in failed.filter(|(_, count)| count.as_u64() != Some(0)) {
+        let _ = writeln!(out, "  {reason:<28}{:>14}", count(connections));
     }
 }
 

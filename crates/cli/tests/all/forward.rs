@@ -61,7 +61,7 @@ impl Farm {
     }
 
     /// Gives both ends addresses of IPv6 too.
-    fn with_v6(self) -> Self {
+    pub(crate) fn with_v6(self) -> Self {
         for (end, here, address) in [
             (&self.clients, "c0", "fd00:9:1::7/64"),
             (&self.nodes, "s0", "fd00:9:2::2/64"),
@@ -73,7 +73,7 @@ impl Farm {
         self
     }
 
-    fn node(&self, at: &str) -> Served {
+    pub(crate) fn node(&self, at: &str) -> Served {
         Served::of(inside(&self.nodes), &["http", at])
     }
 
@@ -105,7 +105,7 @@ fn ctl(running: &Running, words: &[&str]) -> Output {
     output.expect("lineside runs")
 }
 
-fn done(running: &Running, words: &[&str]) -> String {
+pub(crate) fn done(running: &Running, words: &[&str]) -> String {
     let output = ctl(running, words);
     assert!(output.status.success(), "{words:?}: {}", talk(&output));
     String::from_utf8(output.stdout).expect("text")
@@ -699,5 +699,12 @@ fn a_content_switch_sends_requests_where_their_rules_say() {
         get(host, path);
         assert_eq!(opened(&stats(&forwarder)), expected, "{host} {path}");
     }
-    assert_whole(&certificate(&forwarder.interrupt()));
+    let text = done(&forwarder, &["stats"]);
+    assert!(
+        text.contains("answered here  3 handshakes: 3 spliced, 0 wait"),
+        "{text}"
+    );
+    let counted = certificate(&forwarder.interrupt());
+    assert_whole(&counted);
+    assert_eq!(counted["splices"]["counters"]["matched"], 2, "{counted:#}");
 }

@@ -161,3 +161,48 @@ fn words_about_payloads_that_do_not_fit_are_refused() {
         assert!(talk(&output).contains(expected), "{}", talk(&output));
     }
 }
+
+/// By AF_XDP each receiver gets headers of its own, and all of them one payload.
+#[test]
+fn a_datagram_reaches_eight_receivers_whole() {
+    need_wire!();
+    // Checksums that the hosts leave to an adapter, and those that the receivers' kernel checks.
+    for farm in [Farm::new(), Farm::for_the_driver()] {
+        let receivers: Vec<_> = { 1..=8 }
+            .map(|last| {
+                let bind = || UdpSocket::bind(format!("10.9.2.2:{}", 5000 + last)).expect("free");
+                let socket = farm.nodes.enter(bind);
+                socket.set_read_timeout(PATIENCE).expect("a time");
+                socket
+            })
+            .collect();
+        let nodes: Vec<_> = { 1..=8 }
+            .map(|last| format!("10.9.2.2:{}", 5000 + last))
+            .collect();
+        let service = format!("udp 10.9.1.100:53 to {}; multicast", nodes.join(", "));
+        let client = farm
+            .clients
+            .enter(|| UdpSocket::bind("10.9.1.7:0"))
+            .expect("free");
+        for method in ["af_xdp", "af_packet"] {
+            let words = ["--service", &service, "--method", method, "--mode", "loop"];
+            let forwarder = farm.forward(&words);
+            let mut random = Random::new(3);
+            for len in [1, 100, 1400, 1472].repeat(25) {
+                let sent: Vec<u8> = (0..len).map(|_| random.below(256) as u8).collect();
+                client.send_to(&sent, "10.9.1.100:53").expect("sent");
+                for receiver in &receivers {
+                    let mut bytes = [0; 2000];
+                    let arrived = receiver.recv(&mut bytes).expect("a datagram");
+                    assert!(
+                        bytes[..arrived] == sent,
+                        "{method}: {arrived} of {len} bytes"
+                    );
+                }
+            }
+            let certificate = certificate(&forwarder.interrupt());
+            assert_whole(&certificate);
+            assert_eq!(certificate["outcomes"]["to node"], 100, "{certificate:#}");
+        }
+    }
+}

@@ -22,6 +22,7 @@ mod emulate;
 mod filter;
 mod findings;
 mod forward;
+mod forward_checks;
 mod forward_emulated;
 mod forward_modes;
 mod forward_report;

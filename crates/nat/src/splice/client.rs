@@ -327,7 +327,7 @@ impl Splices {
         }
         if flags.contains(TcpFlags::RST) {
             if segment.sequence() == entry.next() {
-                self.counters.resets_of_clients += 1;
+                self.counters.resets_while_replayed += 1;
                 self.finish(number, effects);
             }
             return Outcome::Pass(splice);

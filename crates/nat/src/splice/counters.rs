@@ -1,5 +1,9 @@
 //! What was counted, by reason.
 
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
 macro_rules! counters {
     ($($(#[doc = $meaning:literal])+ $name:ident,)*) => {
         /// What the engine counted since it began.
@@ -52,8 +56,10 @@ counters! {
     refused,
     /// Connections reset because there was no node, or no other one.
     no_node,
-    /// Connections that the client reset.
+    /// Connections that the client reset before they were spliced.
     resets_of_clients,
+    /// Spliced connections that the client reset while the request was replayed.
+    resets_while_replayed,
     /// Spliced connections that the node reset while the request was replayed.
     resets_of_nodes,
     /// SYNs sent to nodes, those sent again apart.
@@ -70,4 +76,43 @@ counters! {
     replayed_again,
     /// Connections whose request the node did not acknowledge.
     replays_lost,
+}
+
+/// What became of connections whose handshake was answered here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// Connections of which the handshake was finished.
+    pub opened: u64,
+    /// Those that wait for their client's request, or for a node's answer.
+    pub waiting: u64,
+    /// Those that were joined with a node's.
+    pub spliced: u64,
+    /// Those that ended before, by reason.
+    pub failed: BTreeMap<&'static str, u64>,
+    /// All that was counted.
+    pub counters: BTreeMap<&'static str, u64>,
+}
+
+impl Report {
+    pub(super) fn new(counters: Counters, waiting: usize) -> Self {
+        let failed = [
+            ("request too late", counters.request_timeouts),
+            ("made room", counters.evicted),
+            ("no rule", counters.refused),
+            ("no node", counters.no_node),
+            ("reset by client", counters.resets_of_clients),
+        ];
+        Self {
+            opened: counters.cookies_right,
+            waiting: waiting as u64,
+            spliced: counters.spliced,
+            failed: failed.into_iter().collect(),
+            counters: counters.named().collect(),
+        }
+    }
+
+    /// Whether each connection that was opened waits, was spliced or failed.
+    pub fn is_whole(&self) -> bool {
+        self.opened == self.waiting + self.spliced + self.failed.values().sum::<u64>()
+    }
 }

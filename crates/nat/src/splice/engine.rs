@@ -12,7 +12,7 @@ use lineside_wire::TcpFlags;
 use slab::Slab;
 
 use super::entry::{Entry, State};
-use super::{Counters, Effects, Failed, Service, Settings};
+use super::{Counters, Effects, Failed, Report, Service, Settings};
 
 /// The least memory of an entry: itself, its places in both tables, its timer and its turn.
 const ENTRY_BYTES: usize = size_of::<Entry>() + 128;
@@ -72,6 +72,13 @@ impl Splices {
     /// What was counted so far.
     pub fn counters(&self) -> Counters {
         self.counters
+    }
+
+    /// What became of connections so far.
+    pub fn report(&self) -> Report {
+        let entries = self.entries.iter();
+        let waiting = entries.filter(|(_, entry)| entry.state != State::Replaying);
+        Report::new(self.counters, waiting.count())
     }
 
     /// Connections that are not spliced, or whose request is being replayed.

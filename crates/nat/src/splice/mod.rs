@@ -48,7 +48,7 @@ use lineside_wire::SeqNumber;
 use lineside_wire::build::TcpFields;
 use lineside_wire::tcp::Segment;
 
-pub use counters::Counters;
+pub use counters::{Counters, Report};
 pub use engine::Splices;
 pub use rewrite::{Splice, Way};
 pub use rules::{Group, Rule, RuleError, Rules, Verdict};

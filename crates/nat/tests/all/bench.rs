@@ -117,6 +117,13 @@ impl Bench {
             .on_frame(now, port, frame(bytes), &mut self.effects);
     }
 
+    /// As [`send`](Self::send), where no neighbour is asked for: the frames as they leave.
+    pub(crate) fn send_frames(&mut self, port: usize, bytes: &[u8]) -> Vec<Frame> {
+        self.give(port, bytes);
+        let outgoing = self.effects.frames.drain(..);
+        outgoing.map(|outgoing| outgoing.frame).collect()
+    }
+
     /// As [`send`](Self::send), without a look at what leaves.
     pub(crate) fn send_quietly(&mut self, port: usize, bytes: &[u8]) {
         self.give(port, bytes);
@@ -169,7 +176,7 @@ impl Bench {
         let mut left = Vec::new();
         while !self.effects.frames.is_empty() {
             for outgoing in std::mem::take(&mut self.effects.frames) {
-                let bytes = outgoing.frame.bytes().to_vec();
+                let bytes = outgoing.frame.parts().concat();
                 assert_eq!(
                     ethernet::Frame::new_unchecked(&bytes).source(),
                     OURS[outgoing.port],

@@ -318,5 +318,16 @@ fn multicast_datagrams_reach_all_nodes() {
         assert_eq!(bytes[..6], node_ethernet(ends(bytes)[1].ip()));
         assert!(bytes.ends_with(b"for all"));
     }
+    let payload = [7; 1400];
+    let datagram = from_client("10.9.1.7", "10.9.1.100").udp(4000, 53, &payload);
+    let frames = bench.send_frames(CLIENTS, &datagram);
+    let mut places: Vec<_> = frames.iter().map(|frame| frame.rest().as_ptr()).collect();
+    assert_eq!(places.len(), 8);
+    places.dedup();
+    assert_eq!(places.len(), 1, "one payload, where it was received");
+    for frame in &frames {
+        assert!(is_right(&frame.parts().concat()));
+        assert_eq!((frame.bytes().len(), frame.rest()), (42, &payload[..]));
+    }
     bench.check_identity();
 }

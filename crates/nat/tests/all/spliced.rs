@@ -468,6 +468,8 @@ fn run(plan: &Plan) -> Counters {
     let splices = world.nat.splices().expect("a service is spliced");
     assert_eq!(splices.entries(), 0, "seed {seed}");
     let counters = splices.counters();
+    let report = splices.report();
+    assert!(report.is_whole(), "seed {seed}: {report:?}");
     assert_eq!(
         world.nat.report(world.now).table.connections,
         0,

@@ -91,6 +91,8 @@ pub struct Adapter<T> {
     sent_last: bool,
     interrupts: VecDeque<u32>,
     interrupt: Option<Task>,
+    /// The handler has taken a packet just now, and looks for another one.
+    is_in_interrupt: bool,
     input: VecDeque<u32>,
     thread: Option<Task>,
     to_send: VecDeque<(u32, u64)>,
@@ -131,6 +133,7 @@ impl<T> Adapter<T> {
             sent_last: false,
             interrupts: queue(),
             interrupt: None,
+            is_in_interrupt: false,
             input: queue(),
             thread: None,
             to_send: VecDeque::with_capacity(count),
@@ -293,6 +296,7 @@ impl<T> Adapter<T> {
             }
         }
         if let Some(task) = self.interrupt.take_if(|task| task.left == 0) {
+            self.is_in_interrupt = true;
             self.interrupted(task.packet, out);
         } else if self.interrupt.is_none()
             && let Some(task) = self.thread.take_if(|task| task.left == 0)
@@ -373,9 +377,14 @@ impl<T> Adapter<T> {
         if self.interrupt.is_none()
             && let Some(packet) = self.interrupts.pop_front()
         {
-            let work_ns = self.parameters.interrupt_ns;
+            let shared_ns = match self.is_in_interrupt {
+                true => self.parameters.interrupt_shared_ns,
+                false => 0,
+            };
+            let work_ns = self.parameters.interrupt_ns.saturating_sub(shared_ns);
             self.interrupt = Some(self.task(packet, work_ns));
         }
+        self.is_in_interrupt &= self.interrupt.is_some();
         if self.thread.is_none()
             && self.to_send.len() < self.parameters.send_ring_max
             && let Some(packet) = self.input.pop_front()

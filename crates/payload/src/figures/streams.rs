@@ -1,5 +1,6 @@
 //! Figure 7: real TCP through the emulated adapter, in virtual time.
 
+use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 
 use lineside_account::Budget;
@@ -15,8 +16,6 @@ const MEMORY_BYTES: usize = 256 << 20;
 const BEGIN_NS: i64 = 1_000_000_000;
 /// Slow start is over, and is not counted.
 const SETTLE_NS: i64 = 300_000_000;
-/// More than all clients' windows: links of hosts lose nothing.
-const WAITING_MAX: usize = 4000;
 const ETHERNET_LEN: usize = 14;
 /// Of IPv4 and TCP without options.
 const HEADERS_LEN: usize = 40;
@@ -82,6 +81,8 @@ struct Host {
     owner: Owner,
     inbox: Burst,
     sends: bool,
+    /// Frames that wait for the switch.
+    outbox: VecDeque<Frame>,
 }
 
 impl Host {
@@ -108,6 +109,7 @@ impl Host {
             stack,
             owner: Owner::default(),
             inbox: Burst::new(),
+            outbox: VecDeque::new(),
             sends: number > 0,
         }
     }
@@ -145,11 +147,7 @@ fn link_address(number: u8) -> [u8; 6] {
 /// Runs the streams through the adapter, data and acknowledgements.
 pub fn run_streams(parameters: &Parameters, streams: &Streams) -> StreamsOutcome {
     let budget = Budget::new(MEMORY_BYTES);
-    let parameters = Parameters {
-        waiting_max: WAITING_MAX,
-        ..parameters.clone()
-    };
-    let mut adapter = Adapter::new(parameters, &budget).expect("256 MiB are enough");
+    let mut adapter = Adapter::new(parameters.clone(), &budget).expect("256 MiB are enough");
     let mut hosts: Vec<_> = (0..=streams.clients)
         .map(|number| Host::new(number, streams, &budget))
         .collect();
@@ -167,14 +165,19 @@ pub fn run_streams(parameters: &Parameters, streams: &Streams) -> StreamsOutcome
     }
     let mut out: Vec<Done<Frame>> = Vec::new();
     let (mut settled, mut before) = (false, 0);
+    let mut turn = 0;
     let end = BEGIN_NS + SETTLE_NS + streams.measured_ns;
     loop {
         for host in &mut hosts {
             host.step(now);
-            for frame in host.owner.frames.drain(..) {
+            host.outbox.extend(host.owner.frames.drain(..));
+        }
+        if adapter.waiting() == 0 {
+            switch(&mut hosts, &mut turn, |frame| {
                 let bytes = frame.bytes().len().saturating_sub(ETHERNET_LEN) as u32;
                 adapter.push(now, frame, bytes, &mut out);
-            }
+                adapter.waiting() == 0
+            });
         }
         for done in out.drain(..).filter(|done| done.dropped.is_none()) {
             let to = usize::from(done.item.bytes()[5]).wrapping_sub(1);
@@ -205,6 +208,23 @@ pub fn run_streams(parameters: &Parameters, streams: &Streams) -> StreamsOutcome
     }
 }
 
+/// The switch before the adapter, whose link is one: hosts get it in turn, as long as `push` takes
+/// more.
+fn switch(hosts: &mut [Host], turn: &mut usize, mut push: impl FnMut(Frame) -> bool) {
+    loop {
+        let count = hosts.len();
+        let mut in_turn = (0..count).map(|at| (*turn + at) % count);
+        let Some(next) = in_turn.find(|&at| !hosts[at].outbox.is_empty()) else {
+            return;
+        };
+        *turn = (next + 1) % count;
+        let frame = hosts[next].outbox.pop_front().expect("it is not empty");
+        if !push(frame) {
+            return;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -228,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_run_of_tcp_is_a_function_of_its_seed() {
-        let ran = [(); 2].map(|()| run(Mode::Direct, 8192, [4, 4], 128 << 10));
+        let ran = [(); 2].map(|()| run(Mode::Direct, 1500, [4, 4], 64 << 10));
         assert_eq!(ran[0], ran[1]);
         let counters = ran[0].adapter;
         assert!(counters.hits > 1000 && counters.misses > 0, "{counters:?}");

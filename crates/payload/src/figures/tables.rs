@@ -323,7 +323,9 @@ fn streams(seed: u64) -> Figure {
     figure.notes = vec![
         "real TCP: Reno, no SACK, no timestamps, windows of 64 KB, acknowledgements delayed by at \
          most 100 ms as in FreeBSD 4",
-        "an acknowledgement costs the processor what a page of data does",
+        "an acknowledgement costs the processor what a page of data does, but packets that come \
+         while an interrupt is handled share it",
+        "the switch lets hosts in in turn",
     ];
     figure
 }
