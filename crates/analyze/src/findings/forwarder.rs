@@ -72,8 +72,8 @@ pub(super) fn findings(it: &Forwarding) -> Vec<Finding> {
     for service in &it.services {
         for node in &service.nodes {
             found.extend(down(it, service, node));
-            found.extend(departing(service, node));
         }
+        found.extend(departing(service));
     }
     found.extend(full(it));
     found.extend(cookies(it));
@@ -145,9 +145,12 @@ fn down(it: &Forwarding, service: &ForwardingService, node: &ForwardingNode) -> 
     })
 }
 
-/// A node that was chosen more or less often than its weight says, by more than chance.
-fn departing(service: &ForwardingService, node: &ForwardingNode) -> Option<Finding> {
-    let deviations = deviations(service, node)?;
+/// The node of a service whose share departs most from its weight, if by more than chance: where one
+/// has more, others have less.
+fn departing(service: &ForwardingService) -> Option<Finding> {
+    let by = |node| Some((deviations(service, node)?, node));
+    let all = service.nodes.iter().filter_map(by);
+    let (deviations, node) = all.max_by(|one, other| one.0.abs().total_cmp(&other.0.abs()))?;
     if deviations.abs() <= DEVIATIONS_MAX {
         return None;
     }
@@ -382,10 +385,10 @@ mod tests {
         assert_eq!(kinds(&shares(530, 470)), [""; 0]);
         assert_eq!(kinds(&shares(0, 0)), [""; 0]);
         let found = shares(600, 400);
-        assert_eq!(kinds(&found), ["share", "share"]);
+        assert_eq!(kinds(&found), ["share"]);
         assert_eq!(
             found[0].what,
-            "10.9.2.3:80 of tcp 10.9.1.100:80 got 60.0 % of 1,000 connections, and 50.0 % of the \
+            "10.9.2.3:80 of tcp 10.9.1.100:80 got 40.0 % of 1,000 connections, and 50.0 % of the \
              weights"
         );
         assert!(

@@ -434,9 +434,9 @@ fn course(it: &Forwarding, zone: &Zone) -> Option<Section> {
             layers,
         })
     };
-    let mut frames = vec![layer("by the program", Colour::Other, &course.frames)];
+    let mut frames = vec![layer("program", Colour::Other, &course.frames)];
     if it.driver.is_some() {
-        frames.push(layer("by the driver", Colour::Read, &course.by_driver));
+        frames.push(layer("driver", Colour::Read, &course.by_driver));
     }
     let opened = vec![layer("began", Colour::Read, &course.opened)];
     let whole = course.connections.iter().zip(&course.half_open);
