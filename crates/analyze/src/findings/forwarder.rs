@@ -145,8 +145,8 @@ fn down(it: &Forwarding, service: &ForwardingService, node: &ForwardingNode) -> 
     })
 }
 
-/// The node of a service whose share departs most from its weight, if by more than chance: where one
-/// has more, others have less.
+/// The node of a service whose share departs most from its weight, if by more than chance: where
+/// one has more, others have less.
 fn departing(service: &ForwardingService) -> Option<Finding> {
     let by = |node| Some((deviations(service, node)?, node));
     let all = service.nodes.iter().filter_map(by);
