@@ -48,7 +48,7 @@ pub struct PayloadSettings {
     pub mode: Mode,
     /// Payload memory.
     pub cache_bytes: u64,
-    /// So many frames wait before the first of them leaves, but [`HOLD_NS`] at most.
+    /// So many frames wait before the first of them leaves, but 50 ms at most.
     pub hold: u32,
 }
 
