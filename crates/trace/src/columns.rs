@@ -6,10 +6,12 @@
 //! its own size: one that never changes has one page, however many rows the part has.
 
 use std::io;
+use std::ops::Range;
 
 use crate::cell::{Address, Blob, Cell, Label, Text, Word};
 use crate::page::{Bits, put_levels};
 use crate::part_file::{Chunk, PageEncoding, PageKind, Pages, PartFile, Statistics};
+use crate::read::{self, Values as Read};
 use crate::tables::{ColumnSpec, Row};
 
 mod dictionary;
@@ -41,6 +43,10 @@ pub(crate) trait Columns: Default {
     /// Adds a row. After each [`ROWS_MAX`] of a part, [`end_full_pages`](Self::end_full_pages) is
     /// to follow.
     fn push(&mut self, row: &Self::Row);
+
+    /// Adds rows of a batch that was read, which has every column of the table in order. They are
+    /// not more than the open word has room for; after each [`ROWS_MAX`] as [`push`](Self::push).
+    fn refill(&mut self, batch: &[read::Column], rows: Range<usize>);
 
     /// Counts rows whose columns were filled directly; after each [`ROWS_MAX`] as
     /// [`push`](Self::push).
@@ -326,6 +332,78 @@ impl<V: Values, const NULLABLE: bool> Chunked for Column<V, NULLABLE> {
         self.values.clear();
         (self.page_start, self.nulls) = (0, 0);
         Ok(())
+    }
+}
+
+/// A column that takes values as they were read.
+pub(crate) trait Refill {
+    /// Adds a value, whose row is `bit` of the open word.
+    fn put(&mut self, values: &Read, row: usize, bit: u64);
+}
+
+/// Adds rows of a column that was read; the first of them is the one with number `first` in the
+/// open word.
+pub(crate) fn refill(
+    column: &mut impl Refill,
+    from: &read::Column,
+    rows: Range<usize>,
+    first: usize,
+) {
+    let present = from.present();
+    for (at, row) in rows.enumerate() {
+        if present.get(row) != Some(&false) {
+            column.put(from.values(), row, 1 << (first + at));
+        }
+    }
+}
+
+macro_rules! refill_integers {
+    ($($values:ty),*) => {$(
+        impl<const NULLABLE: bool> Refill for Column<$values, NULLABLE> {
+            #[inline]
+            fn put(&mut self, values: &Read, row: usize, bit: u64) {
+                let value = match values {
+                    Read::Int64(values) => values.get(row).copied(),
+                    Read::Int32(values) => values.get(row).map(|&value| value.into()),
+                    _ => None,
+                };
+                if let Some(value) = value {
+                    self.place(bit).push(value);
+                }
+            }
+        }
+    )*};
+}
+
+refill_integers!(Deltas, Repeats, Plains, Numbers<8>, Numbers<4>);
+
+impl<const NULLABLE: bool> Refill for Column<Booleans, NULLABLE> {
+    #[inline]
+    fn put(&mut self, values: &Read, row: usize, bit: u64) {
+        let Read::Boolean(values) = values else {
+            return;
+        };
+        match values.get(row) {
+            Some(&value) if NULLABLE => self.place(bit).push(value),
+            Some(true) => self.open |= bit,
+            _ => {}
+        }
+    }
+}
+
+impl<const NULLABLE: bool> Refill for Column<Texts, NULLABLE> {
+    #[inline]
+    fn put(&mut self, values: &Read, row: usize, bit: u64) {
+        let (Read::Texts(places, texts) | Read::Bytes(places, texts)) = values else {
+            return;
+        };
+        let bytes = places
+            .get(row)
+            .and_then(|&place| texts.bytes(place as usize));
+        if let Some(bytes) = bytes {
+            // As it is in the part: texts were escaped when they first became a cell.
+            self.place(bit).push(bytes);
+        }
     }
 }
 

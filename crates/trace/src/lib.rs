@@ -24,6 +24,8 @@ mod encoder;
 mod files;
 mod manifest;
 #[cfg(feature = "parquet")]
+mod merge;
+#[cfg(feature = "parquet")]
 mod page;
 #[cfg(feature = "parquet")]
 mod part_file;
@@ -49,6 +51,8 @@ pub use manifest::{
     LiveInput, Machine, Manifest, RELIEFS_MAX, Relief, Runtime, SECONDS_MAX, SchedulerFacts,
     Second, State, TableSummary, Tool, TrafficFacts, Verdict,
 };
+#[cfg(feature = "parquet")]
+pub use merge::{MergeError, Merged, merge_parts};
 pub use sink::{ChecksumRun, OperationRows, RecordSink};
 pub use tables::{
     ChecksumRow, CollectedRows, ColumnSpec, ConnectionRow, Encoding, FileRow, LossRow,

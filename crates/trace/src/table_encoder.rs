@@ -145,14 +145,8 @@ impl<C: Columns> TableEncoder<C> {
         Ok(self.end_file(file, rows))
     }
 
-    /// The metadata of each part says which trace it belongs to.
     fn end_file(&self, file: PartFile, rows: usize) -> Vec<Vec<u8>> {
-        let metadata = [
-            ("lineside.schema_version", crate::SCHEMA_VERSION),
-            ("lineside.trace_id", &self.trace_id),
-            ("lineside.checksum", crate::CHECKSUM),
-        ];
-        file.end(C::Row::TABLE.columns().iter(), rows, &metadata)
+        end_file::<C>(file, rows, &self.trace_id)
     }
 
     #[cold]
@@ -162,6 +156,16 @@ impl<C: Columns> TableEncoder<C> {
             error,
         });
     }
+}
+
+/// A part as a file, whose metadata say which trace it belongs to.
+pub(crate) fn end_file<C: Columns>(file: PartFile, rows: usize, trace_id: &str) -> Vec<Vec<u8>> {
+    let metadata = [
+        ("lineside.schema_version", crate::SCHEMA_VERSION),
+        ("lineside.trace_id", trace_id),
+        ("lineside.checksum", crate::CHECKSUM),
+    ];
+    file.end(C::Row::TABLE.columns().iter(), rows, &metadata)
 }
 
 /// A table's encoder takes what [`RowRef`](crate::RowRef) holds of the table.

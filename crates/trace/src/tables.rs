@@ -326,13 +326,17 @@ macro_rules! tables {
         #[cfg(feature = "parquet")]
         mod encode {
             use std::io;
+            use std::ops::Range;
 
             use crate::cell::{Address, Blob, Cell, Label, Text, Word};
             use crate::columns::{
                 Chunked, Columns, Delta, Dictionary, Encode, Plain, ROWS_MAX, Run, Runs, Zstd,
+                refill,
             };
             use crate::encoder::{EncoderConfig, PartSink, Summaries};
+            use crate::merge::{MergeError, Merged, Merging};
             use crate::part_file::PartFile;
+            use crate::read::{Column, Source};
             use crate::table_encoder::{Output, PushRow, TableEncoder};
 
             use super::{RowRef, Table};
@@ -400,6 +404,17 @@ macro_rules! tables {
                 }
             }
 
+            /// Makes one part of several of a table, in their order.
+            pub(crate) fn merge<S: Source>(
+                table: Table,
+                trace_id: &str,
+                sources: impl IntoIterator<Item = S>,
+            ) -> Result<Merged, MergeError> {
+                match table {
+                    $(Table::$table => Merging::<$columns>::new(trace_id)?.run(sources),)*
+                }
+            }
+
             $(
                 /// The columns of an open part.
                 #[derive(Default)]
@@ -417,6 +432,16 @@ macro_rules! tables {
                         let bit = 1 << (self.rows % ROWS_MAX);
                         $(<$kind as Encode<$encoding>>::push(row.$field.value(), &mut self.$field, bit);)*
                         self.rows += 1;
+                    }
+
+                    fn refill(&mut self, batch: &[Column], rows: Range<usize>) {
+                        self.end_run();
+                        let first = self.rows % ROWS_MAX;
+                        let mut columns = batch.iter();
+                        $(if let Some(column) = columns.next() {
+                            refill(&mut self.$field, column, rows.clone(), first);
+                        })*
+                        self.rows += rows.len();
                     }
 
                     fn advance(&mut self, rows: usize) {
@@ -455,11 +480,19 @@ macro_rules! tables {
         }
 
         #[cfg(all(test, feature = "parquet"))]
-        mod samples {
+        pub(crate) mod samples {
             use lineside_time::Random;
 
             use crate::read::Value;
+            use super::{RecordSink, Row};
             use crate::sample::{Sample, SampleRow};
+
+            /// Gives `count` random rows of every table to a sink.
+            pub(crate) fn write(random: &mut Random, count: usize, sink: &mut impl RecordSink) {
+                $(for _ in 0..count {
+                    super::$row::sample(random).write_to(sink);
+                })*
+            }
 
             $(impl SampleRow for super::$row {
                 fn sample(random: &mut Random) -> Self {
@@ -473,7 +506,7 @@ macro_rules! tables {
         }
 
         #[cfg(feature = "parquet")]
-        pub(crate) use encode::{ChecksumColumns, Encoders};
+        pub(crate) use encode::{ChecksumColumns, Encoders, merge};
     };
 }
 
