@@ -230,6 +230,8 @@ registry! {
         run was behind (--overload no-checksums)";
     FactsLimit = "limits.file_facts", Limit, "times that the memory of known file facts was full \
         and was emptied";
+    RowsLimit = "limits.rows_kept", Limit, "rows of all tables that went because --keep asks for \
+    no more";
     RenamesUnfollowed = "files.renames_unfollowed", Plain, "files that were renamed, and whose old \
         name their connection had not shown: where another one had, paths have that name still";
     TimesUnfit = "rows.times_unfit", Plain, "times in operations that do not fit in 64 bits of \

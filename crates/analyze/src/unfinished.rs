@@ -27,6 +27,8 @@ pub struct Unfinished {
     pub since_ns: Option<i64>,
     /// Where the run's parts end, as `--rotate` has it.
     pub rotate: Vec<String>,
+    /// When its rows can be read, as `--flush` has it.
+    pub flush: String,
 }
 
 impl Unfinished {
@@ -46,6 +48,11 @@ impl Unfinished {
         let counted = counted.map_or(0, |summary| summary.rows) + operations;
         let rotate = manifest.configuration.pointer("/capture/rotate");
         let rotate = rotate.and_then(|words| serde_json::from_value(words.clone()).ok());
+        let flush = manifest.configuration.pointer("/capture/flush");
+        let flush = flush
+            .and_then(|word| word.as_str())
+            .unwrap_or("none")
+            .to_owned();
         let parts = trace.parts(Table::Operations);
         let rows = parts.iter().filter_map(|path| trace.open_part(path));
         let written = rows.map(|part| part.row_count()).sum();
@@ -59,7 +66,16 @@ impl Unfinished {
             time_ns,
             since_ns: range.map(|(_, last)| last),
             rotate: rotate.unwrap_or_default(),
+            flush,
         })
+    }
+
+    /// When rows are in a part.
+    fn ends(&self) -> String {
+        match &*self.flush {
+            "none" => format!("parts end by --rotate {}", self.rotate.join(",")),
+            flush => format!("rows are in a part after --flush {flush}"),
+        }
     }
 
     /// In a sentence.
@@ -81,13 +97,13 @@ impl Unfinished {
         let is_one = self.in_memory + self.waiting == 1;
         match (self.is_running, what.is_empty()) {
             (true, true) => format!(
-                "the run goes on: as of {at} every operation was in a part; parts end by --rotate {}",
-                self.rotate.join(",")
+                "the run goes on: as of {at} every operation was in a part; {}",
+                self.ends()
             ),
             (true, false) => format!(
-                "the run goes on: {what} {} still in memory as of {at}; parts end by --rotate {}",
+                "the run goes on: {what} {} still in memory as of {at}; {}",
                 if is_one { "is" } else { "are" },
-                self.rotate.join(",")
+                self.ends()
             ),
             (false, true) => format!(
                 "the run was killed: at {at} every operation was in a part; what came later is lost"
@@ -115,12 +131,19 @@ mod tests {
             time_ns: 1_700_000_013_000_000_000,
             since_ns: Some(1_700_000_003_000_000_000),
             rotate: vec!["64MiB".to_owned(), "10s".to_owned()],
+            flush: "none".to_owned(),
         };
         let zone = Zone::default();
         assert_eq!(
             unfinished.text(&zone),
             "the run goes on: the last 1,234 operations, since 22:13:23, are still in memory as of \
             22:13:33; parts end by --rotate 64MiB,10s"
+        );
+        unfinished.flush = "1s".to_owned();
+        let text = unfinished.text(&zone);
+        assert!(
+            text.ends_with("22:13:33; rows are in a part after --flush 1s"),
+            "{text}"
         );
         (unfinished.is_running, unfinished.in_memory) = (false, 1);
         (unfinished.waiting, unfinished.since_ns) = (2, None);

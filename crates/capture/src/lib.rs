@@ -45,7 +45,7 @@ pub use pipeline::{Pipeline, run};
 pub use recorded::{Recorded, interface};
 pub use role::{
     CaptureError, CaptureFile, CoreSettings, ENCODERS, Follow, LiveSettings, OperationCount,
-    Outcome, PART_TIME_NS, PART_TIME_S, PartRotation, Scheduler, Seen, Settings, Tally, actors,
-    capture, capture_into, is_failure, is_pipe, placed_by_traffic, tally_of,
+    Outcome, Scheduler, Seen, Settings, Tally, actors, capture, capture_into, is_failure, is_pipe,
+    placed_by_traffic, tally_of,
 };
 pub use rpc::file_id;

@@ -11,6 +11,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::process::{Gid, Uid};
 
 use crate::give_back::GiveBack;
+use crate::shelf::part_indexes;
 
 /// Why a run folder cannot be made or written. Each has the place and the remedy.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -50,6 +51,11 @@ pub enum FolderError {
 }
 
 impl FolderError {
+    /// Whether the disk, or what one may have of it, is full.
+    pub fn is_full(&self) -> bool {
+        matches!(self, Self::Io { error, .. } if is_full(error))
+    }
+
     pub(crate) fn io(path: &Path, action: &'static str, error: io::Error) -> Self {
         Self::Io {
             path: path.to_owned(),
@@ -59,11 +65,16 @@ impl FolderError {
     }
 }
 
+fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
+}
+
 fn way_out(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "free some space, or write elsewhere with -o"
-        }
+        _ if is_full(error) => "free some space, or write elsewhere with -o",
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             "write where you may with -o"
         }
@@ -238,7 +249,17 @@ impl RunFolder {
         &self,
         files: &[(PathBuf, &[P])],
     ) -> Result<(), FolderError> {
-        self.clear()?;
+        self.write_counted(files).1
+    }
+
+    /// As [`write`](Self::write): how many files are complete, and why the next one is not.
+    pub(crate) fn write_counted<P: AsRef<[u8]>>(
+        &self,
+        files: &[(PathBuf, &[P])],
+    ) -> (usize, Result<(), FolderError>) {
+        if let Err(error) = self.clear() {
+            return (0, Err(error));
+        }
         let mut open = Vec::with_capacity(files.len());
         let mut written = Ok(());
         for (file, pieces) in files {
@@ -251,8 +272,14 @@ impl RunFolder {
             }
         }
         // In order: what comes after a file that fails is dropped, which removes it.
-        open.into_iter().try_for_each(Unnamed::complete)?;
-        written
+        let mut done = 0;
+        for begun in open {
+            if let Err(error) = begun.complete() {
+                return (done, Err(error));
+            }
+            done += 1;
+        }
+        (done, written)
     }
 
     /// Takes `trace.json` away again: of a run that could not begin, which wrote nothing else.
@@ -373,7 +400,7 @@ impl Drop for Unnamed<'_> {
 /// The name under which a file is written: DuckDB's `*.parquet` does not see it for its end, and
 /// pandas, pyarrow and Spark, which read whatever is in a folder, do not for the dot it begins
 /// with.
-fn temporary_name(name: &str) -> String {
+pub(crate) fn temporary_name(name: &str) -> String {
     format!(".{name}.tmp")
 }
 
@@ -388,6 +415,8 @@ pub struct TraceFiles {
     pub parts: Vec<PathBuf>,
     /// What an interruption leaves: the beginnings of parts, a socket.
     rests: Vec<PathBuf>,
+    /// Folders of such names, which go with what is in them.
+    hidden: Vec<PathBuf>,
 }
 
 /// Judges whether `trace.json`, folders and parts are a trace that lineside wrote, and returns the
@@ -403,6 +432,8 @@ impl TraceFiles {
         for (entry, name, kind) in entries(path)? {
             is_empty = false;
             if kind.is_dir() {
+                // A folder that was about to be exchanged for a table's, or was.
+                let table = { name.strip_prefix('.') }.and_then(|rest| rest.strip_suffix(".tmp"));
                 for (part, name, kind) in entries(&entry)? {
                     match is_part(&name).filter(|_| kind.is_file()) {
                         Some(true) => files.parts.push(part),
@@ -410,7 +441,11 @@ impl TraceFiles {
                         None => return Err(foreign(part)),
                     }
                 }
-                files.folders.push(entry);
+                match table {
+                    Some(table) if path.join(table).is_dir() => files.hidden.push(entry),
+                    Some(_) => return Err(foreign(entry)),
+                    None => files.folders.push(entry),
+                }
             } else if name == MANIFEST && kind.is_file() {
                 files.manifest = entry;
             } else if name == temporary_name(MANIFEST) && kind.is_file()
@@ -434,6 +469,10 @@ impl TraceFiles {
     fn remove(self) -> Result<(), FolderError> {
         self.parts.iter().chain(&self.rests).try_for_each(|file| {
             fs::remove_file(file).map_err(|error| FolderError::io(file, "remove the file", error))
+        })?;
+        self.hidden.iter().try_for_each(|folder| {
+            let removed = fs::remove_dir(folder);
+            removed.map_err(|error| FolderError::io(folder, "remove the folder", error))
         })
     }
 }
@@ -452,15 +491,10 @@ fn entries(folder: &Path) -> Result<Vec<(PathBuf, String, fs::FileType)>, Folder
     read().map_err(|error| FolderError::io(folder, "read the folder", error))
 }
 
-/// Whether `part-000000.parquet` is complete; `None` if a name is not a part's.
+/// Whether a part is complete; `None` if a name is not a part's.
 fn is_part(name: &str) -> Option<bool> {
-    let temporary = name
-        .strip_prefix('.')
-        .and_then(|rest| rest.strip_suffix(".tmp"));
-    let index = temporary.unwrap_or(name).strip_prefix("part-")?;
-    let index = index.strip_suffix(".parquet")?;
-    let is_index = index.len() >= 6 && index.bytes().all(|byte| byte.is_ascii_digit());
-    is_index.then_some(temporary.is_none())
+    let temporary = { name.strip_prefix('.') }.and_then(|rest| rest.strip_suffix(".tmp"));
+    part_indexes(temporary.unwrap_or(name)).map(|_| temporary.is_none())
 }
 
 #[cfg(test)]

@@ -1,12 +1,16 @@
 //! The thread that writes finished parts of a trace into the run's folder. Encoding is not done
 //! here.
 
-use std::path::Path;
+use std::fmt;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
+use lineside_account::Budget;
+
 use crate::folder::{FolderError, RunFolder};
+use crate::keeper::{Keeper, Keeping};
+use crate::shelf::{Job, Removed, TableTotals};
 
 /// Parts that wait for the disk before [`PartWriter::wait_for_room`] does: at some 10 MiB each,
 /// what a slow disk may hold in memory. A guess.
@@ -26,12 +30,20 @@ pub struct PartWriter {
 }
 
 /// A thread that nothing needs yet.
-#[derive(Debug)]
 struct Unstarted {
     folder: RunFolder,
-    parts: Receiver<Option<QueuedPart>>,
+    orders: Receiver<Order>,
+    keeping: Keeping,
     /// Bytes of parts that wait for [`PartWriter::finish`], if that comes next.
     last_bytes: Option<usize>,
+}
+
+impl fmt::Debug for Unstarted {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Unstarted")
+            .field("folder", &self.folder)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Bytes of last parts that are not worth a thread.
@@ -41,21 +53,53 @@ const LAST_BYTES_MAX: usize = 1 << 20;
 /// them work [waits](PartWriter::wait_for_room) in their place.
 #[derive(Debug, Clone)]
 pub struct PartQueue {
-    // `None` ends the thread.
-    parts: Sender<Option<QueuedPart>>,
+    orders: Sender<Order>,
     shared: Arc<Shared>,
 }
 
+/// A part that is complete, and on no disk yet.
 #[derive(Debug)]
-struct QueuedPart {
-    table: String,
-    file: String,
-    bytes: Pieces,
+pub struct NewPart {
+    /// Its table.
+    pub table: String,
+    /// Its name, such as `part-000000.parquet`, which the table never had before.
+    pub file: String,
+    /// Its rows.
+    pub rows: u64,
+    /// When, by the trace's time, the last of its rows may have been complete, nanoseconds since
+    /// the Unix epoch; `None`: when it is written.
+    pub window_ns: Option<i64>,
+    /// Its bytes.
+    pub bytes: Pieces,
+}
+
+/// What the thread is told.
+pub(crate) enum Order {
+    Part(NewPart),
+    /// What came of a job.
+    Merged(Job, Result<Option<(u64, Pieces)>, String>),
+    End,
 }
 
 /// The bytes of a file, in pieces that follow one another.
 #[derive(Debug)]
 pub struct Pieces(Vec<Vec<u8>>);
+
+impl Pieces {
+    pub(crate) fn as_slice(&self) -> &[Vec<u8>] {
+        &self.0
+    }
+
+    /// Bytes in all.
+    pub fn len(&self) -> usize {
+        self.0.iter().map(Vec::len).sum()
+    }
+
+    /// There are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
 
 impl From<Vec<u8>> for Pieces {
     fn from(bytes: Vec<u8>) -> Self {
@@ -69,16 +113,32 @@ impl From<Vec<Vec<u8>>> for Pieces {
     }
 }
 
+/// What is on the disk of a run.
+#[derive(Debug, Default, Clone)]
+pub struct OnDisk {
+    /// What each table has.
+    pub tables: Vec<(String, TableTotals)>,
+    /// What went because it was not to be kept any longer.
+    pub removed: Removed,
+}
+
 #[derive(Debug, Default)]
-struct Shared {
+pub(crate) struct Shared {
     state: Mutex<State>,
     has_room: Condvar,
+    /// What queued parts draw on.
+    budget: Option<Budget>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     error: Option<FolderError>,
     queued: usize,
+    drawn_bytes: usize,
+    /// What is queued does not fit into the budget: nothing more until it is written.
+    is_over: bool,
+    on_disk: OnDisk,
+    notes: Vec<String>,
 }
 
 impl Shared {
@@ -87,23 +147,57 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn error(&self) -> Option<FolderError> {
+    pub(crate) fn error(&self) -> Option<FolderError> {
         self.state().error.clone()
+    }
+
+    /// Parts are written, or an error keeps them from being so.
+    pub(crate) fn on_done(&self, parts: &[NewPart], error: Option<FolderError>) {
+        let mut state = self.state();
+        state.queued -= parts.len();
+        if state.queued == 0 {
+            state.is_over = false;
+            let drawn = std::mem::take(&mut state.drawn_bytes);
+            { self.budget.iter() }.for_each(|budget| budget.give_back(drawn));
+        }
+        if error.is_some() {
+            state.error = error;
+        }
+        drop(state);
+        self.has_room.notify_all();
+    }
+
+    pub(crate) fn publish(&self, tables: Vec<(String, TableTotals)>, removed: Removed) {
+        self.state().on_disk = OnDisk { tables, removed };
+    }
+
+    pub(crate) fn note(&self, note: String) {
+        self.state().notes.push(note);
     }
 }
 
 impl PartWriter {
     /// A writer into `folder`. Its thread starts with the first part.
     pub fn new(folder: &RunFolder) -> Self {
-        let (parts, receiver) = channel();
+        Self::keeping(folder, Keeping::default(), None)
+    }
+
+    /// A writer that keeps parts as `keeping` says. Those that wait for the disk draw on `budget`.
+    pub fn keeping(folder: &RunFolder, keeping: Keeping, budget: Option<&Budget>) -> Self {
+        let (orders, receiver) = channel();
+        let shared = Shared {
+            budget: budget.cloned(),
+            ..Shared::default()
+        };
         Self {
             queue: PartQueue {
-                parts,
-                shared: Arc::default(),
+                orders,
+                shared: Arc::new(shared),
             },
             unstarted: Some(Unstarted {
                 folder: folder.clone(),
-                parts: receiver,
+                orders: receiver,
+                keeping,
                 last_bytes: None,
             }),
             thread: None,
@@ -111,21 +205,19 @@ impl PartWriter {
     }
 
     /// A writer whose thread runs: others will [queue](Self::queue) parts.
-    pub fn start(folder: &RunFolder) -> Result<Self, FolderError> {
-        let mut writer = Self::new(folder);
-        writer.start_thread()?;
-        Ok(writer)
+    pub fn start(mut self) -> Result<Self, FolderError> {
+        self.start_thread()?;
+        Ok(self)
     }
 
     fn start_thread(&mut self) -> Result<(), FolderError> {
-        let Some(Unstarted { folder, parts, .. }) = self.unstarted.take() else {
+        let Some(unstarted) = self.unstarted.take() else {
             return Ok(());
         };
-        let path = folder.path().to_owned();
-        let thread = thread::Builder::new().name("output".to_owned()).spawn({
-            let shared = Arc::clone(&self.queue.shared);
-            move || write_parts(&folder, &parts, &shared)
-        });
+        let path = unstarted.folder.path().to_owned();
+        let queue = self.queue.clone();
+        let thread = thread::Builder::new().name("output".to_owned());
+        let thread = thread.spawn(move || unstarted.run(&queue));
         let thread = thread
             .map_err(|error| FolderError::io(&path, "start the thread that writes", error))?;
         self.thread = Some(thread);
@@ -140,24 +232,18 @@ impl PartWriter {
         }
     }
 
-    /// Queues a part, `TABLE/FILE`; waits while the queue is full.
-    pub fn submit(
-        &mut self,
-        table: &str,
-        file: &str,
-        bytes: impl Into<Pieces>,
-    ) -> Result<(), FolderError> {
-        let bytes = bytes.into();
+    /// Queues a part; waits while the queue is full.
+    pub fn submit(&mut self, part: NewPart) -> Result<(), FolderError> {
         let waiting = self.unstarted.as_mut().and_then(|unstarted| {
             let waiting = unstarted.last_bytes.as_mut()?;
-            *waiting += bytes.0.iter().map(Vec::len).sum::<usize>();
+            *waiting += part.bytes.len();
             Some(*waiting)
         });
         if waiting.is_none_or(|waiting| waiting > LAST_BYTES_MAX) {
             self.start_thread()?;
             self.wait_for_room();
         }
-        self.queue.submit(table, file, bytes)
+        self.queue.submit(part)
     }
 
     /// Waits while the queue is full, and nothing has failed.
@@ -165,7 +251,9 @@ impl PartWriter {
         let Shared {
             state, has_room, ..
         } = &*self.queue.shared;
-        let is_full = |state: &mut State| state.queued >= QUEUED_MAX && state.error.is_none();
+        let is_full = |state: &mut State| {
+            (state.queued >= QUEUED_MAX || state.is_over) && state.error.is_none()
+        };
         let state = state.lock().unwrap_or_else(PoisonError::into_inner);
         drop(has_room.wait_while(state, is_full));
     }
@@ -175,20 +263,20 @@ impl PartWriter {
         self.queue.clone()
     }
 
-    /// Waits until everything is written; the first error, if there was one.
-    pub fn finish(mut self) -> Result<(), FolderError> {
+    /// Waits until everything is written: what is on the disk then, or the first error.
+    pub fn finish(mut self) -> Result<OnDisk, FolderError> {
         self.close();
         match self.queue.shared.error() {
-            None => Ok(()),
+            None => Ok(self.queue.on_disk()),
             Some(error) => Err(error),
         }
     }
 
     fn close(&mut self) {
         // It fails only if the thread has ended, which joining it reports.
-        let _ = self.queue.parts.send(None);
-        if let Some(Unstarted { folder, parts, .. }) = self.unstarted.take() {
-            write_parts(&folder, &parts, &self.queue.shared);
+        let _ = self.queue.orders.send(Order::End);
+        if let Some(unstarted) = self.unstarted.take() {
+            unstarted.run(&self.queue);
         }
         if let Some(thread) = self.thread.take() {
             thread.join().expect("writing parts does not panic");
@@ -196,29 +284,41 @@ impl PartWriter {
     }
 }
 
+impl Unstarted {
+    /// The thread, or what the caller does without one.
+    fn run(self, queue: &PartQueue) {
+        Keeper::new(&self.folder, &queue.shared, self.keeping, &queue.orders).run(&self.orders);
+    }
+}
+
 impl PartQueue {
-    /// Queues a part, `TABLE/FILE`, without waiting.
-    pub fn submit(
-        &self,
-        table: &str,
-        file: &str,
-        bytes: impl Into<Pieces>,
-    ) -> Result<(), FolderError> {
+    /// Queues a part without waiting.
+    pub fn submit(&self, part: NewPart) -> Result<(), FolderError> {
         let mut state = self.shared.state();
         if let Some(error) = &state.error {
             return Err(error.clone());
         }
         state.queued += 1;
+        let bytes = part.bytes.len();
+        match &self.shared.budget {
+            Some(budget) if budget.draw(bytes) => state.drawn_bytes += bytes,
+            Some(_) => state.is_over = true,
+            None => {}
+        }
         drop(state);
-        let part = QueuedPart {
-            table: table.to_owned(),
-            file: file.to_owned(),
-            bytes: bytes.into(),
-        };
-        self.parts
-            .send(Some(part))
-            .expect("parts are queued before the writer is finished");
+        // It fails only if the thread has ended, which joining it reports.
+        let _ = self.orders.send(Order::Part(part));
         Ok(())
+    }
+
+    /// What is on the disk.
+    pub fn on_disk(&self) -> OnDisk {
+        self.shared.state().on_disk.clone()
+    }
+
+    /// Takes what the user may want to know of the output.
+    pub fn take_notes(&self) -> Vec<String> {
+        std::mem::take(&mut self.shared.state().notes)
     }
 }
 
@@ -229,55 +329,28 @@ impl Drop for PartWriter {
     }
 }
 
-/// Writes the parts of a queue until its end, those together that wait at the same time.
-fn write_parts(folder: &RunFolder, queue: &Receiver<Option<QueuedPart>>, shared: &Shared) {
-    let mut is_open = true;
-    while is_open && let Ok(first) = queue.recv() {
-        let mut parts = Vec::new();
-        let mut next = Some(first);
-        while let Some(part) = next.take() {
-            match part {
-                Some(part) => {
-                    parts.push(part);
-                    next = queue.try_recv().ok();
-                }
-                None => is_open = false,
-            }
-        }
-        let written = match shared.error() {
-            None => write_together(folder, &parts),
-            Some(_) => Ok(()),
-        };
-        let mut state = shared.state();
-        state.queued -= parts.len();
-        if let Err(error) = written {
-            state.error = Some(error);
-        }
-        drop(state);
-        shared.has_room.notify_all();
-    }
-}
-
-fn write_together(folder: &RunFolder, parts: &[QueuedPart]) -> Result<(), FolderError> {
-    for part in parts {
-        folder.make_table(&part.table)?;
-    }
-    let file = |part: &'_ QueuedPart| Path::new(&part.table).join(&part.file);
-    let files: Vec<_> = parts
-        .iter()
-        .map(|part| (file(part), part.bytes.0.as_slice()))
-        .collect();
-    folder.write(&files)
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::io;
+    use std::num::NonZeroU64;
     use std::path::Path;
 
     use lineside_testkit::disk::SmallDisk;
 
     use super::*;
+    use crate::keeper::Merging;
+    use crate::shelf::{FinalParts, Retention};
+
+    fn part(table: &str, index: u32, bytes: impl Into<Pieces>) -> NewPart {
+        NewPart {
+            table: table.to_owned(),
+            file: format!("part-{index:06}.parquet"),
+            rows: 1,
+            window_ns: None,
+            bytes: bytes.into(),
+        }
+    }
 
     fn folder(parent: &Path) -> RunFolder {
         RunFolder::create(&parent.join("run"), None).expect("created")
@@ -287,11 +360,10 @@ mod tests {
     fn parts_appear_whole_under_their_names() {
         let parent = tempfile::tempdir().expect("a folder");
         let folder = folder(parent.path());
-        let mut writer = PartWriter::start(&folder).expect("started");
+        let mut writer = PartWriter::new(&folder).start().expect("started");
         for index in 0..20_u8 {
-            let file = format!("part-{index:06}.parquet");
             writer
-                .submit("nfs", &file, vec![index; 1000])
+                .submit(part("nfs", index.into(), vec![index; 1000]))
                 .expect("no error");
         }
         let shared = Arc::clone(&writer.queue.shared);
@@ -312,8 +384,8 @@ mod tests {
         let bytes = [100; 10].into_iter().chain([LAST_BYTES_MAX]);
         for (index, len) in bytes.enumerate() {
             assert!(writer.thread.is_none(), "part {index}");
-            let file = format!("part-{index:06}.parquet");
-            writer.submit("nfs", &file, vec![1; len]).expect("no error");
+            let part = part("nfs", index as u32, vec![1; len]);
+            writer.submit(part).expect("no error");
         }
         assert!(writer.thread.is_some(), "more than it may hold");
         writer.finish().expect("written");
@@ -322,7 +394,7 @@ mod tests {
 
         let mut writer = PartWriter::new(&folder);
         writer.expect_last();
-        let submitted = writer.submit("files", "part-000000.parquet", vec![1]);
+        let submitted = writer.submit(part("files", 0, vec![1]));
         submitted.expect("no error");
         assert!(!folder.path().join("files").exists());
         drop(writer);
@@ -335,19 +407,16 @@ mod tests {
         let folder = folder(parent.path());
         // Where the table's folder should be is a file.
         fs::write(folder.path().join("nfs"), b"").expect("written");
-        let mut writer = PartWriter::start(&folder).expect("started");
+        let mut writer = PartWriter::new(&folder).start().expect("started");
         let mut submitted = Ok(());
         for _ in 0..=QUEUED_MAX + 2 {
-            submitted =
-                submitted.and_then(|()| writer.submit("nfs", "part-000000.parquet", vec![1]));
+            submitted = submitted.and_then(|()| writer.submit(part("nfs", 0, vec![1])));
         }
         assert!(
             submitted.is_err(),
             "known before the queue was filled twice"
         );
-        writer
-            .submit("files", "part-000000.parquet", vec![1])
-            .expect_err("remembered");
+        { writer.submit(part("files", 0, vec![1])) }.expect_err("remembered");
         let error = writer.finish().expect_err("remembered").to_string();
         assert!(error.contains("/nfs: cannot create the folder"), "{error}");
         assert!(!folder.path().join("files").exists());
@@ -358,20 +427,15 @@ mod tests {
         let parent = tempfile::tempdir().expect("a folder");
         let folder = folder(parent.path());
         fs::write(folder.path().join("nfs"), b"").expect("written");
-        let (sender, receiver) = channel();
-        let shared = Shared::default();
-        shared.state().queued = 2;
+        let mut writer = PartWriter::new(&folder);
         for table in ["nfs", "files"] {
-            let part = QueuedPart {
-                table: table.to_owned(),
-                file: "part-000000.parquet".to_owned(),
-                bytes: Vec::<u8>::new().into(),
-            };
-            sender.send(Some(part)).expect("it is received");
+            let queue = writer.queue();
+            queue
+                .submit(part(table, 0, Vec::<u8>::new()))
+                .expect("queued");
         }
-        drop(sender);
-        write_parts(&folder, &receiver, &shared);
-        assert!(shared.error().is_some());
+        writer.start_thread().expect("started");
+        writer.finish().expect_err("no folder");
         assert!(!folder.path().join("files").exists());
     }
 
@@ -383,12 +447,12 @@ mod tests {
             return;
         };
         let folder = folder(parent.path());
-        let mut writer = PartWriter::start(&folder).expect("started");
+        let mut writer = PartWriter::new(&folder).start().expect("started");
         writer
-            .submit("nfs", "part-000000.parquet", vec![1; 30_000])
+            .submit(part("nfs", 0, vec![1; 30_000]))
             .expect("fits");
         // Whether this answer has it already is a matter of time.
-        let _ = writer.submit("nfs", "part-000001.parquet", vec![2; 90_000]);
+        let _ = writer.submit(part("nfs", 1, vec![2; 90_000]));
         let error = writer.finish().expect_err("full").to_string();
         assert!(
             error.contains("/run/nfs/part-000001.parquet: cannot write the file"),
@@ -405,5 +469,127 @@ mod tests {
         assert_eq!(names, ["part-000000.parquet"]);
         fs::write(folder.path().join("fill"), vec![0; 28_000]).expect("fits");
         assert!(folder.replace("trace.json", &[b'x'; 40_000]).is_err());
+    }
+
+    #[test]
+    fn on_a_full_disk_the_oldest_part_goes_if_it_may() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let Some(_disk) = SmallDisk::mount(parent.path(), 256 << 10) else {
+            println!("SKIP: mounting a small tmpfs needs root");
+            return;
+        };
+        let folder = folder(parent.path());
+        let keeping = Keeping {
+            retention: Retention {
+                bytes: Some(1 << 30),
+                time: None,
+            },
+            ..Keeping::default()
+        };
+        let mut writer = PartWriter::keeping(&folder, keeping, None);
+        for index in 0..40 {
+            let table = ["nfs", "operations"][index as usize % 2];
+            let submitted = writer.submit(part(table, index, vec![1; 20_000]));
+            submitted.expect("there is always room");
+        }
+        let written = writer.finish().expect("the oldest made room");
+        let parts: u64 = written.tables.iter().map(|(_, totals)| totals.parts).sum();
+        assert_eq!(written.removed.totals.parts + parts, 40);
+        assert!(
+            parts >= 5 && written.removed.kept_since_ns.is_some(),
+            "{written:?}"
+        );
+        let is_there = |index: u32| {
+            let table = ["nfs", "operations"][index as usize % 2];
+            let path = folder.path().join(table);
+            path.join(format!("part-{index:06}.parquet")).exists()
+        };
+        assert!(!is_there(0) && !is_there(20) && is_there(38) && is_there(39));
+    }
+
+    /// A merger that puts the bytes of parts together, which makes any file of them.
+    fn joining() -> Merging {
+        Merging {
+            finals: FinalParts {
+                time_ns: NonZeroU64::new(60_000_000_000),
+                bytes_max: 100_000,
+                rows_max: |_| 1_000,
+            },
+            merge: Box::new(|_, parts| {
+                let mut bytes = Vec::new();
+                let rows = parts.len() as u64;
+                for mut part in parts {
+                    io::Read::read_to_end(&mut part, &mut bytes).expect("it is read");
+                }
+                Ok(Some((rows, bytes.into())))
+            }),
+        }
+    }
+
+    fn names(folder: &RunFolder, table: &str) -> Vec<String> {
+        let entries = fs::read_dir(folder.path().join(table)).expect("there");
+        let names = entries.map(|entry| entry.expect("an entry").file_name());
+        let mut names: Vec<_> = names
+            .map(|name| name.to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn small_parts_become_one_and_nothing_is_left_of_them() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let folder = folder(parent.path());
+        let keeping = Keeping {
+            merging: Some(joining()),
+            ..Keeping::default()
+        };
+        let mut writer = PartWriter::keeping(&folder, keeping, None);
+        for index in 0..150 {
+            let mut part = part("nfs", index, vec![index as u8; 10]);
+            part.window_ns = Some((i64::from(index) + 1) * 1_000_000_000);
+            writer.submit(part).expect("no error");
+        }
+        let written = writer.finish().expect("written");
+        let expected = [
+            "part-000000-000059.parquet",
+            "part-000060-000119.parquet",
+            "part-000120-000149.parquet",
+        ];
+        assert_eq!(names(&folder, "nfs"), expected);
+        assert_eq!(names(&folder, "."), ["nfs"]);
+        let last = folder.path().join("nfs/part-000120-000149.parquet");
+        let bytes: Vec<_> = (120..150_u8).flat_map(|index| [index; 10]).collect();
+        assert_eq!(fs::read(last).expect("there"), bytes);
+        let (_, totals) = &written.tables[0];
+        assert_eq!((totals.rows, totals.parts, totals.bytes), (150, 3, 1_500));
+    }
+
+    #[test]
+    fn parts_that_cannot_be_merged_are_left_and_told() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let folder = folder(parent.path());
+        let merging = Merging {
+            merge: Box::new(|_, _| Err("it is cut".to_owned())),
+            ..joining()
+        };
+        let keeping = Keeping {
+            merging: Some(merging),
+            ..Keeping::default()
+        };
+        let mut writer = PartWriter::keeping(&folder, keeping, None);
+        for index in 0..5 {
+            let mut part = part("nfs", index, vec![1; 10]);
+            part.window_ns = Some(1);
+            writer.submit(part).expect("no error");
+        }
+        let queue = writer.queue();
+        let written = writer.finish().expect("written");
+        assert_eq!(written.tables[0].1.parts, 5);
+        assert_eq!(names(&folder, "nfs").len(), 5);
+        assert_eq!(
+            queue.take_notes(),
+            ["table nfs: its small parts are left as they are: it is cut"]
+        );
     }
 }

@@ -10,7 +10,7 @@ use lineside_host::RunFolder;
 use lineside_link::{Departure, Settings, words};
 use lineside_measure::monitor::{Bin, FlowFacts, Label, Report, Window};
 use lineside_path::{Departures, Path, PathMonitors, SideId, Switch, VIRTUAL};
-use lineside_run::Measuring;
+use lineside_run::{Measuring, PartRotation};
 use lineside_time::Random;
 
 const MS: i64 = 1_000_000;
@@ -290,7 +290,7 @@ fn measured(path: &Path, ports: usize) -> (Rc<RefCell<Measuring>>, PathMonitors)
     let folder = RunFolder::create(folder.path(), None).expect("it is empty");
     let asked = ["size", "size at *.dropped"].map(|words| words.parse().expect("words"));
     let budget = Budget::new(64 << 20);
-    let measuring = Measuring::new(&asked, &folder, "star", None, &budget);
+    let measuring = Measuring::new(&asked, &folder, "star", &PartRotation::FILES, &budget);
     let measuring = Rc::new(RefCell::new(measuring));
     let names: Vec<_> = (0..ports).map(|port| format!("p{port}")).collect();
     let names: Vec<_> = names.iter().map(String::as_str).collect();

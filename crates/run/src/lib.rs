@@ -37,7 +37,7 @@ pub use facts::{input_facts, inputs_facts};
 pub use inputs::{Opened, open, open_files, open_followed, read_files};
 pub use interfaces::{Interfaces, open_interfaces};
 pub use measuring::{Ending, Looks, Measuring, MonitorSwitch};
-pub use parts::{Parts, bound_encoder};
+pub use parts::{PartRotation, Parts, bound_encoder, new_part, on_disk};
 pub use progress::Progress;
 pub use receive::{BURST_FRAMES, Consumer, Intake, Moment, Step, Turn, receive_all};
 pub use run::Run;

@@ -1,12 +1,11 @@
 //! Monitors of a run, whose rows go into the tables of its folder.
 
-use std::num::NonZeroU64;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::Duration;
 
 use lineside_account::{Budget, Lease};
 use lineside_frame::{Descriptor, FrameRef, LinkType};
-use lineside_host::{PartWriter, RunFolder};
+use lineside_host::RunFolder;
 use lineside_measure::monitor::{
     Bin, FlowFacts, HEAD_LEN, Head, Label, MonitorError, Monitors, Place, Report, Summary, Window,
     Words,
@@ -14,13 +13,13 @@ use lineside_measure::monitor::{
 use lineside_port::Facts;
 use lineside_time::Nanoseconds;
 use lineside_trace::{
-    EncoderConfig, MonitorBinRow, MonitorEventRow, MonitorFlowRow, MonitorWindowRow, RecordSink,
-    RowRef, Summaries, Table, Text, TraceEncoder, Word,
+    MonitorBinRow, MonitorEventRow, MonitorFlowRow, MonitorWindowRow, RecordSink, RowRef,
+    Summaries, Table, Text, TraceEncoder, Word,
 };
 use lineside_wire::dissect;
 
 use crate::drop_in::DropIns;
-use crate::{DropInReport, DropInSettings, Pace, Parts, bound_encoder};
+use crate::{DropInReport, DropInSettings, Pace, PartRotation, Parts, bound_encoder, on_disk};
 
 /// Monitors and their tables.
 pub struct Measuring {
@@ -74,21 +73,24 @@ struct Waiting {
 const LOOKS: u64 = 4096;
 
 impl Measuring {
-    /// Monitors for these words, with tables in `folder`, whose parts end after `part_time_ns`.
+    /// Monitors for these words, with tables in `folder`, whose parts end by the frames' time as
+    /// `rotation` says.
     pub fn new(
         asked: &[Words],
         folder: &RunFolder,
         trace_id: &str,
-        part_time_ns: Option<NonZeroU64>,
+        rotation: &PartRotation,
         budget: &Budget,
     ) -> Self {
         let mut monitors = Monitors::new(budget);
         asked.iter().for_each(|words| monitors.ask(words));
-        let config = EncoderConfig {
-            part_time_ns,
-            ..EncoderConfig::new(Table::MONITORS, trace_id)
+        let rotation = PartRotation {
+            by_clock: false,
+            ..*rotation
         };
-        let encoder = TraceEncoder::new(&config, Parts(PartWriter::new(folder)));
+        let config = rotation.encoder(Table::MONITORS, trace_id);
+        let writer = rotation.writer(folder, trace_id, budget);
+        let encoder = TraceEncoder::new(&config, Parts(writer));
         Self {
             monitors,
             rows: Rows {
@@ -355,8 +357,9 @@ impl Measuring {
             return Err(failure);
         }
         let finished = self.rows.encoder.finish();
-        let (output, summaries) = finished.map_err(|error| error.to_string())?;
-        output.0.finish().map_err(|error| error.to_string())?;
+        let (output, mut summaries) = finished.map_err(|error| error.to_string())?;
+        let written = output.0.finish().map_err(|error| error.to_string())?;
+        on_disk(&mut summaries, &written);
         Ok(summaries)
     }
 }

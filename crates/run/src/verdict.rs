@@ -669,6 +669,7 @@ fn key_of(limit: Counter) -> Option<&'static str> {
         Counter::RecordLimit => "record_max",
         Counter::FactsLimit => "file_facts_max, memory",
         Counter::BlocksLimit => "cores",
+        Counter::RowsLimit => "keep",
         _ => return None,
     })
 }

@@ -23,16 +23,17 @@ impl fmt::Display for DurationError {
 
 impl std::error::Error for DurationError {}
 
-const UNITS: [(&str, u64); 6] = [
+const UNITS: [(&str, u64); 7] = [
     ("ns", 1),
     ("us", 1_000),
     ("ms", 1_000_000),
     ("min", 60_000_000_000),
     ("s", 1_000_000_000),
     ("h", 3_600_000_000_000),
+    ("d", 86_400_000_000_000),
 ];
 
-/// Nanoseconds of a text such as `100us`, `2ms`, `1.5s`, `10min`, `1h`.
+/// Nanoseconds of a text such as `100us`, `2ms`, `1.5s`, `10min`, `1h`, `30d`.
 pub fn parse_duration(text: &str) -> Result<u64, DurationError> {
     let error = || DurationError {
         text: text.to_owned(),
@@ -76,6 +77,7 @@ mod tests {
             ("2ms", 2_000_000),
             ("1.5s", 1_500_000_000),
             ("1h", 3_600_000_000_000),
+            ("30d", 2_592_000_000_000_000),
             ("7min", 420_000_000_000),
         ] {
             assert_eq!(parse_duration(text), Ok(ns));

@@ -52,6 +52,9 @@ pub struct Part {
     pub index: u64,
     /// Rows in it.
     pub rows: u64,
+    /// The end of the window of [`EncoderConfig::part_time_ns`] that its rows came in, nanoseconds
+    /// since the Unix epoch; `None`: there are no windows, or none has begun.
+    pub window_ns: Option<i64>,
     /// The file, in pieces that follow one another: columns as they were encoded.
     pub pieces: Vec<Vec<u8>>,
 }
@@ -130,6 +133,7 @@ impl<P: PartSink> TraceEncoder<P> {
             output: Output {
                 parts,
                 error: None,
+                window_ns: None,
                 zstd: Zstd::new(),
             },
         }
@@ -191,6 +195,7 @@ impl<P: PartSink> RecordSink for TraceEncoder<P> {
     fn on_time(&mut self, now_ns: i64) {
         if self.windows.is_due(now_ns) {
             self.end_parts();
+            self.output.window_ns = self.windows.end_ns;
         }
     }
 

@@ -30,6 +30,9 @@ pub struct Manifest {
     /// What a run that goes on holds in memory, and a kill loses; absent once it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_memory: Option<InMemory>,
+    /// Rows that went because they were not to be kept any longer (`--keep`); absent if none did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub removed: Option<RemovedFacts>,
     /// Every counter of the run by name.
     pub counters: BTreeMap<String, CounterValue>,
     /// When checksums were given up because the run was behind (`--overload no-checksums`): the
@@ -266,6 +269,20 @@ pub struct InMemory {
     pub operations: u64,
     /// Operations without a row yet: their reply, or a copy of it, may still come.
     pub waiting: u64,
+}
+
+/// Rows that are no longer there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RemovedFacts {
+    /// All rows that were complete after this time are there, nanoseconds since the Unix epoch.
+    pub kept_since_ns: Option<i64>,
+    /// Rows of all tables.
+    pub rows: u64,
+    /// Their parts.
+    pub parts: u64,
+    /// The bytes of those.
+    pub bytes: u64,
 }
 
 /// A counter with what it counts.

@@ -14,6 +14,8 @@ use crate::tables::{ChecksumColumns, Row, Table};
 pub(crate) struct Output<P: PartSink> {
     pub(crate) parts: P,
     pub(crate) error: Option<EncodeError<P::Error>>,
+    /// The end of the window that rows come in.
+    pub(crate) window_ns: Option<i64>,
     pub(crate) zstd: Zstd,
 }
 
@@ -124,6 +126,7 @@ impl<C: Columns> TableEncoder<C> {
             table: C::Row::TABLE,
             index: self.summary.parts,
             rows,
+            window_ns: output.window_ns,
             pieces,
         };
         let part_bytes = part.bytes_len() as u64;

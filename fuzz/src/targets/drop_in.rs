@@ -84,8 +84,8 @@ pub(crate) fn run(data: &[u8]) {
     let (last, summary) = table.finish().expect("encoded");
     assert_eq!(summary.rows, taken.rows as u64);
     let mut rows = 0;
-    for (_, pieces) in taken.parts.into_iter().chain(last) {
-        let part = PartReader::open(pieces.concat()).expect("a part");
+    for part in taken.parts.into_iter().chain(last) {
+        let part = PartReader::open(part.pieces.concat()).expect("a part");
         if names.is_empty() {
             return;
         }

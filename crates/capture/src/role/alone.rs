@@ -4,17 +4,15 @@
 use std::sync::Arc;
 
 use lineside_account::{Budget, Counters, Lease};
-use lineside_host::{FolderError, PartWriter, RunFolder};
+use lineside_host::{FolderError, Removed, RunFolder};
 use lineside_measure::SharedTimes;
 use lineside_port::{PortError, Receive};
-use lineside_run::{Parts, Step, bound_encoder};
-use lineside_trace::{
-    EncoderConfig, LossRow, RecordSink, RowRef, Runtime, Summaries, Table, TraceEncoder,
-};
+use lineside_run::{PartRotation, Parts, Step, bound_encoder, on_disk};
+use lineside_trace::{LossRow, RecordSink, RowRef, Runtime, Summaries, Table, TraceEncoder};
 
+use super::CaptureError;
 use super::tally::{Discard, RowTally, Tally, Tallying};
 use super::watch::Writing;
-use super::{CaptureError, PART_TIME_NS};
 use crate::arrivals::Span;
 use crate::config::Config;
 use crate::pipeline::{Pipeline, run};
@@ -29,6 +27,8 @@ pub(super) struct Ran {
     pub(super) errors: Vec<PortError>,
     /// What the actors did; only on several cores.
     pub(super) runtime: Option<Runtime>,
+    /// What the user should know of the output.
+    pub(super) notes: Vec<String>,
     /// Why the output failed, if it did.
     pub(super) failure: Option<String>,
 }
@@ -46,6 +46,8 @@ pub struct Seen {
     pub open_rows: u64,
     /// Operations without a row yet.
     pub waiting: u64,
+    /// Rows that were not to be kept any longer.
+    pub removed: Removed,
 }
 
 /// A pipeline whose rows go into the tables of a folder.
@@ -54,7 +56,9 @@ type Tabling = Pipeline<Tallying<TraceEncoder<Parts>>>;
 /// Everything on the calling thread, which is the fastest on one core.
 pub(super) struct Alone<'a> {
     pub(super) folder: &'a RunFolder,
-    pub(super) encoder: &'a EncoderConfig,
+    pub(super) tables: &'a [Table],
+    pub(super) trace_id: &'a str,
+    pub(super) rotation: &'a PartRotation,
     pub(super) config: Config,
     pub(super) budget: &'a Budget,
     pub(super) frames_max: u64,
@@ -74,14 +78,23 @@ impl Writing for AloneTurn<'_> {
     }
 
     fn seen(&mut self) -> Seen {
-        let encoder = &self.pipeline.sink_mut().next;
+        let encoder = &mut self.pipeline.sink_mut().next;
+        let queue = encoder.sink_mut().0.queue();
+        let (mut summaries, written) = (encoder.summaries(), queue.on_disk());
+        on_disk(&mut summaries, &written);
         Seen {
-            summaries: encoder.summaries(),
+            summaries,
+            removed: written.removed,
             open_rows: encoder.open_rows(Table::Operations),
             waiting: self.pipeline.waiting(),
             counters: self.pipeline.counters().clone(),
             spans: self.pipeline.spans().to_vec(),
         }
+    }
+
+    fn take_notes(&mut self) -> Vec<String> {
+        let output = self.pipeline.sink_mut().next.sink_mut();
+        output.0.queue().take_notes()
     }
 
     fn begin_tables(&mut self) {
@@ -109,11 +122,14 @@ impl Alone<'_> {
         port: &mut P,
         mut between: impl FnMut(&mut P, &mut AloneTurn<'_>) -> Step,
     ) -> Result<Ran, FolderError> {
-        let output = Parts(PartWriter::new(self.folder));
+        let rotation = self.rotation;
+        let writer = rotation.writer(self.folder, self.trace_id, self.budget);
+        let queue = writer.queue();
+        let encoder = rotation.encoder(self.tables, self.trace_id);
         let sink = Tallying {
             tally: RowTally::default(),
             latencies: self.latencies,
-            next: TraceEncoder::new(self.encoder, output),
+            next: TraceEncoder::new(&encoder, Parts(writer)),
         };
         let mut memory = self.budget.lease(0);
         let mut pipeline = Pipeline::new(self.config, self.budget, sink);
@@ -133,26 +149,29 @@ impl Alone<'_> {
         let spans = pipeline.spans().to_vec();
         pipeline.sink_mut().next.sink_mut().0.expect_last();
         let (Tallying { tally, next, .. }, counters) = pipeline.finish();
-        let summaries = next.summaries();
+        let mut summaries = next.summaries();
         let finished = next.finish().map_err(|error| error.to_string());
-        let finished = finished.and_then(|(output, summaries)| {
-            output.0.finish().map_err(|error| error.to_string())?;
-            Ok(summaries)
+        let finished = finished.and_then(|(output, whole)| {
+            summaries = whole;
+            output.0.finish().map_err(|error| error.to_string())
         });
-        let summaries = finished.unwrap_or_else(|error| {
+        if let Err(error) = finished {
             failure.get_or_insert(error);
-            summaries
-        });
+        }
+        let written = queue.on_disk();
+        on_disk(&mut summaries, &written);
         Ok(Ran {
             tally,
             seen: Seen {
                 counters,
                 spans,
                 summaries,
+                removed: written.removed,
                 ..Seen::default()
             },
             errors,
             runtime: None,
+            notes: queue.take_notes(),
             failure,
         })
     }
@@ -176,10 +195,9 @@ pub fn capture_into(
 ) -> Result<Seen, CaptureError> {
     let alone = Alone {
         folder,
-        encoder: &EncoderConfig {
-            part_time_ns: Some(PART_TIME_NS),
-            ..EncoderConfig::new(tables, trace_id)
-        },
+        tables,
+        trace_id,
+        rotation: &PartRotation::LIVE,
         config: Config::default(),
         budget,
         frames_max: u64::MAX,

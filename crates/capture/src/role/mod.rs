@@ -31,7 +31,7 @@ use lineside_run::{
     RunError, check_capture_file, judge, open, open_followed, open_interfaces,
 };
 use lineside_time::Clock;
-use lineside_trace::{EncoderConfig, InMemory, Manifest};
+use lineside_trace::{InMemory, Manifest};
 
 use crate::cores::Failed;
 use crate::filtered::Filtered;
@@ -42,9 +42,7 @@ use watch::{Around, Stop, Watch};
 
 pub use alone::{Seen, capture_into, tally_of};
 pub use placement::{CoreSettings, ENCODERS, Scheduler, actors, placed_by_traffic};
-pub use settings::{
-    CaptureFile, Follow, LiveSettings, PART_TIME_NS, PART_TIME_S, PartRotation, Settings, is_pipe,
-};
+pub use settings::{CaptureFile, Follow, LiveSettings, Settings, is_pipe};
 pub use tally::{OperationCount, Tally, is_failure};
 
 /// All inputs, as far as the filter lets them through, and perhaps written into capture files.
@@ -144,6 +142,7 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
         }
         drop_ins = ending.drop_ins;
     }
+    { ran.notes.iter() }.for_each(|note| watch.warn(note));
     let (stop, is_endless) = watch.end();
     let mut interfaces = settings.live.iter().map(|live| &live.interfaces);
     if interfaces.any(Interfaces::are_all) {
@@ -283,14 +282,20 @@ fn begin(
         .as_ref()
         .filter(|_| !settings.monitors.is_empty() || !settings.drop_ins.programs.is_empty());
     let measuring = folder.map(|folder| {
-        let (trace_id, time_ns) = (&run.manifest.trace_id, settings.rotation.time_ns);
+        let trace_id = &run.manifest.trace_id;
         let pace = match (&settings.live, settings.rotation.by_clock) {
             (Some(_), _) => Pace::Live,
             (None, true) => Pace::Grown,
             (None, false) => Pace::File,
         };
-        let mut measuring = Measuring::new(&settings.monitors, folder, trace_id, time_ns, budget)
-            .with_drop_ins(&settings.drop_ins, pace, folder, trace_id, budget);
+        let mut measuring = Measuring::new(
+            &settings.monitors,
+            folder,
+            trace_id,
+            &settings.rotation,
+            budget,
+        )
+        .with_drop_ins(&settings.drop_ins, pace, folder, trace_id, budget);
         measuring.start();
         measuring
     });
@@ -363,16 +368,14 @@ fn take_frames(
     let Some(folder) = watch.run.folder.clone() else {
         return Ok(watch.pass(port, settings.frames_max));
     };
-    let encoder = EncoderConfig {
-        part_bytes_max: settings.rotation.bytes_max,
-        part_time_ns: { settings.rotation.time_ns }.filter(|_| !settings.rotation.by_clock),
-        ..EncoderConfig::new(&settings.tables, &watch.run.manifest.trace_id)
-    };
+    let trace_id = watch.run.manifest.trace_id.clone();
     let mut ran = match &settings.cores {
         None => {
             let alone = alone::Alone {
                 folder: &folder,
-                encoder: &encoder,
+                tables: &settings.tables,
+                trace_id: &trace_id,
+                rotation: &settings.rotation,
                 config: settings.config.clone(),
                 budget,
                 frames_max: settings.frames_max,
@@ -385,7 +388,7 @@ fn take_frames(
                 settings,
                 cores,
                 folder: &folder,
-                encoder: &encoder,
+                encoder: &settings.rotation.encoder(&settings.tables, &trace_id),
                 budget,
             };
             on_cores.run(port, watch)?

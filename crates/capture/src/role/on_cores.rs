@@ -7,7 +7,7 @@ use lineside_account::{Budget, Lease};
 use lineside_actor::Report;
 use lineside_host::{FolderError, PartQueue, PartWriter, RunFolder};
 use lineside_measure::SharedTimes;
-use lineside_run::bound_encoder;
+use lineside_run::{bound_encoder, new_part, on_disk};
 use lineside_trace::{
     ActorFacts, EncoderConfig, LossRow, OperationRows, Part, PartSink, RecordSink, RowRef, Runtime,
     SchedulerFacts, Summaries, Table, TableSummary, TraceEncoder, TrafficFacts,
@@ -49,8 +49,8 @@ impl PartSink for Output {
     type Error = FolderError;
 
     fn part(&mut self, part: Part) -> Result<(), FolderError> {
-        let (table, file, bytes) = (part.table, part.file_name(), part.bytes_len() as u64);
-        self.queue.submit(table.name(), &file, part.pieces)?;
+        let (table, rows, bytes) = (part.table, part.rows, part.bytes_len() as u64);
+        self.queue.submit(new_part(part))?;
         let mut summaries = self.shared.summaries();
         let at = summaries.iter().position(|(known, _)| *known == table);
         let at = at.unwrap_or_else(|| {
@@ -58,7 +58,7 @@ impl PartSink for Output {
             summaries.len() - 1
         });
         let summary = &mut summaries[at].1;
-        summary.rows += part.rows;
+        summary.rows += rows;
         summary.parts += 1;
         summary.bytes += bytes;
         Ok(())
@@ -117,6 +117,7 @@ impl RecordSink for Encoder {
 struct CoresTurn<'a, 'b> {
     progress: &'a mut Progress<'b>,
     shared: &'a Shared,
+    queue: &'a PartQueue,
     is_last: bool,
 }
 
@@ -126,14 +127,21 @@ impl Writing for CoresTurn<'_, '_> {
     }
 
     fn seen(&mut self) -> Seen {
+        let (mut summaries, written) = (self.shared.summaries().clone(), self.queue.on_disk());
+        on_disk(&mut summaries, &written);
         Seen {
             counters: self.progress.counters(),
             spans: self.progress.spans().to_vec(),
-            summaries: self.shared.summaries().clone(),
+            summaries,
+            removed: written.removed,
             // Relaxed: of a moment ago, as the counters.
             open_rows: self.shared.open_rows.load(Ordering::Relaxed),
             waiting: self.progress.waiting(),
         }
+    }
+
+    fn take_notes(&mut self) -> Vec<String> {
+        self.queue.take_notes()
     }
 
     /// Each encoder did so when it was made.
@@ -169,7 +177,11 @@ impl OnCores<'_> {
     /// Takes all frames of `port`.
     pub(super) fn run(&self, port: &mut Input, watch: &mut Watch<'_>) -> Result<Ran, CaptureError> {
         let shared = Arc::new(Shared::default());
-        let writer = PartWriter::start(self.folder)?;
+        let (rotation, trace_id) = (&self.settings.rotation, &self.encoder.trace_id);
+        let writer = rotation
+            .writer(self.folder, trace_id, self.budget)
+            .start()?;
+        let queue = writer.queue();
         let sinks = ENCODERS.map(|(name, tables)| {
             let output = Output {
                 queue: writer.queue(),
@@ -196,6 +208,7 @@ impl OnCores<'_> {
             let mut turn = CoresTurn {
                 progress,
                 shared: &shared,
+                queue: &queue,
                 is_last,
             };
             watch.on_burst(port, &mut turn)
@@ -243,16 +256,21 @@ impl OnCores<'_> {
     fn ran(&self, done: Done<Encoder>, writer: PartWriter, shared: &Shared) -> Ran {
         let tally = { done.sinks.into_iter() }.map(|encoder| encoder.rows.tally);
         let tally = tally.reduce(|one, other| if one.is_empty() { other } else { one });
+        let queue = writer.queue();
         let written = writer.finish().map_err(|error| error.to_string());
+        let (mut summaries, kept) = (shared.summaries().clone(), queue.on_disk());
+        on_disk(&mut summaries, &kept);
         Ran {
             tally: tally.unwrap_or_default(),
             seen: Seen {
                 counters: done.counters,
                 spans: done.spans,
-                summaries: shared.summaries().clone(),
+                summaries,
+                removed: kept.removed,
                 ..Seen::default()
             },
             errors: done.errors,
+            notes: queue.take_notes(),
             runtime: Some(runtime(self.cores.scheduler, &done.report)),
             failure: done.failure.or_else(|| written.err()),
         }

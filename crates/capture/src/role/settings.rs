@@ -1,11 +1,10 @@
-use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lineside_filter::Filter;
 use lineside_measure::monitor::Words;
 use lineside_port::Rotation;
-use lineside_run::{DropInSettings, Interfaces, Looks, Respond};
+use lineside_run::{DropInSettings, Interfaces, Looks, PartRotation, Respond};
 use lineside_trace::Table;
 
 use super::CoreSettings;
@@ -80,24 +79,6 @@ pub struct CaptureFile {
     pub rotation: Rotation,
     /// Whether there may be several.
     pub is_series: bool,
-}
-
-/// What `rotate` is where data come as time passes, in seconds: what a reader waits for at most,
-/// and what a kill loses at most. `docs/decisions/0021-parts-in-time.md` has what it costs.
-pub const PART_TIME_S: u64 = 10;
-
-/// The same in nanoseconds.
-pub const PART_TIME_NS: NonZeroU64 = NonZeroU64::new(PART_TIME_S * 1_000_000_000).unwrap();
-
-/// Where parts of tables end besides their most rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PartRotation {
-    /// At this size.
-    pub bytes_max: usize,
-    /// Where this time ends: at multiples of it since the Unix epoch.
-    pub time_ns: Option<NonZeroU64>,
-    /// That time is the machine's and not the frames'.
-    pub by_clock: bool,
 }
 
 /// Whether a path is read as its bytes come: a pipe, a terminal, a socket; `-` is standard input.

@@ -4,14 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lineside_account::{Budget, Counters};
+use lineside_account::{Budget, Counter, Counters};
 use lineside_frame::Burst;
 use lineside_host::{Signals, Stopwatch, SystemClock};
 use lineside_measure::SharedTimes;
 use lineside_port::{Facts, Live as _, Port as _};
 use lineside_run::{Consumer, Moment, Progress, Run, Step, inputs_facts, receive_all};
 use lineside_time::Clock;
-use lineside_trace::{ClockFacts, InMemory, LossRow, PartWindows};
+use lineside_trace::{ClockFacts, InMemory, LossRow, PartWindows, RemovedFacts};
 
 use super::Input;
 use super::account::{Account, Relief};
@@ -35,6 +35,9 @@ pub(super) trait Writing {
     fn seen(&mut self) -> Seen;
     /// Gives each table a part, if need be an empty one: it can be read.
     fn begin_tables(&mut self);
+
+    /// Takes what the user should know of the output.
+    fn take_notes(&mut self) -> Vec<String>;
     /// Ends all open parts.
     fn end_parts(&mut self);
     /// Adds a row to the table `losses`.
@@ -53,6 +56,8 @@ pub(super) struct Watch<'a> {
     /// rest of the writer's output is still to come.
     asked: Option<Duration>,
     reads_pipe: bool,
+    /// A full disk is made room on.
+    makes_room: bool,
     /// When parts end by the machine's clock.
     windows: Option<PartWindows>,
     began_ns: i64,
@@ -105,7 +110,8 @@ impl<'a> Watch<'a> {
             follow: settings.follow,
             asked: None,
             reads_pipe: settings.inputs.iter().any(|path| is_pipe(path)),
-            windows: { rotation.by_clock }.then(|| PartWindows::new(rotation.time_ns)),
+            makes_room: rotation.retention.is_limited(),
+            windows: { rotation.by_clock }.then(|| PartWindows::new(rotation.part_time_ns())),
             began_ns: around.clock.now(),
             losses: Vec::new(),
             is_relieved: false,
@@ -192,6 +198,9 @@ impl<'a> Watch<'a> {
         // Not from the start: most runs over files are over by now.
         writing.begin_tables();
         let seen = with_filtered(writing.seen(), port);
+        for note in writing.take_notes() {
+            self.around.progress.warn(&note);
+        }
         note(self.run, port, &seen);
         self.run.manifest.in_memory = Some(InMemory {
             time_ns: self.around.clock.now(),
@@ -200,6 +209,8 @@ impl<'a> Watch<'a> {
         });
         match self.run.save() {
             Ok(()) => Step::Continue,
+            // The oldest parts go before the next time.
+            Err(error) if error.is_full() && self.makes_room => Step::Continue,
             Err(error) => self.stop(Stop::Output(error.to_string())),
         }
     }
@@ -295,6 +306,7 @@ impl<'a> Watch<'a> {
             seen: passing.seen(),
             errors,
             runtime: None,
+            notes: Vec::new(),
             failure: None,
         }
     }
@@ -329,6 +341,10 @@ impl Writing for Passing {
         }
     }
 
+    fn take_notes(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
     fn begin_tables(&mut self) {}
 
     fn end_parts(&mut self) {}
@@ -338,9 +354,12 @@ impl Writing for Passing {
     fn set_relieved(&mut self, _: bool) {}
 }
 
-/// With the frames that the filter rejected, which only the port has seen.
+/// With the frames that the filter rejected, which only the port has seen, and the rows that were
+/// not to be kept, which only the output has.
 pub(super) fn with_filtered(mut seen: Seen, port: &Input) -> Seen {
     seen.counters.merge(port.port().port().counters());
+    seen.counters
+        .add(Counter::RowsLimit, seen.removed.totals.rows);
     seen
 }
 
@@ -360,4 +379,10 @@ pub(super) fn note(run: &mut Run, port: &Input, seen: &Seen) {
     };
     run.manifest.clocks = port.facts().into_iter().enumerate().map(clock).collect();
     run.set_rows(&seen.counters, &seen.summaries);
+    run.manifest.removed = (seen.removed.totals.parts > 0).then_some(RemovedFacts {
+        kept_since_ns: seen.removed.kept_since_ns,
+        rows: seen.removed.totals.rows,
+        parts: seen.removed.totals.parts,
+        bytes: seen.removed.totals.bytes,
+    });
 }

@@ -15,9 +15,6 @@ pub(super) const INTERFACES: Modes = 2;
 /// The default of `memory`: enough for the trace of any capture.
 const MEMORY_DEFAULT: usize = 256 << 20;
 
-/// The default. An open part is held in memory, and there is one for each table.
-pub(super) const ROTATE_SIZE_MAX: usize = 64 << 20;
-
 /// The words of `--overload`: frames are dropped at the port, or checksums are left out before
 /// that.
 pub(super) const OVERLOADS: [&str; 2] = ["drop", "no-checksums"];
@@ -91,10 +88,19 @@ keys! {
             .long("memory").value("SIZE")
             .default(|| Size::of_mib(MEMORY_DEFAULT));
         rotate: Vec<String> = key("Limits of a part of a table: a size from 1MiB to 64MiB, a time \
-        from 1s on, or one of each (16MiB,60s); without it 64MiB, and 10s where data come as time \
+        from 1s on, or one of each (16MiB,60s); without it 64MiB, and 1h where data come as time \
         passes (-i, --follow, a pipe)")
             .long("rotate").value("SIZE|TIME").commas().hyphens()
-            .default(|| vec![format!("{}MiB", ROTATE_SIZE_MAX >> 20)]);
+            .default(|| vec!["64MiB".to_owned()]);
+        flush: String = key("When rows can be read: after this time they are in a small part, \
+        which becomes a piece of one that --rotate limits; or none: parts are final from the \
+        start; without it 1s where data come as time passes")
+            .long("flush").value("TIME|none")
+            .default(|| "none".to_owned());
+        keep: Vec<String> = key("What is kept of the trace: a time (30d), a size (500GiB), or \
+        both; whole parts go, the oldest first, also to make room on a full disk")
+            .long("keep").value("TIME|SIZE").commas().hyphens()
+            .default(Vec::new);
         checksums: bool = key("Leave out the table checksums")
             .long("no-checksums").off()
             .default(|| true);

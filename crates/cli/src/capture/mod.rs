@@ -4,6 +4,7 @@ mod decode_as;
 mod flags;
 mod keys;
 mod print;
+mod rotation;
 mod run;
 mod settings;
 

@@ -5,15 +5,13 @@ use std::num::NonZeroU64;
 use std::path::Path;
 use std::time::Duration;
 
-use lineside_account::parse_size;
 use lineside_actor::Topology;
 use lineside_capture::{
-    Config, CoreSettings, Follow, LiveSettings, PART_TIME_S, PartRotation, Scheduler, Settings,
-    actors, is_pipe, placed_by_traffic,
+    Config, CoreSettings, Follow, LiveSettings, Scheduler, Settings, actors, is_pipe,
+    placed_by_traffic,
 };
 use lineside_filter::Filter;
 use lineside_run::Interfaces;
-use lineside_time::parse_duration;
 use lineside_trace::Table;
 
 use super::decode_as;
@@ -21,7 +19,8 @@ use crate::drop_ins::drop_ins;
 use crate::link::control::answer_capture;
 use crate::monitors::monitors;
 
-use super::keys::{FILES, OVERLOADS, ROTATE_SIZE_MAX, Section};
+use super::keys::{FILES, OVERLOADS, Section};
+use super::rotation::{Coming, rotation};
 use crate::config::{self, ALL, ConfigError, Keys, Size, Time, nearest};
 use crate::inputs::METHODS;
 use crate::outputs::capture_file;
@@ -34,58 +33,8 @@ const QUIET_WINDOW_NS: i64 = 500_000_000;
 /// bytes.
 const MEMORY_MIN: usize = 16 << 20;
 
-/// Below these a long capture becomes too many files for a folder, and each file is mostly its own
-/// description.
-const ROTATE_SIZE_MIN: usize = 1 << 20;
-
-const ROTATE_TIME_MIN_NS: u64 = 1_000_000_000;
-
 /// Prefix in `placement`: by the messages that an earlier run counted.
 const BY_TRAFFIC: &str = "traffic:";
-
-/// How data come to a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Coming {
-    /// They are there.
-    Files,
-    /// As time passes, each at the time of its stamp.
-    Live,
-    /// As time passes, with stamps of any time: from a file that grows, or a pipe.
-    Grown,
-}
-
-/// Where parts end, by a size, a time, or one of each.
-fn part_rotation(limits: &[String], coming: Coming) -> Result<PartRotation, String> {
-    let (mut bytes_max, mut time_ns) = (None, None);
-    for text in limits {
-        let is_again = if let Ok(ns) = parse_duration(text) {
-            if !(ROTATE_TIME_MIN_NS..=i64::MAX as u64).contains(&ns) {
-                return Err(format!("{text} is not from 1s to 292 years"));
-            }
-            std::mem::replace(&mut time_ns, NonZeroU64::new(ns)).is_some()
-        } else if let Ok(bytes) = parse_size(text) {
-            if !(ROTATE_SIZE_MIN..=ROTATE_SIZE_MAX).contains(&bytes) {
-                return Err(format!("{text} is not a size from 1MiB to 64MiB"));
-            }
-            bytes_max.replace(bytes).is_some()
-        } else {
-            return Err(format!(
-                "'{text}' is neither a size nor a time: write 16MiB, 60s, or 16MiB,60s for both"
-            ));
-        };
-        if is_again {
-            return Err(format!(
-                "{} gives the same limit twice: give at most one size and one time",
-                limits.join(",")
-            ));
-        }
-    }
-    Ok(PartRotation {
-        bytes_max: bytes_max.unwrap_or(ROTATE_SIZE_MAX),
-        time_ns,
-        by_clock: coming == Coming::Grown,
-    })
-}
 
 impl Section {
     /// Reads a TOML file, or the configuration of an earlier run from its `trace.json`.
@@ -101,12 +50,11 @@ impl Section {
     /// All defaults filled in, and the typed configuration.
     pub(crate) fn resolved(self) -> Result<(Self, Settings), ConfigError> {
         let coming = self.coming();
-        let mut defaults = Self::defaults(ALL);
-        let time = (coming != Coming::Files).then(|| format!("{PART_TIME_S}s"));
-        defaults
-            .rotate
-            .iter_mut()
-            .for_each(|rotate| rotate.extend(time.clone()));
+        let defaults = Self {
+            rotate: Some(coming.rotate().map(str::to_owned).collect()),
+            flush: Some(coming.flush().to_owned()),
+            ..Self::defaults(ALL)
+        };
         let mut section = self.over(defaults);
         let memory_bytes = section
             .memory
@@ -117,8 +65,12 @@ impl Section {
                 "memory: {memory_bytes} bytes are too few: give 16MiB or more"
             )));
         }
-        let rotation = part_rotation(section.rotate.as_deref().unwrap_or_default(), coming)
-            .map_err(|why| ConfigError::new(format!("rotate: {why}")))?;
+        let rotation = rotation(
+            section.rotate.as_deref().unwrap_or_default(),
+            section.flush.as_deref().unwrap_or_default(),
+            section.keep.as_deref().unwrap_or_default(),
+            coming,
+        )?;
         let duration = section.duration.as_ref().map(config::Duration::get);
         let live = section.live(duration)?;
         let config = section.config(live.is_some())?;
@@ -425,68 +377,6 @@ mod tests {
         assert_eq!(again.to_json(), resolved.to_json());
     }
 
-    fn rotate(limits: &[&str]) -> Section {
-        section(json!({ "rotate": limits })).expect("a list")
-    }
-
-    #[test]
-    fn parts_rotate_by_a_size_a_time_or_both() {
-        for (limits, bytes_max, time_ns) in [
-            (&[][..], 64 << 20, None),
-            (&["1MiB"], 1 << 20, None),
-            (&["1s"], 64 << 20, NonZeroU64::new(1_000_000_000)),
-            (
-                &["2min", "16MiB"],
-                16 << 20,
-                NonZeroU64::new(120_000_000_000),
-            ),
-        ] {
-            let (_, settings) = rotate(limits).resolved().expect("valid");
-            let rotation = PartRotation {
-                bytes_max,
-                time_ns,
-                by_clock: false,
-            };
-            assert_eq!(settings.rotation, rotation);
-        }
-    }
-
-    #[test]
-    fn parts_of_data_that_come_in_time_end_after_ten_seconds() {
-        for (value, time_s, by_clock) in [
-            (json!({ "inputs": ["a.pcap"] }), None, false),
-            (json!({ "interfaces": ["eth0"] }), Some(10), false),
-            (
-                json!({ "inputs": ["a.pcap"], "follow": true }),
-                Some(10),
-                true,
-            ),
-            (json!({ "inputs": ["/dev/null"] }), Some(10), true),
-            (
-                json!({ "interfaces": ["eth0"], "rotate": ["64MiB"] }),
-                None,
-                false,
-            ),
-            (
-                json!({ "inputs": ["/dev/null"], "rotate": ["1min"] }),
-                Some(60),
-                true,
-            ),
-        ] {
-            let flags = section(value.clone()).expect("keys");
-            let (resolved, settings) = flags.resolved().expect("valid");
-            let rotation = PartRotation {
-                bytes_max: 64 << 20,
-                time_ns: time_s.and_then(|time_s| NonZeroU64::new(time_s * 1_000_000_000)),
-                by_clock,
-            };
-            assert_eq!(settings.rotation, rotation, "{value}");
-            // What `trace.json` records of it means the same to the next run.
-            let (_, again) = resolved.resolved().expect("valid");
-            assert_eq!(again.rotation, rotation, "{value}");
-        }
-    }
-
     #[test]
     fn values_that_cannot_be_are_refused() {
         for value in [
@@ -496,13 +386,6 @@ mod tests {
             json!({ "record_max": "2GiB" }),
             json!({ "outstanding_max": 0 }),
             json!({ "scheduler": "pined" }),
-            json!({ "rotate": ["1000KiB"] }),
-            json!({ "rotate": ["65MiB"] }),
-            json!({ "rotate": ["999ms"] }),
-            json!({ "rotate": ["60"] }),
-            json!({ "rotate": ["5m"] }),
-            json!({ "rotate": ["2s", "3s"] }),
-            json!({ "rotate": ["2MiB", "3s", "3MiB"] }),
         ] {
             let resolved = section(value.clone()).and_then(|section| {
                 let resolved = section.resolved();

@@ -1,13 +1,11 @@
 //! The record of a run, in its folder if it has one.
 
-use std::num::NonZeroU64;
-
 use lineside_account::Budget;
 use lineside_host::{FolderError, SystemClock};
 use lineside_measure::monitor::Words;
 use lineside_path::Certificate;
 use lineside_path::emulate::Controlled;
-use lineside_run::{DropInSettings, Looks, Measuring, Pace, Run};
+use lineside_run::{DropInSettings, Looks, Measuring, Pace, PartRotation, Run};
 use lineside_time::Clock;
 use lineside_trace::InputFacts;
 
@@ -49,20 +47,20 @@ impl Notes {
         Ok(folder.and_then(|folder| control::listen(folder, spec, context, looks)))
     }
 
-    /// Monitors and drop-ins with tables in the folder; `None` without any. The parts of the
-    /// monitors' tables end after `part_time_ns`.
+    /// Monitors and drop-ins with tables in the folder; `None` without any. The
+    /// parts of monitors' tables end as `rotation` says.
     pub(super) fn measuring(
         &self,
         words: &[Words],
         drop_ins: &DropInSettings,
         pace: Pace,
-        part_time_ns: Option<NonZeroU64>,
+        rotation: &PartRotation,
         budget: &Budget,
     ) -> Option<Measuring> {
         let folder = self.run.folder.as_ref();
         let folder = folder.filter(|_| !words.is_empty() || !drop_ins.programs.is_empty())?;
         let trace_id = &self.run.manifest.trace_id;
-        let measuring = Measuring::new(words, folder, trace_id, part_time_ns, budget);
+        let measuring = Measuring::new(words, folder, trace_id, rotation, budget);
         Some(measuring.with_drop_ins(drop_ins, pace, folder, trace_id, budget))
     }
 

@@ -13,7 +13,8 @@ use lineside_host::Signals;
 use lineside_path::{DirectionFinder, PathMonitors, Virtual};
 use lineside_port::{CaptureWriter, Port, Receive, Rotation, WriterConfig};
 use lineside_run::{
-    Consumer, Evidence, Moment, Pace, Step, check_capture_file, inputs_facts, receive_all,
+    Consumer, Evidence, Moment, Pace, PartRotation, Step, check_capture_file, inputs_facts,
+    receive_all,
 };
 
 use super::flags::Arguments;
@@ -66,7 +67,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let mut notes = Notes::begin(&arguments, &inputs)?;
     let signals = Signals::register().context("cannot handle signals")?;
     let mut emulation = Virtual::new(path, DirectionFinder::new(inside));
-    let measuring = notes.measuring(&words, &drop_ins, Pace::File, None, &budget);
+    let measuring = notes.measuring(&words, &drop_ins, Pace::File, &PartRotation::FILES, &budget);
     let measuring = measuring.map(RefCell::new).map(Rc::new);
     if let Some(measuring) = &measuring {
         arguments.keys.stop_monitors(&mut measuring.borrow_mut())?;

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Sender, channel};
 
 use anyhow::{Context, anyhow};
 use lineside_account::Budget;
-use lineside_capture::{Measured, PART_TIME_NS, Recorded, Seen, capture_into};
+use lineside_capture::{Measured, Recorded, Seen, capture_into};
 use lineside_frame::{Burst, LinkType};
 use lineside_host::RunFolder;
 use lineside_measure::monitor::{HEAD_LEN, Place, Point, Words};
@@ -17,8 +17,8 @@ use lineside_port::{
 };
 use lineside_reactor::{TapPoints, TapPort, tap_input};
 use lineside_run::{
-    Consumer, DropInSettings, Looks, Measuring, MonitorSwitch, Pace, Step, check_capture_file,
-    receive_all,
+    Consumer, DropInSettings, Looks, Measuring, MonitorSwitch, Pace, PartRotation, Step,
+    check_capture_file, receive_all,
 };
 use lineside_trace::Table;
 
@@ -56,8 +56,8 @@ impl<'a> Taking<'a> {
         let keys = &arguments.keys;
         let words = keys.monitors()?;
         let drop_ins = keys.drop_ins()?;
-        let part_time_ns = Some(PART_TIME_NS);
-        let mut measuring = notes.measuring(&words, &drop_ins, Pace::Live, part_time_ns, budget);
+        let mut measuring =
+            notes.measuring(&words, &drop_ins, Pace::Live, &PartRotation::LIVE, budget);
         let mut switches = None;
         if let Some(mut measures) = measuring.take() {
             for (input, place) in places(sides) {

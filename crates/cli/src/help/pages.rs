@@ -28,7 +28,10 @@ pub(crate) const PAGES: [Page; 18] = [
         verb: "capture",
         groups: &[
             ("Input", &["read", "interface", "filter", "c", "autostop"]),
-            ("Output", &["output", "write-pcap", "rotate", "force"]),
+            (
+                "Output",
+                &["output", "write-pcap", "rotate", "keep", "force"],
+            ),
             ("Result", &["strict"]),
         ],
         examples: &[

@@ -41,6 +41,7 @@ mod load_ends;
 mod load_leaves;
 mod manual;
 mod measured;
+mod merging;
 mod monitored;
 mod monitors;
 mod nfs_load;

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use lineside_account::{Budget, Lease};
-use lineside_host::{CompanionOutput, PartWriter, RunFolder, Stopwatch};
+use lineside_host::{CompanionOutput, NewPart, PartWriter, RunFolder, Stopwatch};
 use lineside_trace::{GivenCell, GivenColumn, GivenPart, GivenTable, TableSummary};
 
 use super::Form;
@@ -54,8 +54,14 @@ impl Answer {
         }
     }
 
-    fn submit(&mut self, (file, pieces): GivenPart) -> Result<(), String> {
-        let submitted = self.writer.submit(&self.name, &file, pieces);
+    fn submit(&mut self, part: GivenPart) -> Result<(), String> {
+        let submitted = self.writer.submit(NewPart {
+            table: self.name.clone(),
+            file: part.file,
+            rows: part.rows,
+            window_ns: None,
+            bytes: part.pieces.into(),
+        });
         submitted.map_err(|error| error.to_string())
     }
 

@@ -9,7 +9,7 @@ use anyhow::Context;
 use clap::Parser;
 use lineside_account::Budget;
 use lineside_frame::{Descriptor, Frame, LinkType};
-use lineside_host::{Capability, PartWriter, Privileges, RunFolder, drop_privileges};
+use lineside_host::{Capability, NewPart, PartWriter, Privileges, RunFolder, drop_privileges};
 use lineside_port::{CaptureWriter, Rotation, WriterConfig};
 use rustix::net::{AddressFamily, SocketType, socket};
 
@@ -43,10 +43,15 @@ fn main() -> anyhow::Result<()> {
             println!("{}", std::fs::read_to_string("/proc/self/status")?);
             tell_socket();
             folder.replace("trace.json", b"ended as somebody else")?;
-            let mut parts = PartWriter::start(&folder)?;
+            let mut parts = PartWriter::new(&folder).start()?;
             for index in 0..3 {
-                let file = format!("part-{index:06}.parquet");
-                parts.submit("operations", &file, vec![b'x'; 1000])?;
+                parts.submit(NewPart {
+                    table: "operations".to_owned(),
+                    file: format!("part-{index:06}.parquet"),
+                    rows: 1,
+                    window_ns: None,
+                    bytes: vec![b'x'; 1000].into(),
+                })?;
             }
             parts.finish()?;
             writer.check_access()?;

@@ -50,8 +50,16 @@ pub enum GivenCell<'a> {
     Bytes(&'a [u8]),
 }
 
-/// The file of a part, in pieces, and its name.
-pub type GivenPart = (String, Vec<Vec<u8>>);
+/// A part of a table whose columns are given.
+#[derive(Debug)]
+pub struct GivenPart {
+    /// Its name.
+    pub file: String,
+    /// Rows in it.
+    pub rows: u64,
+    /// The file, in pieces that follow one another.
+    pub pieces: Vec<Vec<u8>>,
+}
 
 /// A table whose columns are given.
 pub struct GivenTable {
@@ -175,7 +183,11 @@ impl GivenTable {
         self.summary.rows += rows as u64;
         self.summary.parts += 1;
         self.summary.bytes += pieces.iter().map(Vec::len).sum::<usize>() as u64;
-        Ok((name, pieces))
+        Ok(GivenPart {
+            file: name,
+            rows: rows as u64,
+            pieces,
+        })
     }
 }
 
@@ -292,9 +304,9 @@ mod tests {
         parts.extend(last);
         assert_eq!((summary.rows, summary.parts), (rows as u64, 2));
         let mut number = 0;
-        for (at, (name, pieces)) in parts.into_iter().enumerate() {
-            assert_eq!(name, format!("part-{at:06}.parquet"));
-            let bytes = bytes::Bytes::from(pieces.concat());
+        for (at, part) in parts.into_iter().enumerate() {
+            assert_eq!(part.file, format!("part-{at:06}.parquet"));
+            let bytes = bytes::Bytes::from(part.pieces.concat());
             let reader = SerializedFileReader::new(bytes).expect("Parquet");
             for found in reader.get_row_iter(None).expect("rows") {
                 let found = found.expect("a row");
@@ -310,7 +322,7 @@ mod tests {
     fn a_table_without_rows_has_a_part_with_its_columns() {
         let (part, summary) = table().finish().expect("encoded");
         assert_eq!((summary.rows, summary.parts), (0, 1));
-        let bytes = bytes::Bytes::from(part.expect("it is there").1.concat());
+        let bytes = bytes::Bytes::from(part.expect("it is there").pieces.concat());
         let reader = SerializedFileReader::new(bytes).expect("Parquet");
         let schema = reader.metadata().file_metadata().schema_descr();
         assert_eq!(schema.num_columns(), 5);
