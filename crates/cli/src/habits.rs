@@ -48,7 +48,7 @@ const HABITS: [Habit; 28] = [
     (
         "capture",
         &["-C", "-G", "-W"],
-        "parts of the trace end by --rotate 64MiB,60s; capture files by -b filesize:kB, \
+        "parts of the trace end by --rotate 64MiB,1h; capture files by -b filesize:kB, \
         -b duration:SECONDS, -b files:N",
     ),
     (

@@ -135,7 +135,7 @@ impl<'a> Keeper<'a> {
         self.shared.on_done(parts, written.err());
     }
 
-    /// Writes parts; where the disk is full, the oldest make room if they are not to be kept anyway.
+    /// Writes parts; where the disk is full, the oldest make room if not all are to be kept.
     fn write_with_room(&mut self, mut parts: &[NewPart]) -> Result<(), FolderError> {
         loop {
             let (done, written) = self.write(parts);
