@@ -119,6 +119,7 @@ fn parsed() -> Arguments {
 }
 
 fn main() -> ExitCode {
+    lineside_host::close_inherited(std::env::args_os());
     let done = match parsed().verb {
         Verb::Capture(arguments) => capture::run(&arguments),
         Verb::Info(arguments) => info::run(&arguments),

@@ -347,10 +347,22 @@ impl<'a> Unnamed<'a> {
             path,
             file: None,
         };
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
+        // A link that somebody else has put there is not followed, and goes, as what a run before
+        // has left.
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let mode = Mode::from_raw_mode(0o666);
         let mut write = || {
-            let opened = rustix::fs::openat(folder.file(), &unnamed.temporary, flags, mode)?;
+            let open = || {
+                let flags = flags | OFlags::CLOEXEC;
+                rustix::fs::openat(folder.file(), &unnamed.temporary, flags, mode)
+            };
+            let opened = match open() {
+                Err(rustix::io::Errno::EXIST) => {
+                    rustix::fs::unlinkat(folder.file(), &unnamed.temporary, AtFlags::empty())?;
+                    open()?
+                }
+                opened => opened?,
+            };
             let file = unnamed.file.insert(File::from(opened));
             let pieces = pieces
                 .iter()
@@ -635,6 +647,21 @@ mod tests {
             b"new"
         );
         assert_eq!(fs::read_dir(folder.path()).expect("there").count(), 1);
+    }
+
+    #[test]
+    fn a_planted_link_is_not_followed() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let folder = RunFolder::create(&parent.path().join("run"), None).expect("created");
+        let victim = parent.path().join("victim");
+        fs::write(&victim, b"precious").expect("written");
+        let planted = folder.path().join(".trace.json.tmp");
+        std::os::unix::fs::symlink(&victim, planted).expect("planted");
+        folder.replace(MANIFEST, b"new").expect("written");
+        assert_eq!(fs::read(&victim).expect("there"), b"precious");
+        let written = folder.path().join(MANIFEST);
+        assert!(fs::symlink_metadata(&written).expect("there").is_file());
+        assert_eq!(fs::read(written).expect("there"), b"new");
     }
 
     #[test]

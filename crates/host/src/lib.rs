@@ -34,9 +34,11 @@ mod privileges;
 mod probe;
 mod programs;
 mod redirect_target;
+mod sandbox;
 mod shelf;
 mod signals;
 mod sockets;
+mod system_calls;
 mod terminal;
 mod tun;
 
@@ -67,9 +69,12 @@ pub use output::{NewPart, OnDisk, PartQueue, PartWriter, Pieces};
 pub use outside::{Outside, OutsideError, OutsidePlan};
 pub use ports_in_use::{PortInUse, ports_in_use};
 pub use priority::{LOOP_PRIORITY, PriorityError, set_normal_priority, set_real_time_priority};
-pub use privileges::{Capability, Dropped, PrivilegeError, Privileges, drop_privileges};
+pub use privileges::{
+    Capability, Dropped, PrivilegeError, Privileges, drop_privileges, keep_capabilities, user,
+};
 pub use probe::{Ping, ProbeError, connect_round_trip};
 pub use programs::{Descendants, Program, Readiness};
+pub use sandbox::{Confined, Sandbox, SandboxError, close_inherited};
 pub use shelf::{FinalParts, Removed, Retention, TableTotals};
 pub use signals::Signals;
 pub use sockets::{SocketError, TcpListener, TcpOptions, TcpSocket, UdpSocket};

@@ -31,6 +31,10 @@ pub enum Capability {
     Bpf,
     /// Locking more memory than the limit allows.
     IpcLock,
+    /// Reading files and folders of others.
+    DacReadSearch,
+    /// Writing into folders of others.
+    DacOverride,
 }
 
 impl Capability {
@@ -41,6 +45,8 @@ impl Capability {
             Self::NetAdmin => "CAP_NET_ADMIN",
             Self::Bpf => "CAP_BPF",
             Self::IpcLock => "CAP_IPC_LOCK",
+            Self::DacReadSearch => "CAP_DAC_READ_SEARCH",
+            Self::DacOverride => "CAP_DAC_OVERRIDE",
         }
     }
 
@@ -50,6 +56,8 @@ impl Capability {
             Self::NetAdmin => CapabilitySet::NET_ADMIN,
             Self::Bpf => CapabilitySet::BPF,
             Self::IpcLock => CapabilitySet::IPC_LOCK,
+            Self::DacReadSearch => CapabilitySet::DAC_READ_SEARCH,
+            Self::DacOverride => CapabilitySet::DAC_OVERRIDE,
         }
     }
 
@@ -192,6 +200,11 @@ impl Privileges {
     }
 }
 
+/// The user that this process acts as.
+pub fn user() -> u32 {
+    geteuid().as_raw()
+}
+
 /// What [`drop_privileges`] came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dropped {
@@ -214,29 +227,14 @@ pub fn drop_privileges(
     folder: Option<&RunFolder>,
     files: &[BorrowedFd<'_>],
 ) -> Result<Dropped, PrivilegeError> {
-    let threads = fs::read_dir("/proc/self/task").map_err(|error| PrivilegeError::Io {
-        action: "count the threads",
-        error,
-    })?;
-    let count = threads.count();
-    if count != 1 {
-        return Err(PrivilegeError::Threads { count });
-    }
+    refuse_threads()?;
     let heir = heir();
     let is_lent = heir.is_some_and(|(user, _)| user.as_raw() == NOBODY);
     if is_lent {
         // Before the bounding set is empty: that process needs a capability.
         folder.iter().for_each(|folder| folder.lend());
     }
-    let effective = capabilities(None).map_err(cannot("read the capabilities"))?;
-    if effective.effective.contains(CapabilitySet::SETPCAP) {
-        // The first number that the kernel does not know is the end.
-        let all = (0..64).map(|number| CapabilitySet::from_bits_retain(1 << number));
-        for capability in all.take_while(|&all| capability_is_in_bounding_set(all).is_ok()) {
-            let removed = remove_capability_from_bounding_set(capability);
-            removed.map_err(cannot("empty the bounding set"))?;
-        }
-    }
+    empty_bounding_set()?;
     if let Some((user, group)) = heir {
         if let Some(folder) = folder {
             folder.give_to(user, group)?;
@@ -264,6 +262,48 @@ pub fn drop_privileges(
         user: getuid().as_raw(),
         is_namespace_root: geteuid().is_root(),
     })
+}
+
+/// Gives up every capability but `kept`, for good, and what the execution of another program could
+/// gain; the user stays. To be called before there is another thread.
+pub fn keep_capabilities(kept: &[Capability]) -> Result<(), PrivilegeError> {
+    refuse_threads()?;
+    let held = capabilities(None).map_err(cannot("read the capabilities"))?;
+    empty_bounding_set()?;
+    clear_ambient_capability_set().map_err(cannot("clear the ambient capabilities"))?;
+    let kept = { kept.iter() }.fold(CapabilitySet::empty(), |all, each| all | each.set());
+    let sets = CapabilitySets {
+        effective: held.effective & kept,
+        permitted: held.permitted & kept,
+        inheritable: CapabilitySet::empty(),
+    };
+    set_capabilities(None, sets).map_err(cannot("drop the capabilities"))?;
+    set_no_new_privs(true).map_err(cannot("renounce new privileges"))
+}
+
+fn refuse_threads() -> Result<(), PrivilegeError> {
+    let threads = fs::read_dir("/proc/self/task").map_err(|error| PrivilegeError::Io {
+        action: "count the threads",
+        error,
+    })?;
+    match threads.count() {
+        1 => Ok(()),
+        count => Err(PrivilegeError::Threads { count }),
+    }
+}
+
+/// Where it may.
+fn empty_bounding_set() -> Result<(), PrivilegeError> {
+    let held = capabilities(None).map_err(cannot("read the capabilities"))?;
+    if held.effective.contains(CapabilitySet::SETPCAP) {
+        // The first number that the kernel does not know is the end.
+        let all = (0..64).map(|number| CapabilitySet::from_bits_retain(1 << number));
+        for capability in all.take_while(|&all| capability_is_in_bounding_set(all).is_ok()) {
+            let removed = remove_capability_from_bounding_set(capability);
+            removed.map_err(cannot("empty the bounding set"))?;
+        }
+    }
+    Ok(())
 }
 
 /// What a child does between fork and exec to have no privilege: it gives up what

@@ -1,6 +1,6 @@
 use std::io;
 
-use lineside_host::{FolderError, PrivilegeError};
+use lineside_host::{FolderError, PrivilegeError, SandboxError};
 use lineside_port::PortError;
 
 /// Why a run cannot begin.
@@ -22,6 +22,9 @@ pub enum RunError {
     /// A privilege is missing, or cannot be dropped.
     #[error(transparent)]
     Privileges(#[from] PrivilegeError),
+    /// There is no sandbox although one is wanted.
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
     /// The operating system refused something else.
     #[error("{what}: {cause}")]
     System {

@@ -49,7 +49,7 @@ pub use files::{manifest_text, open_file};
 pub use manifest::{
     ActorFacts, ChecksumFacts, ClockFacts, CounterValue, DropInFacts, InMemory, InputFacts,
     LiveInput, Machine, Manifest, RELIEFS_MAX, Relief, RemovedFacts, Runtime, SECONDS_MAX,
-    SchedulerFacts, Second, State, TableSummary, Tool, TrafficFacts, Verdict,
+    SandboxFacts, SchedulerFacts, Second, State, TableSummary, Tool, TrafficFacts, Verdict,
 };
 #[cfg(feature = "parquet")]
 pub use merge::{MergeError, Merged, merge_parts};

@@ -46,6 +46,9 @@ pub struct Manifest {
     /// The programs that measured beside the run (`--drop-in`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drop_ins: Vec<DropInFacts>,
+    /// Whether foreign bytes were read in a sandbox; absent in traces of versions without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxFacts>,
     /// The machine it ran on.
     pub machine: Machine,
     /// What the actors did; only of a run on several cores.
@@ -269,6 +272,16 @@ pub struct InMemory {
     pub operations: u64,
     /// Operations without a row yet: their reply, or a copy of it, may still come.
     pub waiting: u64,
+}
+
+/// A run's sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SandboxFacts {
+    /// What held: `landlock` (files, networks, signals), `seccomp` (system calls). Empty: none.
+    pub holds: Vec<String>,
+    /// What did not hold, and why.
+    pub missing: Vec<String>,
 }
 
 /// Rows that are no longer there.

@@ -12,6 +12,7 @@
 
 mod account;
 mod alone;
+mod confine;
 mod on_cores;
 mod placement;
 mod settings;
@@ -105,14 +106,26 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
         lineside_host::prefer_huge_pages();
     }
     let budget = Budget::new(settings.memory_bytes);
-    let inputs = open_inputs(settings, &budget, progress)?;
+    let clock = SystemClock::default();
+    let (run, inputs) = if settings.live.is_some() {
+        // Sockets are opened first, with privileges; nothing is read from them yet.
+        let inputs = open_inputs(settings, &budget, progress)?;
+        (begin_run(settings, clock.now())?, inputs)
+    } else {
+        confine::check_inputs(&settings.inputs)?;
+        let mut run = begin_run(settings, clock.now())?;
+        confine::keep_capabilities(settings, run.folder.as_ref())?;
+        confine::enter(settings, &mut run, progress)?;
+        (run, open_inputs(settings, &budget, progress)?)
+    };
     // Until here there is nothing to finish, and a signal may just end the process.
     let signals = Signals::register().map_err(|cause| RunError::System {
         what: "cannot handle signals",
         cause,
     })?;
-    let (clock, stopwatch) = (SystemClock::default(), Stopwatch::start());
-    let (mut run, mut port, answering) = begin(settings, inputs, &budget, clock.now(), progress)?;
+    let stopwatch = Stopwatch::start();
+    let now_ns = clock.now();
+    let (mut run, mut port, answering) = begin(settings, run, inputs, &budget, now_ns, progress)?;
     let around = Around {
         signals: &signals,
         clock: &clock,
@@ -239,25 +252,30 @@ fn open_inputs(
     Ok(port)
 }
 
-/// Opens what is written, drops privileges where they were needed, and describes the run in its
-/// folder.
-fn begin(
-    settings: &Settings,
-    inputs: Merge,
-    budget: &Budget,
-    now_ns: i64,
-    progress: &mut dyn Progress,
-) -> Result<(Run, Input, Option<Answering>), CaptureError> {
+/// Makes the folder of the run.
+fn begin_run(settings: &Settings, now_ns: i64) -> Result<Run, CaptureError> {
     if let Some(file) = &settings.capture_file {
         check_capture_file(&file.path, file.is_series, &settings.inputs, settings.force)?;
     }
-    let mut run = Run::begin(
+    Ok(Run::begin(
         settings.output.as_deref(),
         settings.force,
         &settings.inputs,
         settings.configuration.clone(),
         now_ns,
-    )?;
+    )?)
+}
+
+/// Opens what is written, drops privileges where they were needed, and describes the run in its
+/// folder.
+fn begin(
+    settings: &Settings,
+    mut run: Run,
+    inputs: Merge,
+    budget: &Budget,
+    now_ns: i64,
+    progress: &mut dyn Progress,
+) -> Result<(Run, Input, Option<Answering>), CaptureError> {
     let writer = { settings.capture_file.as_ref() }
         .map(|file| open_writer(file, settings, &inputs, budget, now_ns))
         .transpose()?;
@@ -273,6 +291,7 @@ fn begin(
         if let Some(writer) = &writer {
             writer.check_access()?;
         }
+        confine::enter(settings, &mut run, progress)?;
     }
     let inputs = Filtered::new(inputs, settings.filter.clone())
         .live(settings.live.is_some())

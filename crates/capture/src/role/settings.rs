@@ -42,6 +42,8 @@ pub struct Settings {
     pub drop_ins: DropInSettings,
     /// The one memory budget.
     pub memory_bytes: usize,
+    /// Whether foreign bytes are read in a sandbox.
+    pub sandbox: bool,
     /// Bytes that are kept of a frame; 0: all.
     pub snap_len: u32,
     /// Frames to receive at most.

@@ -101,6 +101,10 @@ keys! {
         both; whole parts go, the oldest first, also to make room on a full disk")
             .long("keep").value("TIME|SIZE").commas().hyphens()
             .default(Vec::new);
+        sandbox: bool = key("Read foreign bytes without a sandbox: with every file and system call \
+        at hand that the user has")
+            .long("no-sandbox").off()
+            .default(|| true);
         checksums: bool = key("Leave out the table checksums")
             .long("no-checksums").off()
             .default(|| true);

@@ -103,6 +103,7 @@ impl Section {
                 section.output.is_some(),
             )?,
             memory_bytes,
+            sandbox: section.sandbox != Some(false),
             snap_len: section.snap_len.unwrap_or_default(),
             frames_max: section.frames_max.map_or(u64::MAX, NonZeroU64::get),
             cores,

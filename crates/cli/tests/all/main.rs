@@ -12,6 +12,7 @@ mod carrier;
 mod commands;
 mod compare;
 mod compounds;
+mod confined;
 mod control;
 mod cores;
 mod csv;

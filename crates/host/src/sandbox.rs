@@ -1,0 +1,211 @@
+//! What a run can no longer do once it reads foreign bytes: files that nobody named, networks,
+//! other programs, and most of the kernel's system calls. For good, also for its threads.
+//!
+//! ```text
+//!  everything is open ─► capabilities dropped ─► Landlock: files, TCP, signals ─► seccomp: a list
+//!                                                                      ─► threads, foreign bytes
+//! ```
+//!
+//! Landlock (Linux 5.13 and later, landlock(7)) and seccomp (seccomp(2)) need no privilege. Where
+//! the kernel lacks a part, the rest holds, and what is missing is said.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd,
+    Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+};
+
+use crate::system_calls;
+
+/// Why there is no sandbox although one is wanted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SandboxError {
+    /// Only the calling thread would be in it.
+    #[error("{count} threads run already: they would be outside the sandbox")]
+    Threads {
+        /// Including the caller's.
+        count: usize,
+    },
+    /// The kernel has it and refuses.
+    #[error("the sandbox cannot be entered ({what}): {why}; --no-sandbox does without it")]
+    Refused {
+        /// Which part.
+        what: &'static str,
+        /// What the kernel said.
+        why: String,
+    },
+}
+
+/// Whether a run is in a sandbox.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Confined {
+    /// What holds, such as `landlock`, `seccomp`.
+    pub holds: Vec<&'static str>,
+    /// What does not, with the reason.
+    pub missing: Vec<String>,
+}
+
+impl fmt::Display for Confined {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.holds.is_empty(), self.missing.is_empty()) {
+            (true, true) => write!(out, "none"),
+            (false, true) => write!(out, "{}", self.holds.join(", ")),
+            (true, false) => write!(out, "none: {}", self.missing.join("; ")),
+            (false, false) => {
+                let (holds, missing) = (self.holds.join(", "), self.missing.join("; "));
+                write!(out, "{holds}, but {missing}")
+            }
+        }
+    }
+}
+
+/// A sandbox that is being described. All paths that it names are looked up when it is entered.
+#[derive(Debug, Default)]
+pub struct Sandbox {
+    read: Vec<PathBuf>,
+    write: Vec<PathBuf>,
+    remove_in: Vec<PathBuf>,
+}
+
+/// The latest that this program knows; an older kernel enforces what it has of it.
+const KNOWN: ABI = ABI::V6;
+
+/// Read whoever runs it: facts about the machine and this process, and time zones. What belongs to
+/// other processes stays hidden: Landlock denies what ptrace(2) is asked for.
+const READ_ALWAYS: [&str; 5] = [
+    "/proc",
+    "/sys",
+    "/etc/localtime",
+    "/usr/share/zoneinfo",
+    "/dev/null",
+];
+
+impl Sandbox {
+    /// One in which nothing can be opened but facts about the machine.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A file may be read, or everything below a folder, and what links in it lead to.
+    pub fn may_read(mut self, path: &Path) -> Self {
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+        self.read.extend(links.map(|link| link.path()));
+        self.read.push(path.to_owned());
+        self
+    }
+
+    /// Everything below a folder may be read, made, written and removed.
+    pub fn may_write_below(mut self, folder: &Path) -> Self {
+        self.write.push(folder.to_owned());
+        self
+    }
+
+    /// Empty folders in this one may be removed.
+    pub fn may_remove_folders_in(mut self, folder: &Path) -> Self {
+        self.remove_in.push(folder.to_owned());
+        self
+    }
+
+    /// From now on this process is in it, with all threads that it will have. It must have none but
+    /// the caller's.
+    pub fn enter(self) -> Result<Confined, SandboxError> {
+        let count = fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
+        if count != 1 {
+            return Err(SandboxError::Threads { count });
+        }
+        let mut confined = Confined::default();
+        let enforced = self.restrict().map_err(|error| SandboxError::Refused {
+            what: "Landlock",
+            why: error.to_string(),
+        })?;
+        match enforced {
+            RulesetStatus::FullyEnforced => confined.holds.push("landlock"),
+            RulesetStatus::PartiallyEnforced => {
+                confined.holds.push("landlock");
+                let why = "this kernel's Landlock is older than 6.12: not all of it is enforced";
+                confined.missing.push(why.to_owned());
+            }
+            RulesetStatus::NotEnforced => {
+                let why = "no Landlock in this kernel (5.13 and later, lsm=landlock)";
+                confined.missing.push(why.to_owned());
+            }
+        }
+        match system_calls::restrict() {
+            Ok(()) => confined.holds.push("seccomp"),
+            Err(why) => confined.missing.push(format!("no seccomp: {why}")),
+        }
+        Ok(confined)
+    }
+
+    fn restrict(&self) -> Result<RulesetStatus, RulesetError> {
+        let read = AccessFs::from_read(KNOWN) & !AccessFs::Execute;
+        let all = AccessFs::from_all(KNOWN) & !AccessFs::Execute;
+        let devices = AccessFs::MakeChar | AccessFs::MakeBlock;
+        let always = READ_ALWAYS.iter().map(Path::new);
+        let reads = self.read.iter().map(PathBuf::as_path).chain(always);
+        let rules = rules(reads, read)
+            .chain(rules(
+                self.write.iter().map(PathBuf::as_path),
+                all & !devices,
+            ))
+            .chain(rules(
+                self.remove_in.iter().map(PathBuf::as_path),
+                AccessFs::RemoveDir.into(),
+            ));
+        let status = Ruleset::default()
+            .set_compatibility(CompatLevel::BestEffort)
+            .handle_access(AccessFs::from_all(KNOWN))?
+            .handle_access(AccessNet::from_all(KNOWN))?
+            .scope(Scope::from_all(KNOWN))?
+            .create()?
+            .add_rules(rules.map(Ok::<_, RulesetError>))?
+            .restrict_self()?;
+        Ok(status.ruleset)
+    }
+}
+
+/// A rule for each path that is there; a file has no rights of a folder.
+fn rules<'a>(
+    paths: impl Iterator<Item = &'a Path>,
+    access: BitFlags<AccessFs>,
+) -> impl Iterator<Item = PathBeneath<PathFd>> {
+    paths.filter_map(move |path| {
+        let of_file = access & AccessFs::from_file(KNOWN);
+        let access = if path.is_dir() { access } else { of_file };
+        // What is not there cannot be opened anyway.
+        Some(PathBeneath::new(PathFd::new(path).ok()?, access))
+    })
+}
+
+/// Closes what this process inherited beyond its three standard streams, but for the descriptors
+/// that `words` of its command line name (`/dev/fd/63`, which a shell makes of `<(...)`). To be
+/// called first of all: nothing is open yet.
+pub fn close_inherited(words: impl Iterator<Item = OsString>) {
+    let number = |word: OsString| {
+        let word = word.into_string().ok()?;
+        let number = ["/dev/fd/", "/proc/self/fd/"].iter().find_map(|start| {
+            let (_, rest) = word.split_once(start)?;
+            rest.split(|char: char| !char.is_ascii_digit()).next()
+        });
+        number?.parse::<i32>().ok()
+    };
+    let named: Vec<_> = words.filter_map(number).collect();
+    let open = fs::read_dir("/proc/self/fd")
+        .into_iter()
+        .flatten()
+        .flatten();
+    let open = open.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    for inherited in open.collect::<Vec<_>>() {
+        if inherited > 2 && !named.contains(&inherited) {
+            // SAFETY: nothing in this process owns a descriptor above 2 yet. The one of the listing
+            // is closed already, which is no error that matters.
+            unsafe { libc::close(inherited) };
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! What somebody who runs code in a parser's thread would try, each refused, and what a run does,
+//! each done. Without the test harness: a sandbox is entered by a process of one thread.
+
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+
+use lineside_host::Sandbox;
+
+/// A system call by its number, with these arguments.
+fn call(number: libc::c_long, arguments: [usize; 4]) -> io::Result<i64> {
+    let [a, b, c, d] = arguments;
+    // SAFETY: pointers are null, or to texts that live until the call returns.
+    match unsafe { libc::syscall(number, a, b, c, d, 0, 0) } {
+        -1 => Err(io::Error::last_os_error()),
+        value => Ok(value),
+    }
+}
+
+fn refused<T>(what: &str, tried: io::Result<T>) {
+    let error = match tried {
+        Ok(_) => panic!("{what}: it was done"),
+        Err(error) => error,
+    };
+    let kind = error.raw_os_error();
+    let is_refusal = matches!(kind, Some(libc::EPERM | libc::EACCES | libc::EXDEV));
+    assert!(is_refusal, "{what}: {error}, which is no refusal");
+    println!("  refused: {what}: {error}");
+}
+
+fn text(path: &Path) -> CString {
+    CString::new(path.as_os_str().as_encoded_bytes()).expect("no zero in it")
+}
+
+/// Tries to reach what is outside.
+fn break_out(outside: &Path, inside: &Path) {
+    let secret = outside.join("secret");
+    refused("read a file", File::open(&secret));
+    refused("read by a link", {
+        let link = inside.join("link");
+        std::os::unix::fs::symlink(&secret, &link).and_then(|()| File::open(link))
+    });
+    refused("read a folder", fs::read_dir(outside));
+    refused("read passwords", File::open("/etc/passwd"));
+    refused("write a file", fs::write(&secret, b"changed"));
+    refused("append", File::options().append(true).open(&secret));
+    refused("make a file", File::create(outside.join("new")));
+    refused("make a folder", fs::create_dir(outside.join("folder")));
+    refused("remove a file", fs::remove_file(&secret));
+    refused("rename to the outside", {
+        fs::write(inside.join("part"), b"x").expect("it is the run's");
+        fs::rename(inside.join("part"), outside.join("part"))
+    });
+    refused(
+        "link to the inside",
+        fs::hard_link(&secret, inside.join("secret")),
+    );
+    refused("cut a file", {
+        let path = text(&secret);
+        call(libc::SYS_truncate, [path.as_ptr() as usize, 0, 0, 0])
+    });
+    refused("change a file's mode", {
+        let path = text(&secret);
+        let here = libc::AT_FDCWD as usize;
+        call(libc::SYS_fchmodat, [here, path.as_ptr() as usize, 0o777, 0])
+    });
+    refused(
+        "write to a device",
+        File::options().write(true).open("/dev/kmsg"),
+    );
+    refused("connect by TCP", TcpStream::connect("127.0.0.1:9"));
+    refused("listen by TCP", TcpListener::bind("127.0.0.1:0"));
+    refused("send a datagram", UdpSocket::bind("127.0.0.1:0"));
+    refused(
+        "connect to a daemon",
+        UnixStream::connect("/run/systemd/private"),
+    );
+    refused("make a socket", UnixDatagram::unbound());
+    refused("execute", Command::new("/bin/true").spawn());
+    let word = text(Path::new("/bin/true"));
+    refused(
+        "replace itself",
+        call(libc::SYS_execve, [word.as_ptr() as usize, 0, 0, 0]),
+    );
+    for (what, number, arguments) in [
+        ("trace a process", libc::SYS_ptrace, [16, 1, 0, 0]),
+        ("load BPF", libc::SYS_bpf, [0, 0, 0, 0]),
+        ("mount", libc::SYS_mount, [0, 0, 0, 0]),
+        ("change the root", libc::SYS_chroot, [0, 0, 0, 0]),
+        (
+            "make a namespace",
+            libc::SYS_unshare,
+            [libc::CLONE_NEWUSER as usize, 0, 0, 0],
+        ),
+        ("enter a namespace", libc::SYS_setns, [0, 0, 0, 0]),
+        ("use io_uring", libc::SYS_io_uring_setup, [8, 0, 0, 0]),
+        ("catch page faults", libc::SYS_userfaultfd, [0, 0, 0, 0]),
+        (
+            "read other memory",
+            libc::SYS_process_vm_readv,
+            [1, 0, 0, 0],
+        ),
+        (
+            "write other memory",
+            libc::SYS_process_vm_writev,
+            [1, 0, 0, 0],
+        ),
+        (
+            "open by a handle",
+            libc::SYS_open_by_handle_at,
+            [0, 0, 0, 0],
+        ),
+        ("use keys", libc::SYS_keyctl, [0, 0, 0, 0]),
+        ("count events", libc::SYS_perf_event_open, [0, 0, 0, 0]),
+        ("load a module", libc::SYS_finit_module, [0, 0, 0, 0]),
+        ("load a kernel", libc::SYS_kexec_load, [0, 0, 0, 0]),
+        ("become another", libc::SYS_setuid, [0, 0, 0, 0]),
+        ("end a process", libc::SYS_kill, [1, 0, 0, 0]),
+        ("take a descriptor", libc::SYS_pidfd_getfd, [0, 0, 0, 0]),
+        ("make memory a file", libc::SYS_memfd_create, [0, 0, 0, 0]),
+        ("set the clock", libc::SYS_clock_settime, [0, 0, 0, 0]),
+        ("restart the machine", libc::SYS_reboot, [0, 0, 0, 0]),
+        ("write to the log", libc::SYS_syslog, [0, 0, 0, 0]),
+        ("change the name", libc::SYS_sethostname, [0, 0, 0, 0]),
+        ("limit the list", libc::SYS_seccomp, [0, 0, 0, 0]),
+        (
+            "take a packet socket",
+            libc::SYS_socket,
+            [libc::AF_PACKET as usize, 3, 0, 0],
+        ),
+        (
+            "take a VM socket",
+            libc::SYS_socket,
+            [libc::AF_VSOCK as usize, 1, 0, 0],
+        ),
+        (
+            "leave a core",
+            libc::SYS_prctl,
+            [libc::PR_SET_DUMPABLE as usize, 1, 0, 0],
+        ),
+    ] {
+        refused(what, call(number, arguments));
+    }
+}
+
+/// Does what a run does.
+fn work(inside: &Path, input: &Path) {
+    assert_eq!(fs::read(input).expect("it was named"), b"frames");
+    let table = inside.join("operations");
+    fs::create_dir(&table).expect("a table's folder");
+    let mut part = File::create_new(table.join(".part.tmp")).expect("a part");
+    part.write_all(b"rows")
+        .and_then(|()| part.sync_all())
+        .expect("written");
+    fs::rename(table.join(".part.tmp"), table.join("part")).expect("its name");
+    fs::create_dir(inside.join(".operations.tmp")).expect("a folder beside it");
+    fs::hard_link(table.join("part"), inside.join(".operations.tmp/part")).expect("a link");
+    fs::remove_file(table.join("part")).expect("removed");
+    fs::remove_dir(&table).expect("removed");
+    fs::rename(inside.join(".operations.tmp"), &table).expect("renamed");
+    assert!(
+        fs::read_to_string("/proc/self/status")
+            .expect("facts")
+            .contains("Seccomp:\t2")
+    );
+    thread::spawn(|| vec![1_u8; 1 << 20].len())
+        .join()
+        .expect("a thread");
+}
+
+fn main() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| parent.path().join(name);
+    for name in ["outside", "inside"] {
+        fs::create_dir(at(name)).expect("a folder");
+    }
+    fs::write(at("outside/secret"), b"secret").expect("written");
+    fs::write(at("input"), b"frames").expect("written");
+    let (outside, inside, input) = (at("outside"), at("inside"), at("input"));
+    let sandbox = Sandbox::new().may_read(&input).may_write_below(&inside);
+    let confined = sandbox.enter().expect("it is entered");
+    println!("sandbox: {confined}");
+    if confined.holds != ["landlock", "seccomp"] {
+        println!("skipped: the sandbox: this kernel has no Landlock or no seccomp: {confined}");
+        return;
+    }
+    work(&inside, &input);
+    let parser = thread::spawn({
+        let inside = inside.clone();
+        move || break_out(&outside, &inside)
+    });
+    parser.join().expect("each was refused");
+    // The run goes on.
+    fs::write(inside.join("after"), b"x").expect("written");
+    println!("test what_a_parser_tries_in_a_sandbox_is_refused ... ok");
+    // The folder is outside: it cannot remove itself.
+    let _ = parent.keep();
+}
