@@ -140,6 +140,13 @@ registry! {
     ConnectionsLimit = "limits.connections", Limit, "connections refused or evicted because the \
         table was full";
 
+    HalfOpenLimit = "connections.given_up_half_open", Plain, "of these, those of which only one SYN \
+        was seen: the oldest first";
+    IdleLimit = "connections.given_up_idle", Plain, "of these, those without an answered call: those \
+        that were over or silent for longest first";
+    ValuedLimit = "connections.given_up_rpc", Plain, "of these, those with answered calls, because \
+        nothing else was left";
+
     StreamBytes = "stream.bytes", Plain, "TCP payload bytes, lost ones included: the left side of \
         the identity";
     StreamDelivered = "stream.delivered", StreamByte, "bytes given to a protocol in order";

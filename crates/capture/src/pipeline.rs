@@ -11,7 +11,7 @@ use lineside_wire::{Dissected, Ip};
 
 use crate::arrivals::{Arrivals, Span};
 use crate::config::Config;
-use crate::rpc::{Operations, connection_id};
+use crate::rpc::{Operations, connection_id_of};
 
 /// The path from frames to rows.
 pub struct Pipeline<S> {
@@ -205,8 +205,8 @@ impl<S: RecordSink> Flows<S> {
         }
         row.duplicate = taken.outcome == Counter::FramesDuplicate;
         let connection = taken.connection;
-        let facts = connection.and_then(|slot| self.flow.connection(slot));
-        row.connection_id = facts.map(connection_id);
+        let first = connection.and_then(|slot| self.flow.first_frame(slot));
+        row.connection_id = first.map(connection_id_of);
         let row = RowRef::Packets(&self.packet);
         self.operations.sink_mut().row(row);
     }

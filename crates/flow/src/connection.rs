@@ -118,6 +118,9 @@ pub struct Connection {
     pub(crate) calm_until_ns: i64,
     /// When the table looks whether it is over.
     pub(crate) deadline_ns: i64,
+    /// Its class in the table, and its place there.
+    pub(crate) class: u8,
+    pub(crate) place: u32,
 }
 
 /// A segment kept because it may belong to the next incarnation of its four-tuple.
@@ -227,6 +230,8 @@ impl Connection {
             watched_until_ns: now,
             calm_until_ns: i64::MIN,
             deadline_ns: i64::MAX,
+            class: 0,
+            place: 0,
         }
     }
 

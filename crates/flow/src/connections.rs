@@ -1,31 +1,56 @@
 //! The table of connections: it finds the connection of a packet, opens and closes connections.
 
-use hashbrown::HashMap;
+use std::hash::BuildHasher;
+
+use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use lineside_account::Counter;
+use lineside_frame::Descriptor;
 use lineside_wire::checksum::pseudo_header_sum;
 use lineside_wire::{Direction, FourTuple, Ip, PROTOCOL_TCP, PlainEnds, PlainSegment, TcpHeader};
 
 use crate::connection::{Connection, Key, Origin, Transport, network_of};
 use crate::context::{Context, Shared};
+use crate::damage::Covered;
 use crate::deadlines::Deadlines;
+use crate::engine::{Taken, taken};
+use crate::openings::{Opening, Openings, grow};
 use crate::sink::StreamSink;
 
-/// Slots examined at once for connections that may be given up.
-const SWEEP: usize = 64;
-/// Connections given up for one newcomer before it is refused: others took what they gave back.
-const GIVEN_UP_MAX: usize = 8;
+/// Connections examined at once for one that may be given up.
+const SWEEP: usize = 32;
+/// Connections given up for one newcomer before it is refused: others took what they gave back. So
+/// many openings have the memory of one connection, twice.
+const GIVEN_UP_MAX: usize = 32;
 /// Connections that are found without a look at the table, 30 KB in all, as long as no two of them
 /// are at one place. A power of two.
 const RECENT: usize = 256;
-/// What a connection costs here and in a table of the same size above: two streams, a key, a slot.
-const CONNECTION_BYTES: usize = size_of::<Connection>() + 512;
+/// Connections that carry nothing known to be worth it take at most this part of the memory: one in
+/// four. A guess: what they would take beyond that, those that carry something need for fragments,
+/// calls and rows.
+const MEMORY_SHARE: usize = 4;
+/// What the allocator takes beside each piece, and rounds it up by.
+const PIECE_BYTES: usize = 24;
+/// What a slot takes in the tables of slots here and above, the hash table just after it grew
+/// (5 bytes of which 7/16 are in use), the list of free slots and that of a class.
+const SLOT_BYTES: usize = 64;
+/// What a connection costs here, with two round trips and a deadline that may be twice in the heap.
+const CONNECTION_BYTES: usize = size_of::<Connection>() + PIECE_BYTES + SLOT_BYTES + 32;
+/// The same of one of which a SYN was seen.
+const OPENING_BYTES: usize = size_of::<Opening>() + PIECE_BYTES + SLOT_BYTES;
+const _: () = assert!(
+    OPENING_BYTES <= 256,
+    "a half-open connection takes at most 256 bytes"
+);
 
 /// All connections, each in a slot.
 #[derive(Default)]
 pub(crate) struct Connections {
     slots: Vec<Option<Box<Connection>>>,
-    free: Vec<usize>,
-    table: HashMap<Key, usize>,
+    openings: Openings,
+    free: Vec<u32>,
+    /// Slots by the keys of their connections and openings.
+    table: HashTable<u32>,
+    hasher: DefaultHashBuilder,
     /// Keys of connections whose ends another connection has too, in another network: each by the
     /// key that the first one of them had.
     others: HashMap<Key, Vec<Key>>,
@@ -33,8 +58,21 @@ pub(crate) struct Connections {
     recent: Vec<Option<Recent>>,
     /// Of connections that end by silence.
     deadlines: Deadlines,
-    /// The slot that was examined last.
+    /// Slots of connections that may be given up, then of those that the sink values.
+    classes: [Vec<u32>; 2],
+    /// The place of the first class that is examined next.
     hand: usize,
+    /// Drawn on the budget.
+    drawn: usize,
+}
+
+/// The key of the connection or opening in a slot in use.
+#[inline]
+fn key_of<'a>(slots: &'a [Option<Box<Connection>>], openings: &'a Openings, slot: u32) -> &'a Key {
+    match slots[slot as usize].as_deref() {
+        Some(connection) => &connection.key,
+        None => &openings.get(slot as usize).expect("a slot in use").key,
+    }
 }
 
 /// A connection over TCP: its key and its slot.
@@ -68,6 +106,14 @@ impl Connections {
     /// Slots in use and free.
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
+    }
+
+    /// The frame that began the connection in a slot, if there is one.
+    pub(crate) fn first(&self, slot: usize) -> Option<&Descriptor> {
+        match self.get(slot) {
+            Some(connection) => Some(&connection.first),
+            None => self.openings.get(slot).map(Opening::first),
+        }
     }
 
     /// The connection in a slot, if there is one.
@@ -159,10 +205,20 @@ impl Connections {
         origin: &Origin<'_>,
         context: &mut Context<'_, S>,
     ) -> Option<usize> {
-        if let Some(slot) = known.or_else(|| self.table.get(&key).copied()) {
-            return Some(slot);
+        match known.or_else(|| self.slot_of(&key)) {
+            Some(slot) if self.slots[slot].is_some() => Some(slot),
+            Some(slot) => self.promote(slot, context),
+            None => self.open(key, origin, context),
         }
-        self.open(key, origin, context)
+    }
+
+    /// The slot of the connection with this key.
+    #[inline]
+    pub(crate) fn slot_of(&self, key: &Key) -> Option<usize> {
+        let (slots, openings) = (&self.slots, &self.openings);
+        let hash = self.hasher.hash_one(key);
+        let is_it = |&slot: &u32| key_of(slots, openings, slot) == key;
+        self.table.find(hash, is_it).map(|&slot| slot as usize)
     }
 
     fn open<S: StreamSink>(
@@ -171,21 +227,17 @@ impl Connections {
         origin: &Origin<'_>,
         context: &mut Context<'_, S>,
     ) -> Option<usize> {
-        if !self.make_room(context) {
+        if !self.make_room(1, connection_bytes(context), context) {
             context.counters.count(Counter::ConnectionsLimit);
             return None;
         }
+        let slot = self.free_slot(context);
         let shared = &mut *context.shared;
-        context.counters.count(Counter::Connections);
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(None);
-            self.slots.len() - 1
-        });
         let mut connection = Box::new(Connection::new(slot, key, origin, shared.now));
         connection.watched_until_ns = shared.now.saturating_add(shared.config.duplicate_window_ns);
         context.sink.on_open(slot, &connection);
-        self.slots[slot] = Some(connection);
-        self.table.insert(key, slot);
+        self.place(slot, connection);
+        self.enter(key, slot);
         if key.network.is_some() {
             let first = Key {
                 network: None,
@@ -197,45 +249,218 @@ impl Connections {
         Some(slot)
     }
 
-    /// Draws the memory of one more connection. Where there is no room, those go that will be
-    /// missed least: a newcomer is never refused for the sake of those that rest.
-    fn make_room<S: StreamSink>(&mut self, context: &mut Context<'_, S>) -> bool {
+    /// Takes the first SYN of a connection as an opening. `None`: it is none, or a copy of one that
+    /// came before, and nothing has changed.
+    #[inline(never)]
+    pub(crate) fn on_first_syn<S: StreamSink>(
+        &mut self,
+        keys: (Key, Direction),
+        (ip, tcp): (&Ip, &TcpHeader),
+        origin: &Origin<'_>,
+        context: &mut Context<'_, S>,
+    ) -> Option<Taken> {
+        let now = context.shared.now;
+        let mut opening = Opening::new(keys, ip, tcp, origin, now)?;
+        if !self.openings.set_layers(&mut opening, &origin.layers()) {
+            return None;
+        }
+        if !self.make_room(1, OPENING_BYTES, context) {
+            context.counters.count(Counter::ConnectionsLimit);
+            return Some(taken(Counter::FramesTcp, None));
+        }
+        let duplicates = &mut context.shared.duplicates;
+        if duplicates.has_segment(now, origin, ip, tcp, context.counters) {
+            self.give_back(OPENING_BYTES, context);
+            return None;
+        }
+        if let Origin::Frame(frame) = origin
+            && ip.captured_len >= ip.payload_len
+        {
+            let packet = Covered {
+                pseudo_header_sum: ip.pseudo_header_sum(ip.payload_len),
+                bytes: &frame.bytes()[ip.payload..][..ip.payload_len],
+                payload_len: tcp.payload_len,
+                looks_offloaded: tcp.checksum_offloaded,
+            };
+            // The first one of a direction is not believed to be damaged.
+            opening.checksums().is_damaged(&packet, context.counters);
+        }
+        let slot = self.free_slot(context);
+        let timeout_ns = context.shared.half_open_ns();
+        self.openings.insert(slot, opening, timeout_ns);
+        self.enter(keys.0, slot);
+        Some(taken(Counter::FramesTcp, Some(slot)))
+    }
+
+    /// Makes a connection of the opening in a slot, as more of it came; `None`, and it is closed,
+    /// if there is no room.
+    #[cold]
+    fn promote<S: StreamSink>(
+        &mut self,
+        slot: usize,
+        context: &mut Context<'_, S>,
+    ) -> Option<usize> {
+        let timeout_ns = context.shared.half_open_ns();
+        let connection = self.openings.take(slot, timeout_ns, context)?;
+        // In its slot, but in no class: it does not make room for itself.
+        self.slots[slot] = Some(connection);
+        let more = connection_bytes(context).saturating_sub(OPENING_BYTES);
+        let fits = self.make_room(0, more, context);
+        let connection = self.slots[slot].take()?;
+        if !fits {
+            context.counters.count(Counter::ConnectionsLimit);
+            self.end(connection, OPENING_BYTES, context);
+            return None;
+        }
+        self.place(slot, connection);
+        self.set_deadline(slot, context.shared);
+        Some(slot)
+    }
+
+    /// A slot for one more connection.
+    fn free_slot<S>(&mut self, context: &mut Context<'_, S>) -> usize {
+        context.counters.count(Counter::Connections);
+        self.free.pop().map_or_else(
+            || {
+                let slot = self.slots.len();
+                grow(&mut self.slots, slot);
+                slot
+            },
+            |slot| slot as usize,
+        )
+    }
+
+    /// Puts a connection into its slot, and into the class of those that may be given up.
+    fn place(&mut self, slot: usize, mut connection: Box<Connection>) {
+        connection.class = 0;
+        connection.place = self.classes[0].len() as u32;
+        self.classes[0].push(slot as u32);
+        self.slots[slot] = Some(connection);
+    }
+
+    /// Enters the slot of a connection or opening into the table.
+    fn enter(&mut self, key: Key, slot: usize) {
+        let Self {
+            slots,
+            openings,
+            table,
+            hasher,
+            ..
+        } = self;
+        let hash_of = |&slot: &u32| hasher.hash_one(key_of(slots, openings, slot));
+        table.insert_unique(hasher.hash_one(key), slot as u32, hash_of);
+    }
+
+    /// Takes a connection out of its class.
+    fn leave_class(&mut self, class: u8, place: u32) {
+        let class = &mut self.classes[usize::from(class)];
+        class.swap_remove(place as usize);
+        if let Some(&moved) = class.get(place as usize) {
+            self.at(moved as usize).place = place;
+        }
+    }
+
+    /// Draws memory for `connections` more, or for one that is there. Where there is no room, those
+    /// go that will be missed least: openings, the oldest first, so that each newcomer has the same
+    /// time for its handshake; then connections that the sink does not value. Those that it values
+    /// go only for one another, and only when the whole budget is used up.
+    fn make_room<S: StreamSink>(
+        &mut self,
+        connections: usize,
+        bytes: usize,
+        context: &mut Context<'_, S>,
+    ) -> bool {
         for _ in 0..GIVEN_UP_MAX {
             let shared = &mut *context.shared;
-            let fits = self.table.len() < shared.config.connections_max;
-            if fits && shared.budget.draw(CONNECTION_BYTES) {
+            let fits = self.table.len() + connections <= shared.config.connections_max;
+            let share = shared.budget.limit_bytes() / MEMORY_SHARE;
+            if fits && self.drawn + bytes <= share && shared.budget.draw(bytes) {
+                self.drawn += bytes;
                 return true;
             }
-            let Some(least) = self.least_missed() else {
+            let least = match self.openings.oldest() {
+                Some(slot) => Some((slot, Counter::HalfOpenLimit)),
+                None => self.least_missed(context.sink),
+            };
+            let is_valued = least.is_none_or(|(_, reason)| reason == Counter::ValuedLimit);
+            let shared = &mut *context.shared;
+            if is_valued && fits && shared.budget.draw(bytes) {
+                self.drawn += bytes;
+                return true;
+            }
+            let Some((slot, reason)) = least else {
                 return false;
             };
             context.counters.count(Counter::ConnectionsLimit);
-            self.close(least, context);
+            context.counters.count(reason);
+            self.close(slot, context);
         }
         false
     }
 
+    fn give_back<S>(&mut self, bytes: usize, context: &mut Context<'_, S>) {
+        self.drawn -= bytes;
+        context.shared.budget.give_back(bytes);
+    }
+
     /// Of the next few connections the one that is over, half-open or, if there is none, has been
-    /// silent for longest.
-    fn least_missed(&mut self) -> Option<usize> {
-        let len = self.slots.len();
+    /// silent for longest. Those that the sink values are put aside on the way.
+    fn least_missed<S: StreamSink>(&mut self, sink: &S) -> Option<(usize, Counter)> {
+        let mut looked = 0;
+        let mut least = None;
+        while looked < SWEEP.min(self.classes[0].len()) {
+            self.hand = (self.hand + 1) % self.classes[0].len();
+            let slot = self.classes[0][self.hand] as usize;
+            if sink.values(slot) {
+                self.leave_class(0, self.hand as u32);
+                let place = self.classes[1].len() as u32;
+                self.classes[1].push(slot as u32);
+                let connection = self.at(slot);
+                (connection.class, connection.place) = (1, place);
+                continue;
+            }
+            looked += 1;
+            let rank = rank(self.at(slot));
+            if least.is_none_or(|(_, before)| rank < before) {
+                least = Some((slot, rank));
+            }
+        }
+        if let Some((slot, _)) = least {
+            return Some((slot, Counter::IdleLimit));
+        }
+        let len = self.classes[1].len();
         let begin = self.hand;
-        self.hand = (begin + SWEEP) % len.max(1);
-        let slots = (begin..begin + SWEEP.min(len)).map(|at| at % len);
-        slots
-            .filter_map(|slot| Some((slot, self.slots[slot].as_deref()?)))
-            .min_by_key(|(_, connection)| {
-                let is_in_use = connection.is_alive() && connection.has_moved();
-                (is_in_use, connection.last_ns)
-            })
-            .map(|(slot, _)| slot)
+        self.hand = begin.wrapping_add(SWEEP) % len.max(1);
+        let valued = (begin..begin + SWEEP.min(len)).map(|at| self.classes[1][at % len] as usize);
+        valued
+            .min_by_key(|&slot| self.get(slot).map(rank))
+            .map(|slot| (slot, Counter::ValuedLimit))
     }
 
     /// Delivers what a connection holds and frees its slot, if it is in use.
     pub(crate) fn close<S: StreamSink>(&mut self, slot: usize, context: &mut Context<'_, S>) {
-        let Some(mut connection) = self.slots[slot].take() else {
-            return;
+        let timeout_ns = context.shared.half_open_ns();
+        let (connection, bytes) = match self.slots[slot].take() {
+            Some(connection) => {
+                self.leave_class(connection.class, connection.place);
+                (connection, connection_bytes(context))
+            }
+            None => match self.openings.take(slot, timeout_ns, context) {
+                Some(connection) => (connection, OPENING_BYTES),
+                None => return,
+            },
         };
+        self.end(connection, bytes, context);
+    }
+
+    /// The end of a connection that was taken out of its slot and its class, and had drawn `bytes`.
+    fn end<S: StreamSink>(
+        &mut self,
+        mut connection: Box<Connection>,
+        bytes: usize,
+        context: &mut Context<'_, S>,
+    ) {
+        let slot = connection.slot;
         if connection.key.transport == Transport::Udp {
             while let Some(cut) = context.shared.cut.pop_of(slot) {
                 cut.deliver(context);
@@ -243,27 +468,41 @@ impl Connections {
         }
         connection.finish(context);
         context.sink.on_close(slot, &connection, context.counters);
-        self.table.remove(&connection.key);
+        let hash = self.hasher.hash_one(connection.key);
+        let found = self.table.find_entry(hash, |&other| other as usize == slot);
+        if let Ok(entry) = found {
+            entry.remove();
+        }
         self.forget_other(&connection.key);
         // Also one of another network, which is found by the ends of the first one.
         if let Some(recent) = self.recent.get_mut(connection.key.tuple.place(RECENT)) {
             *recent = None;
         }
-        self.free.push(slot);
-        context.shared.budget.give_back(CONNECTION_BYTES);
+        self.free.push(slot as u32);
+        self.give_back(bytes, context);
     }
 
     /// Whether a connection may be over at `now`.
     #[inline]
     pub(crate) fn may_be_over(&self, now: i64) -> bool {
-        self.deadlines.has_passed(now)
+        self.deadlines.has_passed(now) || self.openings.has_passed(now)
     }
 
     /// Closes the connections that are over at `now`, in the order in which they became so, and
     /// each at that time: what they still hold depends on nothing that came later.
     #[cold]
     pub(crate) fn close_over<S: StreamSink>(&mut self, now: i64, context: &mut Context<'_, S>) {
-        while let Some((deadline_ns, slot)) = self.deadlines.pop(now) {
+        loop {
+            let opening = self.openings.first_deadline();
+            if opening.0 <= now && self.deadlines.first().is_none_or(|first| opening < first) {
+                context.shared.now = context.shared.now.max(opening.0);
+                context.sink.on_time(context.shared.now);
+                self.close(opening.1, context);
+                continue;
+            }
+            let Some((deadline_ns, slot)) = self.deadlines.pop(now) else {
+                return;
+            };
             let connection = self.slots[slot].as_deref_mut();
             let Some(connection) = connection.filter(|it| it.deadline_ns == deadline_ns) else {
                 continue;
@@ -313,16 +552,17 @@ impl Connections {
 
     /// The key of a packet's connection. `tcp`: what tells connections between the same ends apart.
     #[inline]
-    pub(crate) fn key_in(
+    pub(crate) fn key_in<S: StreamSink>(
         &mut self,
         ip: &Ip,
         direction: Direction,
         tcp: Option<&TcpHeader>,
         key: Key,
+        context: &mut Context<'_, S>,
     ) -> Key {
         match network_of(ip) {
             None => key,
-            Some(network) => self.key_in_network(network, direction, tcp, key),
+            Some(network) => self.key_in_network(network, direction, tcp, key, context),
         }
     }
 
@@ -331,16 +571,22 @@ impl Connections {
     /// and outside of it: all these belong to one connection. Of two networks that use the same
     /// addresses, the second one's connections have keys of their own. Sequence numbers decide.
     #[cold]
-    fn key_in_network(
+    fn key_in_network<S: StreamSink>(
         &mut self,
         network: u32,
         direction: Direction,
         tcp: Option<&TcpHeader>,
         key: Key,
+        context: &mut Context<'_, S>,
     ) -> Key {
         let own = key.in_network(network);
-        if self.table.contains_key(&own) {
+        if self.slot_of(&own).is_some() {
             return own;
+        }
+        if let Some(slot) = self.slot_of(&key)
+            && self.slots[slot].is_none()
+        {
+            self.promote(slot, context);
         }
         if self.takes(network, direction, tcp, &key) {
             return key;
@@ -361,10 +607,10 @@ impl Connections {
         tcp: Option<&TcpHeader>,
         key: &Key,
     ) -> bool {
-        let Some(&slot) = self.table.get(key) else {
+        let Some(slot) = self.slot_of(key) else {
             return key.network.is_none();
         };
-        let connection = self.slots[slot].as_deref_mut().expect("a slot in use");
+        let connection = self.at(slot);
         let fits = tcp.and_then(|tcp| connection.fits(direction, tcp));
         let known = connection.networks;
         let is_same = match (known[direction], known[direction.opposite()]) {
@@ -379,6 +625,17 @@ impl Connections {
         }
         is_same
     }
+}
+
+/// What a connection costs, with what the sink has for it.
+fn connection_bytes<S: StreamSink>(context: &Context<'_, S>) -> usize {
+    CONNECTION_BYTES + context.sink.connection_bytes()
+}
+
+/// How much a connection would be missed.
+fn rank(connection: &Connection) -> (bool, i64) {
+    let is_in_use = connection.is_alive() && connection.has_moved();
+    (is_in_use, connection.last_ns)
 }
 
 fn is_vlan(network: u32) -> bool {

@@ -42,6 +42,11 @@ impl Shared {
         }
     }
 
+    /// So long a connection is kept of which only one end was seen.
+    pub(crate) fn half_open_ns(&self) -> i64 {
+        self.config.idle_timeout_ns.min(ENDED_TIMEOUT_NS)
+    }
+
     /// When a connection has been without packets for so long that the next one belongs to another.
     /// Silence alone ends none over TCP: a mount may rest for days, and goes on with the next
     /// sequence number.
@@ -52,7 +57,7 @@ impl Shared {
                 idle_ns.min(ENDED_TIMEOUT_NS)
             }
             Transport::Tcp if connection.has_moved() => return i64::MAX,
-            Transport::Tcp if connection.is_half_open() => idle_ns.min(ENDED_TIMEOUT_NS),
+            Transport::Tcp if connection.is_half_open() => self.half_open_ns(),
             _ => idle_ns,
         };
         { connection.last_ns }

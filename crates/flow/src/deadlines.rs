@@ -23,6 +23,11 @@ impl Deadlines {
         matches!(self.heap.peek(), Some(&Reverse((first_ns, _))) if first_ns <= now)
     }
 
+    /// The first deadline.
+    pub(crate) fn first(&self) -> Option<Deadline> {
+        self.heap.peek().map(|first| first.0)
+    }
+
     /// Takes the first deadline, if it is not after `now`.
     pub(crate) fn pop(&mut self, now: i64) -> Option<Deadline> {
         self.has_passed(now)

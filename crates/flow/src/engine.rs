@@ -2,7 +2,7 @@
 //! What a connection makes of its packets is in `connection` and the modules below it.
 
 use lineside_account::{Budget, Counter, Counters};
-use lineside_frame::{Cause, Chunk, FrameRef};
+use lineside_frame::{Cause, Chunk, Descriptor, FrameRef};
 use lineside_wire::{Dissected, Fragment, HeaderChecksum, Ip, PlainSegment, UdpHeader, dissect};
 
 use crate::config::Config;
@@ -63,9 +63,9 @@ impl Engine {
         }
     }
 
-    /// What is known of the connection in a slot.
-    pub fn connection(&self, slot: usize) -> Option<&Connection> {
-        self.connections.get(slot)
+    /// The frame that began the connection in a slot.
+    pub fn first_frame(&self, slot: usize) -> Option<&Descriptor> {
+        self.connections.first(slot)
     }
 
     /// Takes a frame. `now` is the running maximum of the stamps.

@@ -45,6 +45,7 @@ mod deadlines;
 mod duplicates;
 mod engine;
 mod fragments;
+mod openings;
 mod packets;
 mod round_trips;
 mod sink;

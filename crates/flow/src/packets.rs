@@ -33,7 +33,7 @@ impl Connections {
     ) -> Taken {
         let tuple = FourTuple::of(ip, udp.source_port, udp.destination_port);
         let (key, direction) = Key::new(Transport::Udp, &tuple);
-        let key = self.key_in(ip, direction, None, key);
+        let key = self.key_in(ip, direction, None, key, context);
         let Some(slot) = self.find_or_open(key, None, origin, context) else {
             return taken(Counter::FramesUdp, None);
         };
@@ -166,7 +166,13 @@ impl Connections {
     ) -> Taken {
         let tuple = FourTuple::of(ip, tcp.source_port, tcp.destination_port);
         let (key, direction) = Key::new(Transport::Tcp, &tuple);
-        let key = self.key_in(ip, direction, Some(tcp), key);
+        let key = self.key_in(ip, direction, Some(tcp), key, context);
+        if tcp.flags.opens()
+            && self.slot_of(&key).is_none()
+            && let Some(taken) = self.on_first_syn((key, direction), (ip, tcp), origin, context)
+        {
+            return taken;
+        }
         let Some(mut slot) = self.find_or_open_tcp(key, origin, context) else {
             return taken(Counter::FramesTcp, None);
         };

@@ -10,6 +10,14 @@ use crate::counts::FlowCounts;
 pub trait StreamSink {
     /// What comes next happens at `now`, which never goes back.
     fn on_time(&mut self, _now: i64) {}
+    /// Bytes that the sink takes for each connection.
+    fn connection_bytes(&self) -> usize {
+        0
+    }
+    /// Whether a connection carries what the sink is there for: the memory of others is used first.
+    fn values(&self, _connection: usize) -> bool {
+        false
+    }
     /// A connection begins in an unused slot.
     fn on_open(&mut self, connection: usize, facts: &Connection);
     /// The next bytes of a direction, or a hole. `after_syn`: they are the first of the connection.

@@ -25,6 +25,10 @@ use crate::protocol::Progress;
 /// Bytes of a record mark.
 const RECORD_MARK: usize = 4;
 
+/// What a connection costs here: its state and that of both directions' records, each with what the
+/// allocator takes.
+const CONNECTION_BYTES: usize = size_of::<RpcConnection>() + 2 * size_of::<Records>() + 3 * 24;
+
 /// What is known of a connection beyond its flows.
 #[derive(Debug)]
 pub(crate) struct RpcConnection {
@@ -68,6 +72,8 @@ pub(crate) struct RpcConnection {
     pub(super) recoveries: [Option<Box<Recoveries>>; 2],
     /// Replies over TCP whose call was never seen.
     orphans: u64,
+    /// A call was answered.
+    pub(super) is_answered: bool,
     /// Hashes of the facts already reported.
     pub(super) facts: HashSet<u64>,
     /// The file that has a name in a directory, by a hash of both.
@@ -164,6 +170,16 @@ impl<S: RecordSink> StreamSink for Operations<S> {
         self.now = self.now.max(now);
     }
 
+    fn connection_bytes(&self) -> usize {
+        CONNECTION_BYTES
+    }
+
+    fn values(&self, connection: usize) -> bool {
+        self.connections[connection]
+            .as_ref()
+            .is_some_and(|rpc| rpc.is_answered)
+    }
+
     fn on_open(&mut self, connection: usize, facts: &Connection) {
         if self.connections.len() <= connection {
             self.connections.resize_with(connection + 1, || None);
@@ -199,6 +215,7 @@ impl<S: RecordSink> StreamSink for Operations<S> {
             passed: [0; 2],
             recoveries: [None, None],
             orphans: 0,
+            is_answered: false,
             facts: HashSet::new(),
             names: HashMap::new(),
         }));

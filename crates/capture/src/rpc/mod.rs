@@ -14,7 +14,7 @@
 use hashbrown::HashMap;
 use lineside_account::{Budget, Counter, Counters};
 use lineside_flow::{Connection, Transport};
-use lineside_frame::Range;
+use lineside_frame::{Descriptor, Range};
 use lineside_rpc::calls::Expired;
 use lineside_rpc::record::Records;
 use lineside_trace::{ConnectionRow, FileRow, LossRow, RecordSink, RowRef, Table, Word};
@@ -68,7 +68,12 @@ const EARLY_NS: i64 = 300_000_000_000;
 const PLACE_BITS: u32 = 18;
 
 pub(crate) fn connection_id(facts: &Connection) -> i64 {
-    (facts.first().ordinal << PLACE_BITS).cast_signed()
+    connection_id_of(facts.first())
+}
+
+/// The id of a connection that a frame began.
+pub(crate) fn connection_id_of(first: &Descriptor) -> i64 {
+    (first.ordinal << PLACE_BITS).cast_signed()
 }
 
 /// The sink of the flow engine.

@@ -528,6 +528,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         let call = self.all.plain.take(at);
         self.counters.count(Counter::CallsAnswered);
         let rpc = self.all.connection(self.connection);
+        rpc.is_answered = true;
         let remembered = CallRef::Written(call.signature);
         let ordinal = self.message.first.ordinal;
         rpc.calls.answered(call.key, remembered, ordinal);

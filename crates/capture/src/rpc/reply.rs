@@ -217,6 +217,7 @@ impl<S: RecordSink> Operations<S> {
         }
         // Where copies of the reply may follow, the row waits for them until it is evicted.
         let rpc = self.connection(connection);
+        rpc.is_answered = true;
         let waits =
             rpc.transport == Transport::Udp || self.operations[slot].row.retransmissions > 0;
         let remembered = match waits {

@@ -37,6 +37,9 @@ pub(crate) struct Recorder {
     pub(crate) now: i64,
     /// When connections were closed.
     pub(crate) closed_ns: Vec<i64>,
+    /// The connections that it values: those whose streams have so many bytes.
+    pub(crate) valued_from: Option<usize>,
+    pub(crate) valued: Vec<usize>,
 }
 
 impl StreamSink for Recorder {
@@ -45,9 +48,13 @@ impl StreamSink for Recorder {
     }
     fn on_open(&mut self, _: usize, _: &Connection) {}
 
+    fn values(&self, connection: usize) -> bool {
+        self.valued.contains(&connection)
+    }
+
     fn on_stream(
         &mut self,
-        _: usize,
+        connection: usize,
         direction: Direction,
         _: bool,
         chunk: Chunk<'_>,
@@ -58,6 +65,9 @@ impl StreamSink for Recorder {
             None => self.streams[direction].extend_from_slice(chunk.bytes()),
         }
         self.order.push((direction, chunk.len()));
+        if self.valued_from.is_some_and(|from| chunk.len() >= from) {
+            self.valued.push(connection);
+        }
     }
 
     fn on_datagram(&mut self, _: usize, _: Direction, _: &[Chunk<'_>], _: &mut Counters) {}

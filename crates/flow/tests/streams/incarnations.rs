@@ -380,3 +380,74 @@ fn half_open_connections_go_before_those_in_use() {
     assert_eq!(counters.value(Counter::ConnectionsLimit), 94);
     assert_eq!(counters.value(Counter::DroppedConnections), 0);
 }
+
+/// A connection of which one SYN was seen is small, in an order that no other one disturbs, and has
+/// the state of any other as soon as more of it comes.
+#[test]
+fn half_open_connections_take_256_bytes_each() {
+    const FLOOD: u16 = 1_000;
+    let (mut hand, mut sink) = (Hand::new(), Recorder::default());
+    let one_interval = Config {
+        interval_ns: 60_000_000_000,
+        ..config()
+    };
+    hand.engine = Engine::new(one_interval, &hand.budget);
+    let before = hand.budget.used_bytes();
+    for port in 1_000..1_000 + FLOOD {
+        hand.port = port;
+        hand.segment(&mut sink, Forward, u32::MAX, 0, SYN, b"");
+    }
+    // The table of duplicates is one for all.
+    let flood = hand.budget.used_bytes() - before;
+    hand.port = 700;
+    hand.segment(&mut sink, Forward, u32::MAX, 0, SYN, b"");
+    let each = hand.budget.used_bytes() - before - flood;
+    assert!(each <= 256, "{each} bytes");
+    assert_eq!(hand.budget.peak_bytes() - before, flood + each);
+    assert!(sink.intervals.is_empty());
+    // The middle, the end and the beginning of the list become connections.
+    for port in [1_000 + FLOOD / 2, 700, 1_000] {
+        hand.port = port;
+        hand.segment(&mut sink, Reverse, u32::MAX, 0, SYN | ACK, b"");
+        hand.segment(&mut sink, Forward, 0, 0, ACK, b"call");
+    }
+    let counters = hand.finish(&mut sink);
+    assert_eq!(sink.streams[0], b"callcallcall");
+    let packets = |counts: &[lineside_flow::FlowCounts; 2]| counts[0].packets + counts[1].packets;
+    let of_three = sink.intervals.iter().filter(|counts| packets(counts) == 3);
+    assert_eq!(of_three.count(), 3);
+    assert_eq!(sink.intervals.len(), usize::from(FLOOD) + 1);
+    assert_eq!(counters.value(Counter::Connections), u64::from(FLOOD) + 1);
+    assert_eq!(counters.value(Counter::ConnectionsLimit), 0);
+    assert_eq!(counters.broken_identity(), None);
+}
+
+/// Whatever is opened beside them, what the sink values stays, however long it rests.
+#[test]
+fn a_flood_of_requests_costs_no_valued_connection() {
+    let (mut hand, mut sink) = (Hand::new(), Recorder::default());
+    hand.budget = lineside_account::Budget::new(4 << 20);
+    hand.engine = Engine::new(config(), &hand.budget);
+    sink.valued_from = Some(5);
+    for port in 700..720 {
+        hand.port = port;
+        conversation(&mut hand, &mut sink);
+    }
+    for port in 1_000..11_000 {
+        hand.port = port;
+        hand.handshake(&mut sink);
+        hand.segment(&mut sink, Forward, 0, 0, ACK, b"GET");
+    }
+    sink.streams[0].clear();
+    for port in 700..720 {
+        hand.port = port;
+        hand.segment(&mut sink, Forward, 4, 5, ACK, b"more");
+    }
+    assert!(hand.budget.used_bytes() <= (4 << 20) / 2, "a share of it");
+    let counters = hand.finish(&mut sink);
+    assert_eq!(sink.streams[0], b"more".repeat(20));
+    assert_eq!(counters.value(Counter::Connections), 10_020);
+    assert_eq!(counters.value(Counter::ValuedLimit), 0);
+    assert!(counters.value(Counter::IdleLimit) > 9_000);
+    assert_eq!(counters.broken_identity(), None);
+}
