@@ -15,6 +15,7 @@ mod detour;
 mod epoll;
 mod folder;
 mod give_back;
+mod kernel;
 mod link_switch;
 mod locked;
 mod machine;
@@ -48,6 +49,9 @@ pub use descriptors::{DescriptorError, Descriptors};
 pub use detour::Detour;
 pub use epoll::{Epoll, Interest, Ready};
 pub use folder::{FolderError, IsTrace, RunFolder, STATES, TraceFiles};
+pub use kernel::{
+    Availability, HostLimits, KernelFeatures, clock_read_ns, free_disk_bytes, wake_latenesses,
+};
 pub use link_switch::LinkSwitch;
 pub use locked::{LockError, lock_memory, unlock_memory};
 pub use machine::{MachineFacts, MemoryUse, StealCounts};

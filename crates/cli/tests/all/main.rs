@@ -16,6 +16,7 @@ mod control;
 mod cores;
 mod csv;
 mod decode_as;
+mod doctor;
 mod documents;
 mod drop_ins;
 mod emulate;
