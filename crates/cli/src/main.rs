@@ -7,6 +7,7 @@ mod capture;
 mod config;
 mod csv;
 mod ctl;
+mod doctor;
 mod drop_ins;
 mod emulate;
 mod exit;
@@ -81,6 +82,8 @@ enum Verb {
     Probe(Box<probe::Arguments>),
     /// Send a capture's frames to an interface, with any timing
     ReplayPcap(replay_pcap::Arguments),
+    /// Say what this machine can capture, and how precisely
+    Doctor(doctor::Arguments),
     /// Print the completions of the command line for a shell
     Completions(manual::CompletionsArguments),
     /// Print the man page, or write those of all verbs into a folder
@@ -135,6 +138,7 @@ fn main() -> ExitCode {
         Verb::Table(arguments) => table::run(&arguments),
         Verb::Probe(arguments) => probe::run(&arguments),
         Verb::ReplayPcap(arguments) => replay_pcap::run(&arguments),
+        Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Completions(arguments) => manual::run_completions(&arguments),
         Verb::Man(arguments) => manual::run_man(&arguments),
         Verb::Version => version::run(),

@@ -17,6 +17,7 @@ mod exchange;
 mod folder;
 mod give_back;
 mod keeper;
+mod kernel;
 mod link_switch;
 mod locked;
 mod machine;
@@ -54,6 +55,9 @@ pub use detour::Detour;
 pub use epoll::{Epoll, Interest, Ready};
 pub use folder::{FolderError, IsTrace, RunFolder, STATES, TraceFiles};
 pub use keeper::{Keeping, Merge, Merging};
+pub use kernel::{
+    Availability, HostLimits, KernelFeatures, clock_read_ns, free_disk_bytes, wake_latenesses,
+};
 pub use link_switch::LinkSwitch;
 pub use locked::{LockError, lock_memory, unlock_memory};
 pub use machine::{MachineFacts, MemoryUse, StealCounts};

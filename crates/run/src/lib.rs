@@ -14,6 +14,7 @@
 
 mod answering;
 mod capture_file;
+mod doctor;
 mod drop_in;
 mod error;
 mod facts;
@@ -29,6 +30,7 @@ mod verdict;
 
 pub use answering::{Answering, Respond};
 pub use capture_file::check_capture_file;
+pub use doctor::{Condition, DOCTOR_VERSION, Doctor, Finding, Wake};
 pub use drop_in::{
     DropIn, DropInError, DropInReport, DropInSettings, Form, GivenRows, Pace, read_rows,
 };

@@ -23,7 +23,7 @@ const TRACE: &[(&str, &str)] = &[
     ),
 ];
 
-pub(crate) const PAGES: [Page; 18] = [
+pub(crate) const PAGES: [Page; 19] = [
     Page {
         verb: "capture",
         groups: &[
@@ -309,6 +309,16 @@ pub(crate) const PAGES: [Page; 18] = [
         see_also: "lineside-man(1)",
     },
     Page {
+        verb: "doctor",
+        groups: &[("What", &["i", "o"]), ("Form", &["json"])],
+        examples: &[
+            ("lineside doctor", "kernel, clock, privileges, limits"),
+            ("sudo lineside doctor -i eth1 -o /srv/traces", "and these"),
+        ],
+        files: &[],
+        see_also: "lineside-capture(1), lineside-emulate(1)",
+    },
+    Page {
         verb: "man",
         groups: &[],
         examples: &[
@@ -349,7 +359,7 @@ pub(crate) const PAGES: [Page; 18] = [
                     "emulate", "ctl", "explain", "forward", "table", "probe", "load",
                 ],
             ),
-            ("This program", &["man"]),
+            ("This program", &["doctor", "man"]),
         ],
         examples: &[
             ("lineside capture nfs.pcapng -o trace", "operations"),

@@ -691,7 +691,10 @@ fn signals_print_rotate_and_end_with_everything_that_was_sent() {
     let file = Trace::of(&example(), &[]);
     let (first, rest) = frames.split_at(frames.len() / 2);
     for options in METHODS.into_iter().chain([&["--cores", "2"][..]]) {
-        let running = Running::start(&wire.tap, &[&["-i", "t0", "--flush", "none"], options].concat());
+        let running = Running::start(
+            &wire.tap,
+            &[&["-i", "t0", "--flush", "none"], options].concat(),
+        );
         wire.send(first);
         running.wait_for_frames(first.len());
         assert!(

@@ -17,6 +17,7 @@ mod control;
 mod cores;
 mod csv;
 mod decode_as;
+mod doctor;
 mod documents;
 mod drop_ins;
 mod emulate;

@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 
 use crate::support::{lineside, talk};
 
-const VERBS: [&str; 17] = [
+const VERBS: [&str; 18] = [
     "capture",
     "info",
     "report",
@@ -19,6 +19,7 @@ const VERBS: [&str; 17] = [
     "explain",
     "table",
     "probe",
+    "doctor",
     "completions",
     "man",
     "version",

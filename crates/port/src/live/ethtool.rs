@@ -61,6 +61,33 @@ pub(super) fn speed_bps(name: &str) -> Option<u64> {
     is_known.then(|| u64::from(megabits) * 1_000_000)
 }
 
+/// Whether the kernel stamps frames that arrive, and whether the adapter does; `None` where neither
+/// answers.
+pub(super) fn stamps(name: &str) -> Option<(bool, bool)> {
+    /// `struct ethtool_ts_info`.
+    #[derive(Default)]
+    #[repr(C)]
+    struct Stamps {
+        command: u32,
+        kinds: u32,
+        clock: i32,
+        sent: [u32; 4],
+        received: [u32; 4],
+    }
+    const GET_TS_INFO: u32 = 0x41;
+    let mut stamps = Stamps {
+        command: GET_TS_INFO,
+        ..Stamps::default()
+    };
+    let has = |stamps: &Stamps, kind: u32| stamps.kinds & kind != 0;
+    ask(name, &mut stamps).then(|| {
+        (
+            has(&stamps, libc::SOF_TIMESTAMPING_RX_SOFTWARE),
+            has(&stamps, libc::SOF_TIMESTAMPING_RX_HARDWARE),
+        )
+    })
+}
+
 /// `struct ethtool_value`.
 #[repr(C)]
 struct Value {

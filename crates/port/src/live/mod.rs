@@ -12,6 +12,7 @@ mod interface;
 mod link_end;
 mod loopback;
 mod mapping;
+mod offers;
 mod packet;
 mod packet_socket;
 mod steering;
@@ -30,6 +31,7 @@ pub use generator::{Departures, Generator, GeneratorError, drop_all, pass_all};
 pub use interface::Interface;
 pub use link_end::{EndOptions, LinkEnd, open_end, open_tap};
 pub use loopback::open_loopback;
+pub use offers::Offers;
 pub use steering::{AddressBlock, AddressBlockError, Steering};
 
 use crate::{LivePort, Method, PortError, Transmit};

@@ -1,0 +1,86 @@
+//! `lineside doctor`: what this machine offers to live runs, what is precise to what because of it,
+//! and what helps.
+
+mod interfaces;
+mod kernel;
+mod machine;
+mod print;
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use lineside_run::{Condition, DOCTOR_VERSION, Doctor, Finding};
+
+use crate::exit::Exit;
+use crate::print::{print, print_json};
+
+/// Flags of `doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Interfaces to look at as well
+    #[arg(
+        short = 'i',
+        long = "interface",
+        value_name = "IF",
+        value_delimiter = ','
+    )]
+    interfaces: Vec<String>,
+    /// A folder that traces are to be written to: how long its disk lasts
+    #[arg(short = 'o', long = "out", value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print JSON (docs/schema/doctor.schema.json)
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
+    let found = examine(&arguments.interfaces, arguments.out.as_deref());
+    if arguments.json {
+        print_json(&found)?;
+    } else {
+        print(&print::text(&found))?;
+    }
+    Ok(match found.can_capture {
+        true => Exit::Done,
+        false => Exit::Failure,
+    })
+}
+
+/// Looks at the machine; takes a fifth of a second.
+pub(crate) fn examine(interfaces: &[String], out: Option<&Path>) -> Doctor {
+    let (wake, mut findings) = machine::of_time();
+    let (of_kernel, may_capture) = kernel::findings();
+    findings.splice(0..0, of_kernel);
+    let (of_interfaces, any_usable) = interfaces::findings(interfaces, may_capture);
+    findings.extend(of_interfaces);
+    findings.extend(machine::of_limits());
+    findings.extend(out.map(machine::of_disk));
+    Doctor {
+        version: DOCTOR_VERSION.to_owned(),
+        lineside: env!("CARGO_PKG_VERSION").to_owned(),
+        can_capture: may_capture && any_usable,
+        findings,
+        wake,
+    }
+}
+
+fn finding(what: &str, state: Condition, found: impl Into<String>, effect: &str) -> Finding {
+    Finding {
+        what: what.to_owned(),
+        state,
+        found: found.into(),
+        effect: effect.to_owned(),
+        ..Finding::default()
+    }
+}
+
+fn helped(mut finding: Finding, remedy: impl Into<String>) -> Finding {
+    finding.remedy = Some(remedy.into());
+    finding
+}
+
+fn measured(mut finding: Finding, figures: &[(&str, Option<u64>)]) -> Finding {
+    let known = { figures.iter() }.filter_map(|&(name, value)| Some((name.to_owned(), value?)));
+    finding.figures = known.collect();
+    finding
+}

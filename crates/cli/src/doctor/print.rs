@@ -1,0 +1,39 @@
+//! The table for people.
+
+use std::fmt::Write;
+
+use lineside_account::harmless;
+use lineside_run::{Condition, Doctor};
+
+/// How wide the first columns are.
+const LEAD: usize = 26;
+
+pub(super) fn text(found: &Doctor) -> String {
+    let mut out = String::new();
+    for finding in &found.findings {
+        let state = match finding.state {
+            Condition::Good => "good",
+            Condition::Limited => "limited",
+            Condition::Missing => "missing",
+            Condition::Unknown => "unknown",
+        };
+        let what = finding.what.replace('_', " ");
+        let _ = writeln!(out, "{state:<9}{what:<17}{}", subject(finding));
+        let _ = writeln!(out, "{:LEAD$}{}", "", harmless(&finding.effect));
+        if let Some(remedy) = &finding.remedy {
+            let _ = writeln!(out, "{:LEAD$}try: {}", "", harmless(remedy));
+        }
+    }
+    out.push_str(match found.can_capture {
+        true => "Interfaces can be captured from.\n",
+        false => "No interface can be captured from: see what is missing above. Files can.\n",
+    });
+    out
+}
+
+fn subject(finding: &lineside_run::Finding) -> String {
+    match &finding.interface {
+        Some(interface) => format!("{}: {}", harmless(interface), harmless(&finding.found)),
+        None => harmless(&finding.found),
+    }
+}
