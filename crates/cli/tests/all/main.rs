@@ -8,6 +8,7 @@
 mod any;
 mod beside;
 mod between;
+mod bundle;
 mod carrier;
 mod commands;
 mod compare;
