@@ -33,6 +33,7 @@ mod privileges;
 mod probe;
 mod programs;
 mod redirect_target;
+mod service_manager;
 mod signals;
 mod sockets;
 mod terminal;
@@ -70,6 +71,7 @@ pub use priority::{LOOP_PRIORITY, PriorityError, set_normal_priority, set_real_t
 pub use privileges::{Capability, Dropped, PrivilegeError, Privileges, drop_privileges};
 pub use probe::{Ping, ProbeError, connect_round_trip};
 pub use programs::{Descendants, Program, Readiness};
+pub use service_manager::ServiceManager;
 pub use signals::Signals;
 pub use sockets::{SocketError, TcpListener, TcpOptions, TcpSocket, UdpSocket};
 pub use terminal::terminal_columns;

@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use lineside_account::{Budget, Counters};
-use lineside_host::{FolderError, Signals, Stopwatch, SystemClock};
+use lineside_host::{FolderError, ServiceManager, Signals, Stopwatch, SystemClock};
 use lineside_port::{
     CaptureWriter, Interface, Live as _, Merge, Port as _, PortError, WriterConfig,
 };
@@ -106,6 +106,8 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
         // read them.
         lineside_host::prefer_huge_pages();
     }
+    // Before privileges are dropped: later its socket may not be reached.
+    let manager = ServiceManager::from_environment();
     let budget = Budget::new(settings.memory_bytes);
     let inputs = open_inputs(settings, &budget, progress)?;
     // Until here there is nothing to finish, and a signal may just end the process.
@@ -115,8 +117,10 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
     })?;
     let (clock, stopwatch) = (SystemClock::default(), Stopwatch::start());
     let (mut run, mut port, answering) = begin(settings, inputs, &budget, clock.now(), progress)?;
+    manager.ready();
     let around = Around {
         signals: &signals,
+        manager: &manager,
         clock: &clock,
         stopwatch: &stopwatch,
         budget: &budget,
@@ -130,6 +134,7 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
         Some((answering, respond)) => answering.during(respond, take)?,
         None => take()?,
     };
+    manager.stopping();
     if matches!(watch.stop, Stop::Output(_)) {
         // A failure in the middle leaves the last second unaccounted.
         port.account();

@@ -47,6 +47,7 @@ mod monitored;
 mod monitors;
 mod nfs_load;
 mod on;
+mod package;
 mod packets;
 mod peer;
 mod probe;
