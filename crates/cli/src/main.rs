@@ -3,6 +3,7 @@
 // Texts go out by way of `print`, which takes away what could steer a terminal.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
+mod bundle;
 mod capture;
 mod config;
 mod csv;
@@ -84,6 +85,8 @@ enum Verb {
     ReplayPcap(replay_pcap::Arguments),
     /// Say what this machine can capture, and how precisely
     Doctor(doctor::Arguments),
+    /// Pack what a report of a fault needs, without names
+    Bundle(bundle::Arguments),
     /// Print the completions of the command line for a shell
     Completions(manual::CompletionsArguments),
     /// Print the man page, or write those of all verbs into a folder
@@ -139,6 +142,7 @@ fn main() -> ExitCode {
         Verb::Probe(arguments) => probe::run(&arguments),
         Verb::ReplayPcap(arguments) => replay_pcap::run(&arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
+        Verb::Bundle(arguments) => bundle::run(&arguments),
         Verb::Completions(arguments) => manual::run_completions(&arguments),
         Verb::Man(arguments) => manual::run_man(&arguments),
         Verb::Version => version::run(),

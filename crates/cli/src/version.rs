@@ -8,7 +8,7 @@ pub(crate) fn run() -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn text() -> String {
+pub(crate) fn text() -> String {
     let profile = if cfg!(debug_assertions) {
         "debug"
     } else {

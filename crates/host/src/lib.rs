@@ -36,6 +36,7 @@ mod probe;
 mod programs;
 mod redirect_target;
 mod sandbox;
+mod service_manager;
 mod shelf;
 mod signals;
 mod sockets;
@@ -79,6 +80,7 @@ pub use privileges::{
 pub use probe::{Ping, ProbeError, connect_round_trip};
 pub use programs::{Descendants, Program, Readiness};
 pub use sandbox::{Confined, Sandbox, SandboxError, close_inherited};
+pub use service_manager::ServiceManager;
 pub use shelf::{FinalParts, Removed, Retention, TableTotals};
 pub use signals::Signals;
 pub use sockets::{SocketError, TcpListener, TcpOptions, TcpSocket, UdpSocket};

@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use lineside_account::{Budget, Counters};
-use lineside_host::{FolderError, Signals, Stopwatch, SystemClock};
+use lineside_host::{FolderError, ServiceManager, Signals, Stopwatch, SystemClock};
 use lineside_port::{
     CaptureWriter, Interface, Live as _, Merge, Port as _, PortError, WriterConfig,
 };
@@ -105,6 +105,8 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
         // read them.
         lineside_host::prefer_huge_pages();
     }
+    // Before privileges are dropped: later its socket may not be reached.
+    let manager = ServiceManager::from_environment();
     let budget = Budget::new(settings.memory_bytes);
     let clock = SystemClock::default();
     let (run, inputs) = if settings.live.is_some() {
@@ -126,8 +128,10 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
     let stopwatch = Stopwatch::start();
     let now_ns = clock.now();
     let (mut run, mut port, answering) = begin(settings, run, inputs, &budget, now_ns, progress)?;
+    manager.ready();
     let around = Around {
         signals: &signals,
+        manager: &manager,
         clock: &clock,
         stopwatch: &stopwatch,
         budget: &budget,
@@ -141,6 +145,7 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
         Some((answering, respond)) => answering.during(respond, take)?,
         None => take()?,
     };
+    manager.stopping();
     if matches!(watch.stop, Stop::Output(_)) {
         // A failure in the middle leaves the last second unaccounted.
         port.account();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lineside_account::{Budget, Counter, Counters};
 use lineside_frame::Burst;
-use lineside_host::{Signals, Stopwatch, SystemClock};
+use lineside_host::{ServiceManager, Signals, Stopwatch, SystemClock};
 use lineside_measure::SharedTimes;
 use lineside_port::{Facts, Live as _, Port as _};
 use lineside_run::{Consumer, Moment, Progress, Run, Step, inputs_facts, receive_all};
@@ -71,6 +71,7 @@ pub(super) struct Watch<'a> {
 /// What a watch looks at.
 pub(super) struct Around<'a> {
     pub(super) signals: &'a Signals,
+    pub(super) manager: &'a ServiceManager,
     pub(super) clock: &'a SystemClock,
     pub(super) stopwatch: &'a Stopwatch,
     pub(super) budget: &'a Budget,
@@ -170,6 +171,11 @@ impl<'a> Watch<'a> {
 
     fn look(&mut self, port: &mut Input, writing: &mut impl Writing) -> Step {
         self.bursts += 1;
+        let is_endless = self.live.is_some() || self.follow.is_some();
+        if is_endless {
+            let elapsed = self.around.stopwatch.elapsed();
+            self.around.manager.beat(elapsed);
+        }
         let step = match self.live {
             Some(_) => self.look_live(port, writing),
             None => self.look_at_files(),
@@ -262,7 +268,9 @@ impl<'a> Watch<'a> {
             let now_ns = around.clock.now();
             let account = &mut live.account;
             self.losses = account.tick(elapsed, now_ns, port, &counters, around.budget);
-            around.progress.set_line(&account.line());
+            let line = account.line();
+            around.manager.status(&line);
+            around.progress.set_line(&line);
         }
         match is_drained {
             true => Step::Stop,

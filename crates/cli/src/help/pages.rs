@@ -23,7 +23,7 @@ const TRACE: &[(&str, &str)] = &[
     ),
 ];
 
-pub(crate) const PAGES: [Page; 19] = [
+pub(crate) const PAGES: [Page; 20] = [
     Page {
         verb: "capture",
         groups: &[
@@ -316,7 +316,23 @@ pub(crate) const PAGES: [Page; 19] = [
             ("sudo lineside doctor -i eth1 -o /srv/traces", "and these"),
         ],
         files: &[],
-        see_also: "lineside-capture(1), lineside-emulate(1)",
+        see_also: "lineside-capture(1), lineside-bundle(1)",
+    },
+    Page {
+        verb: "bundle",
+        groups: &[("Output", &["o", "with-names", "with-tables"])],
+        examples: &[
+            ("lineside bundle trace", "lineside-bundle.tar, to be sent"),
+            (
+                "lineside bundle trace --with-tables -o all.tar",
+                "all of it",
+            ),
+        ],
+        files: &[(
+            "lineside-bundle.tar",
+            "trace.json, tables.json, doctor.json, about.json, ends of logs",
+        )],
+        see_also: "lineside-info(1), lineside-doctor(1)",
     },
     Page {
         verb: "man",

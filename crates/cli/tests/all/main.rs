@@ -8,6 +8,7 @@
 mod any;
 mod beside;
 mod between;
+mod bundle;
 mod carrier;
 mod commands;
 mod compare;
@@ -48,6 +49,7 @@ mod monitored;
 mod monitors;
 mod nfs_load;
 mod on;
+mod package;
 mod packets;
 mod peer;
 mod probe;

@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 
 use crate::support::{lineside, talk};
 
-const VERBS: [&str; 18] = [
+const VERBS: [&str; 19] = [
     "capture",
     "info",
     "report",
@@ -20,6 +20,7 @@ const VERBS: [&str; 18] = [
     "table",
     "probe",
     "doctor",
+    "bundle",
     "completions",
     "man",
     "version",
