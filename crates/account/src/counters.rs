@@ -172,6 +172,8 @@ registry! {
     HolesSnapLength = "stream.holes.snap_length", Plain, "holes cut by the snap length";
     HolesGivenUp = "stream.holes.given_up", Plain, "holes given up because a stream held too many \
         bytes";
+    HolesMerged = "stream.holes_merged", Plain, "holes without a row of their own in `losses`, since \
+        there were too many: a second of them is one row for each cause and input";
     HeldLimit = "limits.held_bytes", Limit, "times that all streams together held too many bytes \
         and the oldest gap was given up";
     FlowHeldLimit = "limits.flow_held_bytes", Limit, "times that one direction of a connection \

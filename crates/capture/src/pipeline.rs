@@ -145,12 +145,17 @@ impl<S: RecordSink> Flows<S> {
     pub(crate) fn on_timer(&mut self, now: i64) {
         let (operations, counters) = (&mut self.operations, &mut self.counters);
         self.flow.on_timer(now, operations, counters);
+        operations.on_timer(now, counters);
     }
 
     /// A part of the end: see [`Engine::close_from`].
     pub(crate) fn close_from(&mut self, slot: usize, slots_max: usize) -> Option<usize> {
         let (operations, counters) = (&mut self.operations, &mut self.counters);
-        self.flow.close_from(slot, slots_max, operations, counters)
+        let next = self.flow.close_from(slot, slots_max, operations, counters);
+        if next.is_none() {
+            operations.write_merged_holes();
+        }
+        next
     }
 
     pub(crate) fn spill(&mut self) {

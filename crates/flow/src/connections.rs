@@ -14,7 +14,7 @@ use crate::damage::Covered;
 use crate::deadlines::Deadlines;
 use crate::engine::{Taken, taken};
 use crate::openings::{Opening, Openings, grow};
-use crate::sink::StreamSink;
+use crate::sink::{StreamSink, Value};
 
 /// Connections examined at once for one that may be given up.
 const SWEEP: usize = 32;
@@ -404,14 +404,16 @@ impl Connections {
     }
 
     /// Of the next few connections the one that is over, half-open or, if there is none, has been
-    /// silent for longest. Those that the sink values are put aside on the way.
+    /// silent for longest; those that may be of value after all others. Those of proven value are
+    /// put aside on the way.
     fn least_missed<S: StreamSink>(&mut self, sink: &S) -> Option<(usize, Counter)> {
         let mut looked = 0;
         let mut least = None;
         while looked < SWEEP.min(self.classes[0].len()) {
             self.hand = (self.hand + 1) % self.classes[0].len();
             let slot = self.classes[0][self.hand] as usize;
-            if sink.values(slot) {
+            let value = sink.value(slot);
+            if value == Value::Proven {
                 self.leave_class(0, self.hand as u32);
                 let place = self.classes[1].len() as u32;
                 self.classes[1].push(slot as u32);
@@ -420,7 +422,7 @@ impl Connections {
                 continue;
             }
             looked += 1;
-            let rank = rank(self.at(slot));
+            let rank = (value, rank(self.at(slot)));
             if least.is_none_or(|(_, before)| rank < before) {
                 least = Some((slot, rank));
             }

@@ -57,4 +57,4 @@ pub use counts::FlowCounts;
 pub use engine::{Engine, Taken};
 pub use fragments::{Fragments, Whole};
 pub use round_trips::{RoundTrip, RoundTrips, Towards};
-pub use sink::StreamSink;
+pub use sink::{StreamSink, Value};

@@ -5,6 +5,17 @@ use lineside_wire::Direction;
 use crate::connection::Connection;
 use crate::counts::FlowCounts;
 
+/// What a connection is worth to a sink.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Value {
+    /// Nothing is known of it.
+    None,
+    /// It may carry what the sink is there for.
+    Likely,
+    /// It does. That it is worth less later is not noticed.
+    Proven,
+}
+
 /// Takes streams, datagrams and what is known of connections. `connection` is the slot of a
 /// connection: small numbers, reused after [`StreamSink::on_close`].
 pub trait StreamSink {
@@ -14,9 +25,10 @@ pub trait StreamSink {
     fn connection_bytes(&self) -> usize {
         0
     }
-    /// Whether a connection carries what the sink is there for: the memory of others is used first.
-    fn values(&self, _connection: usize) -> bool {
-        false
+    /// What a connection is worth to the sink: the memory of those that are worth less is used
+    /// first.
+    fn value(&self, _connection: usize) -> Value {
+        Value::None
     }
     /// A connection begins in an unused slot.
     fn on_open(&mut self, connection: usize, facts: &Connection);

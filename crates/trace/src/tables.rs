@@ -1024,15 +1024,16 @@ tables! {
     /// Bytes of a stream that never arrived, or frames that a port dropped.
     Losses losses LossRow LossColumns null "not known" {
         connection_id: Option<i64>, Dictionary, "the connection, as in `connections`"
-            null "a port's dropped frames";
+            null "a port's dropped frames, many holes";
         direction: Label, Dictionary, "`client_to_server` or `server_to_client`"
-            null "a port's dropped frames";
+            null "a port's dropped frames, many holes";
         time_ns: Option<i64>, Delta, "when the bytes were taken for lost, the call came, or the \
         drops were counted"
             null "the frame has no time";
         first_byte: Option<i64>, Delta, "offset of the first missing byte in the stream, from the \
-        first byte seen" null "a port's dropped frames, a call";
-        bytes: Option<i64>, Dictionary, "missing bytes" null "a port's dropped frames, a call";
+        first byte seen" null "a port's dropped frames, a call, many holes";
+        bytes: Option<i64>, Dictionary, "missing bytes, of all holes of a second where \
+        these were too many (`stream.holes_merged`)" null "a port's dropped frames, a call";
         cause: Label, Dictionary, "`not_seen`: acknowledged, but the tap did not see them; \
         `snap_length`: the capture cut the frame; `given_up`: memory ran short before they came; \
         `call_given_up`: a call that waited for its reply when memory ran short; `port_dropped`";

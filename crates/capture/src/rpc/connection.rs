@@ -2,7 +2,7 @@
 
 use hashbrown::{HashMap, HashSet};
 use lineside_account::{Counter, Counters};
-use lineside_flow::{Connection, FlowCounts, StreamSink, Transport};
+use lineside_flow::{Connection, FlowCounts, StreamSink, Transport, Value};
 use lineside_frame::Chunk;
 use lineside_rpc::calls::{CallTable, OnReply};
 use lineside_rpc::record::{self, Records};
@@ -174,10 +174,12 @@ impl<S: RecordSink> StreamSink for Operations<S> {
         CONNECTION_BYTES
     }
 
-    fn values(&self, connection: usize) -> bool {
-        self.connections[connection]
-            .as_ref()
-            .is_some_and(|rpc| rpc.is_answered)
+    fn value(&self, connection: usize) -> Value {
+        match self.connections[connection].as_deref() {
+            Some(rpc) if rpc.is_answered => Value::Proven,
+            Some(rpc) if rpc.caller.is_some() || !rpc.calls.is_empty() => Value::Likely,
+            _ => Value::None,
+        }
     }
 
     fn on_open(&mut self, connection: usize, facts: &Connection) {
@@ -323,6 +325,7 @@ impl<S: RecordSink> StreamSink for Operations<S> {
     }
 
     fn on_close(&mut self, connection: usize, facts: &Connection, counters: &mut Counters) {
+        self.holes.count(counters);
         self.finish_records(connection, counters);
         self.expire_before(connection, [i64::MAX; 2], counters);
         self.forget_all(connection, counters);

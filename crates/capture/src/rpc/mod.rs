@@ -31,6 +31,7 @@ mod direction;
 mod early;
 mod files;
 mod headers;
+mod holes;
 mod incoming;
 mod noted;
 mod operation;
@@ -58,6 +59,7 @@ use again::{AGAIN_NS, Again};
 use connection::RpcConnection;
 use direction::DirectionSink;
 use early::EarlyReply;
+use holes::HoleRows;
 use operation::{CallRef, OPERATION_BYTES, Signature};
 use plain::{PLAIN_BYTES, PlainCalls};
 use room::operations_max;
@@ -102,6 +104,7 @@ pub(crate) struct Operations<S> {
     again: Again,
     /// The connections over UDP on which a client's port has called.
     udp_clients: HashMap<Endpoint, Vec<usize>>,
+    holes: HoleRows,
     now: i64,
     ending: bool,
     is_relieved: bool,
@@ -144,6 +147,7 @@ impl<S: RecordSink> Operations<S> {
             early_key: None,
             again: Again::new(budget),
             udp_clients: HashMap::new(),
+            holes: HoleRows::new(),
             now: i64::MIN,
             ending: false,
             deferred: None,
@@ -180,8 +184,9 @@ impl<S: RecordSink> Operations<S> {
         self.sink
     }
 
-    /// Nothing more comes: gives back what is drawn for operations.
+    /// Nothing more comes: writes the last rows, and gives back what is drawn for operations.
     pub(crate) fn give_back(&mut self) {
+        self.write_merged_holes();
         let drawn = std::mem::take(&mut self.operations_drawn) * OPERATION_BYTES;
         self.operations = OperationTable::default();
         let plain = std::mem::take(&mut self.plain).len() * PLAIN_BYTES;

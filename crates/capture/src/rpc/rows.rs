@@ -3,6 +3,7 @@
 
 use std::cmp::Reverse;
 
+use lineside_account::Counters;
 use lineside_flow::{Connection, FlowCounts};
 use lineside_frame::{Cause, Chunk};
 use lineside_trace::{ConnectionRow, RecordSink, RowRef};
@@ -54,7 +55,26 @@ impl<S: RecordSink> Operations<S> {
             _ => "not_seen",
         });
         row.input = Some(i32::from(hole.descriptor().input));
-        self.sink.row(RowRef::Losses(row));
+        if self.holes.takes(self.now, row) {
+            self.sink.row(RowRef::Losses(row));
+        }
+    }
+
+    /// Time has passed: holes that were merged may be due.
+    #[inline]
+    pub(crate) fn on_timer(&mut self, now: i64, counters: &mut Counters) {
+        if self.holes.are_due(now) {
+            self.holes.count(counters);
+            self.write_merged_holes();
+        }
+    }
+
+    /// Writes the rows of holes that were merged.
+    #[cold]
+    pub(crate) fn write_merged_holes(&mut self) {
+        for row in self.holes.take() {
+            self.sink.row(RowRef::Losses(&row));
+        }
     }
 
     pub(super) fn write_interval(

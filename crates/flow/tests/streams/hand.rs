@@ -1,7 +1,7 @@
 //! A connection by hand, one segment after the other.
 
 use lineside_account::{Budget, Counters};
-use lineside_flow::{Connection, Engine, FlowCounts, StreamSink};
+use lineside_flow::{Connection, Engine, FlowCounts, StreamSink, Value};
 use lineside_frame::{Cause, Chunk, Descriptor, Frame, LinkType};
 use lineside_wire::Direction::{self, Forward, Reverse};
 use lineside_wire::ethernet;
@@ -48,8 +48,11 @@ impl StreamSink for Recorder {
     }
     fn on_open(&mut self, _: usize, _: &Connection) {}
 
-    fn values(&self, connection: usize) -> bool {
-        self.valued.contains(&connection)
+    fn value(&self, connection: usize) -> Value {
+        match self.valued.contains(&connection) {
+            true => Value::Proven,
+            false => Value::None,
+        }
     }
 
     fn on_stream(
