@@ -259,7 +259,9 @@ mod tests {
     #[test]
     fn keys_are_replaced_as_values_are() {
         let mut scrub = Scrub::default();
-        let value = serde_json::json!({"late_window": "2ms", "zz9": {"frames": 7, "bytes": ["zz9"], "10.1.2.3": 1}});
+        let value = serde_json::json!(
+            {"late_window": "2ms", "zz9": {"frames": 7, "bytes": ["zz9"], "10.1.2.3": 1}}
+        );
         let out = scrub.json(&value);
         let right = serde_json::json!(
             {"late_window": "2ms", "name-1": {"frames": 7, "bytes": ["name-1"], "name-2": 1}}

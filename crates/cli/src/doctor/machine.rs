@@ -181,7 +181,7 @@ fn memory(limits: &HostLimits) -> Finding {
         Some(limit) => format!(", and the control group may have {}", bytes(limit)),
         None => String::new(),
     };
-    let available = limits.available_bytes.map_or("?".to_owned(), bytes);
+    let available = limits.available_bytes.map_or_else(|| "?".to_owned(), bytes);
     let found = format!("{available} can be had{group}");
     let effect = "a run takes --memory (256 MiB unless told otherwise)";
     if lowest > 512 << 20 {
@@ -214,9 +214,10 @@ fn locked(max: Option<u64>) -> Finding {
         ),
         _ => of(
             Condition::Good,
-            max.map_or("no limit".to_owned(), |max| {
-                format!("{} at most", bytes(max))
-            }),
+            max.map_or_else(
+                || "no limit".to_owned(),
+                |max| format!("{} at most", bytes(max)),
+            ),
             "loops can lock what they use",
         ),
     }
@@ -224,7 +225,7 @@ fn locked(max: Option<u64>) -> Finding {
 
 fn descriptors(max: Option<u64>) -> Finding {
     let of = |state, effect: &str| {
-        let found = max.map_or("no limit".to_owned(), |max| format!("{max} at most"));
+        let found = max.map_or_else(|| "no limit".to_owned(), |max| format!("{max} at most"));
         measured(
             finding("descriptors", state, found, effect),
             &[("limit", max)],

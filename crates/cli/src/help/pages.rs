@@ -375,7 +375,7 @@ pub(crate) const PAGES: [Page; 20] = [
                     "emulate", "ctl", "explain", "forward", "table", "probe", "load",
                 ],
             ),
-            ("This program", &["doctor", "man"]),
+            ("This program", &["doctor"]),
         ],
         examples: &[
             ("lineside capture nfs.pcapng -o trace", "operations"),
