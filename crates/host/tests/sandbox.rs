@@ -23,9 +23,8 @@ fn call(number: libc::c_long, arguments: [usize; 4]) -> io::Result<i64> {
 }
 
 fn refused<T>(what: &str, tried: io::Result<T>) {
-    let error = match tried {
-        Ok(_) => panic!("{what}: it was done"),
-        Err(error) => error,
+    let Err(error) = tried else {
+        panic!("{what}: it was done");
     };
     let kind = error.raw_os_error();
     let is_refusal = matches!(kind, Some(libc::EPERM | libc::EACCES | libc::EXDEV));
