@@ -12,6 +12,7 @@ use lineside_trace::{State, Table};
 use crate::python::python;
 use crate::support::{example, lineside, manifest, records, sorted, talk};
 
+/// Kills, unless `LINESIDE_KILLS` says how many.
 const KILLS: u64 = 10;
 
 /// Opens every part, counts by `run`, and finds no id twice in a run.
@@ -58,7 +59,8 @@ fn the_next_start_closes_each_killed_run() {
     let input = capture::write(&frames);
     let mut random = 0x2545_F491_4F6C_DD1D_u64 ^ u64::from(std::process::id());
     println!("seed {random}");
-    for _ in 0..KILLS {
+    let kills = std::env::var("LINESIDE_KILLS").ok();
+    for _ in 0..kills.map_or(KILLS, |kills| kills.parse().expect("a number")) {
         random = random
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1);
