@@ -19,11 +19,12 @@ use crate::print::{
     exit, filter_line, input_lines, print, print_json, table_lines, tally_lines, traffic_lines,
     verdict_lines, warn,
 };
+use crate::runs;
 
 /// Flags of `info`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// A capture file (- is standard input), a folder of them, or the folder of a trace
+    /// A capture file (- is standard input), a folder of them, a trace, or a folder of runs
     #[arg(value_name = "FILE|FOLDER|TRACE")]
     path: PathBuf,
     /// Print JSON
@@ -34,6 +35,13 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     // Without trace.json it may be a folder of captures, or an unfinished trace.
     let path = &arguments.path;
+    if let Some(runs) = runs::of(path) {
+        match arguments.json {
+            true => print_json(&serde_json::json!({ "runs": runs }))?,
+            false => print(&runs::text(&runs, &Zone::local()))?,
+        }
+        return Ok(Exit::Done);
+    }
     let is_trace = path.join("trace.json").exists() || path.join("operations").is_dir();
     if path.is_dir() && is_trace {
         of_trace(arguments)

@@ -31,6 +31,7 @@ mod print;
 mod probe;
 mod replay_pcap;
 mod report;
+mod runs;
 mod table;
 mod trips;
 mod version;
@@ -129,9 +130,15 @@ fn main() -> ExitCode {
     let done = match parsed().verb {
         Verb::Capture(arguments) => capture::run(&arguments),
         Verb::Info(arguments) => info::run(&arguments),
-        Verb::Report(arguments) => report::run(&arguments),
+        Verb::Report(mut arguments) => {
+            runs::choose(&mut arguments.trace);
+            report::run(&arguments)
+        }
         Verb::Compare(arguments) => report::run_compare(&arguments),
-        Verb::Slow(arguments) => report::run_slow(&arguments),
+        Verb::Slow(mut arguments) => {
+            runs::choose(&mut arguments.trace);
+            report::run_slow(&arguments)
+        }
         Verb::Packets(arguments) => packets::run(&arguments),
         Verb::Emulate(arguments) => emulate::run(&arguments),
         Verb::Load(arguments) => load::run(&arguments),

@@ -25,6 +25,7 @@ mod parts;
 mod progress;
 mod receive;
 mod run;
+mod runs;
 pub mod stats;
 mod verdict;
 
@@ -43,6 +44,7 @@ pub use parts::{PartRotation, Parts, bound_encoder, new_part, on_disk};
 pub use progress::Progress;
 pub use receive::{BURST_FRAMES, Consumer, Intake, Moment, Step, Turn, receive_all};
 pub use run::Run;
+pub use runs::{Runs, RunsError};
 pub use verdict::{
     Check, Evidence, LinkEvidence, LoadEvidence, RULES, Reason, Rule, TapEvidence, counted, drops,
     judge, unread,

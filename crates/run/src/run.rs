@@ -21,7 +21,7 @@ use crate::DropInReport;
 const REWRITE: Duration = Duration::from_secs(5);
 
 /// The writer, as `trace.json` names it.
-const TOOL: &str = "lineside";
+pub(crate) const TOOL: &str = "lineside";
 
 /// A run's record of itself: what its `trace.json` says, in its folder if it has one.
 pub struct Run {

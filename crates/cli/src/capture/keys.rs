@@ -63,6 +63,10 @@ keys! {
         filesize:kB, duration:SECONDS, interval:SECONDS, packets:N; files:N keeps the last N")
             .short('b').value("COND")
             .example("files:10");
+        runs: bool = key("TRACE is a folder of runs: this one is TRACE/run=TIME in it, and runs \
+        that were killed before are closed")
+            .long("runs")
+            .default(|| false);
         force: bool = key("Replace an existing trace")
             .long("force")
             .default(|| false);

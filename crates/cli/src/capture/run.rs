@@ -1,6 +1,8 @@
 //! `lineside capture`: from capture files or interfaces to a trace.
 
 use lineside_capture::{Outcome, capture};
+use lineside_host::wall_ns;
+use lineside_run::Runs;
 use lineside_trace::State;
 
 use super::decode_as;
@@ -19,7 +21,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     if let Some(path) = &arguments.config {
         section = section.over(Section::from_file(path)?);
     }
-    let (section, settings) = section.resolved()?;
+    let (mut section, mut settings) = section.resolved()?;
     if settings.output.is_none() && settings.capture_file.is_none() {
         return Err(ConfigError::usage(
             "nowhere to write: name a folder for the trace with -o TRACE, or a file with \
@@ -28,6 +30,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         .into());
     }
     refuse_two_on_standard_output(section.write_pcap.as_deref(), arguments.json)?;
+    let runs = begin_runs(&section)?;
+    if let Some(runs) = &runs {
+        runs.notes.iter().for_each(|note| warn(note));
+        section.output = Some(runs.run().to_owned());
+        settings.output = section.output.clone();
+    }
     let mut terminal = Terminal::new(arguments.quiet);
     let captured = capture(&settings, &mut terminal);
     terminal.finish();
@@ -60,4 +68,20 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         }
         None => Exit::Done,
     })
+}
+
+/// The folder of runs in which this one begins; `None` without `--runs`.
+fn begin_runs(section: &Section) -> anyhow::Result<Option<Runs>> {
+    if section.runs != Some(true) {
+        return Ok(None);
+    }
+    let Some(output) = &section.output else {
+        let why = "--runs is for a folder of runs: name it with -o, or leave out --runs";
+        return Err(ConfigError::usage(why).into());
+    };
+    if section.force == Some(true) {
+        let why = "--runs replaces nothing, and --force is for what is replaced: leave out one";
+        return Err(ConfigError::usage(why).into());
+    }
+    Ok(Some(Runs::begin(output, wall_ns())?))
 }

@@ -30,7 +30,7 @@ pub(crate) const PAGES: [Page; 20] = [
             ("Input", &["read", "interface", "filter", "c", "autostop"]),
             (
                 "Output",
-                &["output", "write-pcap", "rotate", "keep", "force"],
+                &["output", "runs", "write-pcap", "rotate", "keep", "force"],
             ),
             ("Result", &["strict"]),
         ],

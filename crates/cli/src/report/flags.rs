@@ -14,7 +14,7 @@ use crate::config::ConfigError;
 pub(crate) struct ReportArguments {
     /// The folder of a trace
     #[arg(value_name = "TRACE")]
-    pub(super) trace: PathBuf,
+    pub(crate) trace: PathBuf,
     #[command(flatten)]
     pub(super) filter: FilterArguments,
     /// Print all of it, not only the first screen
@@ -76,7 +76,7 @@ pub(crate) struct CompareArguments {
 pub(crate) struct SlowArguments {
     /// The folder of a trace
     #[arg(value_name = "TRACE")]
-    pub(super) trace: PathBuf,
+    pub(crate) trace: PathBuf,
     /// Operations that took at least this long are slow: a number with its unit, milliseconds
     /// without one, as in nfsslower; 10ms if not given, with --top alone any time
     #[arg(value_name = "TIME", value_parser = latency_ns)]

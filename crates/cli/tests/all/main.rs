@@ -56,6 +56,7 @@ mod probe;
 mod python;
 mod report;
 mod rotate;
+mod runs;
 mod services;
 mod slow;
 mod star;

@@ -1,0 +1,167 @@
+//! `--runs`: a folder of runs, some of which are killed.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use lineside_testkit::capture;
+use lineside_trace::{State, Table};
+
+use crate::python::python;
+use crate::support::{example, lineside, manifest, records, sorted, talk};
+
+/// Kills, unless `LINESIDE_KILLS` says how many.
+const KILLS: u64 = 10;
+
+/// Opens every part, counts by `run`, and finds no id twice in a run.
+const QUERY: &str = "
+import sys, glob, duckdb, pyarrow.dataset as ds, pyarrow.parquet as pq
+folder = sys.argv[1]
+for part in glob.glob(folder + '/run=*/*/*.parquet'):
+    pq.read_table(part)
+parts = sorted(glob.glob(folder + '/run=*/operations/*.parquet'))
+table = ds.dataset(parts, partitioning='hive').to_table(columns=['run', 'operation_id'])
+counts = {}
+for run in table['run'].to_pylist():
+    counts[str(run)] = counts.get(str(run), 0) + 1
+found = duckdb.sql(f'''select run::varchar, count(*), count(distinct operation_id)
+    from read_parquet({parts}, hive_partitioning = true) group by run''').fetchall()
+assert counts == {run: rows for run, rows, _ in found}, (counts, found)
+assert all(rows == ids for _, rows, ids in found), found
+print(len(found))
+";
+
+fn capture_runs(out: &Path) -> Command {
+    let mut command = lineside();
+    { command.args(["capture", "-", "-q", "--runs", "--flush", "100ms", "-o"]) }
+        .arg(out)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn runs(out: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(out).expect("there");
+    let mut runs: Vec<_> = entries.map(|entry| entry.expect("one").path()).collect();
+    runs.sort();
+    runs
+}
+
+/// Kills at instants from the first one on, until all rows are in parts.
+#[test]
+fn the_next_start_closes_each_killed_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("runs");
+    let frames = capture::read(&example()).expect("the example");
+    let input = capture::write(&frames);
+    let mut random = 0x2545_F491_4F6C_DD1D_u64 ^ u64::from(std::process::id());
+    println!("seed {random}");
+    let kills = std::env::var("LINESIDE_KILLS").ok();
+    for _ in 0..kills.map_or(KILLS, |kills| kills.parse().expect("a number")) {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        let after = Duration::from_millis((random >> 33) % 1_500);
+        let mut run = capture_runs(&out).spawn().expect("lineside runs");
+        let mut pipe = run.stdin.take().expect("piped");
+        let bytes = input.clone();
+        let writer = std::thread::spawn(move || {
+            // It breaks when the run is killed. The pipe stays open: the run does not end.
+            let _ = pipe.write_all(&bytes);
+            pipe
+        });
+        std::thread::park_timeout(after);
+        run.kill().expect("killed");
+        run.wait().expect("it is over");
+        drop(writer.join());
+    }
+    // The last one comes to its end.
+    let mut run = capture_runs(&out).spawn().expect("lineside runs");
+    run.stdin
+        .take()
+        .expect("piped")
+        .write_all(&input)
+        .expect("read");
+    let output = run.wait_with_output().expect("it is over");
+    assert!(output.status.success(), "{}", talk(&output));
+    let runs = runs(&out);
+    let (whole, killed) = runs.split_last().expect("the last one");
+    let all: BTreeSet<String> = sorted(&records(whole, Table::Operations))
+        .into_iter()
+        .collect();
+    let mut rows = 0;
+    for run in killed {
+        let closed = manifest(run);
+        assert_eq!(closed.verdict.state, State::Incomplete, "{}", run.display());
+        assert!(
+            closed.verdict.reasons[0].starts_with("killed: "),
+            "{:?}",
+            closed.verdict
+        );
+        let counted = closed
+            .tables
+            .get("operations")
+            .map_or(0, |table| table.rows);
+        if counted == 0 {
+            continue;
+        }
+        let found = sorted(&records(run, Table::Operations));
+        assert_eq!(found.len() as u64, counted, "{}", run.display());
+        assert!(
+            found.iter().all(|row| all.contains(row)),
+            "{}",
+            run.display()
+        );
+        rows += counted;
+    }
+    println!(
+        "{} killed runs left {rows} rows of {} each",
+        killed.len(),
+        all.len()
+    );
+    let listed = lineside()
+        .arg("info")
+        .arg(&out)
+        .output()
+        .expect("lineside runs");
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert_eq!(
+        listed.matches("the run before was killed").count(),
+        killed.len(),
+        "{listed}"
+    );
+    let report = lineside().arg("report").arg(&out).output();
+    let report = report.expect("lineside runs");
+    let name = whole.file_name().expect("a name").to_string_lossy();
+    assert!(
+        report.status.success() && talk(&report).contains(&*name),
+        "{}",
+        talk(&report)
+    );
+    let Some(python) = python() else {
+        println!("SKIP: no Python with duckdb, pandas and pyarrow (LINESIDE_PYTHON)");
+        return;
+    };
+    let output = Command::new(python).args(["-c", QUERY]).arg(&out).output();
+    let output = output.expect("Python runs");
+    assert!(output.status.success(), "{}", talk(&output));
+}
+
+#[test]
+fn runs_and_force_are_not_given_together() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("runs");
+    let output = lineside()
+        .arg("capture")
+        .arg(example())
+        .args(["--runs", "--force", "-o"])
+        .arg(&out)
+        .output()
+        .expect("lineside runs");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(talk(&output).contains("leave out one"), "{}", talk(&output));
+    assert!(!out.exists());
+}
