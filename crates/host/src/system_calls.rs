@@ -181,8 +181,8 @@ fn program() -> Result<BpfProgram, seccompiler::BackendError> {
         let is = SeccompCondition::new(0, length, SeccompCmpOp::Eq, value)?;
         SeccompRule::new(vec![is])
     };
-    // What a link is, and how many frames it dropped, is asked of the kernel as it changes. No other
-    // socket can be made, so that there is none to bind or connect elsewhere.
+    // What a link is, and how many frames it dropped, is asked of the kernel as it changes. No
+    // other socket can be made, so that there is none to bind or connect elsewhere.
     let netlink = first_is(libc::AF_NETLINK as u64)?;
     rules.insert(libc::SYS_socket, vec![netlink]);
     rules.extend([libc::SYS_bind, libc::SYS_connect].map(|call| (call, Vec::new())));
