@@ -149,7 +149,10 @@ fn main() -> ExitCode {
         Verb::Probe(arguments) => probe::run(&arguments),
         Verb::ReplayPcap(arguments) => replay_pcap::run(&arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
-        Verb::Bundle(arguments) => bundle::run(&arguments),
+        Verb::Bundle(arguments) => {
+            let tool = (version::text(), doctor::examine(&[], None));
+            bundle::run(&arguments, tool)
+        }
         Verb::Completions(arguments) => manual::run_completions(&arguments),
         Verb::Man(arguments) => manual::run_man(&arguments),
         Verb::Version => version::run(),

@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use lineside_run::Doctor;
 use lineside_trace::{manifest_text, open_file};
 use serde_json::{Value, json};
 
 use crate::exit::Exit;
 use crate::print::print;
-use crate::{doctor, version};
 use scrub::Scrub;
 
 /// The folder in the archive.
@@ -46,7 +46,8 @@ pub(crate) struct Arguments {
     with_tables: bool,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
+/// `tool` is what other verbs say of this program and this machine: `version`, and `doctor`.
+pub(crate) fn run(arguments: &Arguments, tool: (String, Doctor)) -> anyhow::Result<Exit> {
     let path = &arguments.run;
     let json = path.join("trace.json");
     let text = manifest_text(&json).with_context(|| {
@@ -58,7 +59,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let manifest: Value = serde_json::from_str(&text)
         .with_context(|| format!("{}: damaged; send what there is of it", json.display()))?;
     let mut scrub = Scrub::default();
-    let files = gathered(arguments, &manifest, &mut scrub);
+    let files = gathered(arguments, tool, &manifest, &mut scrub);
     // O_EXCL, which follows no link either.
     let created = OpenOptions::new()
         .write(true)
@@ -82,8 +83,13 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
 }
 
 /// The files that are made here, by name.
-fn gathered(arguments: &Arguments, manifest: &Value, scrub: &mut Scrub) -> Vec<(String, Vec<u8>)> {
-    let mut examined = doctor_value();
+fn gathered(
+    arguments: &Arguments,
+    (version, examined): (String, Doctor),
+    manifest: &Value,
+    scrub: &mut Scrub,
+) -> Vec<(String, Vec<u8>)> {
+    let mut examined = serde_json::to_value(examined).expect("every key is a text");
     let mut trace = manifest.clone();
     let mut tables = tables::described(&arguments.run);
     let mut logs = logs(&arguments.run);
@@ -104,7 +110,7 @@ fn gathered(arguments: &Arguments, manifest: &Value, scrub: &mut Scrub) -> Vec<(
     });
     let mut files = vec![
         ("about.json".to_owned(), text_of(&about)),
-        ("version.txt".to_owned(), version::text().into_bytes()),
+        ("version.txt".to_owned(), version.into_bytes()),
         ("trace.json".to_owned(), text_of(&trace)),
         ("tables.json".to_owned(), text_of(&tables)),
         ("doctor.json".to_owned(), text_of(&examined)),
@@ -138,10 +144,6 @@ fn of_trace(manifest: &Value, scrub: &mut Scrub) -> Value {
         }
     }
     out
-}
-
-fn doctor_value() -> Value {
-    serde_json::to_value(doctor::examine(&[], None)).expect("every key is a text")
 }
 
 /// `what`, `state`, `effect` and figures are ours. What was found holds names of interfaces; the

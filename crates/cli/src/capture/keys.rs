@@ -97,11 +97,11 @@ keys! {
             .long("rotate").value("SIZE|TIME").commas().hyphens()
             .default(|| vec!["64MiB".to_owned()]);
         flush: String = key("When rows can be read: after this time they are in a small part, \
-        which becomes a piece of one that --rotate limits; or none: parts are final from the \
-        start; without it 1s where data come as time passes")
+        such as 10s, which becomes a piece of one that --rotate limits; or none: parts are final \
+        from the start; without it 1s where data come as time passes")
             .long("flush").value("TIME|none")
             .default(|| "none".to_owned());
-        keep: Vec<String> = key("What is kept of the trace: a time (30d), a size (500GiB), or \
+        keep: Vec<String> = key("What is kept of the trace: a time (30d), a size (800MiB), or \
         both; whole parts go, the oldest first, also to make room on a full disk")
             .long("keep").value("TIME|SIZE").commas().hyphens()
             .default(Vec::new);

@@ -27,11 +27,8 @@ pub(crate) const PAGES: [Page; 20] = [
     Page {
         verb: "capture",
         groups: &[
-            ("Input", &["read", "interface", "filter", "c", "autostop"]),
-            (
-                "Output",
-                &["output", "runs", "write-pcap", "rotate", "keep", "force"],
-            ),
+            ("Input", &["read", "interface", "filter", "autostop"]),
+            ("Output", &["output", "runs", "write-pcap", "keep", "force"]),
             ("Result", &["strict"]),
         ],
         examples: &[
