@@ -17,6 +17,7 @@
 mod encode;
 mod error;
 mod folder;
+mod followed;
 mod foreign;
 pub mod live;
 mod merge;
@@ -33,7 +34,8 @@ use std::os::fd::BorrowedFd;
 use lineside_frame::{Burst, LinkType};
 
 pub use error::{Place, PortError};
-pub use folder::{FolderFile, Followed, list};
+pub use folder::{FolderFile, list};
+pub use followed::Followed;
 pub use merge::{Merge, MergeInput};
 pub use reader::{CaptureReader, PoolConfig};
 pub use rotation::{Rotation, RotationError};

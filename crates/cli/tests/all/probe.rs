@@ -69,7 +69,9 @@ fn a_probe_gives_back_what_was_asked_of_a_link() {
                 found if (found - asked).abs() <= error => Ok(()),
                 found => Err(format!("{way}{name}: {found}, not {asked}")),
             };
-            within("/delay/p50_ns", 1e7, 20e3)?;
+            // In virtual time it is 20 us (`delay_loss_rate_and_bucket_are_found_as_asked`); what a
+            // slow machine takes to wake a process comes on top here, each time.
+            within("/delay/p50_ns", 1e7, 100e3)?;
             within("/rate/bits_per_second", 5e7, 1e6)?;
             within("/rate/bucket_bytes", 65_536.0, 1514.0)?;
             if of("/lost/low") > 0.01 || of("/lost/high") < 0.01 {
