@@ -239,6 +239,11 @@ impl<'a> Keeper<'a> {
             return;
         };
         merger.is_busy = false;
+        if !self.shelf.has(job) {
+            // Some went meanwhile, and must not come back with the merged one. Those that are left
+            // are another job.
+            return;
+        }
         let (rows, pieces) = match merged {
             Ok(Some(merged)) => merged,
             Ok(None) => return merger.wait(),

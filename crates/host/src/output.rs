@@ -335,6 +335,7 @@ mod tests {
     use std::io;
     use std::num::NonZeroU64;
     use std::path::Path;
+    use std::time::Duration;
 
     use lineside_testkit::disk::SmallDisk;
 
@@ -591,5 +592,55 @@ mod tests {
             queue.take_notes(),
             ["table nfs: its small parts are left as they are: it is cut"]
         );
+    }
+
+    #[test]
+    fn parts_that_went_while_they_were_merged_stay_away() {
+        for is_failing in [false, true] {
+            let parent = tempfile::tempdir().expect("a folder");
+            let folder = folder(parent.path());
+            let oldest = folder.path().join("nfs/part-000000.parquet");
+            let Merging { finals, mut merge } = joining();
+            let (began, has_begun) = channel();
+            let merging = Merging {
+                finals,
+                merge: Box::new(move |table, parts| {
+                    // Of the first job, which has the oldest part.
+                    let is_first = oldest.exists();
+                    began.send(is_first).expect("the test waits");
+                    while oldest.exists() {
+                        thread::park_timeout(Duration::from_millis(1));
+                    }
+                    match is_first && is_failing {
+                        true => Err("it went".to_owned()),
+                        false => merge(table, parts),
+                    }
+                }),
+            };
+            let retention = Retention {
+                bytes: Some(610),
+                time: None,
+            };
+            let keeping = Keeping {
+                merging: Some(merging),
+                retention,
+            };
+            let mut writer = PartWriter::keeping(&folder, keeping, None);
+            for index in 0..62 {
+                if index == 61 {
+                    assert!(has_begun.recv().expect("a merge"));
+                }
+                let mut part = part("nfs", index, vec![index as u8; 10]);
+                part.window_ns = Some((i64::from(index) + 1) * 1_000_000_000);
+                writer.submit(part).expect("no error");
+            }
+            let queue = writer.queue();
+            let written = writer.finish().expect("written");
+            assert_eq!(queue.take_notes(), [""; 0]);
+            assert_eq!(written.removed.totals.rows, 1);
+            assert_eq!(written.tables[0].1.rows, 61);
+            let expected = ["part-000001-000059.parquet", "part-000060-000061.parquet"];
+            assert_eq!(names(&folder, "nfs"), expected);
+        }
     }
 }

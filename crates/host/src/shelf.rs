@@ -153,6 +153,14 @@ impl Shelf {
         None
     }
 
+    /// Whether all parts of a job are still kept.
+    pub(crate) fn has(&self, job: &Job) -> bool {
+        let table = self.tables.get(&job.table);
+        let parts = || table.into_iter().flat_map(|table| &table.parts);
+        let has = |file: &String| parts().any(|(_, part)| part.file == *file);
+        job.files.iter().all(has)
+    }
+
     /// A job was done: `part` is in place of the others.
     pub(crate) fn merged(&mut self, job: &Job, rows: u64, bytes: u64) {
         let Some(table) = self.tables.get_mut(&job.table) else {
