@@ -2,18 +2,24 @@
 //! (`-b`).
 
 use std::ffi::OsStr;
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use lineside_frame::Burst;
 
-use crate::{CaptureReader, Facts, PoolConfig, Port, PortError, Receive, Received};
+use crate::watched::{Mark, Read, Watched, lost};
+use crate::{Facts, PoolConfig, Port, PortError, Receive, Received};
 
 /// A file of a folder, opened when its turn comes and closed at its end.
 pub struct FolderFile {
     path: PathBuf,
     pool: PoolConfig,
     first_ns: i64,
-    reader: Option<CaptureReader>,
+    /// The latest that was received.
+    last_ns: i64,
+    mark: Mark,
+    reader: Option<Watched>,
     ended: bool,
     pub(crate) is_compressed: bool,
     /// As of when it was listed, then as of its end.
@@ -93,7 +99,8 @@ impl FolderFile {
             let name = path.display().to_string();
             return Err(PortError::NoFile { name });
         }
-        let mut reader = CaptureReader::open(path, pool)?;
+        let mut file = Watched::open(path, pool)?;
+        let reader = file.reader_mut();
         let mut burst = Burst::new();
         // What is wrong with the file comes again when it is read.
         let _ = reader.receive(&mut burst, 1);
@@ -103,9 +110,11 @@ impl FolderFile {
             path: path.to_owned(),
             pool: pool.clone(),
             first_ns: first.unwrap_or(i64::MIN),
+            last_ns: i64::MIN,
+            mark: file.mark(),
             reader: None,
             ended: false,
-            is_compressed: reader.is_compressed(),
+            is_compressed: file.reader().is_compressed(),
             facts: Facts {
                 frames: 0,
                 bytes: 0,
@@ -127,10 +136,49 @@ impl FolderFile {
     }
 }
 
+impl FolderFile {
+    /// Opens the file; says what happened to it if it is no longer the one that was looked at.
+    fn open(&mut self) -> Result<Result<(), &'static str>, PortError> {
+        let file = match Watched::open(&self.path, &self.pool) {
+            Ok(file) => file,
+            Err(PortError::Open { cause, .. }) if cause.kind() == ErrorKind::NotFound => {
+                return Ok(Err("was deleted"));
+            }
+            Err(
+                PortError::Empty { .. } | PortError::HeaderCut { .. } | PortError::Foreign { .. },
+            ) => return Ok(Err("was overwritten")),
+            Err(error) => return Err(error),
+        };
+        if !file.began_as(self.mark) {
+            return Ok(Err("was overwritten"));
+        }
+        self.reader = Some(file);
+        Ok(Ok(()))
+    }
+
+    /// Lets the file go, and keeps what is known of it.
+    fn end(&mut self) {
+        self.ended = true;
+        if let Some(file) = self.reader.take() {
+            self.facts.clone_from(file.facts());
+        }
+    }
+
+    /// Ends a file whose writer did not wait for its reader.
+    fn end_lost(&mut self, what: &str) -> Received {
+        let has_begun = self.reader.is_some();
+        self.end();
+        let before = if has_begun { "all of it" } else { "it" };
+        let what = format!("{} {what} before {before} was read", self.facts.name);
+        self.facts.lapses += 1;
+        self.facts.warnings.push(lost(&what, self.last_ns, None));
+        Received::End
+    }
+}
+
 impl Port for FolderFile {
     fn facts(&self) -> Vec<&Facts> {
-        let reader = self.reader.as_ref();
-        vec![reader.map_or(&self.facts, CaptureReader::own_facts)]
+        vec![self.reader.as_ref().map_or(&self.facts, Watched::facts)]
     }
 }
 
@@ -139,28 +187,55 @@ impl Receive for FolderFile {
         if self.ended {
             return Ok(Received::End);
         }
-        let reader = match &mut self.reader {
-            Some(reader) => reader,
-            None => self
-                .reader
-                .insert(CaptureReader::open(&self.path, &self.pool)?),
-        };
-        let received = reader.receive(burst, max);
-        if !matches!(received, Ok(Received::End) | Err(_)) {
-            return received;
+        if self.reader.is_none()
+            && let Err(what) = self.open()?
+        {
+            return Ok(self.end_lost(what));
         }
-        self.ended = true;
-        self.facts.clone_from(reader.own_facts());
-        self.reader = None;
-        received
+        let Some(file) = &mut self.reader else {
+            return Ok(Received::End);
+        };
+        match file.receive(burst, max) {
+            Ok(Read::Overwritten) => Ok(self.end_lost("was overwritten")),
+            Ok(Read::Frames(Received::End)) => {
+                self.end();
+                Ok(Received::End)
+            }
+            Ok(Read::Frames(received)) => {
+                let last = burst.last().and_then(|frame| frame.descriptor().stamp_ns);
+                self.last_ns = last.unwrap_or(self.last_ns);
+                Ok(received)
+            }
+            Err(error) => {
+                self.end();
+                Err(error)
+            }
+        }
     }
 
     fn leave(&mut self, ahead: &mut Burst) {
         match &mut self.reader {
-            Some(reader) => reader.leave(ahead),
+            Some(file) => file.reader_mut().leave(ahead),
             None => self.facts.take_back(ahead),
         }
     }
+}
+
+/// The ring and the number of a file that dumpcap (`-b`) named: `NAME_00042_20261127103000.pcapng`,
+/// with `nametimenum:2` `NAME_20261127103000_00042.pcapng`.
+pub(crate) fn dumpcap_number(path: &Path) -> Option<(&[u8], u64)> {
+    let name = path.file_name()?.as_bytes();
+    let end = name.iter().position(|&byte| byte == b'.');
+    let mut parts = name[..end.unwrap_or(name.len())].rsplitn(3, |&byte| byte == b'_');
+    let (last, first, ring) = (parts.next()?, parts.next()?, parts.next()?);
+    let is_number = |part: &[u8]| part.iter().all(u8::is_ascii_digit);
+    let number = match (first.len(), last.len()) {
+        (5..14, 14) => first,
+        (14, 5..14) => last,
+        _ => return None,
+    };
+    let number = std::str::from_utf8(number).ok()?;
+    (is_number(first) && is_number(last)).then_some((ring, number.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -175,5 +250,27 @@ mod tests {
             names,
             ["cap", "cap1", "cap2", "cap02x", "cap9.pcap", "cap10"]
         );
+    }
+
+    #[test]
+    fn files_of_a_dumpcap_ring_are_known_by_their_numbers() {
+        let number = |name| dumpcap_number(Path::new(name));
+        let ring = Some((&b"a_b"[..], 42));
+        assert_eq!(number("/x_9/a_b_00042_20261127103000.pcapng"), ring);
+        assert_eq!(number("a_b_20261127103000_00042.pcap.gz"), ring);
+        let million = Some((&b"a"[..], 1_000_000));
+        assert_eq!(number("a_1000000_20261127103000.pcapng"), million);
+        for other in [
+            "a_00042.pcapng",
+            "a_0042_20261127103000",
+            "a_00042_2026112710300",
+            "00042_20261127103000",
+            "a_0x042_20261127103000",
+            "a_20261127103000_20261127103000",
+            "a_",
+            "",
+        ] {
+            assert_eq!(number(other), None, "{other}");
+        }
     }
 }

@@ -27,6 +27,7 @@ mod pcapng;
 mod reader;
 mod rotation;
 mod source;
+mod watched;
 mod writer;
 
 use std::os::fd::BorrowedFd;
@@ -161,6 +162,8 @@ pub struct Facts {
     pub bytes: u64,
     /// Bytes of the file when it was opened; `None` for a pipe.
     pub bytes_total: Option<u64>,
+    /// Times that the writer of a ring of files overwrote or deleted some that had not been read.
+    pub lapses: u64,
     /// What a user should know although it was no error, a sentence each.
     pub warnings: Vec<String>,
     /// Interfaces that a pcapng file describes, in its order; the first 1,024 of them.

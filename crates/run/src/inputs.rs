@@ -4,9 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use lineside_account::Budget;
-use lineside_port::{
-    CaptureReader, FolderFile, Followed, Merge, MergeInput, PoolConfig, PortError,
-};
+use lineside_port::{CaptureReader, Followed, Merge, MergeInput, PoolConfig, PortError};
 
 use crate::RunError;
 
@@ -70,12 +68,15 @@ fn open_folder(
         Err(PortError::NoCaptures { .. }) if follows => (Vec::new(), Vec::new()),
         listed => listed?,
     };
-    let last = if follows { files.pop() } else { None };
-    ports.extend(files.into_iter().map(MergeInput::from));
+    let followed = match follows {
+        true => Some(Followed::folder(path, &files, pool)?),
+        false => None,
+    };
     if follows {
-        let last = last.as_ref().map(FolderFile::path);
-        ports.push(Followed::folder(path, last, pool)?.into());
+        files.pop();
     }
+    ports.extend(files.into_iter().map(MergeInput::from));
+    ports.extend(followed.map(MergeInput::from));
     Ok(left_out)
 }
 

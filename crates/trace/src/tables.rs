@@ -1021,23 +1021,26 @@ tables! {
         file_size: Option<i64>, Dictionary, "bytes in the file";
     }
 
-    /// Bytes of a stream that never arrived, or frames that a port dropped.
+    /// Bytes of a stream that never arrived, frames that a port dropped, or files that a ring lost.
     Losses losses LossRow LossColumns null "not known" {
         connection_id: Option<i64>, Dictionary, "the connection, as in `connections`"
-            null "a port's dropped frames, many holes";
+            null "a port's dropped frames, files of a ring, many holes";
         direction: Label, Dictionary, "`client_to_server` or `server_to_client`"
-            null "a port's dropped frames, many holes";
+            null "a port's dropped frames, files of a ring, many holes";
         time_ns: Option<i64>, Delta, "when the bytes were taken for lost, the call came, or the \
-        drops were counted"
+        drops or files were counted"
             null "the frame has no time";
         first_byte: Option<i64>, Delta, "offset of the first missing byte in the stream, from the \
-        first byte seen" null "a port's dropped frames, a call, many holes";
+        first byte seen" null "a port's dropped frames, files of a ring, a call, many holes";
         bytes: Option<i64>, Dictionary, "missing bytes, of all holes of a second where \
-        these were too many (`stream.holes_merged`)" null "a port's dropped frames, a call";
+        these were too many (`stream.holes_merged`)"
+            null "a port's dropped frames, files of a ring, a call";
         cause: Label, Dictionary, "`not_seen`: acknowledged, but the tap did not see them; \
         `snap_length`: the capture cut the frame; `given_up`: memory ran short before they came; \
-        `call_given_up`: a call that waited for its reply when memory ran short; `port_dropped`";
-        frames: Option<i64>, Dictionary, "dropped frames" null "bytes of a stream, a call";
+        `call_given_up`: a call that waited for its reply when memory ran short; `port_dropped`; \
+        `ring_lapped`: the writer of a ring of files overwrote or deleted what was not read";
+        frames: Option<i64>, Dictionary, "dropped frames"
+            null "bytes of a stream, a call, files of a ring";
         input: Option<i32>, Dictionary, "the input: its place in the list `inputs` of \
         `trace.json`, from 0" null "more than one, or not known";
     }

@@ -96,6 +96,7 @@ pub(super) fn missing(report: &Report, zone: &Zone) -> Option<Section> {
 pub(super) fn loss_text(loss: &Loss) -> String {
     let what = match loss.dropped_frames {
         _ if loss.cause == "call_given_up" => format!("{} calls", grouped(loss.holes)),
+        _ if loss.cause == "ring_lapped" => format!("files, {} times", grouped(loss.holes)),
         0 => format!(
             "{} in {} holes",
             bytes(loss.lost_bytes),
@@ -113,6 +114,7 @@ pub(super) fn loss_text(loss: &Loss) -> String {
         "snap_length" => "cut by the snap length",
         "given_up" | "call_given_up" => "given up when memory ran short",
         "port_dropped" => "dropped by the port",
+        "ring_lapped" => "overwritten or deleted in a ring of files",
         _ => "cause not known",
     };
     format!("{what}: {cause}{direction}")

@@ -63,6 +63,8 @@ pub(super) struct Watch<'a> {
     began_ns: i64,
     /// Rows of frames that a port dropped, to be written.
     losses: Vec<LossRow>,
+    /// Of the inputs so far.
+    lapses: u64,
     is_relieved: bool,
     bursts: u64,
     around: Around<'a>,
@@ -115,6 +117,7 @@ impl<'a> Watch<'a> {
             windows: { rotation.by_clock }.then(|| PartWindows::new(rotation.part_time_ns())),
             began_ns: around.clock.now(),
             losses: Vec::new(),
+            lapses: 0,
             is_relieved: false,
             bursts: 0,
             around,
@@ -151,11 +154,26 @@ impl<'a> Watch<'a> {
             writing.end_parts();
         }
         let step = self.look(port, writing);
+        if self.live.is_none() && (self.bursts.is_multiple_of(BURSTS) || writing.is_last()) {
+            self.note_lapses(port);
+        }
         for row in self.losses.drain(..) {
             writing.loss(&row);
         }
         writing.set_relieved(self.is_relieved);
         step
+    }
+
+    /// A row for each time that a ring of files lapped its reader.
+    fn note_lapses(&mut self, port: &Input) {
+        let lapses = port.facts().iter().map(|facts| facts.lapses).sum();
+        let row = LossRow {
+            time_ns: Some(self.around.clock.now()),
+            cause: Some("ring_lapped"),
+            ..LossRow::default()
+        };
+        let more = lapses - std::mem::replace(&mut self.lapses, lapses);
+        self.losses.extend((0..more).map(|_| row.clone()));
     }
 
     /// Whether the machine's clock passed the end of a part: frames that stay away, or that come

@@ -10,12 +10,13 @@ use lineside_testkit::capture;
 use lineside_testkit::disk::SmallDisk;
 use lineside_trace::{State, Table};
 
+use crate::follow::signal;
 use crate::support::{
     Trace, counters, example, lineside, manifest, parts, records, sorted, talk, wait_until,
 };
 
 /// Runs `lineside capture INPUT -o OUT`.
-fn run(input: &Path, out: &Path, options: &[&str]) -> Output {
+pub(crate) fn run(input: &Path, out: &Path, options: &[&str]) -> Output {
     lineside()
         .arg("capture")
         .arg(input)
@@ -27,7 +28,7 @@ fn run(input: &Path, out: &Path, options: &[&str]) -> Output {
 }
 
 /// Checks that the run failed with `status` and a message that names `path`, without a panic.
-fn assert_refused(output: &Output, status: i32, path: &Path) {
+pub(crate) fn assert_refused(output: &Output, status: i32, path: &Path) {
     let talk = talk(output);
     assert_eq!(output.status.code(), Some(status), "{talk}");
     assert!(
@@ -258,7 +259,7 @@ fn a_pipe_is_read_to_its_end_after_ctrl_c() {
     let mut pipe = child.stdin.take().expect("piped");
     pipe.write_all(front).expect("it reads");
     wait_until("trace.json is there", || out.join("trace.json").exists());
-    interrupt(&child);
+    signal(&child, "-INT");
     pipe.write_all(back).expect("it reads");
     drop(pipe);
     assert_eq!(child.wait().expect("it ends").code(), Some(130));
@@ -525,7 +526,7 @@ fn a_run_from_a_configuration_reports_what_it_found() {
 }
 
 /// The example's frames in files of a folder, as tcpdump turns them: `part`, `part1` ... `part11`.
-fn rotated(folder: &Path) -> Vec<Vec<u8>> {
+pub(crate) fn rotated(folder: &Path) -> Vec<Vec<u8>> {
     let frames = capture::read(&example()).expect("the example");
     let len = frames.len().div_ceil(12);
     let parts: Vec<Vec<u8>> = frames.chunks(len).map(capture::write).collect();
@@ -540,7 +541,7 @@ fn rotated(folder: &Path) -> Vec<Vec<u8>> {
 }
 
 /// Rows without what depends on the file in which a frame is.
-fn rows_of(trace: &Trace) -> Vec<String> {
+pub(crate) fn rows_of(trace: &Trace) -> Vec<String> {
     let rows = trace.operations.iter();
     let row = |row: &crate::support::Record| {
         let integers = [
@@ -584,64 +585,6 @@ fn a_folder_of_rotated_files_is_one_capture() {
         at => format!("part{at}"),
     });
     assert_eq!(names, in_order.collect::<Vec<_>>());
-    assert_eq!(rows_of(&trace), rows_of(&expected));
-}
-
-/// `tcpdump -W 2 -z gzip` in slow motion: two names, written over in turn, and each complete file
-/// compressed beside them.
-#[test]
-fn a_ring_of_files_is_followed_round() {
-    let source = tempfile::tempdir().expect("a folder");
-    let parts = &rotated(source.path())[..4];
-    for at in 4..12 {
-        std::fs::remove_file(source.path().join(format!("part{at}"))).expect("it was there");
-    }
-    let expected = Trace::of(source.path(), &[]);
-    let folder = tempfile::tempdir().expect("a folder");
-    let out = tempfile::tempdir().expect("a folder");
-    let write = |at: usize, bytes: &[u8]| {
-        std::fs::write(folder.path().join(format!("ring{}", at % 2)), bytes).expect("written");
-    };
-    write(0, &parts[0]);
-    write(1, &parts[1]);
-    let mut child = lineside()
-        .arg("capture")
-        .arg(folder.path())
-        .args(["--follow", "-q", "-o"])
-        .arg(out.path().join("trace"))
-        .spawn()
-        .expect("lineside runs");
-    let trace = out.path().join("trace");
-    let inputs = || match trace.join("trace.json").exists() {
-        true => manifest(&trace).inputs,
-        false => Vec::new(),
-    };
-    let frames = capture::read(&example()).expect("the example").len();
-    let are_read = |files: usize| {
-        let wanted = (files * frames.div_ceil(12)).min(frames) as u64;
-        wait_until("files are read", || {
-            inputs().iter().map(|input| input.frames).sum::<u64>() == wanted
-        });
-    };
-    are_read(2);
-    // Another run leaves this one alone.
-    let other = run(&example(), &trace, &["--force"]);
-    assert_refused(&other, 1, &trace);
-    assert!(talk(&other).contains("is being written by another run"));
-    for (at, part) in parts.iter().enumerate().skip(2) {
-        let packed = std::fs::File::create(folder.path().join(format!("done{at}.gz")));
-        let mut gzip = Command::new("gzip");
-        gzip.arg("-c")
-            .arg(folder.path().join(format!("ring{}", at % 2)))
-            .stdout(packed.expect("created"));
-        assert!(gzip.status().expect("gzip runs").success());
-        write(at, part);
-        are_read(at + 1);
-    }
-    interrupt(&child);
-    assert_eq!(child.wait().expect("it ends").code(), Some(130));
-    let trace = Trace::read(&trace, out);
-    assert_eq!(trace.manifest.verdict.state, State::Complete);
     assert_eq!(rows_of(&trace), rows_of(&expected));
 }
 
@@ -712,107 +655,6 @@ fn info_lists_what_a_folder_of_captures_holds() {
     assert_refused(&info(empty.path()), 1, empty.path());
 }
 
-#[test]
-fn a_folder_that_grows_is_followed_from_file_to_file() {
-    let source = tempfile::tempdir().expect("a folder");
-    let parts = rotated(source.path());
-    let expected = Trace::of(source.path(), &[]);
-    let folder = tempfile::tempdir().expect("a folder");
-    let out = tempfile::tempdir().expect("a folder");
-    let write = |at: usize, bytes: &[u8]| {
-        let path = folder.path().join(format!("grows{at}"));
-        let mut file = std::fs::OpenOptions::new();
-        let file = file.create(true).append(true).open(path);
-        file.expect("opened").write_all(bytes).expect("written");
-    };
-    // The first file is there, cut within a record.
-    write(0, &parts[0][..parts[0].len() - 7]);
-    let mut child = lineside()
-        .arg("capture")
-        .arg(folder.path())
-        .args(["--follow", "-q", "-o"])
-        .arg(out.path().join("trace"))
-        .spawn()
-        .expect("lineside runs");
-    let trace_json = out.path().join("trace/trace.json");
-    wait_until("the run begins", || trace_json.exists());
-    write(0, &parts[0][parts[0].len() - 7..]);
-    for (at, part) in parts.iter().enumerate().skip(1) {
-        let (front, back) = part.split_at(part.len() / 2);
-        write(at, front);
-        write(at, back);
-    }
-    let frames = capture::read(&example()).expect("the example").len() as u64;
-    wait_until("all is read", || {
-        let inputs = manifest(&out.path().join("trace")).inputs;
-        inputs.iter().map(|input| input.frames).sum::<u64>() == frames
-    });
-    interrupt(&child);
-    let status = child.wait().expect("it ends");
-    assert_eq!(status.code(), Some(130));
-    let trace = Trace::read(&out.path().join("trace"), out);
-    assert_eq!(trace.manifest.verdict.state, State::Complete);
-    assert_eq!(rows_of(&trace), rows_of(&expected));
-}
-
-fn interrupt(child: &std::process::Child) {
-    let pid = child.id().to_string();
-    let status = Command::new("kill").args(["-INT", &pid]).status();
-    assert!(status.expect("kill runs").success());
-}
-
-#[test]
-fn an_input_that_cannot_be_followed_is_reported_once() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let no_capture = folder.path().join("text.pcap");
-    std::fs::write(&no_capture, "no capture, but long enough for a header").expect("written");
-    for (index, input) in [&folder.path().join("nothing.pcap"), &no_capture, &example()]
-        .into_iter()
-        .enumerate()
-    {
-        let out = folder.path().join(index.to_string());
-        let output = run(input, &out, &["--follow"]);
-        assert_eq!(output.status.code(), Some(1), "{}", talk(&output));
-        assert_eq!(
-            talk(&output).matches("lineside: ").count(),
-            1,
-            "{}",
-            talk(&output)
-        );
-        assert!(talk(&output).contains(&*input.to_string_lossy()));
-        assert!(!out.exists());
-    }
-}
-
-/// The order in which a user starts lineside and tcpdump does not matter, nor when tcpdump writes
-/// its first block.
-#[test]
-fn a_folder_is_followed_from_its_first_file_on() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let out = tempfile::tempdir().expect("a folder");
-    let (first, trace) = (folder.path().join("first.pcap"), out.path().join("trace"));
-    std::fs::write(folder.path().join("empty.pcap"), "").expect("written");
-    let mut child = lineside()
-        .arg("capture")
-        .arg(folder.path())
-        .args(["--follow", "-q", "-o"])
-        .arg(&trace)
-        .spawn()
-        .expect("lineside runs");
-    wait_until("it waits", || trace.join("trace.json").exists());
-    let frames = capture::read(&example()).expect("the example");
-    std::fs::write(&first, capture::write(&frames)).expect("written");
-    wait_until("all is read", || {
-        let inputs = manifest(&trace).inputs.into_iter();
-        inputs.map(|input| input.frames).sum::<u64>() == frames.len() as u64
-    });
-    interrupt(&child);
-    assert_eq!(child.wait().expect("it ends").code(), Some(130));
-    let trace = Trace::read(&trace, out);
-    assert_eq!(trace.manifest.verdict.state, State::Complete);
-    assert_eq!(rows_of(&trace), rows_of(&Trace::of(&first, &[])));
-}
-
 /// The file that it would have replaced stays.
 #[test]
 fn a_run_that_cannot_begin_replaces_nothing() {
@@ -855,23 +697,6 @@ fn standard_output_that_is_full_or_closed_is_no_panic() {
             "{arguments:?}: {}",
             talk(&output)
         );
-    }
-}
-
-#[test]
-fn only_one_input_is_followed() {
-    for (arguments, what) in [
-        (&["a", "b", "--follow"][..], "name the one file that grows"),
-        (&["-", "--follow"], "name the one file that grows"),
-        (&["a", "-a", "duration:1"], "only a live run has a duration"),
-    ] {
-        let output = lineside()
-            .args(["capture", "-o", "never"])
-            .args(arguments)
-            .output()
-            .expect("lineside runs");
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        assert!(talk(&output).contains(what), "{}", talk(&output));
     }
 }
 

@@ -24,6 +24,7 @@ mod drop_ins;
 mod emulate;
 mod filter;
 mod findings;
+mod follow;
 mod forward;
 mod forward_checks;
 mod forward_emulated;

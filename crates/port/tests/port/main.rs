@@ -5,6 +5,7 @@ mod flow_traffic;
 mod flows;
 mod formats;
 mod merge;
+mod rings;
 mod shared;
 mod steering;
 mod support;
