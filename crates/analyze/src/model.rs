@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use lineside_trace::{InputFacts, State};
+use lineside_trace::{InputFacts, SandboxFacts, State};
 use serde::Serialize;
 
 use crate::assertion::Assertion;
@@ -19,7 +19,7 @@ use crate::numbers::digits;
 use crate::unfinished::Unfinished;
 
 /// [`Report::report_version`].
-pub const REPORT_VERSION: &str = "3.6";
+pub const REPORT_VERSION: &str = "3.7";
 
 /// The whole report.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -244,6 +244,8 @@ pub struct TraceFacts {
     pub tool: String,
     /// What was captured.
     pub inputs: Vec<InputFacts>,
+    /// Whether foreign bytes were read in a sandbox, if it is known.
+    pub sandbox: Option<SandboxFacts>,
     /// Columns that the report needs and an older lineside did not write, as `table.column`.
     pub lacks: Vec<String>,
 }

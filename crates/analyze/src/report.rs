@@ -165,6 +165,7 @@ fn facts(trace: &Trace) -> TraceFacts {
         schema_version: manifest.schema_version.clone(),
         tool: format!("{} {}", manifest.tool.name, manifest.tool.version),
         inputs: manifest.inputs.clone(),
+        sandbox: manifest.sandbox.clone(),
         lacks,
     }
 }

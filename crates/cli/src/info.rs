@@ -105,6 +105,9 @@ fn of_trace(arguments: &Arguments) -> anyhow::Result<Exit> {
         let _ = writeln!(out, "trace        {}", harmless(&trace));
         input_lines(&manifest.inputs, &mut out);
         filter_line(manifest, &mut out);
+        if let Some(sandbox) = &manifest.sandbox {
+            let _ = writeln!(out, "sandbox      {}", harmless(&sandbox.text()));
+        }
     }
     // A run of `emulate` has no tables.
     if !trace.is_of_link() {

@@ -134,7 +134,11 @@ fn main() -> ExitCode {
             runs::choose(&mut arguments.trace);
             report::run(&arguments)
         }
-        Verb::Compare(arguments) => report::run_compare(&arguments),
+        Verb::Compare(mut arguments) => {
+            runs::choose(&mut arguments.a);
+            arguments.b.as_mut().map(runs::choose);
+            report::run_compare(&arguments)
+        }
         Verb::Slow(mut arguments) => {
             runs::choose(&mut arguments.trace);
             report::run_slow(&arguments)
@@ -149,7 +153,8 @@ fn main() -> ExitCode {
         Verb::Probe(arguments) => probe::run(&arguments),
         Verb::ReplayPcap(arguments) => replay_pcap::run(&arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
-        Verb::Bundle(arguments) => {
+        Verb::Bundle(mut arguments) => {
+            runs::choose(&mut arguments.run);
             let tool = (version::text(), doctor::examine(&[], None));
             bundle::run(&arguments, tool)
         }

@@ -1,4 +1,4 @@
-//! A folder of runs (`capture -o DIR --runs`), as `info` and `report` see it.
+//! A folder of runs (`capture -o DIR --runs`), as `info` and the verbs that read a trace see it.
 
 use std::fmt::Write;
 use std::fs;

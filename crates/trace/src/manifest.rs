@@ -284,6 +284,20 @@ pub struct SandboxFacts {
     pub missing: Vec<String>,
 }
 
+impl SandboxFacts {
+    /// What held, and what did not, in words.
+    pub fn text(&self) -> String {
+        let holds = match self.holds.as_slice() {
+            [] => "none".to_owned(),
+            holds => holds.join(", "),
+        };
+        match self.missing.as_slice() {
+            [] => holds,
+            missing => format!("{holds}: {}", missing.join("; ")),
+        }
+    }
+}
+
 /// Rows that are no longer there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

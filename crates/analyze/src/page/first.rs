@@ -1,6 +1,8 @@
 //! The first screen: what was seen and whether to believe it, what stands out, and the workload in
 //! six lines.
 
+use lineside_trace::SandboxFacts;
+
 use super::sections::loss_text;
 use super::{Chart, Colour, Layer, NOT_KNOWN, Scale, chosen, moved_bytes};
 use crate::findings::{Finding, Place};
@@ -136,6 +138,9 @@ fn seen(report: &Report, zone: &Zone) -> Vec<Line> {
         [first, more @ ..] => vec![format!("{first}; and {} more", more.len())],
     };
     lines.push(alarm("unreadable", unreadable));
+    let sandbox = report.trace.sandbox.as_ref();
+    let sandbox = sandbox.filter(|sandbox| !sandbox.missing.is_empty());
+    lines.push(alarm("sandbox", sandbox.map(SandboxFacts::text)));
     if let Some(understood) = &report.understood {
         let part = |whole: u64, share: f64, of: &str| match whole {
             0 => String::new(),

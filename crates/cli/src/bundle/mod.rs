@@ -29,7 +29,7 @@ const LOG_BYTES: u64 = 64 << 10;
 pub(crate) struct Arguments {
     /// The folder of a run
     #[arg(value_name = "RUN")]
-    run: PathBuf,
+    pub(crate) run: PathBuf,
     /// The archive to write; an existing file is never replaced
     #[arg(
         short = 'o',

@@ -46,10 +46,10 @@ pub(crate) struct ReportArguments {
 pub(crate) struct CompareArguments {
     /// The folder of a trace: what was before
     #[arg(value_name = "A")]
-    pub(super) a: PathBuf,
+    pub(crate) a: PathBuf,
     /// The folder of another: what is now. With --at none is needed
     #[arg(value_name = "B", required_unless_present = "at")]
-    pub(super) b: Option<PathBuf>,
+    pub(crate) b: Option<PathBuf>,
     /// Compare what one trace has before this time with what it has from then on: RFC 3339, or how
     /// long after the start, such as 10s
     #[arg(long, value_name = "TIME", conflicts_with_all = ["b", "since", "until"])]

@@ -95,6 +95,16 @@ fn files_are_read_in_a_sandbox_unless_asked_otherwise() {
         (outside.holds.len(), outside.missing),
         (0, vec!["--no-sandbox".to_owned()])
     );
+    let tells = |verb: &str, of: &str, what: &str| {
+        let output = lineside().arg(verb).arg(folder.path().join(of)).output();
+        let text = String::from_utf8(output.expect("it runs").stdout).expect("UTF-8");
+        { text.lines() }.any(|line| line.starts_with("sandbox ") && line.ends_with(what))
+    };
+    for verb in ["info", "report"] {
+        assert!(tells(verb, "outside", " none: --no-sandbox"), "{verb}");
+    }
+    assert!(tells("info", "inside", " landlock, seccomp"));
+    assert!(!tells("report", "inside", ""));
 }
 
 /// What a shell makes of `<(...)` is named; what is not named is closed.

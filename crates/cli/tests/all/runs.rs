@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use lineside_testkit::capture;
@@ -136,11 +136,23 @@ fn the_next_start_closes_each_killed_run() {
     let report = lineside().arg("report").arg(&out).output();
     let report = report.expect("lineside runs");
     let name = whole.file_name().expect("a name").to_string_lossy();
-    assert!(
-        report.status.success() && talk(&report).contains(&*name),
-        "{}",
-        talk(&report)
-    );
+    let newest = format!("the newest of {} runs is {name};", runs.len());
+    let told = |output: &Output| talk(output).matches(&newest).count();
+    assert!(report.status.success(), "{}", talk(&report));
+    assert_eq!(told(&report), 1, "{}", talk(&report));
+    let compare = lineside().arg("compare").args([&out, &out]).output();
+    let compare = compare.expect("lineside runs");
+    assert!(compare.status.success(), "{}", talk(&compare));
+    assert_eq!(told(&compare), 2, "{}", talk(&compare));
+    let bundle = lineside()
+        .arg("bundle")
+        .arg(&out)
+        .arg("-o")
+        .arg(folder.path().join("bundle.tar.gz"))
+        .output();
+    let bundle = bundle.expect("lineside runs");
+    assert!(bundle.status.success(), "{}", talk(&bundle));
+    assert_eq!(told(&bundle), 1, "{}", talk(&bundle));
     let Some(python) = python() else {
         println!("SKIP: no Python with duckdb, pandas and pyarrow (LINESIDE_PYTHON)");
         return;
