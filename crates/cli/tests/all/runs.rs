@@ -10,7 +10,7 @@ use lineside_testkit::capture;
 use lineside_trace::{State, Table};
 
 use crate::python::python;
-use crate::support::{example, lineside, manifest, records, sorted, talk};
+use crate::support::{example, lineside, manifest, parts, records, sorted, talk};
 
 /// Kills, unless `LINESIDE_KILLS` says how many.
 const KILLS: u64 = 10;
@@ -176,4 +176,84 @@ fn runs_and_force_are_not_given_together() {
     assert_eq!(output.status.code(), Some(2));
     assert!(talk(&output).contains("leave out one"), "{}", talk(&output));
     assert!(!out.exists());
+}
+
+/// That none of these files can be read.
+const REFUSED: &str = "
+import sys, glob, duckdb, pyarrow.parquet as pq
+files = glob.glob(sys.argv[1] + '/*.parquet')
+for file in files:
+    for read in (pq.read_table, lambda file: duckdb.read_parquet(file).fetchall()):
+        try:
+            read(file)
+        except Exception:
+            continue
+        sys.exit(file + ' was read')
+print(len(files))
+";
+
+/// What a power cut without a file system's help leaves of any file of a trace.
+#[test]
+fn a_file_cut_at_any_4_kib_gives_no_wrong_answer() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("trace");
+    let cuts = folder.path().join("cuts");
+    std::fs::create_dir(&cuts).expect("made");
+    let captured = lineside()
+        .arg("capture")
+        .arg(example())
+        .args(["-q", "-o"])
+        .arg(&out)
+        .status();
+    assert!(captured.expect("lineside runs").success());
+    let report = || {
+        let report = lineside().arg("report").arg(&out).arg("--json").output();
+        let report = report.expect("lineside runs");
+        let json: serde_json::Value = serde_json::from_slice(&report.stdout).expect("JSON");
+        (json["totals"].clone(), report)
+    };
+    let (whole, _) = report();
+    let mut files = vec![out.join("trace.json")];
+    let tables = manifest(&out).tables;
+    let is_there = |table: &&Table| tables.contains_key(table.name());
+    let there = Table::ALL.iter().filter(is_there);
+    files.extend(there.flat_map(|&table| parts(&out, table)));
+    let mut count = 0;
+    for path in files {
+        let bytes = std::fs::read(&path).expect("it is there");
+        let is_part = path.extension().is_some_and(|name| name == "parquet");
+        // Of the newline behind trace.json nothing is missing.
+        let ends = [1, bytes.len() - 9, bytes.len() - 4, bytes.len() - 2];
+        for len in (0..bytes.len()).step_by(4096).chain(ends) {
+            std::fs::write(&path, &bytes[..len]).expect("written");
+            let (totals, output) = report();
+            let is_told =
+                output.status.code() == Some(1) && talk(&output).contains(&*path.to_string_lossy());
+            // A table that the report does not need is not read.
+            assert!(is_told || totals == whole, "{} of {}", len, path.display());
+            if !is_part {
+                assert!(is_told, "{len} of trace.json: {}", talk(&output));
+            } else {
+                count += 1;
+                let copy = cuts.join(format!("{count}.parquet"));
+                std::fs::copy(&path, copy).expect("copied");
+            }
+        }
+        std::fs::write(&path, &bytes).expect("written");
+    }
+    assert_eq!(report().0, whole);
+    let Some(python) = python() else {
+        println!("SKIP: no Python with duckdb, pandas and pyarrow (LINESIDE_PYTHON)");
+        return;
+    };
+    let output = Command::new(python)
+        .args(["-c", REFUSED])
+        .arg(&cuts)
+        .output();
+    let output = output.expect("Python runs");
+    assert!(output.status.success(), "{}", talk(&output));
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout).trim(),
+        count.to_string()
+    );
 }
