@@ -33,10 +33,11 @@ assert all(rows == ids for _, rows, ids in found), found
 print(len(found))
 ";
 
-fn capture_runs(out: &Path) -> Command {
+fn capture_runs(out: &Path, cores: u64) -> Command {
     let mut command = lineside();
     { command.args(["capture", "-", "-q", "--runs", "--flush", "100ms", "-o"]) }
         .arg(out)
+        .args(["--cores", &cores.to_string()])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
@@ -50,7 +51,7 @@ fn runs(out: &Path) -> Vec<PathBuf> {
     runs
 }
 
-/// Kills at instants from the first one on, until all rows are in parts.
+/// Kills at instants from the first one on, until all rows are in parts; on one core and two.
 #[test]
 fn the_next_start_closes_each_killed_run() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -60,12 +61,14 @@ fn the_next_start_closes_each_killed_run() {
     let mut random = 0x2545_F491_4F6C_DD1D_u64 ^ u64::from(std::process::id());
     println!("seed {random}");
     let kills = std::env::var("LINESIDE_KILLS").ok();
-    for _ in 0..kills.map_or(KILLS, |kills| kills.parse().expect("a number")) {
+    for kill in 0..kills.map_or(KILLS, |kills| kills.parse().expect("a number")) {
         random = random
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1);
         let after = Duration::from_millis((random >> 33) % 1_500);
-        let mut run = capture_runs(&out).spawn().expect("lineside runs");
+        let mut run = capture_runs(&out, 1 + kill % 2)
+            .spawn()
+            .expect("lineside runs");
         let mut pipe = run.stdin.take().expect("piped");
         let bytes = input.clone();
         let writer = std::thread::spawn(move || {
@@ -79,7 +82,7 @@ fn the_next_start_closes_each_killed_run() {
         drop(writer.join());
     }
     // The last one comes to its end.
-    let mut run = capture_runs(&out).spawn().expect("lineside runs");
+    let mut run = capture_runs(&out, 1).spawn().expect("lineside runs");
     run.stdin
         .take()
         .expect("piped")
