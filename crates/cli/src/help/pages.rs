@@ -277,7 +277,7 @@ pub(crate) const PAGES: [Page; 20] = [
         groups: &[
             ("Frames", &["interface", "filter", "c", "loop"]),
             ("Timing", &["speed", "rate", "fast"]),
-            ("Form", &["json"]),
+            ("Form and rights", &["json", "no-sandbox"]),
         ],
         examples: &[
             ("lineside replay-pcap a.pcap -i eth1", "as it was"),

@@ -9,7 +9,7 @@ use lineside_account::Budget;
 use lineside_capture::Filtered;
 use lineside_filter::Filter;
 use lineside_frame::Burst;
-use lineside_host::{Capability, Privileges, Signals, Stopwatch};
+use lineside_host::{Capability, Privileges, Sandbox, Signals, Stopwatch};
 use lineside_port::Port;
 use lineside_port::live::{Interface, open_to_send};
 use lineside_run::Intake;
@@ -39,6 +39,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let mut loops_left = arguments.loops - 1;
     // The files and the interface are open. A thread that decompresses a file starts after this.
     lineside_host::drop_privileges(None, &[])?;
+    if !arguments.no_sandbox {
+        for missing in Sandbox::new().enter()?.missing {
+            warn(&format!("the sandbox is not whole: {missing}"));
+        }
+    }
     let open = || -> anyhow::Result<_> {
         let again = |(name, file): &(String, File)| {
             let mut file = file.try_clone()?;
