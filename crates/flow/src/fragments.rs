@@ -26,8 +26,12 @@ const UDP_HEADER_LEN: usize = 8;
 /// differ by milliseconds, and no sender repeats an identification so soon. Not longer, since hosts
 /// with the same addresses may send the same in another virtual network.
 const COPY_WINDOW_NS: i64 = 4_000_000;
-/// Memory that an entry takes beside its bytes.
-const ENTRY_BYTES: usize = 256;
+/// Memory that a fragment takes beside its bytes, in a list that doubles.
+const PART_BYTES: usize = 2 * size_of::<(usize, Range)>();
+/// Memory that the first one takes: a list of four, an entry, the allocator's own, and a place in a
+/// table that doubles before it is full.
+const ENTRY_BYTES: usize =
+    2 * PART_BYTES + size_of::<Entry>() + 32 + 4 * size_of::<(Key, Box<Entry>)>();
 /// Completed packets that may stay in the queue of the waiting ones before it is swept.
 const ORDER_SLACK: usize = 64;
 
@@ -272,7 +276,8 @@ pub struct Fragments {
     held_bytes: usize,
     budget: Budget,
     duplicates: Duplicates,
-    entries: HashMap<Key, Entry>,
+    /// In a box each: the table is up to four times as large as what is in it.
+    entries: HashMap<Key, Box<Entry>>,
     /// Entries in the order they began; a serial tells whether an entry is still the same.
     order: VecDeque<(Key, u64)>,
     serial: u64,
@@ -380,9 +385,13 @@ impl Fragments {
         let entry = self.entries.entry(key).or_insert_with(|| {
             self.serial += 1;
             self.order.push_back((key, self.serial));
-            Entry::new(part, now, self.serial)
+            Box::new(Entry::new(part, now, self.serial))
         });
-        let cost = ENTRY_BYTES + part.chunks.iter().map(Chunk::len).sum::<usize>();
+        let own = match entry.parts.is_empty() {
+            true => ENTRY_BYTES,
+            false => PART_BYTES,
+        };
+        let cost = own + part.chunks.iter().map(Chunk::len).sum::<usize>();
         entry.insert(part);
         let (is_whole, is_cut, serial) = (entry.is_whole(), entry.is_cut, entry.serial);
         let fits = self.budget.draw(cost);
@@ -408,9 +417,11 @@ impl Fragments {
     fn sweep_order(&mut self) {
         if self.order.len() > 2 * self.entries.len() + ORDER_SLACK {
             let entries = &self.entries;
-            let is_same = |serial| move |entry: &Entry| entry.serial == serial;
-            self.order
-                .retain(|(key, serial)| entries.get(key).is_some_and(is_same(*serial)));
+            self.order.retain(|(key, serial)| {
+                entries
+                    .get(key)
+                    .is_some_and(|entry| entry.serial == *serial)
+            });
         }
     }
 
@@ -595,23 +606,53 @@ mod tests {
             ..Config::default()
         };
         let mut fragments = Fragments::new(&config, &Budget::new(1 << 20));
-        let mut see = |identification, all| {
-            let builder = FrameBuilder::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into())
-                .with_identification(identification);
-            let frames = builder.fragments(17, &[0; 100], 56);
-            for frame in frames.iter().take(if all { 2 } else { 1 }) {
-                let frame = Frame::copied(frame, Descriptor::default()).share();
-                let Dissected::Fragment(ip, fragment) =
-                    lineside_wire::dissect(1, frame.bytes(), frame.bytes().len())
-                else {
-                    panic!("a fragment");
-                };
-                fragments.on_fragment(0, &ip, &fragment, &frame, &mut Counters::new());
-            }
-            fragments.done(0, &mut Counters::new()).is_some()
-        };
-        assert!(!see(0, false));
-        assert!((1..5000).all(|identification| see(identification, true)));
+        assert!(!see(&mut fragments, 0, 0, 1));
+        assert!((1..5000).all(|identification| see(&mut fragments, 0, identification, 2)));
         assert!(fragments.order.len() <= ORDER_SLACK + 4);
+    }
+
+    /// Sees the first fragments of a packet of two; whether a packet came out.
+    fn see(fragments: &mut Fragments, source: u32, identification: u32, count: usize) -> bool {
+        let builder = FrameBuilder::new(IpAddr::V4(source.into()), [10, 0, 0, 2].into())
+            .with_identification(identification);
+        for frame in builder.fragments(17, &[0; 100], 56).iter().take(count) {
+            let frame = Frame::copied(frame, Descriptor::default()).share();
+            let Dissected::Fragment(ip, fragment) =
+                lineside_wire::dissect(1, frame.bytes(), frame.bytes().len())
+            else {
+                panic!("a fragment");
+            };
+            fragments.on_fragment(0, &ip, &fragment, &frame, &mut Counters::new());
+        }
+        fragments.done(0, &mut Counters::new()).is_some()
+    }
+
+    /// A flood: the table grows beyond what is in it at any time, since what went leaves marks.
+    #[test]
+    fn what_waits_takes_no_more_than_was_drawn() {
+        let mut fragments = Fragments::new(&Config::default(), &Budget::new(1 << 30));
+        for flow in 0..300_000_u32 {
+            see(&mut fragments, flow, flow, 1);
+            if flow % 1000 == 0 {
+                let table = fragments.entries.allocation_size();
+                let list = 4 * size_of::<(usize, Range)>() + 16;
+                let each = size_of::<Entry>() + 16 + list + 56;
+                let taken = table + fragments.entries.len() * each;
+                let slack = 4096;
+                assert!(
+                    taken <= fragments.held_bytes + slack,
+                    "{flow}: {taken} of {}",
+                    fragments.held_bytes
+                );
+            }
+        }
+        assert_eq!(
+            fragments.held_bytes,
+            fragments
+                .entries
+                .values()
+                .map(|entry| entry.bytes)
+                .sum::<usize>()
+        );
     }
 }
