@@ -54,6 +54,11 @@ impl<P: Receive> Filtered<P> {
         Self { snap_len, ..self }
     }
 
+    /// The port behind which the filter is.
+    pub fn port(&self) -> &P {
+        &self.port
+    }
+
     /// What was counted of the frames that did not come out, whom nobody else sees.
     pub fn counters(&self) -> &Counters {
         &self.counters

@@ -37,7 +37,7 @@ use lineside_frame::{Burst, LinkType};
 pub use error::{Place, PortError};
 pub use folder::{FolderFile, list};
 pub use followed::Followed;
-pub use merge::{Merge, MergeInput};
+pub use merge::{Merge, MergeInput, Totals};
 pub use reader::{CaptureReader, PoolConfig};
 pub use rotation::{Rotation, RotationError};
 pub use writer::{CaptureWriter, WriterConfig};

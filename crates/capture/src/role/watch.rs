@@ -8,7 +8,7 @@ use lineside_account::{Budget, Counter, Counters};
 use lineside_frame::Burst;
 use lineside_host::{ServiceManager, Signals, Stopwatch, SystemClock};
 use lineside_measure::SharedTimes;
-use lineside_port::{Facts, Live as _, Port as _};
+use lineside_port::{Facts, Live as _, Merge, Port as _};
 use lineside_run::{Consumer, Moment, Progress, Run, Step, inputs_facts, receive_all};
 use lineside_time::Clock;
 use lineside_trace::{ClockFacts, InMemory, LossRow, PartWindows, RemovedFacts};
@@ -166,7 +166,7 @@ impl<'a> Watch<'a> {
 
     /// A row for each time that a ring of files lapped its reader.
     fn note_lapses(&mut self, port: &Input) {
-        let lapses = port.facts().iter().map(|facts| facts.lapses).sum();
+        let lapses = merge(port).totals().lapses;
         let row = LossRow {
             time_ns: Some(self.around.clock.now()),
             cause: Some("ring_lapped"),
@@ -212,7 +212,7 @@ impl<'a> Watch<'a> {
             if !self.bursts.is_multiple_of(BURSTS) {
                 return Step::Continue;
             }
-            let bytes = port.facts().iter().map(|facts| facts.bytes).sum();
+            let bytes = merge(port).totals().bytes;
             self.around.progress.set_position(bytes);
         }
         if !self.run.is_due(self.around.stopwatch.elapsed()) {
@@ -378,6 +378,11 @@ impl Writing for Passing {
     fn loss(&mut self, _: &LossRow) {}
 
     fn set_relieved(&mut self, _: bool) {}
+}
+
+/// The inputs.
+fn merge(port: &Input) -> &Merge {
+    port.port().port().port()
 }
 
 /// With the frames that the filter rejected, which only the port has seen, and the rows that were

@@ -1,13 +1,17 @@
 //! Several inputs as one.
 
+use std::collections::VecDeque;
 use std::io::Cursor;
+use std::os::fd::BorrowedFd;
 
-use lineside_frame::Burst;
-use lineside_port::{CaptureReader, Merge, Port, PortError, Receive, Received, list};
+use lineside_frame::{Burst, Descriptor, Frame};
+use lineside_port::{
+    CaptureReader, Facts, Live, Merge, MergeInput, Port, PortError, Receive, Received, Totals, list,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::support::{Bytes, drain, pcap_of, pool};
+use crate::support::{Bytes, pcap_of, pool};
 
 /// An input of frames with these stamps, of which `None` is written as a simple packet block.
 fn input(stamps_ns: &[Option<u64>]) -> CaptureReader {
@@ -28,41 +32,176 @@ fn input(stamps_ns: &[Option<u64>]) -> CaptureReader {
     CaptureReader::new(source, "test", &pool()).expect("a header")
 }
 
+/// An interface whose frames come in these bursts, after each of which it is quiet until the time
+/// of its last frame.
+struct Bursts {
+    bursts: VecDeque<Vec<u64>>,
+    is_quiet: bool,
+    facts: Facts,
+}
+
+impl Bursts {
+    /// `steps_ns` from each frame to the next.
+    fn new(bursts: &[Vec<u64>]) -> Self {
+        let mut now_ns = 0;
+        let mut at = |step_ns: &u64| {
+            now_ns += step_ns;
+            now_ns
+        };
+        Self {
+            bursts: { bursts.iter() }
+                .map(|steps_ns| steps_ns.iter().map(&mut at).collect())
+                .collect(),
+            is_quiet: false,
+            facts: Facts::default(),
+        }
+    }
+
+    fn stamps_ns(&self) -> Vec<Option<u64>> {
+        self.bursts.iter().flatten().copied().map(Some).collect()
+    }
+}
+
+impl Port for Bursts {
+    fn facts(&self) -> Vec<&Facts> {
+        vec![&self.facts]
+    }
+}
+
+impl Receive for Bursts {
+    fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
+        let Some(stamps_ns) = self.bursts.front_mut() else {
+            return Ok(Received::End);
+        };
+        self.is_quiet = !self.is_quiet;
+        if self.is_quiet {
+            let next = stamps_ns.first().map_or(0, |stamp_ns| stamp_ns - 1);
+            let until_ns = next as i64;
+            return Ok(Received::Idle { until_ns });
+        }
+        let count = stamps_ns.len().min(max);
+        for stamp_ns in stamps_ns.drain(..count) {
+            self.facts.frames += 1;
+            self.facts.bytes += 4;
+            let descriptor = Descriptor {
+                stamp_ns: Some(stamp_ns as i64),
+                number: self.facts.frames,
+                ..Descriptor::default()
+            };
+            burst.push(Frame::copied(&[0; 4], descriptor));
+        }
+        if stamps_ns.is_empty() {
+            self.bursts.pop_front();
+        }
+        Ok(Received::Frames(count))
+    }
+
+    fn leave(&mut self, ahead: &mut Burst) {
+        self.facts.take_back(ahead);
+    }
+}
+
+impl Live for Bursts {
+    fn wake_on<'a>(&'a self, _: &mut Vec<BorrowedFd<'a>>) {}
+
+    fn backlog(&self) -> f32 {
+        0.0
+    }
+
+    fn account(&mut self) {}
+
+    fn shut(&mut self) {}
+}
+
+/// Against the plainest way: look at all next frames, take the earliest, again and again. Returns
+/// inputs and numbers.
+fn by_stamp(inputs: &[Vec<Option<u64>>]) -> Vec<(u16, u64)> {
+    let mut next = vec![0; inputs.len()];
+    let mut expected = Vec::new();
+    while let Some((_, index)) = inputs
+        .iter()
+        .enumerate()
+        .filter_map(|(index, stamps)| {
+            let stamp = stamps.get(next[index])?;
+            Some((stamp.map_or(-1, |stamp| stamp as i64), index))
+        })
+        .min()
+    {
+        expected.push((index as u16, next[index] as u64 + 1));
+        next[index] += 1;
+    }
+    expected
+}
+
+/// Inputs and numbers of all frames, which must be counted from 1 on.
+fn merged(merge: &mut Merge, max: usize) -> Vec<(u16, u64)> {
+    let (mut burst, mut merged) = (Burst::new(), Vec::new());
+    loop {
+        let received = merge.receive(&mut burst, max).expect("nothing is wrong");
+        match received {
+            Received::Frames(count) => assert!(count == burst.len() && (1..=max).contains(&count)),
+            _ => assert!(burst.is_empty(), "{received:?}"),
+        }
+        for frame in burst.drain(..) {
+            let descriptor = frame.descriptor();
+            merged.push((descriptor.input, descriptor.number));
+            assert_eq!(descriptor.ordinal, merged.len() as u64);
+        }
+        if received == Received::End {
+            return merged;
+        }
+    }
+}
+
+/// As [`Merge::totals`], the long way.
+fn totals(merge: &Merge) -> Totals {
+    let mut totals = Totals::default();
+    for facts in merge.facts() {
+        totals.bytes += facts.bytes;
+        totals.lapses += facts.lapses;
+    }
+    totals
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Against the plainest way: look at all next frames, take the earliest, again and again.
     #[test]
     fn frames_come_by_stamp(
         inputs in vec(vec(prop::option::weighted(0.9, 0_u64..300), 0..200), 0..5),
         max in 1_usize..100,
     ) {
-        let mut next = vec![0; inputs.len()];
-        let mut expected = Vec::new();
-        while let Some((_, index)) = inputs
-            .iter()
-            .enumerate()
-            .filter_map(|(index, stamps)| {
-                let stamp = stamps.get(next[index])?;
-                Some((stamp.map_or(-1, |stamp| stamp as i64), index))
-            })
-            .min()
-        {
-            expected.push((index as u16, next[index] as u64 + 1));
-            next[index] += 1;
-        }
-
-        let ports = inputs.iter().map(|stamps| input(stamps));
-        let mut merge = Merge::new(ports);
-        let mut merged = Vec::new();
-        let error = drain(&mut merge, max, |frame| {
-            let descriptor = frame.descriptor();
-            merged.push((descriptor.input, descriptor.number));
-            assert_eq!(descriptor.ordinal, merged.len() as u64);
-        });
-        prop_assert!(error.is_none());
-        prop_assert_eq!(merged, expected);
+        let mut merge = Merge::new(inputs.iter().map(|stamps| input(stamps)));
+        prop_assert_eq!(merged(&mut merge, max), by_stamp(&inputs));
         prop_assert_eq!(merge.facts().len(), inputs.len());
+        prop_assert_eq!(merge.totals(), totals(&merge));
+    }
+
+    /// Stamps are often equal, and as often run backwards.
+    #[test]
+    fn frames_of_many_inputs_come_by_stamp(
+        inputs in vec(vec(prop::option::weighted(0.95, 0_u64..9), 0..12), 0..80),
+        max in 1_usize..20,
+    ) {
+        let mut merge = Merge::new(inputs.iter().map(|stamps| input(stamps)));
+        prop_assert_eq!(merged(&mut merge, max), by_stamp(&inputs));
+        prop_assert_eq!(merge.totals(), totals(&merge));
+    }
+
+    #[test]
+    fn interfaces_and_files_come_by_stamp(
+        files in vec(vec(prop::option::weighted(0.9, 0_u64..60), 0..40), 0..4),
+        bursts in vec(vec(vec(1_u64..9, 1..9), 0..4), 1..3),
+        max in 1_usize..100,
+    ) {
+        let lives: Vec<Bursts> = bursts.iter().map(|bursts| Bursts::new(bursts)).collect();
+        let mut inputs = files.clone();
+        inputs.extend(lives.iter().map(Bursts::stamps_ns));
+        let files = files.iter().map(|stamps| MergeInput::from(input(stamps)));
+        let lives = lives.into_iter().map(|live| MergeInput::from(Box::new(live) as Box<dyn Live>));
+        let mut merge = Merge::new(files.chain(lives));
+        prop_assert_eq!(merged(&mut merge, max), by_stamp(&inputs));
+        prop_assert_eq!(merge.totals(), totals(&merge));
     }
 }
 
