@@ -35,10 +35,7 @@ impl RecordSink for ReadBytes {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = std::env::args().nth(1).ok_or("name a capture file")?;
     let budget = Budget::new(256 << 20);
-    let pool = PoolConfig {
-        budget: budget.clone(),
-        bytes_max: 64 << 20,
-    };
+    let pool = PoolConfig::new(budget.clone(), 64 << 20);
     let reader = CaptureReader::open(Path::new(&path), &pool)?;
     // Without actors: `Pipeline::new(config, &budget, sink)` and `lineside_capture::run`.
     let cores = Cores {

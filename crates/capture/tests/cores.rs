@@ -187,10 +187,7 @@ fn a_pool_of_two_blocks_is_enough() {
     let frames = mangle(&example(), &harm).frames;
     let expected = alone(&mut memory(&frames), Config::default());
     for schedule in [Schedule::stealing(2), Schedule::pinned(1).expect("a CPU")] {
-        let pool = PoolConfig {
-            budget: Budget::new(4 << 20),
-            bytes_max: 1 << 20,
-        };
+        let pool = PoolConfig::new(Budget::new(4 << 20), 1 << 20);
         let bytes = io::Cursor::new(capture::write(&frames));
         let reader = CaptureReader::new(Box::new(bytes), "memory", &pool).expect("a capture");
         let mut port = lineside_port::Merge::new([reader]);

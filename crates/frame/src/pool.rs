@@ -2,6 +2,7 @@
 //! when its last frame or reference is dropped; who fills it, a file or a kernel's ring, is not
 //! known here.
 
+mod alone;
 mod burst;
 mod copies;
 mod cutter;

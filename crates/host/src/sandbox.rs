@@ -18,6 +18,7 @@ use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd,
     Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
+use rustix::fs::{FileType, fstat};
 
 use crate::system_calls;
 
@@ -93,9 +94,6 @@ impl Sandbox {
 
     /// A file may be read, or everything below a folder, and what links in it lead to.
     pub fn may_read(mut self, path: &Path) -> Self {
-        let entries = fs::read_dir(path).into_iter().flatten().flatten();
-        let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
-        self.read.extend(links.map(|link| link.path()));
         self.read.push(path.to_owned());
         self
     }
@@ -148,16 +146,15 @@ impl Sandbox {
         let all = AccessFs::from_all(KNOWN) & !AccessFs::Execute;
         let devices = AccessFs::MakeChar | AccessFs::MakeBlock;
         let always = READ_ALWAYS.iter().map(Path::new);
-        let reads = self.read.iter().map(PathBuf::as_path).chain(always);
-        let rules = rules(reads, read)
-            .chain(rules(
-                self.write.iter().map(PathBuf::as_path),
-                all & !devices,
-            ))
-            .chain(rules(
-                self.remove_in.iter().map(PathBuf::as_path),
-                AccessFs::RemoveDir.into(),
-            ));
+        let reads = self.read.iter().flat_map(|path| with_links(path, read));
+        let writes = self.write.iter().map(|path| (path, all & !devices));
+        let removes = self.remove_in.iter();
+        let removes = removes.map(|path| (path, AccessFs::RemoveDir.into()));
+        let others = writes.chain(removes);
+        let rules = { always.filter_map(|path| rule(path, read)) }
+            .chain(others.filter_map(|(path, access)| rule(path, access)))
+            .map(|(rule, _)| rule)
+            .chain(reads);
         let status = Ruleset::default()
             .set_compatibility(CompatLevel::BestEffort)
             .handle_access(AccessFs::from_all(KNOWN))?
@@ -170,16 +167,27 @@ impl Sandbox {
     }
 }
 
-/// A rule for each path that is there; a file has no rights of a folder.
-fn rules<'a>(
-    paths: impl Iterator<Item = &'a Path>,
-    access: BitFlags<AccessFs>,
-) -> impl Iterator<Item = PathBeneath<PathFd>> {
-    paths.filter_map(move |path| {
-        let of_file = access & AccessFs::from_file(KNOWN);
-        let access = if path.is_dir() { access } else { of_file };
-        // What is not there cannot be opened anyway.
-        Some(PathBeneath::new(PathFd::new(path).ok()?, access))
+/// The rule for a path, if it is there, and those for what links in it lead to.
+fn with_links(path: &Path, access: BitFlags<AccessFs>) -> Vec<PathBeneath<PathFd>> {
+    let Some((first, is_folder)) = rule(path, access) else {
+        return Vec::new();
+    };
+    let entries = is_folder.then(|| fs::read_dir(path).ok()).flatten();
+    let entries = entries.into_iter().flatten().flatten();
+    let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+    let others = links.filter_map(|link| Some(rule(&link.path(), access)?.0));
+    std::iter::once(first).chain(others).collect()
+}
+
+/// The rule for a path, and whether it is a folder; a file has no rights of one. What is not there
+/// cannot be opened anyway.
+fn rule(path: &Path, access: BitFlags<AccessFs>) -> Option<(PathBeneath<PathFd>, bool)> {
+    let place = PathFd::new(path).ok()?;
+    let kind = FileType::from_raw_mode(fstat(&place).ok()?.st_mode);
+    let of_file = access & AccessFs::from_file(KNOWN);
+    Some(match kind {
+        FileType::Directory => (PathBeneath::new(place, access), true),
+        _ => (PathBeneath::new(place, of_file), false),
     })
 }
 

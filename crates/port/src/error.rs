@@ -298,6 +298,18 @@ pub enum PortError {
         /// That of the packet in it.
         needed: usize,
     },
+    /// As many files as may be are open already.
+    #[error(
+        "cannot open '{name}': {files_max} files that overlap in time are open already, as many as \
+         the limit leaves: raise it ('ulimit -n', 'LimitNOFILE=' of systemd), or merge some of them \
+         first ('lineside capture FILE... -w MERGED')"
+    )]
+    TooManyOpen {
+        /// The file.
+        name: String,
+        /// How many are.
+        files_max: usize,
+    },
     /// The operating system fails to wait for frames.
     #[error("cannot wait for frames of {name}: {cause}")]
     Wait {

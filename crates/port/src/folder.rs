@@ -1,5 +1,5 @@
 //! Capture files that are parts of one capture: rotated by tcpdump (`-C`, `-G`, `-W`) or dumpcap
-//! (`-b`).
+//! (`-b`). Of many files only those are open whose time has come.
 
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 
 use lineside_frame::Burst;
 
+use crate::blocks::Purpose;
 use crate::watched::{Mark, Read, Watched, lost};
 use crate::{Facts, PoolConfig, Port, PortError, Receive, Received};
 
-/// A file of a folder, opened when its turn comes and closed at its end.
+/// A file of a folder, or one of several that were named: opened when its turn comes and closed at
+/// its end.
 pub struct FolderFile {
     path: PathBuf,
     pool: PoolConfig,
@@ -19,7 +21,8 @@ pub struct FolderFile {
     /// The latest that was received.
     last_ns: i64,
     mark: Mark,
-    reader: Option<Watched>,
+    /// Boxed, since most files of many are not open.
+    reader: Option<Box<Watched>>,
     ended: bool,
     pub(crate) is_compressed: bool,
     /// As of when it was listed, then as of its end.
@@ -89,7 +92,6 @@ pub(crate) fn natural(name: &OsStr) -> Vec<(Vec<u8>, u128)> {
 }
 
 impl FolderFile {
-    /// Reads the first frame.
     pub(crate) fn look(path: &Path, pool: &PoolConfig) -> Result<Self, PortError> {
         // A FIFO that nobody writes would hold up the whole folder, and a device never ends.
         if path
@@ -99,10 +101,16 @@ impl FolderFile {
             let name = path.display().to_string();
             return Err(PortError::NoFile { name });
         }
-        let mut file = Watched::open(path, pool)?;
+        Self::new(path, pool)
+    }
+
+    /// Reads the first frame of a file, which is then closed until its turn comes. An error behind
+    /// the file's header is one of its turn.
+    pub fn new(path: &Path, pool: &PoolConfig) -> Result<Self, PortError> {
+        let mut file = Watched::open(path, pool, true)?;
         let reader = file.reader_mut();
         let mut burst = Burst::new();
-        // What is wrong with the file comes again when it is read.
+        // The error comes again.
         let _ = reader.receive(&mut burst, 1);
         let first = burst.first().and_then(|frame| frame.descriptor().stamp_ns);
         let facts = reader.own_facts().clone();
@@ -139,7 +147,7 @@ impl FolderFile {
 impl FolderFile {
     /// Opens the file; says what happened to it if it is no longer the one that was looked at.
     fn open(&mut self) -> Result<Result<(), &'static str>, PortError> {
-        let file = match Watched::open(&self.path, &self.pool) {
+        let file = match Watched::open(&self.path, &self.pool, false) {
             Ok(file) => file,
             Err(PortError::Open { cause, .. }) if cause.kind() == ErrorKind::NotFound => {
                 return Ok(Err("was deleted"));
@@ -152,7 +160,7 @@ impl FolderFile {
         if !file.began_as(self.mark) {
             return Ok(Err("was overwritten"));
         }
-        self.reader = Some(file);
+        self.reader = Some(Box::new(file));
         Ok(Ok(()))
     }
 
@@ -178,7 +186,8 @@ impl FolderFile {
 
 impl Port for FolderFile {
     fn facts(&self) -> Vec<&Facts> {
-        vec![self.reader.as_ref().map_or(&self.facts, Watched::facts)]
+        let reader = self.reader.as_ref();
+        vec![reader.map_or(&self.facts, |file| file.facts())]
     }
 }
 
@@ -187,10 +196,14 @@ impl Receive for FolderFile {
         if self.ended {
             return Ok(Received::End);
         }
-        if self.reader.is_none()
-            && let Err(what) = self.open()?
-        {
-            return Ok(self.end_lost(what));
+        if self.reader.is_none() {
+            if !self.pool.has_room(Purpose::Read(self.facts.bytes_total)) {
+                return Ok(Received::PoolEmpty);
+            }
+            let opened = self.open().inspect_err(|_| self.ended = true)?;
+            if let Err(what) = opened {
+                return Ok(self.end_lost(what));
+            }
         }
         let Some(file) = &mut self.reader else {
             return Ok(Received::End);

@@ -14,6 +14,7 @@
 //! * A fault never swallows what lies before it: its frames come first, then the error.
 //! * Not here: what is in a frame (`lineside-wire`), and what becomes of it.
 
+mod blocks;
 mod encode;
 mod error;
 mod folder;
@@ -34,11 +35,12 @@ use std::os::fd::BorrowedFd;
 
 use lineside_frame::{Burst, LinkType};
 
+pub use blocks::PoolConfig;
 pub use error::{Place, PortError};
 pub use folder::{FolderFile, list};
 pub use followed::Followed;
 pub use merge::{Merge, MergeInput, Totals};
-pub use reader::{CaptureReader, PoolConfig};
+pub use reader::CaptureReader;
 pub use rotation::{Rotation, RotationError};
 pub use writer::{CaptureWriter, WriterConfig};
 

@@ -8,22 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lineside_account::Budget;
-use lineside_frame::{BlockWriter, Burst, Descriptor, LinkType, Pool};
+use lineside_frame::{Burst, Descriptor, LinkType};
 
+use crate::blocks::{Filling, Purpose};
 use crate::foreign::foreign;
 use crate::pcap::{FILE_HEADER_LEN, Pcap};
 use crate::pcapng::{Pcapng, SECTION_HEADER};
-use crate::source::{Compression, Counted, Decompressed, Source, Waiting};
-use crate::{BLOCK_LEN, Facts, Place, Port, PortError, Receive, Received};
-
-/// How much memory the frames of one input may take.
-#[derive(Debug, Clone)]
-pub struct PoolConfig {
-    /// What it is drawn on.
-    pub budget: Budget,
-    /// The most, in bytes; rounded down to blocks of [`BLOCK_LEN`], at least two.
-    pub bytes_max: usize,
-}
+use crate::source::{Compression, Counted, Source, Waiting, decompressed};
+use crate::{Facts, Place, PoolConfig, Port, PortError, Receive, Received};
 
 /// Reads frames from a pcap or pcapng file, plain or compressed with gzip, zstd, xz or lz4.
 ///
@@ -34,10 +26,9 @@ pub struct CaptureReader {
     /// Bytes read from the file itself, also by a decompressing thread.
     count: Arc<AtomicU64>,
     compression: Option<Compression>,
-    pool: Pool,
-    writer: BlockWriter,
+    blocks: Filling,
     format: Format,
-    /// Where in the (decompressed) capture the ready bytes of `writer` begin.
+    /// Where in the (decompressed) capture the ready bytes of the block begin.
     offset: u64,
     skip_left: usize,
     ended: bool,
@@ -71,6 +62,9 @@ pub(crate) struct Record {
     pub(crate) damaged: bool,
 }
 
+/// Compressed bytes that are read at once for a file's first frame.
+const LOOK_LEN: u64 = 4096;
+
 enum Filled {
     Some,
     End,
@@ -103,6 +97,17 @@ impl CaptureReader {
     /// The second half: reads the header of an open file, from where it stands; `name` is for
     /// messages.
     pub fn of_file(file: File, name: &str, pool: &PoolConfig) -> Result<Self, PortError> {
+        Self::of_shared(&Arc::new(file), name, pool, false)
+    }
+
+    /// As [`of_file`](Self::of_file), of a file that others look at, too; `looks` if nothing but the
+    /// first frame is to be read.
+    pub(crate) fn of_shared(
+        file: &Arc<File>,
+        name: &str,
+        pool: &PoolConfig,
+        looks: bool,
+    ) -> Result<Self, PortError> {
         let metadata = file.metadata().map_err(|cause| PortError::Open {
             name: name.to_owned(),
             cause,
@@ -113,13 +118,16 @@ impl CaptureReader {
         }
         let is_file = metadata.is_file();
         let source: Source = if is_file {
-            Box::new(file)
+            Box::new(Arc::clone(file))
         } else {
-            Box::new(Waiting(file))
+            Box::new(Waiting(Arc::clone(file)))
         };
-        let mut reader = Self::new(source, name, pool)?;
-        reader.facts.bytes_total = is_file.then_some(metadata.len());
-        Ok(reader)
+        let bytes_total = is_file.then_some(metadata.len());
+        let purpose = match looks {
+            true => Purpose::Look,
+            false => Purpose::Read(bytes_total),
+        };
+        Self::begin(source, name, pool, purpose, bytes_total)
     }
 
     /// Reads the header of a capture from anything; `name` is for messages.
@@ -128,14 +136,17 @@ impl CaptureReader {
         name: &str,
         pool: &PoolConfig,
     ) -> Result<Self, PortError> {
-        let no_memory = || PortError::Memory {
-            name: name.to_owned(),
-            needed_bytes: 2 * BLOCK_LEN,
-        };
-        let bytes_max = pool.bytes_max.min(pool.budget.limit_bytes());
-        let blocks_max = (bytes_max / BLOCK_LEN).max(2);
-        let mut blocks = Pool::new(BLOCK_LEN, blocks_max, &pool.budget).ok_or_else(no_memory)?;
-        let writer = blocks.take().ok_or_else(no_memory)?;
+        Self::begin(source, name, pool, Purpose::Read(None), None)
+    }
+
+    fn begin(
+        source: Source,
+        name: &str,
+        pool: &PoolConfig,
+        purpose: Purpose,
+        bytes_total: Option<u64>,
+    ) -> Result<Self, PortError> {
+        let blocks = pool.open(name, purpose)?;
         let count = Arc::new(AtomicU64::new(0));
         let counted = Counted {
             source,
@@ -145,8 +156,7 @@ impl CaptureReader {
             source: Box::new(counted),
             count,
             compression: None,
-            pool: blocks,
-            writer,
+            blocks,
             format: Format::Pcapng(Pcapng::new()),
             offset: 0,
             skip_left: 0,
@@ -154,12 +164,17 @@ impl CaptureReader {
             is_following: false,
             facts: Facts {
                 name: name.to_owned(),
+                bytes_total,
                 ..Facts::default()
             },
         };
         reader.read_header()?;
-        if let Some(compression) = Compression::detect(reader.writer.ready()) {
-            reader.decompress(compression, &pool.budget)?;
+        if let Some(compression) = Compression::detect(reader.blocks.writer.ready()) {
+            let len = match purpose {
+                Purpose::Look => Some(LOOK_LEN),
+                Purpose::Read(len) => len,
+            };
+            reader.decompress(compression, &pool.budget, len)?;
             reader.read_header()?;
         }
         reader.on_header()?;
@@ -186,7 +201,7 @@ impl CaptureReader {
 
     /// Makes as many bytes ready as a file header has, or all there are.
     fn read_header(&mut self) -> Result<(), PortError> {
-        while self.writer.ready().len() < FILE_HEADER_LEN {
+        while self.blocks.writer.ready().len() < FILE_HEADER_LEN {
             match self.fill(FILE_HEADER_LEN)? {
                 Filled::Some | Filled::Interrupted => {}
                 Filled::End | Filled::PoolEmpty => break,
@@ -197,20 +212,24 @@ impl CaptureReader {
 
     /// Goes on with the decompressed bytes. Those of the compressed file that were read already
     /// come first to the decompressor.
-    fn decompress(&mut self, compression: Compression, budget: &Budget) -> Result<(), PortError> {
-        let begin = io::Cursor::new(self.writer.ready().to_vec());
-        self.writer.skip(self.writer.ready().len());
+    fn decompress(
+        &mut self,
+        compression: Compression,
+        budget: &Budget,
+        len: Option<u64>,
+    ) -> Result<(), PortError> {
+        let begin = io::Cursor::new(self.blocks.writer.ready().to_vec());
+        self.blocks.writer.skip(self.blocks.writer.ready().len());
         let rest = std::mem::replace(&mut self.source, Box::new(io::empty()));
         let source = begin.chain(rest);
-        let decompressed = Decompressed::new(source, compression, &self.facts.name, budget)?;
-        self.source = Box::new(decompressed);
+        self.source = decompressed(source, compression, &self.facts.name, budget, len)?;
         self.compression = Some(compression);
         self.facts.compression = Some(compression.name());
         Ok(())
     }
 
     fn on_header(&mut self) -> Result<(), PortError> {
-        let ready = self.writer.ready();
+        let ready = self.blocks.writer.ready();
         let name = &self.facts.name;
         if ready.is_empty() && self.facts.warnings.is_empty() {
             return Err(PortError::Empty { name: name.clone() });
@@ -257,14 +276,14 @@ impl CaptureReader {
     fn cut(&mut self, burst: &mut Burst, len_max: usize) -> Result<Option<usize>, PortError> {
         while burst.len() < len_max {
             if self.skip_left > 0 {
-                let len = self.skip_left.min(self.writer.ready().len());
+                let len = self.skip_left.min(self.blocks.writer.ready().len());
                 self.skip_left -= len;
                 self.skip(len);
                 if self.skip_left > 0 {
                     return Ok(Some(1));
                 }
             }
-            let ready = self.writer.ready();
+            let ready = self.blocks.writer.ready();
             let need = match &mut self.format {
                 Format::Pcap(pcap) => {
                     let step = pcap.step(ready);
@@ -318,31 +337,28 @@ impl CaptureReader {
         };
         let end = record.before + record.len;
         let len = end + record.behind;
-        burst.push(self.writer.cut(record.before..end, len, descriptor));
+        burst.push(self.blocks.writer.cut(record.before..end, len, descriptor));
         self.offset += len as u64;
     }
 
     fn skip(&mut self, len: usize) {
-        self.writer.skip(len);
+        self.blocks.writer.skip(len);
         self.offset += len as u64;
     }
 
     /// Reads what there is, in a block that has room for `need` bytes from the first ready one.
     fn fill(&mut self, need: usize) -> Result<Filled, PortError> {
-        let ready_len = self.writer.ready().len();
-        let room = ready_len + self.writer.unfilled().len();
-        if room < need.max(ready_len + 1) {
-            let Some(next) = self.pool.take() else {
-                return Ok(Filled::PoolEmpty);
-            };
-            self.writer.move_to(next);
+        let ready_len = self.blocks.writer.ready().len();
+        let room = ready_len + self.blocks.writer.unfilled().len();
+        if room < need.max(ready_len + 1) && !self.blocks.make_room(need, &self.facts.name)? {
+            return Ok(Filled::PoolEmpty);
         }
-        let read = self.source.read(self.writer.unfilled());
+        let read = self.source.read(self.blocks.writer.unfilled());
         self.facts.bytes = self.count.load(Ordering::Relaxed);
         match read {
             Ok(0) => Ok(Filled::End),
             Ok(len) => {
-                self.writer.advance(len);
+                self.blocks.writer.advance(len);
                 Ok(Filled::Some)
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Filled::Interrupted),
@@ -353,7 +369,7 @@ impl CaptureReader {
     #[cold]
     fn on_read_error(&mut self, cause: io::Error) -> Result<Filled, PortError> {
         let place = Place {
-            offset: self.offset + self.writer.ready().len() as u64,
+            offset: self.offset + self.blocks.writer.ready().len() as u64,
             ..self.place()
         };
         let Some(compression) = self.compression else {
@@ -379,7 +395,7 @@ impl CaptureReader {
             Format::Pcap(_) => true,
             Format::Pcapng(pcapng) => pcapng.is_between_blocks(),
         };
-        if !self.writer.ready().is_empty() || self.skip_left > 0 || !is_whole {
+        if !self.blocks.writer.ready().is_empty() || self.skip_left > 0 || !is_whole {
             self.facts.warnings.push(format!(
                 "{} is cut in its last record: the {} frames before it were read",
                 self.place(),

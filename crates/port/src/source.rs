@@ -44,14 +44,14 @@ const ATTENTION: Duration = Duration::from_millis(100);
 
 /// A pipe, a terminal, a socket: something that may keep its reader waiting. It waits in poll(2),
 /// which a signal always ends, where read(2) would go on after a handler that asks for restarts.
-pub(crate) struct Waiting(pub(crate) File);
+pub(crate) struct Waiting(pub(crate) Arc<File>);
 
 impl Read for Waiting {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let time = Timespec::try_from(ATTENTION).expect("it fits");
         match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&time))? {
             0 => Err(io::ErrorKind::Interrupted.into()),
-            _ => self.0.read(buffer),
+            _ => (&*self.0).read(buffer),
         }
     }
 }
@@ -196,8 +196,55 @@ fn window_log(header: &[u8]) -> Option<u32> {
     Some(needed.clamp(WINDOW_LOG_USUAL, WINDOW_LOG_MAX))
 }
 
+/// The bytes that a compressed source holds. `len` is how many there are or, of those that nobody
+/// reads on, may be read at once; `None` if nobody knows: those of few are decompressed here, where
+/// a thread costs more than it saves.
+pub(crate) fn decompressed(
+    source: impl Read + Send + 'static,
+    compression: Compression,
+    name: &str,
+    budget: &Budget,
+    len: Option<u64>,
+) -> Result<Source, PortError> {
+    let few =
+        { len.and_then(|len| usize::try_from(len).ok()) }.filter(|&len| len <= COMPRESSED_LEN);
+    let Some(len) = few else {
+        let read = Decompressed::new(source, compression, name, budget)?;
+        return Ok(Box::new(read));
+    };
+    let lease = lease(len + compression.window_len(), name, budget)?;
+    let source = BufReader::with_capacity(len.max(1), source);
+    let decoder = decoder(source, compression).map_err(|cause| PortError::Open {
+        name: name.to_owned(),
+        cause,
+    })?;
+    Ok(Box::new(Here {
+        decoder,
+        _lease: lease,
+    }))
+}
+
+fn lease(needed_bytes: usize, name: &str, budget: &Budget) -> Result<Lease, PortError> {
+    budget.lease(needed_bytes).ok_or_else(|| PortError::Memory {
+        name: name.to_owned(),
+        needed_bytes,
+    })
+}
+
+/// Decompresses as it is read.
+struct Here {
+    decoder: Source,
+    _lease: Lease,
+}
+
+impl Read for Here {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.decoder.read(buffer)
+    }
+}
+
 /// Bytes from a decompressing thread, which ends when this is dropped.
-pub(crate) struct Decompressed {
+struct Decompressed {
     full: Receiver<io::Result<Vec<u8>>>,
     empty: Sender<Vec<u8>>,
     chunk: Vec<u8>,
@@ -209,19 +256,14 @@ pub(crate) struct Decompressed {
 }
 
 impl Decompressed {
-    pub(crate) fn new(
+    fn new(
         source: impl Read + Send + 'static,
         compression: Compression,
         name: &str,
         budget: &Budget,
     ) -> Result<Self, PortError> {
         let needed_bytes = 2 * CHUNK_LEN + COMPRESSED_LEN + compression.window_len();
-        let lease = budget
-            .lease(needed_bytes)
-            .ok_or_else(|| PortError::Memory {
-                name: name.to_owned(),
-                needed_bytes,
-            })?;
+        let lease = lease(needed_bytes, name, budget)?;
         let (full_sender, full) = sync_channel(2);
         let (empty, empty_receiver) = channel();
         for _ in 0..2 {

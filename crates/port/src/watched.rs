@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hasher};
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use lineside_frame::Burst;
 
@@ -56,7 +57,7 @@ impl Mark {
 /// Reads such a file.
 pub(crate) struct Watched {
     reader: CaptureReader,
-    file: File,
+    file: Arc<File>,
     mark: Mark,
 }
 
@@ -69,17 +70,14 @@ pub(crate) enum Read {
 }
 
 impl Watched {
-    /// Opens the file at `path` and reads its header.
-    pub(crate) fn open(path: &Path, pool: &PoolConfig) -> Result<Self, PortError> {
-        let name = path.display().to_string();
-        let file = CaptureReader::open_file(path)?;
-        let read = file.try_clone().map_err(|cause| PortError::Open {
-            name: name.clone(),
-            cause,
-        })?;
+    /// Opens the file at `path` and reads its header; `looks` if nothing but the first frame is to
+    /// be read.
+    pub(crate) fn open(path: &Path, pool: &PoolConfig, looks: bool) -> Result<Self, PortError> {
+        let file = Arc::new(CaptureReader::open_file(path)?);
         let mut mark = Mark::of(&[]);
         mark.stands(&file);
-        let reader = CaptureReader::of_file(read, &name, pool)?;
+        let name = path.display().to_string();
+        let reader = CaptureReader::of_shared(&file, &name, pool, looks)?;
         Ok(Self { reader, file, mark })
     }
 

@@ -1,10 +1,13 @@
 //! Capture files, folders of them and pipes, opened as one port.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::path::{Path, PathBuf};
 
 use lineside_account::Budget;
-use lineside_port::{CaptureReader, Followed, Merge, MergeInput, PoolConfig, PortError};
+use lineside_host::Descriptors;
+use lineside_port::{
+    CaptureReader, FolderFile, Followed, Merge, MergeInput, PoolConfig, PortError,
+};
 
 use crate::RunError;
 
@@ -29,22 +32,19 @@ pub fn open_followed(inputs: &[PathBuf], budget: &Budget) -> Result<Opened, RunE
 
 fn open_as(inputs: &[PathBuf], follows: bool, budget: &Budget) -> Result<Opened, RunError> {
     check(inputs)?;
-    // Where one file of a folder follows another, both are open for a moment.
-    let open_max = inputs
-        .iter()
-        .map(|input| 1 + usize::from(input.is_dir()))
-        .sum();
-    let pool = pool(budget, open_max);
+    let pool = pool(budget);
     let mut ports: Vec<MergeInput> = Vec::with_capacity(inputs.len());
     let mut left_out = Vec::new();
     for path in inputs {
-        if path.is_dir() {
+        let facts = path.metadata().ok().filter(|_| path.as_os_str() != "-");
+        if facts.as_ref().is_some_and(Metadata::is_dir) {
             left_out.extend(open_folder(path, follows, &pool, &mut ports)?);
+        } else if follows {
+            ports.push(Followed::file(path, &pool)?.into());
+        } else if inputs.len() > 1 && facts.is_some_and(|facts| facts.is_file()) {
+            ports.push(FolderFile::new(path, &pool)?.into());
         } else {
-            ports.push(match follows {
-                true => Followed::file(path, &pool)?.into(),
-                false => CaptureReader::open(path, &pool)?.into(),
-            });
+            ports.push(CaptureReader::open(path, &pool)?.into());
         }
     }
     if ports.len() > usize::from(u16::MAX) {
@@ -89,7 +89,7 @@ pub fn open_files(inputs: &[PathBuf]) -> Result<Vec<(String, File)>, RunError> {
 
 /// Reads files that are open as one port.
 pub fn read_files(files: Vec<(String, File)>, budget: &Budget) -> Result<Merge, RunError> {
-    let pool = pool(budget, files.len());
+    let pool = pool(budget);
     let mut readers = Vec::with_capacity(files.len());
     for (name, file) in files {
         readers.push(CaptureReader::of_file(file, &name, &pool)?);
@@ -98,12 +98,14 @@ pub fn read_files(files: Vec<(String, File)>, budget: &Budget) -> Result<Merge, 
 }
 
 /// A quarter of the budget is for blocks of frames in flight; the rest is for what is held, and for
-/// rows.
-fn pool(budget: &Budget, files: usize) -> PoolConfig {
-    PoolConfig {
-        budget: budget.clone(),
-        bytes_max: budget.limit_bytes() / 4 / files,
-    }
+/// rows. Files may take as many descriptors as the outputs leave.
+fn pool(budget: &Budget) -> PoolConfig {
+    let descriptors = Descriptors::raise();
+    // Of few that are left the outputs get half.
+    let half = descriptors.limit.saturating_sub(descriptors.open) / 2;
+    let files_max = descriptors.room().max(half);
+    PoolConfig::new(budget.clone(), budget.limit_bytes() / 4)
+        .with_files_max(usize::try_from(files_max).unwrap_or(usize::MAX))
 }
 
 fn check(inputs: &[PathBuf]) -> Result<(), RunError> {

@@ -35,10 +35,7 @@ type Frames = Vec<(Descriptor, Vec<u8>)>;
 fn read(bytes: &[u8], len_max: usize, burst_max: usize) -> (Frames, Option<String>) {
     let budget = Budget::new(64 << 20);
     let outcome = {
-        let pool = PoolConfig {
-            budget: budget.clone(),
-            bytes_max: 1 << 20,
-        };
+        let pool = PoolConfig::new(budget.clone(), 1 << 20);
         let source = Pieces {
             bytes: bytes.to_vec(),
             read: 0,

@@ -81,10 +81,7 @@ impl Outcome {
 pub(crate) fn capture(files: &[Arc<[u8]>], setup: &Setup) -> Outcome {
     // Each input takes two blocks at least.
     let budget = Budget::new(setup.budget_bytes * files.len());
-    let pool = PoolConfig {
-        budget: budget.clone(),
-        bytes_max: setup.budget_bytes / 4,
-    };
+    let pool = PoolConfig::new(budget.clone(), setup.budget_bytes / 4);
     let readers = files.iter().enumerate().filter_map(|(input, bytes)| {
         let source = Pieces {
             bytes: Arc::clone(bytes),

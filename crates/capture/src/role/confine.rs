@@ -82,12 +82,11 @@ fn sandbox(settings: &Settings, folder: Option<&RunFolder>) -> Sandbox {
     let mut sandbox = Sandbox::new();
     if settings.live.is_none() {
         for path in &settings.inputs {
-            sandbox = match settings.follow {
-                // A file that grows may be replaced by one of its name.
-                Some(_) if !is_pipe(path) => sandbox.may_read(parent(path)),
-                _ => sandbox.may_read(path),
-            };
             sandbox = sandbox.may_read(path);
+            if settings.follow.is_some() && !is_pipe(path) {
+                // A file that grows may be replaced by one of its name.
+                sandbox = sandbox.may_read(parent(path));
+            }
         }
     }
     if let Some(folder) = folder {

@@ -15,10 +15,7 @@ use crate::support::{example, lineside, manifest, repository, talk, wait_until};
 
 /// All frames of a capture file: stamp, source, bytes.
 fn frames(path: &Path) -> Vec<(i64, Option<IpAddr>, Vec<u8>)> {
-    let pool = PoolConfig {
-        budget: Budget::new(64 << 20),
-        bytes_max: 64 << 20,
-    };
+    let pool = PoolConfig::new(Budget::new(64 << 20), 64 << 20);
     let reader = CaptureReader::open(path, &pool).expect("a capture");
     let mut port = Merge::new([reader]);
     let (mut frames, mut burst) = (Vec::new(), Burst::new());

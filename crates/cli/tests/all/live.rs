@@ -947,10 +947,7 @@ type Figures = [Option<u64>; 3];
 /// The frames of a capture file as far as it goes, and the statistics at its end.
 fn read_with_figures(path: &Path) -> (Vec<Frame>, Figures) {
     let budget = lineside_account::Budget::new(64 << 20);
-    let pool = PoolConfig {
-        budget,
-        bytes_max: 16 << 20,
-    };
+    let pool = PoolConfig::new(budget, 16 << 20);
     let mut port = CaptureReader::open(path, &pool).expect("a capture");
     let mut burst = lineside_frame::Burst::new();
     let mut frames = Vec::new();

@@ -121,10 +121,7 @@ fn a_snapshot_length_cuts_frames_as_tcpdumps_does() {
 
 /// The interfaces that a pcapng file describes, with their last figures.
 pub(crate) fn interfaces_of(path: &Path) -> Vec<Interface> {
-    let pool = PoolConfig {
-        budget: Budget::new(64 << 20),
-        bytes_max: 16 << 20,
-    };
+    let pool = PoolConfig::new(Budget::new(64 << 20), 16 << 20);
     let mut reader = CaptureReader::open(path, &pool).expect("a capture");
     let mut burst = Burst::new();
     while reader.receive(&mut burst, 256).expect("whole") != Received::End {

@@ -246,10 +246,7 @@ fn held_frames_empty_the_pool_and_nothing_is_lost() {
     let lens = vec![1000; 3000];
     let bytes = pcap_of(&lens);
     let budget = Budget::new(2 * BLOCK_LEN);
-    let config = PoolConfig {
-        budget: budget.clone(),
-        bytes_max: usize::MAX,
-    };
+    let config = PoolConfig::new(budget.clone(), usize::MAX);
     let source = Box::new(Cursor::new(bytes));
     let mut reader = CaptureReader::new(source, "test", &config).expect("a header");
     let (mut burst, mut held, mut empty_count) = (Burst::new(), Vec::new(), 0);
@@ -279,16 +276,15 @@ fn a_budget_without_room_is_refused() {
         (BLOCK_LEN, pcap_of(&[1])),
         (2 * BLOCK_LEN, gzip(&pcap_of(&[1]))),
     ] {
-        let config = PoolConfig {
-            budget: Budget::new(limit),
-            bytes_max: usize::MAX,
-        };
+        let config = PoolConfig::new(Budget::new(limit), usize::MAX);
         let reader = CaptureReader::new(Box::new(Cursor::new(bytes)), "test", &config);
         let Err(error @ PortError::Memory { .. }) = reader else {
             panic!("there is no room");
         };
         assert!(error.to_string().contains("raise --memory"));
-        assert_eq!(config.budget.used_bytes(), 0);
+        let budget = config.budget.clone();
+        drop(config);
+        assert_eq!(budget.used_bytes(), 0);
     }
 }
 

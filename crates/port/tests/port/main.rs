@@ -4,6 +4,7 @@ mod faults;
 mod flow_traffic;
 mod flows;
 mod formats;
+mod many;
 mod merge;
 mod rings;
 mod shared;

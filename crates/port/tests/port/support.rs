@@ -78,10 +78,7 @@ pub(crate) fn writer(path: &Path, rotation: &[&str]) -> CaptureWriter {
 }
 
 pub(crate) fn pool() -> PoolConfig {
-    PoolConfig {
-        budget: Budget::new(64 << 20),
-        bytes_max: 2 * BLOCK_LEN,
-    }
+    PoolConfig::new(Budget::new(64 << 20), 2 * BLOCK_LEN)
 }
 
 /// Reads all of `source`, in bursts of `max`; checks numbers and that the budget comes back.
@@ -104,7 +101,9 @@ pub(crate) fn read_from(source: Box<dyn Read + Send>, max: usize) -> Outcome {
         }
         Err(error) => outcome.error = Some(error),
     }
-    assert_eq!(pool.budget.used_bytes(), 0);
+    let budget = pool.budget.clone();
+    drop(pool);
+    assert_eq!(budget.used_bytes(), 0);
     outcome
 }
 

@@ -55,10 +55,7 @@ fn main() -> anyhow::Result<()> {
     let interval_ns = arguments.rate.map_or(0.0, |rate| 1e9 / rate);
     ensure!((0.0..1e9).contains(&interval_ns), "--rate is more than 1");
 
-    let pool = PoolConfig {
-        budget: Budget::new(64 << 20),
-        bytes_max: 16 << 20,
-    };
+    let pool = PoolConfig::new(Budget::new(64 << 20), 16 << 20);
     let mut reader = CaptureReader::open(&capture, &pool)?;
     let mut frames = Vec::new();
     let mut burst = Burst::new();
