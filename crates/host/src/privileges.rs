@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FileType, fchown, fstat};
+use rustix::fs::{Access, AtFlags, CWD, FileType, accessat, fchown, fstat};
 use rustix::process::{Gid, Uid, getegid, geteuid, getgid, getuid};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, capability_is_in_bounding_set,
@@ -203,6 +203,12 @@ impl Privileges {
 /// The user that this process acts as.
 pub fn user() -> u32 {
     geteuid().as_raw()
+}
+
+/// Whether this process may read the file at `path`, as far as its permissions say: opening it may
+/// fail all the same.
+pub fn may_read(path: &Path) -> bool {
+    accessat(CWD, path, Access::READ_OK, AtFlags::EACCESS).is_ok()
 }
 
 /// What [`drop_privileges`] came to.

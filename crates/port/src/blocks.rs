@@ -21,8 +21,17 @@ use lineside_frame::BlockWriter;
 
 use crate::{BLOCK_LEN, PortError};
 
-/// Lengths of blocks: a page, and about four times as much each. The longest holds any record.
-const LENS: [usize; 4] = [4 << 10, 16 << 10, 64 << 10, BLOCK_LEN];
+/// Lengths of blocks, from a page on. The longest holds any record.
+const LENS: [usize; 8] = [
+    BLOCK_LEN >> 7,
+    BLOCK_LEN >> 6,
+    BLOCK_LEN >> 5,
+    BLOCK_LEN >> 4,
+    BLOCK_LEN >> 3,
+    BLOCK_LEN >> 2,
+    BLOCK_LEN >> 1,
+    BLOCK_LEN,
+];
 
 /// The n-th file that is open at once gets blocks of the nth part of a share of the memory: so
 /// 10,000 of them take about as much as there is, at the default budget.

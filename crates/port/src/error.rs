@@ -300,9 +300,8 @@ pub enum PortError {
     },
     /// As many files as may be are open already.
     #[error(
-        "cannot open '{name}': {files_max} files that overlap in time are open already, as many as \
-         the limit leaves: raise it ('ulimit -n', 'LimitNOFILE=' of systemd), or merge some of them \
-         first ('lineside capture FILE... -w MERGED')"
+        "cannot open '{name}': {files_max} files that overlap in time are open, as many as \
+         'ulimit -n' leaves: raise it, or merge some of them first ('lineside capture FILE... -w')"
     )]
     TooManyOpen {
         /// The file.

@@ -17,6 +17,12 @@ use crate::{
 /// inputs with sparse frames pin little.
 const QUEUE_LEN_MAX: usize = 64;
 
+/// Frames that are asked of all inputs together: those of very many get shorter queues. A guess: 512
+/// KiB of handles.
+const QUEUED_MAX: usize = 8192;
+/// Frames that are asked of an input however many there are.
+const QUEUE_LEN_MIN: usize = 8;
+
 /// Several inputs as one: the frame with the earliest stamp comes next, of equal ones that of the
 /// lower input. Within an input the order stays, so stamps that run backwards there do so here too;
 /// a frame without a stamp goes at once.
@@ -193,6 +199,11 @@ impl Merge {
             ordinal: 0,
             ended: Totals::default(),
         }
+    }
+
+    /// Inputs that have begun and not ended.
+    pub fn open_count(&self) -> usize {
+        self.open.len()
     }
 
     /// What the inputs came to so far; costs no time for those that have ended or not begun.
@@ -377,7 +388,8 @@ impl Receive for Merge {
             if count > 0 && !self.hungry.is_empty() {
                 break;
             }
-            if let Some(waiting) = self.refill(QUEUE_LEN_MAX)? {
+            let len = (QUEUED_MAX / self.open.len().max(1)).clamp(QUEUE_LEN_MIN, QUEUE_LEN_MAX);
+            if let Some(waiting) = self.refill(len)? {
                 return Ok(waiting);
             }
             let Some((index, second)) = self.first_and_second() else {

@@ -1,13 +1,13 @@
 //! A capture file whose writer may come round and write it anew: a file of a ring.
 
 use std::fs::File;
-use std::hash::{DefaultHasher, Hasher};
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use lineside_frame::Burst;
+use twox_hash::XxHash3_64;
 
 use crate::{CaptureReader, Facts, PoolConfig, PortError, Receive, Received};
 
@@ -24,11 +24,9 @@ pub(crate) struct Mark {
 
 impl Mark {
     fn of(bytes: &[u8]) -> Self {
-        let mut hasher = DefaultHasher::new();
-        hasher.write(bytes);
         Self {
             len: bytes.len(),
-            hash: hasher.finish(),
+            hash: XxHash3_64::oneshot(bytes),
         }
     }
 

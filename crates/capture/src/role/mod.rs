@@ -19,6 +19,7 @@ mod settings;
 mod tally;
 mod watch;
 
+use std::fs::Metadata;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -232,12 +233,12 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
 /// Whether the inputs are files, of a few blocks together.
 fn are_small(inputs: &[PathBuf]) -> bool {
     const SMALL_BYTES: u64 = 1 << 20;
-    let bytes = |path: &PathBuf| {
-        let facts = path.metadata().ok()?;
-        facts.is_file().then_some(facts.len())
+    let add = |sum: u64, path: &PathBuf| {
+        let facts = path.metadata().ok().filter(Metadata::is_file)?;
+        // Of many files the first ones decide.
+        Some(sum + facts.len()).filter(|&sum| sum < SMALL_BYTES)
     };
-    let total = inputs.iter().map(bytes).sum::<Option<u64>>();
-    total.is_some_and(|total| total < SMALL_BYTES)
+    inputs.iter().try_fold(0, add).is_some()
 }
 
 fn open_inputs(

@@ -8,7 +8,7 @@ use lineside_account::{Budget, Counter, Counters};
 use lineside_frame::Burst;
 use lineside_host::{ServiceManager, Signals, Stopwatch, SystemClock};
 use lineside_measure::SharedTimes;
-use lineside_port::{Facts, Live as _, Merge, Port as _};
+use lineside_port::{Facts, Live as _, Port as _, Totals};
 use lineside_run::{Consumer, Moment, Progress, Run, Step, inputs_facts, receive_all};
 use lineside_time::Clock;
 use lineside_trace::{ClockFacts, InMemory, LossRow, PartWindows, RemovedFacts};
@@ -67,6 +67,8 @@ pub(super) struct Watch<'a> {
     lapses: u64,
     is_relieved: bool,
     bursts: u64,
+    /// The burst at which the inputs are looked at next.
+    looks_next: u64,
     around: Around<'a>,
 }
 
@@ -112,7 +114,8 @@ impl<'a> Watch<'a> {
             }),
             follow: settings.follow,
             asked: None,
-            reads_pipe: settings.inputs.iter().any(|path| is_pipe(path)),
+            // Of other files parts end by their stamps.
+            reads_pipe: rotation.by_clock && settings.inputs.iter().any(|path| is_pipe(path)),
             makes_room: rotation.retention.is_limited(),
             windows: { rotation.by_clock }.then(|| PartWindows::new(rotation.part_time_ns())),
             began_ns: around.clock.now(),
@@ -120,6 +123,7 @@ impl<'a> Watch<'a> {
             lapses: 0,
             is_relieved: false,
             bursts: 0,
+            looks_next: BURSTS,
             around,
         }
     }
@@ -154,8 +158,8 @@ impl<'a> Watch<'a> {
             writing.end_parts();
         }
         let step = self.look(port, writing);
-        if self.live.is_none() && (self.bursts.is_multiple_of(BURSTS) || writing.is_last()) {
-            self.note_lapses(port);
+        if self.live.is_none() {
+            self.look_at_inputs(port, writing.is_last());
         }
         for row in self.losses.drain(..) {
             writing.loss(&row);
@@ -164,9 +168,18 @@ impl<'a> Watch<'a> {
         step
     }
 
-    /// A row for each time that a ring of files lapped its reader.
-    fn note_lapses(&mut self, port: &Input) {
-        let lapses = merge(port).totals().lapses;
+    /// Every so many bursts, and at the end: how far the files have been read, and a row for each
+    /// time that a ring of them lapped its reader.
+    fn look_at_inputs(&mut self, port: &Input, is_last: bool) {
+        if self.bursts < self.looks_next && !is_last {
+            return;
+        }
+        let inputs = port.port().port().port();
+        // The look takes time for each that is open.
+        let open = inputs.open_count() as u64;
+        self.looks_next = self.bursts + BURSTS.max(open / 4);
+        let Totals { bytes, lapses } = inputs.totals();
+        self.around.progress.set_position(bytes);
         let row = LossRow {
             time_ns: Some(self.around.clock.now()),
             cause: Some("ring_lapped"),
@@ -208,12 +221,8 @@ impl<'a> Watch<'a> {
                 .progress
                 .counters(line.as_deref(), &seen.counters);
         }
-        if self.live.is_none() {
-            if !self.bursts.is_multiple_of(BURSTS) {
-                return Step::Continue;
-            }
-            let bytes = merge(port).totals().bytes;
-            self.around.progress.set_position(bytes);
+        if self.live.is_none() && !self.bursts.is_multiple_of(BURSTS) {
+            return Step::Continue;
         }
         if !self.run.is_due(self.around.stopwatch.elapsed()) {
             return Step::Continue;
@@ -378,11 +387,6 @@ impl Writing for Passing {
     fn loss(&mut self, _: &LossRow) {}
 
     fn set_relieved(&mut self, _: bool) {}
-}
-
-/// The inputs.
-fn merge(port: &Input) -> &Merge {
-    port.port().port().port()
 }
 
 /// With the frames that the filter rejected, which only the port has seen, and the rows that were

@@ -44,6 +44,7 @@ mod load_devices;
 mod load_ends;
 mod load_leaves;
 mod manual;
+mod many_inputs;
 mod measured;
 mod merging;
 mod monitored;
