@@ -13,8 +13,8 @@ use crate::{
     CaptureReader, Facts, FolderFile, Followed, Live, LivePort, Port, PortError, Receive, Received,
 };
 
-/// Frames that are asked of an input at once: enough to spread the cost of a call, few enough that
-/// inputs with sparse frames pin little.
+/// Frames that are asked of an input at once where several are open: enough to spread the cost of a
+/// call, few enough that inputs with sparse frames pin little.
 const QUEUE_LEN_MAX: usize = 64;
 
 /// Frames that are asked of all inputs together: those of very many get shorter queues. A guess: 512
@@ -388,7 +388,10 @@ impl Receive for Merge {
             if count > 0 && !self.hungry.is_empty() {
                 break;
             }
-            let len = (QUEUED_MAX / self.open.len().max(1)).clamp(QUEUE_LEN_MIN, QUEUE_LEN_MAX);
+            let len = match self.open.len() {
+                0 | 1 => max,
+                open => (QUEUED_MAX / open).clamp(QUEUE_LEN_MIN, QUEUE_LEN_MAX),
+            };
             if let Some(waiting) = self.refill(len)? {
                 return Ok(waiting);
             }

@@ -107,7 +107,7 @@ pub(crate) fn capture(files: &[Arc<[u8]>], setup: &Setup) -> Outcome {
         Step::Continue
     });
     let (rows, counters) = pipeline.finish();
-    drop(port);
+    drop((port, pool));
     let (hash, operations) = (rows.hash, rows.operations.len());
     let fault = counters
         .broken_identity()

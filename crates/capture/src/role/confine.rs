@@ -16,12 +16,8 @@ use super::settings::is_pipe;
 pub(super) fn check_inputs(inputs: &[PathBuf]) -> Result<(), RunError> {
     for path in inputs {
         let is_standard = path.as_os_str() == "-";
-        let is_other = match is_standard {
-            true => is_pipe(path),
-            false => path.metadata().is_ok_and(|facts| !facts.is_file()),
-        };
         // To open each of thousands takes twice as long as to ask.
-        if is_other || (!is_standard && lineside_host::may_read(path)) {
+        if !is_standard && lineside_host::may_read(path) || is_pipe(path) || path.is_dir() {
             continue;
         }
         CaptureReader::open_file(path)?;
