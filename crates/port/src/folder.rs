@@ -93,21 +93,23 @@ pub(crate) fn natural(name: &OsStr) -> Vec<(Vec<u8>, u128)> {
 
 impl FolderFile {
     pub(crate) fn look(path: &Path, pool: &PoolConfig) -> Result<Self, PortError> {
+        let name = || path.display().to_string();
+        let facts = path.metadata().map_err(|cause| {
+            let name = name();
+            PortError::Open { name, cause }
+        })?;
         // A FIFO that nobody writes would hold up the whole folder, and a device never ends.
-        if path
-            .metadata()
-            .is_ok_and(|facts| !facts.is_file() && !facts.is_dir())
-        {
-            let name = path.display().to_string();
-            return Err(PortError::NoFile { name });
+        match facts.is_dir() {
+            true => Err(PortError::Folder { name: name() }),
+            false if !facts.is_file() => Err(PortError::NoFile { name: name() }),
+            false => Self::new(path, pool, facts.len()),
         }
-        Self::new(path, pool)
     }
 
-    /// Reads the first frame of a file, which is then closed until its turn comes. An error behind
-    /// the file's header is one of its turn.
-    pub fn new(path: &Path, pool: &PoolConfig) -> Result<Self, PortError> {
-        let mut file = Watched::open(path, pool, true)?;
+    /// Reads the first frame of a regular file of so many bytes, which is then closed until its turn
+    /// comes. An error behind the file's header is one of its turn.
+    pub fn new(path: &Path, pool: &PoolConfig, len: u64) -> Result<Self, PortError> {
+        let mut file = Watched::look(path, pool, len)?;
         let reader = file.reader_mut();
         let mut burst = Burst::new();
         // The error comes again.
@@ -147,8 +149,9 @@ impl FolderFile {
 impl FolderFile {
     /// Opens the file; says what happened to it if it is no longer the one that was looked at.
     fn open(&mut self) -> Result<Result<(), &'static str>, PortError> {
-        let file = match Watched::open(&self.path, &self.pool, false) {
-            Ok(file) => file,
+        let file = match Watched::open_again(&self.path, &self.pool, self.mark) {
+            Ok(Some(file)) => file,
+            Ok(None) => return Ok(Err("was overwritten")),
             Err(PortError::Open { cause, .. }) if cause.kind() == ErrorKind::NotFound => {
                 return Ok(Err("was deleted"));
             }
@@ -157,9 +160,6 @@ impl FolderFile {
             ) => return Ok(Err("was overwritten")),
             Err(error) => return Err(error),
         };
-        if !file.began_as(self.mark) {
-            return Ok(Err("was overwritten"));
-        }
         self.reader = Some(Box::new(file));
         Ok(Ok(()))
     }

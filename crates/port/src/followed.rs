@@ -450,7 +450,7 @@ impl Folder {
 
 /// `None` if the file is not there yet, or does not hold a file header yet.
 fn opened(path: &Path, pool: &PoolConfig) -> Result<Option<Watched>, PortError> {
-    match Watched::open(path, pool, false) {
+    match Watched::open(path, pool) {
         Ok(file) => Ok(Some(file)),
         Err(PortError::Empty { .. } | PortError::HeaderCut { .. }) => Ok(None),
         Err(error) => Err(error),

@@ -97,17 +97,21 @@ impl CaptureReader {
     /// The second half: reads the header of an open file, from where it stands; `name` is for
     /// messages.
     pub fn of_file(file: File, name: &str, pool: &PoolConfig) -> Result<Self, PortError> {
-        Self::of_shared(&Arc::new(file), name, pool, false)
+        Self::of_shared(&Arc::new(file), name, pool, None)
     }
 
-    /// As [`of_file`](Self::of_file), of a file that others look at, too; `looks` if nothing but the
-    /// first frame is to be read.
+    /// As [`of_file`](Self::of_file), of a file that others look at, too. With `look_len` nothing
+    /// but the first frame is to be read, of a regular file of so many bytes.
     pub(crate) fn of_shared(
         file: &Arc<File>,
         name: &str,
         pool: &PoolConfig,
-        looks: bool,
+        look_len: Option<u64>,
     ) -> Result<Self, PortError> {
+        if look_len.is_some() {
+            let source = Box::new(Arc::clone(file));
+            return Self::begin(source, name, pool, Purpose::Look, look_len);
+        }
         let metadata = file.metadata().map_err(|cause| PortError::Open {
             name: name.to_owned(),
             cause,
@@ -123,10 +127,7 @@ impl CaptureReader {
             Box::new(Waiting(Arc::clone(file)))
         };
         let bytes_total = is_file.then_some(metadata.len());
-        let purpose = match looks {
-            true => Purpose::Look,
-            false => Purpose::Read(bytes_total),
-        };
+        let purpose = Purpose::Read(bytes_total);
         Self::begin(source, name, pool, purpose, bytes_total)
     }
 

@@ -68,25 +68,47 @@ pub(crate) enum Read {
 }
 
 impl Watched {
-    /// Opens the file at `path` and reads its header; `looks` if nothing but the first frame is to
-    /// be read.
-    pub(crate) fn open(path: &Path, pool: &PoolConfig, looks: bool) -> Result<Self, PortError> {
+    /// Opens the file at `path` and reads its header.
+    pub(crate) fn open(path: &Path, pool: &PoolConfig) -> Result<Self, PortError> {
+        Self::open_as(path, pool, None, None)
+    }
+
+    /// Opens a regular file of so many bytes for its first frame.
+    pub(crate) fn look(path: &Path, pool: &PoolConfig, len: u64) -> Result<Self, PortError> {
+        Self::open_as(path, pool, Some(len), None)
+    }
+
+    /// Opens a file that began so; `None` if it does no more.
+    pub(crate) fn open_again(
+        path: &Path,
+        pool: &PoolConfig,
+        mark: Mark,
+    ) -> Result<Option<Self>, PortError> {
+        let mut file = Self::open_as(path, pool, None, Some(mark))?;
+        // What was read of it came before: it is of the file that began so.
+        Ok(file.stands().then_some(file))
+    }
+
+    fn open_as(
+        path: &Path,
+        pool: &PoolConfig,
+        look_len: Option<u64>,
+        mark: Option<Mark>,
+    ) -> Result<Self, PortError> {
         let file = Arc::new(CaptureReader::open_file(path)?);
-        let mut mark = Mark::of(&[]);
-        mark.stands(&file);
+        let mark = mark.unwrap_or_else(|| {
+            let mut mark = Mark::of(&[]);
+            mark.stands(&file);
+            mark
+        });
         let name = path.display().to_string();
-        let reader = CaptureReader::of_shared(&file, &name, pool, looks)?;
+        let reader = CaptureReader::of_shared(&file, &name, pool, look_len)?;
         Ok(Self { reader, file, mark })
     }
 
     /// How the file begins.
     pub(crate) fn mark(&self) -> Mark {
         self.mark
-    }
-
-    /// Whether the file began so when `mark` was made of it.
-    pub(crate) fn began_as(&self, mut mark: Mark) -> bool {
-        mark.stands(&self.file)
     }
 
     /// Receives as the reader does. What was read before the beginning was found changed may be of

@@ -37,12 +37,13 @@ fn open_as(inputs: &[PathBuf], follows: bool, budget: &Budget) -> Result<Opened,
     let mut left_out = Vec::new();
     for path in inputs {
         let facts = path.metadata().ok().filter(|_| path.as_os_str() != "-");
+        let file = facts.as_ref().filter(|facts| facts.is_file());
         if facts.as_ref().is_some_and(Metadata::is_dir) {
             left_out.extend(open_folder(path, follows, &pool, &mut ports)?);
         } else if follows {
             ports.push(Followed::file(path, &pool)?.into());
-        } else if inputs.len() > 1 && facts.is_some_and(|facts| facts.is_file()) {
-            ports.push(FolderFile::new(path, &pool)?.into());
+        } else if let Some(file) = file.filter(|_| inputs.len() > 1) {
+            ports.push(FolderFile::new(path, &pool, file.len())?.into());
         } else {
             ports.push(CaptureReader::open(path, &pool)?.into());
         }

@@ -35,6 +35,11 @@ fn write(path: &Path, number: usize, steps: &[Step], is_compressed: bool) {
     std::fs::write(path, bytes).expect("room");
 }
 
+fn look(path: &Path, pool: &PoolConfig) -> FolderFile {
+    let len = path.metadata().expect("it is there").len();
+    FolderFile::new(path, pool, len).expect("a capture")
+}
+
 /// Files and numbers of the frames that come, while all are held until the memory is used up.
 fn held(merge: &mut Merge, max: usize) -> Vec<(u16, u64)> {
     let (mut burst, mut held, mut came) = (Burst::new(), Vec::new(), Vec::new());
@@ -99,7 +104,7 @@ proptest! {
         for (number, steps) in files.iter().enumerate() {
             let path = folder.path().join(format!("{number}.pcap"));
             write(&path, number, steps, compressed[number]);
-            inputs.push(FolderFile::new(&path, &pool).expect("a capture"));
+            inputs.push(look(&path, &pool));
         }
         drop(pool);
         let mut merge = Merge::new(inputs);
@@ -120,7 +125,7 @@ fn thousands_that_overlap_take_small_blocks() {
     let inputs = (0..FILES).map(|number| {
         let path = folder.path().join(format!("{number}.pcap"));
         write(&path, number, &steps, false);
-        FolderFile::new(&path, &pool).expect("a capture")
+        look(&path, &pool)
     });
     let mut merge = Merge::new(inputs);
     let came = held(&mut merge, 256);
@@ -141,7 +146,7 @@ fn files_that_follow_each_other_take_the_memory_of_one() {
             &[(number as u32 * 100, 100), (1, 3000)],
             number % 2 == 0,
         );
-        FolderFile::new(&path, &pool).expect("a capture")
+        look(&path, &pool)
     });
     let mut merge = Merge::new(inputs.collect::<Vec<_>>());
     let mut burst = Burst::new();
@@ -158,7 +163,7 @@ fn a_file_too_many_is_an_error_and_the_others_go_on() {
     let inputs = (0..3).map(|number| {
         let path = folder.path().join(format!("{number}.pcap"));
         write(&path, number, &[(0, 10), (9, 10)], false);
-        FolderFile::new(&path, &pool).expect("a capture")
+        look(&path, &pool)
     });
     let mut merge = Merge::new(inputs.collect::<Vec<_>>());
     let (mut burst, mut errors) = (Burst::new(), Vec::new());
