@@ -106,7 +106,7 @@ impl FolderFile {
         }
     }
 
-    /// Reads the first frame of a regular file of so many bytes, which is then closed until its turn
+    /// Reads the first frame of a regular file of `len` bytes, which is then closed until its turn
     /// comes. An error behind the file's header is one of its turn.
     pub fn new(path: &Path, pool: &PoolConfig, len: u64) -> Result<Self, PortError> {
         let mut file = Watched::look(path, pool, len)?;

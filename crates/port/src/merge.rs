@@ -17,8 +17,8 @@ use crate::{
 /// call, few enough that inputs with sparse frames pin little.
 const QUEUE_LEN_MAX: usize = 64;
 
-/// Frames that are asked of all inputs together: those of very many get shorter queues. A guess: 512
-/// KiB of handles.
+/// Frames that are asked of all inputs together: those of very many get shorter queues. A guess:
+/// 512 KiB of handles.
 const QUEUED_MAX: usize = 8192;
 /// Frames that are asked of an input however many there are.
 const QUEUE_LEN_MIN: usize = 8;
