@@ -246,7 +246,8 @@ impl Shelf {
 
 impl Table {
     /// The first parts of `level` whose time together is over at `now_ns`, or which are enough for
-    /// a final part.
+    /// a final part. They follow each other: where a part of another level lies between, what comes
+    /// behind it stays behind it.
     fn next_merge(
         &mut self,
         name: &str,
@@ -268,17 +269,20 @@ impl Table {
         let of_level = |at: &usize| self.parts[*at].0 == level;
         let places: Vec<_> = (0..self.parts.len()).filter(of_level).collect();
         let first = group(self.parts[*places.first()?].1.window_ns);
-        let (mut taken, mut rows, mut bytes, mut is_full) = (Vec::new(), 0, 0, false);
+        let (mut taken, mut rows, mut bytes) = (Vec::<usize>::new(), 0, 0);
+        let (mut is_full, mut is_cut) = (false, false);
         for at in places {
             let part = &self.parts[at].1;
-            is_full = rows + part.rows > rows_max || bytes + part.bytes > finals.bytes_max;
-            if is_full || group(part.window_ns) != first {
+            is_cut = taken.last().is_some_and(|last| last + 1 != at);
+            let is_much = rows + part.rows > rows_max || bytes + part.bytes > finals.bytes_max;
+            is_full = is_much && !is_cut;
+            if is_cut || is_full || group(part.window_ns) != first {
                 break;
             }
             (rows, bytes) = (rows + part.rows, bytes + part.bytes);
             taken.push(at);
         }
-        if !is_full && first >= now {
+        if !is_full && !is_cut && first >= now {
             return None;
         }
         let next = match level {
@@ -359,6 +363,12 @@ mod tests {
             let parts = &shelf.tables[&job.table].parts;
             let rows = parts.iter().filter(of).map(|(_, part)| part.rows).sum();
             shelf.merged(&job, rows, rows * 4);
+            let parts = shelf.tables[&job.table].parts.iter();
+            let indexes = parts.map(|(_, part)| part_indexes(&part.file).expect("a part"));
+            indexes.fold(0, |next, (first, last)| {
+                assert_eq!(first, next, "in their order, each once: {job:?}");
+                last + 1
+            });
             done.push((job.files.len(), job.file));
         }
         done
@@ -406,6 +416,26 @@ mod tests {
                 .iter()
                 .all(|(level, part)| *level == Level::Final && part.rows <= 100_000)
         );
+    }
+
+    /// Minutes with more rows than a final part, with large parts between: the oldest would not go
+    /// first if what lies on both sides of a part became one.
+    #[test]
+    fn parts_stay_in_their_order_whatever_is_merged() {
+        for rates in [
+            [4_000, 4_000, 1, 9],
+            [3_000, 1, 30_000, 500],
+            [1, 26_000, 7, 2],
+        ] {
+            let mut shelf = shelf(3600, Retention::default());
+            let mut jobs = 0;
+            for second in 0..1_200 {
+                let rows = rates[second as usize / 50 % 4];
+                shelf.add("nfs", part(second, second as i64, rows));
+                jobs += merge_all(&mut shelf, second == 1_199).len();
+            }
+            assert!(jobs > 20);
+        }
     }
 
     #[test]
