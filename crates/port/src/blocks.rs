@@ -80,7 +80,7 @@ pub(crate) enum Purpose {
 }
 
 impl PoolConfig {
-    /// At most `bytes_max` bytes of `budget`, in blocks of at most [`BLOCK_LEN`] bytes; more if each
+    /// At most `bytes_max` bytes of `budget`, in blocks of up to [`BLOCK_LEN`] bytes; more if each
     /// file that is open could not have one otherwise.
     pub fn new(budget: Budget, bytes_max: usize) -> Self {
         let bytes_max = bytes_max.min(budget.limit_bytes());
