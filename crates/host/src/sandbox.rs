@@ -66,7 +66,7 @@ impl fmt::Display for Confined {
 }
 
 /// A sandbox that is being described. All paths that it names are looked up when it is entered.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Sandbox {
     read: Vec<PathBuf>,
     write: Vec<PathBuf>,

@@ -3,10 +3,11 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use lineside_host::{Capability, Confined, RunFolder, Sandbox};
+use lineside_host::{Capability, RunFolder, Sandbox};
 use lineside_port::CaptureReader;
-use lineside_run::{Progress, Run, RunError};
-use lineside_trace::SandboxFacts;
+use lineside_run::{
+    DROP_INS_NEED_MORE, Progress, Run, RunError, folder_of, not_confined, sandbox_facts,
+};
 
 use super::Settings;
 use super::settings::is_pipe;
@@ -41,7 +42,7 @@ pub(super) fn keep_capabilities(
     let capture_file = settings
         .capture_file
         .as_ref()
-        .map(|file| parent(&file.path));
+        .map(|file| folder_of(&file.path));
     let writes = folder.map(RunFolder::path).into_iter().chain(capture_file);
     let mut kept = vec![Capability::DacReadSearch];
     if { writes }.any(is_others) {
@@ -56,64 +57,32 @@ pub(super) fn enter(
     run: &mut Run,
     progress: &mut dyn Progress,
 ) -> Result<(), RunError> {
-    let confined = if !settings.sandbox {
-        none("--no-sandbox")
+    let facts = if !settings.sandbox {
+        not_confined("--no-sandbox")
     } else if !settings.drop_ins.programs.is_empty() {
-        none("drop-ins are programs of the user, which need more")
+        not_confined(DROP_INS_NEED_MORE)
     } else {
         let confined = sandbox(settings, run.folder.as_ref()).enter()?;
         for missing in &confined.missing {
             progress.note(&format!("the sandbox is not whole: {missing}"));
         }
-        confined
+        sandbox_facts(&confined)
     };
-    run.manifest.sandbox = Some(SandboxFacts {
-        holds: { confined.holds.iter() }
-            .map(|&part| part.to_owned())
-            .collect(),
-        missing: confined.missing,
-    });
+    run.manifest.sandbox = Some(facts);
     Ok(())
 }
 
-fn none(why: &str) -> Confined {
-    Confined {
-        missing: vec![why.to_owned()],
-        ..Confined::default()
-    }
-}
-
 fn sandbox(settings: &Settings, folder: Option<&RunFolder>) -> Sandbox {
-    let mut sandbox = Sandbox::new();
+    let file = settings.capture_file.as_ref();
+    let mut sandbox = lineside_run::sandbox(folder, file.map(|file| file.path.as_path()));
     if settings.live.is_none() {
         for path in &settings.inputs {
             sandbox = sandbox.may_read(path);
             if settings.follow.is_some() && !is_pipe(path) {
                 // A file that grows may be replaced by one of its name.
-                sandbox = sandbox.may_read(parent(path));
+                sandbox = sandbox.may_read(folder_of(path));
             }
         }
     }
-    if let Some(folder) = folder {
-        sandbox = sandbox
-            .may_write_below(folder.path())
-            .may_remove_folders_in(parent(folder.path()));
-    }
-    if let Some(file) = &settings.capture_file {
-        let path = file.path.as_path();
-        sandbox = match path.as_os_str() == "-" {
-            true => sandbox,
-            false => sandbox.may_write_below(parent(path)),
-        };
-    }
     sandbox
-}
-
-/// The folder that a path is in.
-fn parent(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        Some(_) => Path::new("."),
-        None => path,
-    }
 }

@@ -7,7 +7,9 @@ use std::process::ExitStatus;
 use anyhow::Context;
 use lineside_account::Budget;
 use lineside_host::Signals;
+use lineside_path::emulate::Event;
 use lineside_path::{Certificate, Path};
+use lineside_run::{not_confined, sandbox_facts};
 use lineside_trace::State;
 
 use super::flags::Arguments;
@@ -93,12 +95,19 @@ impl Arguments {
         let looks = taking.as_mut().and_then(Taking::looks);
         let controlled = notes.listen(spec, context, looks)?;
         let file = taking.as_ref().map(Taking::file).transpose()?.flatten();
-        let between = settings.into_run(budget, folder.as_ref(), file, &signals);
+        let sandbox = self.sandbox(folder.as_ref());
+        let mut confined = sandbox.as_ref().err().map(|why| not_confined(why));
+        let given = (file, sandbox.ok());
+        let between = settings.into_run(budget, folder.as_ref(), given, &signals);
         let tapping = taking.map(Taking::tapping);
         let ran = between.run(path, controlled, tapping, &mut |event| {
+            if let Event::Confined(found) = &event {
+                confined = Some(sandbox_facts(found));
+            }
             self.print_event(&event);
         });
         let (outcome, taken) = ran.inspect_err(|_| notes.run.withdraw())?;
+        notes.run.manifest.sandbox = confined;
         for warning in outcome.inputs.iter().flat_map(|input| &input.warnings) {
             warn(warning);
         }

@@ -24,6 +24,12 @@ impl Arguments {
             _ if self.quiet => return,
             Event::Listening(facts) => return talk(&listening_lines(facts)),
             Event::Note(text) => return say(text),
+            Event::Confined(confined) => {
+                for missing in &confined.missing {
+                    warn(&format!("the sandbox is not whole: {missing}"));
+                }
+                return;
+            }
             Event::Advice(text) => text.clone(),
             Event::NothingListens(wait) if wait.is_zero() => return,
             Event::NothingListens(_) => format!(

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use lineside_account::Budget;
-use lineside_host::{RunFolder, Signals};
+use lineside_host::{RunFolder, Sandbox, Signals};
 use lineside_path::emulate::{Between, Commands, HostEnd, Way, open_interfaces};
 use lineside_port::Method;
 use lineside_port::live::Interface;
@@ -72,7 +72,7 @@ impl BetweenSettings {
         self,
         budget: &'a Budget,
         folder: Option<&'a RunFolder>,
-        file: Option<OwnedFd>,
+        (file, sandbox): (Option<OwnedFd>, Option<Sandbox>),
         signals: &'a Signals,
     ) -> Between<'a> {
         Between {
@@ -85,12 +85,29 @@ impl BetweenSettings {
             budget,
             folder,
             file,
+            sandbox,
             signals,
         }
     }
 }
 
 impl Arguments {
+    /// The sandbox of a run between interfaces, or why there is none.
+    pub(super) fn sandbox(&self, folder: Option<&RunFolder>) -> Result<Sandbox, &'static str> {
+        let keys = &self.keys;
+        if keys.no_sandbox == Some(true) {
+            Err("--no-sandbox")
+        } else if keys
+            .drop_ins
+            .as_ref()
+            .is_some_and(|programs| !programs.is_empty())
+        {
+            Err(lineside_run::DROP_INS_NEED_MORE)
+        } else {
+            Ok(lineside_run::sandbox(folder, keys.write_pcap.as_deref()))
+        }
+    }
+
     /// The run with one or two commands; what is missing is refused before anything begins.
     pub(super) fn commands<'a>(
         &'a self,

@@ -7,8 +7,9 @@ use std::process::Stdio;
 use lineside_testkit::capture;
 use lineside_trace::Table;
 
-use crate::support::{example, lineside, manifest, records, talk, wait_until};
-use crate::wire::{Running, Wire, need_wire};
+use crate::between::{Hosts, emulate, round_trips};
+use crate::support::{example, held_status, lineside, manifest, records, talk, wait_until};
+use crate::wire::{Running, Wire, need_wire, open_folder};
 
 fn field(status: &str, name: &str) -> String {
     let line = status
@@ -56,6 +57,47 @@ fn a_capture_runs_in_a_sandbox_and_says_so() {
         assert_eq!(sandbox.holds, ["landlock", "seccomp"]);
         assert!(!records(&ended.out, Table::Operations).is_empty());
     }
+}
+
+#[test]
+fn an_emulated_link_runs_in_a_sandbox_unless_asked_otherwise() {
+    need_wire!();
+    let hosts = Hosts::new();
+    let words = ["--between", "m0,m1", "--wait", "sleep", "--delay", "1ms"];
+    let capture = ["--tap", "--monitor", "gap,size", "--write-pcap"];
+    let folder = open_folder();
+    let pcap = folder.path().join("passed.pcapng");
+    let pcap = pcap.to_str().expect("UTF-8");
+    for method in ["af_packet", "af_xdp"] {
+        let options = [
+            &words[..],
+            &["--method", method],
+            &capture,
+            &[pcap, "--force"],
+        ]
+        .concat();
+        let running = emulate(&hosts.between, &options, "m1");
+        is_confined(running.id(), "");
+        assert!(!round_trips(&hosts).is_empty());
+        let ended = running.interrupt();
+        assert_eq!(
+            ended.status.code(),
+            Some(held_status(&ended.out)),
+            "{}",
+            ended.messages
+        );
+        let sandbox = manifest(&ended.out).sandbox.expect("it is told");
+        assert_eq!(sandbox.holds, ["landlock", "seccomp"]);
+        assert!(capture::read(Path::new(pcap)).expect("it is whole").len() >= 80);
+    }
+    let running = emulate(
+        &hosts.between,
+        &[&words[..], &["--no-sandbox"]].concat(),
+        "m1",
+    );
+    let ended = running.interrupt();
+    let sandbox = manifest(&ended.out).sandbox.expect("it is told");
+    assert_eq!(sandbox.missing, ["--no-sandbox"]);
 }
 
 /// Of what is piped in, while it is read.

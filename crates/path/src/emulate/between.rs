@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use lineside_account::Budget;
-use lineside_host::{Capability, LinkSwitch, Privileges, RunClock, RunFolder, Signals};
+use lineside_host::{Capability, LinkSwitch, Privileges, RunClock, RunFolder, Sandbox, Signals};
 use lineside_link::State;
 use lineside_port::live::{EndOptions, Interface, LiveOptions, StampClock, open_each};
 use lineside_port::{LivePort, Method, Port, PortError};
@@ -39,6 +39,8 @@ pub struct Between<'a> {
     pub folder: Option<&'a RunFolder>,
     /// A file that is given to that user too.
     pub file: Option<OwnedFd>,
+    /// What holds from then on, before there is a thread or the first frame.
+    pub sandbox: Option<Sandbox>,
     /// The signals that end the run.
     pub signals: &'a Signals,
 }
@@ -78,6 +80,9 @@ impl Between<'_> {
         let (sides, warnings) = self.open_sides(clock)?;
         let file = self.file.as_ref().map(AsFd::as_fd);
         lineside_host::drop_privileges(self.folder, file.as_slice())?;
+        if let Some(sandbox) = self.sandbox.clone() {
+            on_event(Event::Confined(&sandbox.enter()?));
+        }
         path.begin(clock.now());
         let mut live = LivePath::between(path, sides, self.wait, self.completes_checksums);
         // Between two ports nothing passes once one of them has failed.

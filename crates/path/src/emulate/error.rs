@@ -1,7 +1,7 @@
 use std::io;
 use std::process::ExitStatus;
 
-use lineside_host::{NamespaceError, OutsideError, PrivilegeError};
+use lineside_host::{NamespaceError, OutsideError, PrivilegeError, SandboxError};
 use lineside_port::PortError;
 
 /// Why an emulation between live ports cannot begin or go on.
@@ -14,6 +14,9 @@ pub enum EmulationError {
     /// A privilege is missing, or cannot be dropped.
     #[error(transparent)]
     Privileges(#[from] PrivilegeError),
+    /// There is no sandbox although one is wanted.
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
     /// There is no namespace of our own.
     #[error(transparent)]
     Namespace(#[from] NamespaceError),

@@ -4,6 +4,7 @@
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use lineside_host::Confined;
 use lineside_port::{Facts, Port, PortError};
 use lineside_reactor::LoopFacts;
 use lineside_run::{Evidence, TapEvidence};
@@ -32,6 +33,8 @@ const CLOCK_LOOK_NS: i64 = 1_000_000;
 pub enum Event<'a> {
     /// The ports are open.
     Listening(&'a [&'a Facts]),
+    /// The run is in its sandbox.
+    Confined(&'a Confined),
     /// A sentence about the loop.
     Note(String),
     /// A sentence about settings or the machine that may be as intended.

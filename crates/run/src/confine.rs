@@ -1,0 +1,51 @@
+//! What a run's sandbox lets it write, and what is noted of it.
+
+use std::path::Path;
+
+use lineside_host::{Confined, RunFolder, Sandbox};
+use lineside_trace::SandboxFacts;
+
+/// A sandbox in which a run's folder can be written, and what lies in the folder of its capture
+/// file (`-` is standard output).
+pub fn sandbox(folder: Option<&RunFolder>, capture_file: Option<&Path>) -> Sandbox {
+    let mut sandbox = Sandbox::new();
+    if let Some(folder) = folder {
+        sandbox = sandbox
+            .may_write_below(folder.path())
+            .may_remove_folders_in(folder_of(folder.path()));
+    }
+    match capture_file.filter(|path| path.as_os_str() != "-") {
+        Some(path) => sandbox.may_write_below(folder_of(path)),
+        None => sandbox,
+    }
+}
+
+/// The folder that a path is in.
+pub fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        Some(_) => Path::new("."),
+        None => path,
+    }
+}
+
+/// Why there is none although nobody asked for that.
+pub const DROP_INS_NEED_MORE: &str = "drop-ins are programs of the user, which need more";
+
+/// A run without one.
+pub fn not_confined(why: &str) -> SandboxFacts {
+    SandboxFacts {
+        holds: Vec::new(),
+        missing: vec![why.to_owned()],
+    }
+}
+
+/// What `trace.json` says of one.
+pub fn sandbox_facts(confined: &Confined) -> SandboxFacts {
+    SandboxFacts {
+        holds: { confined.holds.iter() }
+            .map(|&part| part.to_owned())
+            .collect(),
+        missing: confined.missing.clone(),
+    }
+}
