@@ -10,7 +10,6 @@
 //! the kernel lacks a part, the rest holds, and what is missing is said.
 
 use std::ffi::OsString;
-use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -49,20 +48,6 @@ pub struct Confined {
     pub holds: Vec<&'static str>,
     /// What does not, with the reason.
     pub missing: Vec<String>,
-}
-
-impl fmt::Display for Confined {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.holds.is_empty(), self.missing.is_empty()) {
-            (true, true) => write!(out, "none"),
-            (false, true) => write!(out, "{}", self.holds.join(", ")),
-            (true, false) => write!(out, "none: {}", self.missing.join("; ")),
-            (false, false) => {
-                let (holds, missing) = (self.holds.join(", "), self.missing.join("; "));
-                write!(out, "{holds}, but {missing}")
-            }
-        }
-    }
 }
 
 /// A sandbox that is being described. All paths that it names are looked up when it is entered.

@@ -183,9 +183,9 @@ fn main() {
     let (outside, inside, input) = (at("outside"), at("inside"), at("input"));
     let sandbox = Sandbox::new().may_read(&input).may_write_below(&inside);
     let confined = sandbox.enter().expect("it is entered");
-    println!("sandbox: {confined}");
+    println!("sandbox: {confined:?}");
     if confined.holds != ["landlock", "seccomp"] {
-        println!("skipped: the sandbox: this kernel has no Landlock or no seccomp: {confined}");
+        println!("skipped: the sandbox: this kernel has no Landlock or no seccomp: {confined:?}");
         return;
     }
     work(&inside, &input);
