@@ -44,9 +44,10 @@ pub(crate) trait Columns: Default {
     /// to follow.
     fn push(&mut self, row: &Self::Row);
 
-    /// Adds rows of a batch that was read, which has every column of the table in order. They are
-    /// not more than the open word has room for; after each [`ROWS_MAX`] as [`push`](Self::push).
-    fn refill(&mut self, batch: &[read::Column], rows: Range<usize>);
+    /// Adds rows of a batch that was read: the columns of the table in order, `None` for one of
+    /// nulls alone. They are not more than the open word has room for; after each [`ROWS_MAX`] as
+    /// [`push`](Self::push).
+    fn refill(&mut self, batch: &[Option<&read::Column>], rows: Range<usize>);
 
     /// Counts rows whose columns were filled directly; after each [`ROWS_MAX`] as
     /// [`push`](Self::push).
@@ -337,38 +338,51 @@ impl<V: Values, const NULLABLE: bool> Chunked for Column<V, NULLABLE> {
 
 /// A column that takes values as they were read.
 pub(crate) trait Refill {
-    /// Adds a value, whose row is `bit` of the open word.
-    fn put(&mut self, values: &Read, row: usize, bit: u64);
+    /// Adds those values of `rows` that have a bit in `present`; its lowest is that of the first
+    /// row, which has number `first` in the open word.
+    fn put(&mut self, values: &Read, rows: Range<usize>, present: u64, first: usize);
 }
 
-/// Adds rows of a column that was read; the first of them is the one with number `first` in the
-/// open word.
+/// Adds rows of a column that was read, at most [`ROWS_MAX`]; the first of them is the one with
+/// number `first` in the open word.
 pub(crate) fn refill(
     column: &mut impl Refill,
     from: &read::Column,
     rows: Range<usize>,
     first: usize,
 ) {
-    let present = from.present();
-    for (at, row) in rows.enumerate() {
-        if present.get(row) != Some(&false) {
-            column.put(from.values(), row, 1 << (first + at));
-        }
+    let all = u64::MAX.checked_shr((ROWS_MAX - rows.len()) as u32);
+    let present = match from.present().get(rows.clone()) {
+        None => all.unwrap_or(0),
+        Some(flags) => word_of(flags.iter().copied()),
+    };
+    if present != 0 {
+        column.put(from.values(), rows, present, first);
     }
+}
+
+/// Truth values as bits, the first one the lowest.
+fn word_of(flags: impl Iterator<Item = bool>) -> u64 {
+    { flags.enumerate() }.fold(0, |word, (place, flag)| word | u64::from(flag) << place)
+}
+
+/// What of `values` has a bit in `present`.
+fn present_of<T>(values: impl Iterator<Item = T>, present: u64) -> impl Iterator<Item = T> {
+    let values = values.enumerate();
+    values.filter_map(move |(place, value)| (present >> place & 1 == 1).then_some(value))
 }
 
 macro_rules! refill_integers {
     ($($values:ty),*) => {$(
         impl<const NULLABLE: bool> Refill for Column<$values, NULLABLE> {
-            #[inline]
-            fn put(&mut self, values: &Read, row: usize, bit: u64) {
-                let value = match values {
-                    Read::Int64(values) => values.get(row).copied(),
-                    Read::Int32(values) => values.get(row).map(|&value| value.into()),
-                    _ => None,
-                };
-                if let Some(value) = value {
-                    self.place(bit).push(value);
+            fn put(&mut self, values: &Read, rows: Range<usize>, present: u64, first: usize) {
+                let into = self.place(present << first);
+                match values {
+                    Read::Int64(values) => present_of(values[rows].iter(), present)
+                        .for_each(|&value| into.push(value)),
+                    Read::Int32(values) => present_of(values[rows].iter(), present)
+                        .for_each(|&value| into.push(value.into())),
+                    _ => {}
                 }
             }
         }
@@ -378,31 +392,26 @@ macro_rules! refill_integers {
 refill_integers!(Deltas, Repeats, Plains, Numbers<8>, Numbers<4>);
 
 impl<const NULLABLE: bool> Refill for Column<Booleans, NULLABLE> {
-    #[inline]
-    fn put(&mut self, values: &Read, row: usize, bit: u64) {
+    fn put(&mut self, values: &Read, rows: Range<usize>, present: u64, first: usize) {
         let Read::Boolean(values) = values else {
             return;
         };
-        match values.get(row) {
-            Some(&value) if NULLABLE => self.place(bit).push(value),
-            Some(true) => self.open |= bit,
-            _ => {}
+        let values = values[rows].iter().copied();
+        if NULLABLE {
+            let into = self.place(present << first);
+            present_of(values, present).for_each(|value| into.push(value));
+        } else {
+            self.open |= word_of(values) << first;
         }
     }
 }
 
 impl<const NULLABLE: bool> Refill for Column<Texts, NULLABLE> {
-    #[inline]
-    fn put(&mut self, values: &Read, row: usize, bit: u64) {
-        let (Read::Texts(places, texts) | Read::Bytes(places, texts)) = values else {
-            return;
-        };
-        let bytes = places
-            .get(row)
-            .and_then(|&place| texts.bytes(place as usize));
-        if let Some(bytes) = bytes {
-            // As it is in the part: texts were escaped when they first became a cell.
-            self.place(bit).push(bytes);
+    fn put(&mut self, values: &Read, rows: Range<usize>, present: u64, first: usize) {
+        if let Read::Texts(places, texts) | Read::Bytes(places, texts) = values {
+            // As they are in the part: texts were escaped when they first became a cell.
+            let places = present_of(places[rows].iter().copied(), present);
+            self.place(present << first).refill(places, texts);
         }
     }
 }

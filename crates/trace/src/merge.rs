@@ -5,7 +5,7 @@ use std::io;
 
 use crate::columns::{Columns, ROWS_MAX, Zstd};
 use crate::part_file::PartFile;
-use crate::read::{PartReader, ReadError, Source};
+use crate::read::{Column, Decompressor, PartReader, ReadError, Source};
 use crate::table_encoder::end_file;
 use crate::tables::{Row, Table, merge};
 
@@ -56,6 +56,44 @@ pub(crate) struct Merging<'a, C> {
     trace_id: &'a str,
     columns: C,
     zstd: Zstd,
+    decompressor: Option<Decompressor<'static>>,
+}
+
+/// A part of no more bytes is read at once: columns of a small part lie close to one another.
+const AT_ONCE_BYTES: u64 = 256 << 10;
+
+/// A part on its way to a larger one.
+enum Small<S> {
+    InMemory(Vec<u8>),
+    Large(S),
+}
+
+impl<S: Source> Small<S> {
+    fn read(source: S) -> io::Result<Self> {
+        let len = source.size()?;
+        if len > AT_ONCE_BYTES {
+            return Ok(Self::Large(source));
+        }
+        let mut bytes = vec![0; len as usize];
+        source.read_at(0, &mut bytes)?;
+        Ok(Self::InMemory(bytes))
+    }
+}
+
+impl<S: Source> Source for Small<S> {
+    fn size(&self) -> io::Result<u64> {
+        match self {
+            Self::InMemory(bytes) => bytes.size(),
+            Self::Large(source) => source.size(),
+        }
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        match self {
+            Self::InMemory(bytes) => bytes.read_at(offset, buffer),
+            Self::Large(source) => source.read_at(offset, buffer),
+        }
+    }
 }
 
 impl<'a, C: Columns> Merging<'a, C> {
@@ -64,6 +102,7 @@ impl<'a, C: Columns> Merging<'a, C> {
             trace_id,
             columns: C::default(),
             zstd: Zstd::new(),
+            decompressor: None,
         })
     }
 
@@ -72,7 +111,8 @@ impl<'a, C: Columns> Merging<'a, C> {
         sources: impl IntoIterator<Item = S>,
     ) -> Result<Merged, MergeError> {
         for source in sources {
-            self.add(PartReader::open(source)?)?;
+            let part = Small::read(source).map_err(ReadError::from)?;
+            self.add(PartReader::open(part)?)?;
         }
         let rows = self.columns.rows();
         let mut file = PartFile::new();
@@ -91,27 +131,41 @@ impl<'a, C: Columns> Merging<'a, C> {
             return Err(MergeError::Foreign);
         }
         let (before, stated) = (self.columns.rows() as u64, part.row_count());
+        // Of a table with a hundred columns most have no value, and are not even read; rows are
+        // counted by the first.
         let names = C::Row::TABLE.columns().iter().map(|column| column.name);
-        let names: Vec<_> = names.collect();
-        let mut batches = part.batches(&names, BATCH_ROWS)?;
+        let (given, names): (Vec<_>, Vec<_>) = { names.enumerate() }
+            .filter(|&(place, name)| place == 0 || !part.is_null(place, name))
+            .unzip();
+        let decompressor = match self.decompressor.take() {
+            Some(decompressor) => decompressor,
+            None => Decompressor::new()?,
+        };
+        let mut batches = part.batches_by(decompressor, &names, BATCH_ROWS)?;
         while let Some(batch) = batches.next() {
             let batch = batch?;
-            self.take(&batch)?;
+            self.take(&given, &batch)?;
             batches.reuse(batch);
         }
+        self.decompressor = Some(batches.end());
         match self.columns.rows() as u64 - before == stated {
             true => Ok(()),
             false => Err(MergeError::Rows),
         }
     }
 
-    fn take(&mut self, batch: &[crate::read::Column]) -> Result<(), MergeError> {
-        let rows = batch.first().map_or(0, crate::read::Column::len);
+    /// Adds the rows of a batch, which has the table's columns at the places `given`.
+    fn take(&mut self, given: &[usize], batch: &[Column]) -> Result<(), MergeError> {
+        let rows = batch.first().map_or(0, Column::len);
+        let mut columns = vec![None; C::Row::TABLE.columns().len()];
+        for (&place, column) in given.iter().zip(batch) {
+            columns[place] = Some(column);
+        }
         let mut from = 0;
         while from < rows {
             let room = ROWS_MAX - self.columns.rows() % ROWS_MAX;
             let next = rows.min(from + room);
-            self.columns.refill(batch, from..next);
+            self.columns.refill(&columns, from..next);
             from = next;
             if self.columns.rows().is_multiple_of(ROWS_MAX) {
                 self.columns.end_full_pages(&mut self.zstd)?;

@@ -434,11 +434,11 @@ macro_rules! tables {
                         self.rows += 1;
                     }
 
-                    fn refill(&mut self, batch: &[Column], rows: Range<usize>) {
+                    fn refill(&mut self, batch: &[Option<&Column>], rows: Range<usize>) {
                         self.end_run();
                         let first = self.rows % ROWS_MAX;
                         let mut columns = batch.iter();
-                        $(if let Some(column) = columns.next() {
+                        $(if let Some(Some(column)) = columns.next() {
                             refill(&mut self.$field, column, rows.clone(), first);
                         })*
                         self.rows += rows.len();

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
@@ -12,6 +13,7 @@ use super::{PAGE_BYTES, ROWS_MAX, Repeated, Values};
 use crate::cell::escape;
 use crate::page::Codes;
 use crate::part_file::{Bounds, PageEncoding, Statistics};
+use crate::read;
 
 /// Bytes of entries that end a dictionary: later pages hold values as they are.
 const DICTIONARY_BYTES_MAX: usize = 1 << 20;
@@ -222,6 +224,15 @@ pub(crate) struct Texts {
     latest_len: usize,
     is_plain: bool,
     scratch: Vec<u8>,
+    refilled: Refilled,
+}
+
+/// The dictionary of a part that is read, and the codes that its entries have here.
+#[derive(Default)]
+struct Refilled {
+    texts: Arc<read::Texts>,
+    /// [`NONE`] of an entry that has not come yet.
+    codes: Vec<u32>,
 }
 
 impl Texts {
@@ -235,6 +246,36 @@ impl Texts {
             let code = self.code(bytes);
             self.push_code(code);
         }
+    }
+
+    /// Adds texts that were read, by their places.
+    pub(super) fn refill(&mut self, places: impl Iterator<Item = u32>, texts: &Arc<read::Texts>) {
+        if !Arc::ptr_eq(&self.refilled.texts, texts) {
+            self.refilled.texts = Arc::clone(texts);
+            self.refilled.codes.clear();
+        }
+        for place in places {
+            let place = place as usize;
+            match self.refilled.codes.get(place) {
+                Some(&code) if code != NONE && !self.is_plain => self.push_code(code),
+                _ => self.refill_new(place, texts),
+            }
+        }
+    }
+
+    fn refill_new(&mut self, place: usize, texts: &read::Texts) {
+        let Some(bytes) = texts.bytes(place) else {
+            return;
+        };
+        if self.is_plain {
+            return self.push_plain(bytes);
+        }
+        let code = self.code(bytes);
+        if self.refilled.codes.len() <= place {
+            self.refilled.codes.resize(texts.len(), NONE);
+        }
+        self.refilled.codes[place] = code;
+        self.push_code(code);
     }
 
     fn push_plain(&mut self, bytes: &[u8]) {
@@ -446,5 +487,6 @@ impl Values for Texts {
         self.addresses.clear();
         self.entries_before = 0;
         self.is_plain = false;
+        self.refilled = Refilled::default();
     }
 }

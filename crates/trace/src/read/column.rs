@@ -495,7 +495,7 @@ impl ColumnReader {
                     self.next += len as u64;
                     return Ok(header);
                 }
-                Err(error) if room == left => return Err(error),
+                Err(error) if room == left => return Err(error.into()),
                 Err(_) => room = (room * 16).min(left),
             }
         }

@@ -1,15 +1,15 @@
 //! Thrift's compact protocol, in which Parquet writes its footer and page headers: as much of it as
 //! reading takes.
 
-use super::ReadError;
+use super::decode::Damage;
 
-type Result<T> = std::result::Result<T, ReadError>;
+type Result<T> = std::result::Result<T, Damage>;
 
 /// Structures within structures. Parquet's go five deep.
 const DEPTH_MAX: usize = 32;
 
-const ENDS: ReadError = ReadError::Damaged("a structure ends early");
-const TYPE: ReadError = ReadError::Damaged("a field has another type");
+const ENDS: Damage = Damage("a structure ends early");
+const TYPE: Damage = Damage("a field has another type");
 
 /// The type of a field, as the compact protocol numbers it.
 pub(super) type Kind = u8;
@@ -54,7 +54,7 @@ impl<'a> Compact<'a> {
     ) -> Result<()> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
-            return Err(ReadError::Damaged("structures go too deep"));
+            return Err(Damage("structures go too deep"));
         }
         let mut id = 0_i16;
         loop {
@@ -114,7 +114,7 @@ impl<'a> Compact<'a> {
     /// Reads a number that counts or measures something.
     pub(super) fn count(&mut self, kind: Kind) -> Result<u64> {
         let value = self.integer(kind)?;
-        u64::try_from(value).map_err(|_| ReadError::Damaged("a count is negative"))
+        u64::try_from(value).map_err(|_| Damage("a count is negative"))
     }
 
     /// Reads a truth value, which is in the type.
@@ -138,7 +138,7 @@ impl<'a> Compact<'a> {
     /// Reads a text.
     pub(super) fn text(&mut self, kind: Kind) -> Result<String> {
         let text = std::str::from_utf8(self.binary(kind)?);
-        let text = text.map_err(|_| ReadError::Damaged("a name is not UTF-8"))?;
+        let text = text.map_err(|_| Damage("a name is not UTF-8"))?;
         Ok(text.to_owned())
     }
 
@@ -164,7 +164,7 @@ impl<'a> Compact<'a> {
                 }
             }
             kind::STRUCT => self.fields(|_, _, _| Ok(false))?,
-            _ => return Err(ReadError::Damaged("a field has an unknown type")),
+            _ => return Err(Damage("a field has an unknown type")),
         }
         Ok(())
     }
@@ -176,7 +176,7 @@ impl<'a> Compact<'a> {
             kind::LIST | kind::SET | kind::MAP => {
                 self.depth += 1;
                 if self.depth > DEPTH_MAX {
-                    return Err(ReadError::Damaged("structures go too deep"));
+                    return Err(Damage("structures go too deep"));
                 }
                 self.skip(kind)?;
                 self.depth -= 1;

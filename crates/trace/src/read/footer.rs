@@ -1,10 +1,10 @@
 //! The structures around a part's pages: footer and page headers (`parquet.thrift` of the Parquet
 //! format).
 
-use super::ReadError;
 use super::compact::{Compact, Kind};
+use super::decode::Damage;
 
-type Result<T> = std::result::Result<T, ReadError>;
+type Result<T> = std::result::Result<T, Damage>;
 
 /// `FileMetaData`.
 #[derive(Default)]
@@ -154,7 +154,7 @@ fn key_value(compact: &mut Compact<'_>) -> Result<(String, Option<String>)> {
 
 /// The fields of the first level: the elements are a tree, each before its children.
 fn fields(elements: &[Element]) -> Result<Vec<Field>> {
-    const TREE: ReadError = ReadError::Damaged("the schema is not a tree");
+    const TREE: Damage = Damage("the schema is not a tree");
     let (root, mut left) = elements.split_first().ok_or(TREE)?;
     let mut fields = Vec::new();
     let mut leaf = 0;

@@ -25,13 +25,12 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 pub use column::{Column, Texts, Values};
-
-use column::{ColumnReader, Input};
-use decode::Damage;
-use footer::{ColumnType, Footer};
-use zstd::bulk::Decompressor;
+pub(crate) use zstd::bulk::Decompressor;
 
 use crate::{SCHEMA_VERSION, Table, cell};
+use column::{ColumnReader, Input};
+use decode::Damage;
+use footer::{ColumnType, Footer, RowGroup};
 
 /// Rows that are decoded at once.
 const BATCH_ROWS: usize = 8_192;
@@ -227,6 +226,19 @@ impl<S: Source> PartReader<S> {
         range
     }
 
+    /// Whether its column at a place has that name and, by the statistics, no value.
+    pub(crate) fn is_null(&self, place: usize, name: &str) -> bool {
+        let field = self.footer.fields.get(place);
+        field.is_some_and(|field| {
+            let groups = &mut self.footer.groups.iter();
+            let is_null = |group: &RowGroup| {
+                let chunk = group.chunks.get(field.leaf);
+                chunk.is_some_and(|chunk| chunk.nulls == Some(group.rows))
+            };
+            field.name == name && field.is_optional && groups.all(is_null)
+        })
+    }
+
     /// Its rows, each with the values of `columns` in that order.
     pub fn rows(self, columns: &[&str]) -> Result<Rows<S>, ReadError> {
         Ok(Rows {
@@ -240,9 +252,25 @@ impl<S: Source> PartReader<S> {
     /// Its rows in batches of at most `batch_rows`, each with `columns` in that order. No batch has
     /// rows of two row groups.
     pub fn batches(self, columns: &[&str], batch_rows: usize) -> Result<Batches<S>, ReadError> {
+        self.batches_by(Decompressor::new()?, columns, batch_rows)
+    }
+
+    /// The same with the decompressor of another part, which [`Batches::end`] gives back: to make
+    /// one takes as long as to read a part of a second.
+    pub(crate) fn batches_by(
+        self,
+        decompressor: Decompressor<'static>,
+        columns: &[&str],
+        batch_rows: usize,
+    ) -> Result<Batches<S>, ReadError> {
         let fields = &self.footer.fields;
+        // They are mostly asked for in the order in which they lie.
+        let mut near = 0;
         let find = |&column: &&str| {
-            let field = fields.iter().find(|field| field.name == column);
+            let places = (near..fields.len()).chain(0..near);
+            let place = { places }.find(|&place| fields[place].name == column);
+            near = place.map_or(near, |place| place + 1);
+            let field = place.map(|place| &fields[place]);
             if let (None, Some(column_type)) = (field, self.later_column(column)) {
                 let reader = ColumnReader::new(column.to_owned(), column_type, true);
                 return Ok((None, reader));
@@ -269,7 +297,7 @@ impl<S: Source> PartReader<S> {
             part: self,
             group: 0,
             rows_left: 0,
-            decompressor: Decompressor::new()?,
+            decompressor,
         })
     }
 
@@ -369,6 +397,11 @@ impl<S: Source> Batches<S> {
         for ((_, reader), column) in self.columns.iter_mut().zip(batch) {
             reader.reuse(column);
         }
+    }
+
+    /// What decompresses.
+    pub(crate) fn end(self) -> Decompressor<'static> {
+        self.decompressor
     }
 
     fn next_batch(&mut self) -> Option<Result<(Vec<Column>, usize), ReadError>> {
