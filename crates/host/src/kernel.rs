@@ -32,8 +32,8 @@ pub struct KernelFeatures {
     pub xdp_sockets: Availability,
     /// bpf(2).
     pub bpf: Availability,
-    /// Landlock, and its version.
-    pub landlock: Option<u32>,
+    /// The version of Landlock, or why there is none and the way out.
+    pub landlock: Result<u32, &'static str>,
     /// Filters of system calls that refuse with an error.
     pub seccomp: Availability,
     /// I/O priorities.
@@ -89,7 +89,7 @@ fn bpf() -> Availability {
     }
 }
 
-fn landlock() -> Option<u32> {
+pub(crate) fn landlock() -> Result<u32, &'static str> {
     const VERSION: libc::c_uint = 1;
     // SAFETY: by this flag nothing is read and no descriptor made; the answer is a number.
     let version = unsafe {
@@ -100,7 +100,17 @@ fn landlock() -> Option<u32> {
             VERSION,
         )
     };
-    u32::try_from(version).ok().filter(|&version| version > 0)
+    if version > 0 {
+        return Ok(version as u32);
+    }
+    Err(match io::Error::last_os_error().raw_os_error() {
+        Some(libc::EOPNOTSUPP) => "it is switched off: lsm=landlock,… on the kernel's command line",
+        Some(libc::EPERM | libc::EACCES) => {
+            "a filter of this service or container denies it: let it call \
+             landlock_create_ruleset, landlock_add_rule and landlock_restrict_self"
+        }
+        _ => "the kernel has it from Linux 5.13 on",
+    })
 }
 
 fn seccomp() -> Availability {

@@ -19,6 +19,7 @@ use landlock::{
 };
 use rustix::fs::{FileType, fstat};
 
+use crate::kernel::landlock;
 use crate::system_calls;
 
 /// Why there is no sandbox although one is wanted.
@@ -115,8 +116,8 @@ impl Sandbox {
                 confined.missing.push(why.to_owned());
             }
             RulesetStatus::NotEnforced => {
-                let why = "no Landlock in this kernel (5.13 and later, lsm=landlock)";
-                confined.missing.push(why.to_owned());
+                let why = landlock().err().unwrap_or("it is not enforced");
+                confined.missing.push(format!("no Landlock: {why}"));
             }
         }
         match system_calls::restrict() {

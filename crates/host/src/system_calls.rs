@@ -2,10 +2,11 @@
 //! surprise is an error that names itself.
 
 use std::collections::BTreeMap;
+use std::io;
 
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-    SeccompRule, apply_filter,
+    BpfProgram, Error, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
+    SeccompFilter, SeccompRule, apply_filter,
 };
 
 /// Memory, threads, time, and what is open: nothing here reaches anything new.
@@ -170,7 +171,12 @@ const PRCTL: [u64; 4] = [
 /// From now on this thread, and those that it starts, make these calls alone.
 pub(crate) fn restrict() -> Result<(), String> {
     let program = program().map_err(|error| error.to_string())?;
-    apply_filter(&program).map_err(|error| error.to_string())
+    apply_filter(&program).map_err(|error| match error {
+        Error::Seccomp(why) if why.kind() == io::ErrorKind::PermissionDenied => {
+            "a filter of this service or container denies it: let it call seccomp".to_owned()
+        }
+        other => other.to_string(),
+    })
 }
 
 fn program() -> Result<BpfProgram, seccompiler::BackendError> {

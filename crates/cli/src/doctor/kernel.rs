@@ -96,9 +96,9 @@ fn xdp(features: &KernelFeatures) -> Finding {
     of(Condition::Good, "usable")
 }
 
-fn landlock(version: Option<u32>) -> Finding {
+fn landlock(version: Result<u32, &'static str>) -> Finding {
     match version {
-        Some(version) => finding(
+        Ok(version) => finding(
             "landlock",
             if version >= 4 {
                 Condition::Good
@@ -111,14 +111,14 @@ fn landlock(version: Option<u32>) -> Finding {
                 _ => "files can be shut off from parsers; the network takes version 4 (Linux 6.7)",
             },
         ),
-        None => helped(
+        Err(why) => helped(
             finding(
                 "landlock",
                 Condition::Missing,
                 "none",
                 "no folder can be shut off from parsers",
             ),
-            "Linux 5.13 with lsm=landlock,… on its command line",
+            why,
         ),
     }
 }

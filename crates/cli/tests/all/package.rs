@@ -241,6 +241,48 @@ fn the_unit_is_sound_and_little_exposed() {
     printed(security.arg(unit()));
 }
 
+/// A real systemd: the service has its own user and no rights left, is in the sandbox, and comes
+/// back after a kill, which the run of before tells.
+#[test]
+fn a_systemd_starts_and_restarts_the_unit() {
+    need_wire!();
+    if missing(&["unshare", "nsenter", "systemctl"]) || !Path::new("/lib/systemd/systemd").exists()
+    {
+        return println!("SKIP: systemd is missing");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let made = packed(&stripped(folder.path()), "022");
+    let script = "set -e
+        process() { systemctl show --property MainPID --value $unit; }
+        first=$(process)
+        grep -E '^(Uid|CapEff|NoNewPrivs)' /proc/$first/status
+        kill -KILL $first
+        for _ in $(seq 100); do
+            if [ $(process) != $first ] && systemctl is-active --quiet $unit; then break; fi
+            sleep .1
+        done
+        lineside info $folder
+        cat $(ls -d $folder/run=* | head -1)/trace.json";
+    let mut lab = Command::new(repository().join("lab/unit"));
+    let said = printed(lab.arg(file(made.path(), ".deb")).arg(script));
+    let (said, manifest) = said.split_once("\n{").expect("a manifest at the end");
+    let manifest: Value = serde_json::from_str(&format!("{{{manifest}")).expect("JSON");
+    let sandbox = serde_json::json!({ "holds": ["landlock", "seccomp"], "missing": [] });
+    assert_eq!(manifest["sandbox"]["holds"], sandbox["holds"], "{said}");
+    assert_eq!(manifest["sandbox"]["missing"], sandbox["missing"], "{said}");
+    assert_eq!(manifest["verdict"]["state"], "incomplete", "{said}");
+    assert!(!said.contains("Uid:\t0"), "root: {said}");
+    for part in [
+        "CapEff:\t0000000000000000",
+        "NoNewPrivs:\t1",
+        "  killed: ",
+        "  gap: nothing is recorded",
+        "goes on, 0 operations: unfinished",
+    ] {
+        assert!(said.contains(part), "no '{part}': {said}");
+    }
+}
+
 #[test]
 fn the_unit_calls_capture_with_flags_that_it_has() {
     let folder = tempfile::tempdir().expect("a folder");
