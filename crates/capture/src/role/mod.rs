@@ -98,6 +98,9 @@ pub struct Outcome {
     pub failure: Option<String>,
 }
 
+/// What a capture takes before it has seen anything: of the program itself what it touches, stacks.
+const PROGRAM_BYTES: usize = 12 << 20;
+
 /// Captures until the inputs end, a signal, or a limit of the settings.
 pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outcome, CaptureError> {
     if settings.live.is_none() && !are_small(&settings.inputs) {
@@ -109,6 +112,7 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
     // Before privileges are dropped: later its socket may not be reached.
     let manager = ServiceManager::from_environment();
     let budget = Budget::new(settings.memory_bytes);
+    let _program = budget.lease(PROGRAM_BYTES.min(settings.memory_bytes / 8));
     let clock = SystemClock::default();
     let (run, inputs) = if settings.live.is_some() {
         // Sockets are opened first, with privileges; nothing is read from them yet.
