@@ -50,10 +50,19 @@ pub struct Confined {
     pub missing: Vec<String>,
 }
 
+impl Confined {
+    /// A sentence for the user, if the sandbox is not whole.
+    pub fn shortfall(&self) -> Option<String> {
+        let missing = self.missing.join("; ");
+        (!missing.is_empty()).then(|| format!("the sandbox is not whole: {missing}"))
+    }
+}
+
 /// A sandbox that is being described. All paths that it names are looked up when it is entered.
 #[derive(Debug, Default, Clone)]
 pub struct Sandbox {
     read: Vec<PathBuf>,
+    read_below: Vec<PathBuf>,
     write: Vec<PathBuf>,
     remove_in: Vec<PathBuf>,
 }
@@ -80,6 +89,13 @@ impl Sandbox {
     /// A file may be read, or everything below a folder, and what links in it lead to.
     pub fn may_read(mut self, path: &Path) -> Self {
         self.read.push(path.to_owned());
+        self
+    }
+
+    /// Everything below a folder may be read, but not what links in it lead to: whoever made the
+    /// folder may have made these too.
+    pub fn may_read_below(mut self, folder: &Path) -> Self {
+        self.read_below.push(folder.to_owned());
         self
     }
 
@@ -132,10 +148,11 @@ impl Sandbox {
         let devices = AccessFs::MakeChar | AccessFs::MakeBlock;
         let always = READ_ALWAYS.iter().map(Path::new);
         let reads = self.read.iter().flat_map(|path| with_links(path, read));
+        let below = self.read_below.iter().map(|path| (path, read));
         let writes = self.write.iter().map(|path| (path, all & !devices));
         let removes = self.remove_in.iter();
         let removes = removes.map(|path| (path, AccessFs::RemoveDir.into()));
-        let others = writes.chain(removes);
+        let others = writes.chain(removes).chain(below);
         let rules = { always.filter_map(|path| rule(path, read)) }
             .chain(others.filter_map(|(path, access)| rule(path, access)))
             .map(|(rule, _)| rule)
@@ -168,12 +185,29 @@ fn with_links(path: &Path, access: BitFlags<AccessFs>) -> Vec<PathBeneath<PathFd
 /// cannot be opened anyway.
 fn rule(path: &Path, access: BitFlags<AccessFs>) -> Option<(PathBeneath<PathFd>, bool)> {
     let place = PathFd::new(path).ok()?;
+    // Of `/dev/fd/63` there is nothing to allow, if that is a pipe.
+    let is_by_descriptor = path.starts_with("/dev") || path.starts_with("/proc");
+    if is_by_descriptor && !takes_rules(&place) {
+        return None;
+    }
     let kind = FileType::from_raw_mode(fstat(&place).ok()?.st_mode);
     let of_file = access & AccessFs::from_file(KNOWN);
     Some(match kind {
         FileType::Directory => (PathBeneath::new(place, access), true),
         _ => (PathBeneath::new(place, of_file), false),
     })
+}
+
+/// Whether there are rules for a file: pipes, sockets and others without a place in the file system
+/// are beyond Landlock, and adding a rule for one is an error.
+fn takes_rules(place: &PathFd) -> bool {
+    let read = AccessFs::ReadFile;
+    let tried = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(read)
+        .and_then(Ruleset::create)
+        .and_then(|rules| rules.add_rule(PathBeneath::new(place, read)));
+    tried.is_ok()
 }
 
 /// Closes what this process inherited beyond its three standard streams, but for the descriptors

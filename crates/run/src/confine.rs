@@ -1,8 +1,9 @@
 //! What a run's sandbox lets it write, and what is noted of it.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use lineside_host::{Confined, RunFolder, Sandbox};
+use lineside_host::{Capability, Confined, PrivilegeError, RunFolder, Sandbox};
 use lineside_trace::SandboxFacts;
 
 /// A sandbox in which a run's folder can be written, and what lies in the folder of its capture
@@ -18,6 +19,22 @@ pub fn sandbox(folder: Option<&RunFolder>, capture_file: Option<&Path>) -> Sandb
         Some(path) => sandbox.may_write_below(folder_of(path)),
         None => sandbox,
     }
+}
+
+/// Drops every capability but those that reading what the user named takes, and writing folders and
+/// files of others where `writes` has one. Landlock limits both to what was named.
+pub fn keep_file_capabilities<'a>(
+    mut writes: impl Iterator<Item = &'a Path>,
+) -> Result<(), PrivilegeError> {
+    let is_others = |path: &Path| {
+        let owner = path.metadata().map(|facts| facts.uid());
+        owner.is_ok_and(|owner| owner != lineside_host::user())
+    };
+    let mut kept = vec![Capability::DacReadSearch];
+    if writes.any(is_others) {
+        kept.push(Capability::DacOverride);
+    }
+    lineside_host::keep_capabilities(&kept)
 }
 
 /// The folder that a path is in.

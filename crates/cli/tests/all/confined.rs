@@ -149,6 +149,91 @@ fn files_are_read_in_a_sandbox_unless_asked_otherwise() {
     assert!(!tells("report", "inside", ""));
 }
 
+/// Links of a foreign trace may lead anywhere: one leads to a part beside the trace, which is read
+/// without a sandbox alone.
+#[test]
+fn traces_are_read_in_a_sandbox_unless_asked_otherwise() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    let out = at("out");
+    std::fs::create_dir(&out).expect("a folder");
+    let captured = lineside()
+        .args(["capture", "-q", "-o"])
+        .args([&at("trace"), &example()])
+        .status();
+    assert!(captured.expect("it runs").success());
+    let table = at("trace").join("operations");
+    let part = std::fs::read_dir(&table).expect("a table").next();
+    let part = part.expect("a part").expect("a part").path();
+    std::fs::rename(&part, at("part")).expect("moved");
+    std::os::unix::fs::symlink(at("part"), &part).expect("a link");
+    let path = |name: &str| at(name).into_os_string().into_string().expect("UTF-8");
+    let (trace, tar) = (path("trace"), path("out/bundle.tar"));
+    let (page, id) = (path("out/page.html"), "1");
+    for words in [
+        vec!["report", &trace],
+        vec!["report", &trace, "--html", &page],
+        vec!["slow", &trace, "0ms"],
+        vec!["compare", &trace, &trace],
+        vec!["info", &trace],
+        vec!["table", "from-trace", &trace],
+        vec!["bundle", &trace, "--with-tables", "-o", &tar],
+        vec!["packets", &trace, "--operation", id, "-w", "-"],
+    ] {
+        let run = |flags: &[&str]| {
+            let output = lineside().args(&words).args(flags).output();
+            let output = output.expect("it runs");
+            talk(&output) + &String::from_utf8_lossy(&output.stdout)
+        };
+        let is_refused = |text: &str| text.contains("Permission denied");
+        let inside = run(&[]);
+        assert!(is_refused(&inside), "{words:?}: {inside}");
+        assert!(!inside.contains("the sandbox is not whole"), "{inside}");
+        let force: &[&str] = if words.contains(&"--html") {
+            &["--force"]
+        } else {
+            &[]
+        };
+        let outside = run(&[&["--no-sandbox"], force].concat());
+        assert!(!is_refused(&outside), "{words:?}: {outside}");
+    }
+    let read = |file: &str| std::fs::read(at(file)).expect("it was written").len();
+    assert!(read("out/bundle.tar") > 1_000 && read("out/page.html") > 1_000);
+}
+
+/// While it waits for what is piped in.
+#[test]
+fn readers_of_captures_hold_no_privilege() {
+    let of_root = if lineside_host::user() == 0 { "4" } else { "" };
+    for words in [&["info", "-"][..], &["table", "from-capture", "-"]] {
+        let mut command = lineside();
+        command.args(words).stdin(Stdio::piped());
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("it runs");
+        let status = format!("/proc/{}/status", child.id());
+        wait_until("it is in its sandbox", || {
+            std::fs::read_to_string(&status).is_ok_and(|text| field(&text, "Seccomp") == "2")
+        });
+        is_confined(child.id(), of_root);
+        drop(child.stdin.take());
+        child.wait().expect("it ends");
+    }
+}
+
+/// A pipe has no place in the file system: there is no rule for it, and it is read.
+#[test]
+fn a_pipe_named_by_a_shell_is_read_in_a_sandbox() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut shell = std::process::Command::new("bash");
+    let script = "\"$0\" capture <(cat \"$1\") -q -o \"$2\"";
+    shell.args(["-c", script]).arg(lineside().get_program());
+    shell.arg(example()).arg(folder.path().join("trace"));
+    let output = shell.output().expect("it runs");
+    assert!(output.status.success(), "{}", talk(&output));
+    let sandbox = manifest(&folder.path().join("trace")).sandbox;
+    assert_eq!(sandbox.expect("it is told").holds, ["landlock", "seccomp"]);
+}
+
 /// What a shell makes of `<(...)` is named; what is not named is closed.
 #[test]
 fn inherited_descriptors_are_closed_unless_they_are_named() {
