@@ -14,12 +14,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd,
-    Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, NetPort, PathBeneath,
+    PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
 use rustix::fs::{FileType, fstat};
 
-use crate::system_calls;
+use crate::system_calls::{self, Further};
 
 /// Why there is no sandbox although one is wanted.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +48,8 @@ pub struct Confined {
     pub holds: Vec<&'static str>,
     /// What does not, with the reason.
     pub missing: Vec<String>,
+    /// What this run may do beside, since it has to.
+    pub allowed: Vec<&'static str>,
 }
 
 impl Confined {
@@ -65,6 +67,37 @@ pub struct Sandbox {
     read_below: Vec<PathBuf>,
     write: Vec<PathBuf>,
     remove_in: Vec<PathBuf>,
+    connect_to: Ports,
+    listen_at: Ports,
+    further: Further,
+}
+
+/// Ports of TCP.
+#[derive(Debug, Clone)]
+enum Ports {
+    These(Vec<u16>),
+    All,
+}
+
+impl Default for Ports {
+    fn default() -> Self {
+        Self::These(Vec::new())
+    }
+}
+
+impl Ports {
+    fn add(&mut self, port: u16) {
+        if let Self::These(ports) = self {
+            ports.push(port);
+        }
+    }
+
+    fn limited(&self) -> Option<&[u16]> {
+        match self {
+            Self::These(ports) => Some(ports),
+            Self::All => None,
+        }
+    }
 }
 
 /// The latest that this program knows; an older kernel enforces what it has of it.
@@ -111,6 +144,52 @@ impl Sandbox {
         self
     }
 
+    /// Processes of this user may be ended, as those that were started before must be: Landlock
+    /// would deny signals to what is outside.
+    pub fn may_signal(mut self) -> Self {
+        self.further.signals = true;
+        self
+    }
+
+    /// Maps of BPF that are open may be read and written. Nothing can be loaded.
+    pub fn may_use_open_maps(mut self) -> Self {
+        self.further.maps = true;
+        self
+    }
+
+    /// TCP connections to this port may be opened.
+    pub fn may_connect(mut self, port: u16) -> Self {
+        self.further.streams = true;
+        self.connect_to.add(port);
+        // A socket that only its address was chosen for.
+        self.listen_at.add(0);
+        self
+    }
+
+    /// TCP connections to all ports may be opened: which they are, only a server says.
+    pub fn may_connect_everywhere(mut self) -> Self {
+        self.further.streams = true;
+        self.connect_to = Ports::All;
+        self.listen_at.add(0);
+        self
+    }
+
+    /// TCP connections to this port of ours may be accepted; 0 is one that the kernel chooses.
+    pub fn may_listen(mut self, port: u16) -> Self {
+        (self.further.streams, self.further.listens) = (true, true);
+        match port {
+            0 => self.listen_at = Ports::All,
+            port => self.listen_at.add(port),
+        }
+        self
+    }
+
+    /// UDP sockets may be opened. Landlock has no rule for what they reach.
+    pub fn may_use_datagrams(mut self) -> Self {
+        self.further.datagrams = true;
+        self
+    }
+
     /// From now on this process is in it, with all threads that it will have. It must have none but
     /// the caller's.
     pub fn enter(self) -> Result<Confined, SandboxError> {
@@ -135,10 +214,11 @@ impl Sandbox {
                 confined.missing.push(why.to_owned());
             }
         }
-        match system_calls::restrict() {
+        match system_calls::restrict(&self.further) {
             Ok(()) => confined.holds.push("seccomp"),
             Err(why) => confined.missing.push(format!("no seccomp: {why}")),
         }
+        confined.allowed = self.further.words();
         Ok(confined)
     }
 
@@ -157,15 +237,34 @@ impl Sandbox {
             .chain(others.filter_map(|(path, access)| rule(path, access)))
             .map(|(rule, _)| rule)
             .chain(reads);
-        let status = Ruleset::default()
+        let mut ruleset = Ruleset::default()
             .set_compatibility(CompatLevel::BestEffort)
-            .handle_access(AccessFs::from_all(KNOWN))?
-            .handle_access(AccessNet::from_all(KNOWN))?
-            .scope(Scope::from_all(KNOWN))?
-            .create()?
+            .handle_access(AccessFs::from_all(KNOWN))?;
+        let of_network = self.of_network();
+        for (access, _) in &of_network {
+            ruleset = ruleset.handle_access(*access)?;
+        }
+        let scope = match self.further.signals {
+            true => Scope::from_all(KNOWN) & !Scope::Signal,
+            false => Scope::from_all(KNOWN),
+        };
+        let ports = of_network.into_iter().flat_map(|(access, ports)| {
+            let rules = ports.iter().map(move |&port| NetPort::new(port, access));
+            rules.map(Ok::<_, RulesetError>)
+        });
+        let status = { ruleset.scope(scope)?.create()? }
             .add_rules(rules.map(Ok::<_, RulesetError>))?
+            .add_rules(ports)?
             .restrict_self()?;
         Ok(status.ruleset)
+    }
+
+    /// What is limited of TCP, and to which ports.
+    fn of_network(&self) -> Vec<(AccessNet, &[u16])> {
+        let connect = (AccessNet::ConnectTcp, self.connect_to.limited());
+        let bind = (AccessNet::BindTcp, self.listen_at.limited());
+        let limited = |(access, ports): (_, Option<_>)| Some((access, ports?));
+        [connect, bind].into_iter().filter_map(limited).collect()
     }
 }
 

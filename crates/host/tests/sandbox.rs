@@ -172,7 +172,38 @@ fn work(inside: &Path, input: &Path) {
         .expect("a thread");
 }
 
+/// What some runs may do beside, and no more than that. In a process of its own.
+fn do_what_is_allowed() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let at = listener.local_addr().expect("bound");
+    let other = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let other = other.local_addr().expect("bound");
+    let mut child = Command::new("sleep").arg("60").spawn().expect("it runs");
+    let confined = { Sandbox::new().may_signal().may_connect(at.port()) }.enter();
+    let confined = confined.expect("it is entered");
+    assert_eq!(confined.allowed.len(), 2, "{confined:?}");
+    assert!(TcpStream::connect(at).is_ok(), "the port of the run");
+    refused("connect to another port", TcpStream::connect(other));
+    refused("listen by TCP", TcpListener::bind("127.0.0.1:0").map(drop));
+    refused("send a datagram", UdpSocket::bind("127.0.0.1:0"));
+    refused("make a socket", UnixDatagram::unbound());
+    refused("read a file", File::open("/etc/passwd"));
+    refused("execute", Command::new("/bin/true").spawn());
+    refused("load BPF", call(libc::SYS_bpf, [1, 0, 0, 0]));
+    let raw = libc::SOCK_RAW as usize;
+    let of_internet = [libc::AF_INET as usize, raw, 1, 0];
+    refused("take a raw socket", call(libc::SYS_socket, of_internet));
+    let id = child.id() as usize;
+    let attach = libc::PTRACE_ATTACH as usize;
+    refused("trace a child", call(libc::SYS_ptrace, [attach, id, 0, 0]));
+    child.kill().expect("it was started before");
+    child.wait().expect("it ended");
+}
+
 fn main() {
+    if std::env::args().nth(1).as_deref() == Some("allowed") {
+        return do_what_is_allowed();
+    }
     let parent = tempfile::tempdir().expect("a folder");
     let at = |name: &str| parent.path().join(name);
     for name in ["outside", "inside"] {
@@ -181,6 +212,8 @@ fn main() {
     fs::write(at("outside/secret"), b"secret").expect("written");
     fs::write(at("input"), b"frames").expect("written");
     let (outside, inside, input) = (at("outside"), at("inside"), at("input"));
+    let own = std::env::current_exe().expect("a path");
+    let mut allowed = Command::new(own).arg("allowed").spawn().expect("it runs");
     let sandbox = Sandbox::new().may_read(&input).may_write_below(&inside);
     let confined = sandbox.enter().expect("it is entered");
     println!("sandbox: {confined:?}");
@@ -189,6 +222,8 @@ fn main() {
         return;
     }
     work(&inside, &input);
+    let allowed = allowed.wait().expect("it ends");
+    assert!(allowed.success(), "{allowed}");
     let parser = thread::spawn({
         let inside = inside.clone();
         move || break_out(&outside, &inside)

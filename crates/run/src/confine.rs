@@ -24,17 +24,20 @@ pub fn sandbox(folder: Option<&RunFolder>, capture_file: Option<&Path>) -> Sandb
 /// Drops every capability but those that reading what the user named takes, and writing folders and
 /// files of others where `writes` has one. Landlock limits both to what was named.
 pub fn keep_file_capabilities<'a>(
-    mut writes: impl Iterator<Item = &'a Path>,
+    writes: impl Iterator<Item = &'a Path>,
 ) -> Result<(), PrivilegeError> {
+    let mut kept = vec![Capability::DacReadSearch];
+    kept.extend(to_write(writes));
+    lineside_host::keep_capabilities(&kept)
+}
+
+/// What writing these folders and files takes, where one of them belongs to another user.
+pub fn to_write<'a>(mut writes: impl Iterator<Item = &'a Path>) -> Option<Capability> {
     let is_others = |path: &Path| {
         let owner = path.metadata().map(|facts| facts.uid());
         owner.is_ok_and(|owner| owner != lineside_host::user())
     };
-    let mut kept = vec![Capability::DacReadSearch];
-    if writes.any(is_others) {
-        kept.push(Capability::DacOverride);
-    }
-    lineside_host::keep_capabilities(&kept)
+    writes.any(is_others).then_some(Capability::DacOverride)
 }
 
 /// The folder that a path is in.
@@ -63,6 +66,13 @@ pub fn sandbox_facts(confined: &Confined) -> SandboxFacts {
         holds: { confined.holds.iter() }
             .map(|&part| part.to_owned())
             .collect(),
-        missing: confined.missing.clone(),
+        missing: { confined.missing.iter().cloned() }
+            .chain(
+                confined
+                    .allowed
+                    .iter()
+                    .map(|word| format!("allowed: {word}")),
+            )
+            .collect(),
     }
 }

@@ -34,6 +34,7 @@ pub use answering::{Answering, Respond};
 pub use capture_file::check_capture_file;
 pub use confine::{
     DROP_INS_NEED_MORE, folder_of, keep_file_capabilities, not_confined, sandbox, sandbox_facts,
+    to_write,
 };
 pub use doctor::{Condition, DOCTOR_VERSION, Doctor, Finding, Wake};
 pub use drop_in::{
