@@ -182,6 +182,11 @@ fn do_what_is_allowed() {
     let confined = { Sandbox::new().may_signal().may_connect(at.port()) }.enter();
     let confined = confined.expect("it is entered");
     assert_eq!(confined.allowed.len(), 2, "{confined:?}");
+    if confined.holds != ["landlock", "seccomp"] {
+        child.kill().expect("it was started before");
+        child.wait().expect("it ended");
+        return;
+    }
     assert!(TcpStream::connect(at).is_ok(), "the port of the run");
     refused("connect to another port", TcpStream::connect(other));
     refused("listen by TCP", TcpListener::bind("127.0.0.1:0").map(drop));
@@ -213,7 +218,8 @@ fn main() {
     fs::write(at("input"), b"frames").expect("written");
     let (outside, inside, input) = (at("outside"), at("inside"), at("input"));
     let own = std::env::current_exe().expect("a path");
-    let mut allowed = Command::new(own).arg("allowed").spawn().expect("it runs");
+    let allowed = Command::new(own).arg("allowed").status();
+    assert!(allowed.expect("it runs").success());
     let sandbox = Sandbox::new().may_read(&input).may_write_below(&inside);
     let confined = sandbox.enter().expect("it is entered");
     println!("sandbox: {confined:?}");
@@ -222,8 +228,6 @@ fn main() {
         return;
     }
     work(&inside, &input);
-    let allowed = allowed.wait().expect("it ends");
-    assert!(allowed.success(), "{allowed}");
     let parser = thread::spawn({
         let inside = inside.clone();
         move || break_out(&outside, &inside)

@@ -123,13 +123,12 @@ impl ServeArguments {
         open_for_server_before(settings, clock)
             .map_err(|error| ServeError::from(LoadError::from(error)))?;
         let port = settings.at.port();
-        match settings.stack {
-            Some(_) => drop(lineside_host::drop_privileges(None, &[])?),
-            None => {
-                let is_low = port != 0 && port < PORT_OF_ALL;
-                let kept = is_low.then_some(Capability::NetBindService);
-                lineside_host::keep_capabilities(kept.as_slice())?;
-            }
+        if settings.stack.is_some() {
+            lineside_host::drop_privileges(None, &[])?;
+        } else {
+            let is_low = port != 0 && port < PORT_OF_ALL;
+            let kept = is_low.then_some(Capability::NetBindService);
+            lineside_host::keep_capabilities(kept.as_slice())?;
         }
         if self.confining.no_sandbox {
             return Ok(());
