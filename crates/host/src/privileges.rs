@@ -240,8 +240,8 @@ pub struct Dropped {
 /// Gives up every privilege for good: all sets of capabilities, and what the execution of another
 /// program could gain. Root becomes the user that called sudo, without other groups; `folder` with
 /// what is in it, and those of `files` that are files, are given to that user first. Root that
-/// nobody called becomes `lineside`, the package's user, or where that is not there `nobody`: `files`
-/// stay root's, and so does `folder`, which is that user's while the run writes it.
+/// nobody called becomes `lineside`, the package's user, or where that is not there `nobody`:
+/// `files` stay root's, and so does `folder`, which is that user's while the run writes it.
 ///
 /// To be called when everything is open and before there is another thread. The bounding set is
 /// left where it may not be changed; without new privileges it means nothing.
