@@ -1,6 +1,6 @@
 //! The sandbox of a load and of its other end: entered when all ports of our own TCP are open,
-//! before there is a second thread or the first answer. What the kernel's sockets need is a rule for
-//! the ports of the servers.
+//! before there is a second thread or the first answer. What the kernel's sockets need is a rule
+//! for the ports of the servers.
 
 use std::os::fd::BorrowedFd;
 
