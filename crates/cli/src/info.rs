@@ -13,6 +13,7 @@ use lineside_run::inputs_facts;
 use lineside_trace::Table;
 use lineside_trace::read::Value;
 
+use crate::confine::{self, Confining};
 use crate::exit::Exit;
 use crate::inputs::open;
 use crate::print::{
@@ -30,11 +31,20 @@ pub(crate) struct Arguments {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    confining: Confining,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     // Without trace.json it may be a folder of captures, or an unfinished trace.
     let path = &arguments.path;
+    let is_trace = path.join("trace.json").exists() || path.join("operations").is_dir();
+    let is_capture = !is_trace && !runs::may_be(path);
+    let named = match is_capture {
+        true => confine::captures(std::slice::from_ref(path)),
+        false => confine::trace(path),
+    };
+    arguments.confining.enter(named, None)?;
     if let Some(runs) = runs::of(path) {
         match arguments.json {
             true => print_json(&serde_json::json!({ "runs": runs }))?,
@@ -42,7 +52,6 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         }
         return Ok(Exit::Done);
     }
-    let is_trace = path.join("trace.json").exists() || path.join("operations").is_dir();
     if path.is_dir() && is_trace {
         of_trace(arguments)
     } else {

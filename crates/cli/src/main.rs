@@ -6,6 +6,7 @@
 mod bundle;
 mod capture;
 mod config;
+mod confine;
 mod csv;
 mod ctl;
 mod doctor;
@@ -130,19 +131,9 @@ fn main() -> ExitCode {
     let done = match parsed().verb {
         Verb::Capture(arguments) => capture::run(&arguments),
         Verb::Info(arguments) => info::run(&arguments),
-        Verb::Report(mut arguments) => {
-            runs::choose(&mut arguments.trace);
-            report::run(&arguments)
-        }
-        Verb::Compare(mut arguments) => {
-            runs::choose(&mut arguments.a);
-            arguments.b.as_mut().map(runs::choose);
-            report::run_compare(&arguments)
-        }
-        Verb::Slow(mut arguments) => {
-            runs::choose(&mut arguments.trace);
-            report::run_slow(&arguments)
-        }
+        Verb::Report(arguments) => report::run(arguments),
+        Verb::Compare(arguments) => report::run_compare(arguments),
+        Verb::Slow(arguments) => report::run_slow(arguments),
         Verb::Packets(arguments) => packets::run(&arguments),
         Verb::Emulate(arguments) => emulate::run(&arguments),
         Verb::Load(arguments) => load::run(&arguments),
@@ -153,10 +144,9 @@ fn main() -> ExitCode {
         Verb::Probe(arguments) => probe::run(&arguments),
         Verb::ReplayPcap(arguments) => replay_pcap::run(&arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
-        Verb::Bundle(mut arguments) => {
-            runs::choose(&mut arguments.run);
+        Verb::Bundle(arguments) => {
             let tool = (version::text(), doctor::examine(&[], None));
-            bundle::run(&arguments, tool)
+            bundle::run(arguments, tool)
         }
         Verb::Completions(arguments) => manual::run_completions(&arguments),
         Verb::Man(arguments) => manual::run_man(&arguments),

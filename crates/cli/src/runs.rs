@@ -23,6 +23,12 @@ pub(crate) struct RunFacts {
     trace: Option<Manifest>,
 }
 
+/// Whether a folder looks like one of runs; nothing in it is read.
+pub(crate) fn may_be(folder: &Path) -> bool {
+    let mut entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.any(|entry| entry.file_name().to_string_lossy().starts_with("run="))
+}
+
 /// The runs of a folder in the order of time; `None` if it is no folder of runs.
 pub(crate) fn of(folder: &Path) -> Option<Vec<RunFacts>> {
     if folder.join("trace.json").exists() || folder.join("operations").is_dir() {

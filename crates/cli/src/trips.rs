@@ -27,8 +27,7 @@ pub(crate) struct Pace {
 }
 
 /// Round trips by ICMP echoes.
-pub(crate) fn round_trips_of_ping(to: SocketAddr, pace: Pace) -> anyhow::Result<Vec<Sample>> {
-    let mut ping = Ping::new(to.ip())?;
+pub(crate) fn round_trips_of_ping(mut ping: Ping, pace: Pace) -> anyhow::Result<Vec<Sample>> {
     round_trips(pace, || Ok(ping.round_trip(pace.timeout)?))
 }
 

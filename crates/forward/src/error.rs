@@ -1,6 +1,6 @@
 use std::io;
 
-use lineside_host::{FolderError, PrivilegeError};
+use lineside_host::{FolderError, PrivilegeError, SandboxError};
 use lineside_nat::{RestoreError, SettingsError};
 use lineside_port::PortError;
 
@@ -20,6 +20,9 @@ pub enum ForwardError {
     /// A privilege is missing, or cannot be dropped.
     #[error(transparent)]
     Privileges(#[from] PrivilegeError),
+    /// There is no sandbox although one is wanted.
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
     /// The table of an earlier run is of no use.
     #[error("{path}: {why}")]
     Restore {

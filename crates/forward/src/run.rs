@@ -5,7 +5,9 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use lineside_account::Budget;
-use lineside_host::{Capability, Netlink, Privileges, RunClock, RunFolder, Signals};
+use lineside_host::{
+    Capability, Confined, Netlink, Privileges, RunClock, RunFolder, Sandbox, Signals,
+};
 use lineside_nat::{Nat, Settings};
 use lineside_port::live::{
     AddressBlock, FlowTable, Interface, LiveOptions, StampClock, Steering, open_all,
@@ -58,6 +60,8 @@ pub struct Forward<'a> {
     pub budget: &'a Budget,
     /// The run's folder: it is given to the user that remains once privileges are dropped.
     pub folder: Option<&'a RunFolder>,
+    /// What holds once everything is open, before there is a thread or the first frame.
+    pub sandbox: Option<Sandbox>,
     /// The signals that end the run.
     pub signals: &'a Signals,
 }
@@ -78,6 +82,8 @@ pub enum ByDriver {
 pub enum Event<'a> {
     /// The ports are open, and forwarding begins.
     Listening(&'a [&'a Facts]),
+    /// The run is in its sandbox.
+    Confined(&'a Confined),
     /// A sentence about settings or the host that may be as intended.
     Advice(String),
     /// Something is wrong.
@@ -129,6 +135,14 @@ impl Forward<'_> {
         let files = self.table.as_ref().map(TableFile::descriptors);
         let files = files.as_ref().map_or(&[][..], |files| &files[..]);
         lineside_host::drop_privileges(self.folder, files)?;
+        if let Some(sandbox) = self.sandbox.take() {
+            // The flows that the driver forwards are in such maps.
+            let sandbox = match flows {
+                Some(_) => sandbox.may_use_open_maps(),
+                None => sandbox,
+            };
+            on_event(Event::Confined(&sandbox.enter()?));
+        }
         if let Some((path, bytes)) = self.resumed.take() {
             let restored = nat.restore(clock.now(), &bytes);
             let count = restored.map_err(|why| ForwardError::Restore { path, why })?;

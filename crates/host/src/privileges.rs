@@ -20,6 +20,10 @@ use crate::folder::{FolderError, RunFolder};
 /// The user `nobody`, which owns nothing, and its group.
 const NOBODY: u32 = 65_534;
 
+/// The user that the package makes for this program alone. As `nobody`, a process could send
+/// signals to, and trace, whatever else runs as that.
+const OWN_USER: &str = "lineside";
+
 /// What a live port may need of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Capability {
@@ -35,6 +39,12 @@ pub enum Capability {
     DacReadSearch,
     /// Writing into folders of others.
     DacOverride,
+    /// Ending processes of others.
+    Kill,
+    /// Listening at ports below 1,024.
+    NetBindService,
+    /// Running before all normal threads.
+    SysNice,
 }
 
 impl Capability {
@@ -47,6 +57,9 @@ impl Capability {
             Self::IpcLock => "CAP_IPC_LOCK",
             Self::DacReadSearch => "CAP_DAC_READ_SEARCH",
             Self::DacOverride => "CAP_DAC_OVERRIDE",
+            Self::Kill => "CAP_KILL",
+            Self::NetBindService => "CAP_NET_BIND_SERVICE",
+            Self::SysNice => "CAP_SYS_NICE",
         }
     }
 
@@ -58,6 +71,9 @@ impl Capability {
             Self::IpcLock => CapabilitySet::IPC_LOCK,
             Self::DacReadSearch => CapabilitySet::DAC_READ_SEARCH,
             Self::DacOverride => CapabilitySet::DAC_OVERRIDE,
+            Self::Kill => CapabilitySet::KILL,
+            Self::NetBindService => CapabilitySet::NET_BIND_SERVICE,
+            Self::SysNice => CapabilitySet::SYS_NICE,
         }
     }
 
@@ -224,8 +240,8 @@ pub struct Dropped {
 /// Gives up every privilege for good: all sets of capabilities, and what the execution of another
 /// program could gain. Root becomes the user that called sudo, without other groups; `folder` with
 /// what is in it, and those of `files` that are files, are given to that user first. Root that
-/// nobody called becomes `nobody`: `files` stay root's, and so does `folder`, which is `nobody`'s
-/// while the run writes it.
+/// nobody called becomes `lineside`, the package's user, or where that is not there `nobody`:
+/// `files` stay root's, and so does `folder`, which is that user's while the run writes it.
 ///
 /// To be called when everything is open and before there is another thread. The bounding set is
 /// left where it may not be changed; without new privileges it means nothing.
@@ -235,7 +251,7 @@ pub fn drop_privileges(
 ) -> Result<Dropped, PrivilegeError> {
     refuse_threads()?;
     let heir = heir();
-    let is_lent = heir.is_some_and(|(user, _)| user.as_raw() == NOBODY);
+    let is_lent = heir.is_some_and(|heir| stand_ins().contains(&heir));
     if is_lent {
         // Before the bounding set is empty: that process needs a capability.
         folder.iter().for_each(|folder| folder.lend());
@@ -374,16 +390,44 @@ fn heir() -> Option<(Uid, Gid)> {
         let id = std::env::var(name).ok()?.parse().ok()?;
         (id != 0 && id != u32::MAX).then_some(id)
     };
-    let (user, group) = if getuid().is_root() {
-        let sudo = id("SUDO_UID").zip(id("SUDO_GID"));
-        sudo.unwrap_or((NOBODY, NOBODY))
-    } else {
-        // The file is set-user-ID: its user goes on, whatever the environment holds.
-        (getuid().as_raw(), getgid().as_raw())
+    // Of a set-user-ID file its user goes on, whatever the environment holds.
+    let own = (!getuid().is_root()).then(|| (getuid(), getgid()));
+    let sudo = { id("SUDO_UID").zip(id("SUDO_GID")) }
+        .map(|(user, group)| (Uid::from_raw(user), Gid::from_raw(group)));
+    match own.or(sudo) {
+        Some(heir) => Some(heir).filter(is_mapped),
+        None => stand_ins().into_iter().find(is_mapped),
+    }
+}
+
+/// The users that root becomes if nobody called it, the first that there is.
+fn stand_ins() -> Vec<(Uid, Gid)> {
+    let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let own = user_named(&users, OWN_USER);
+    { own.into_iter().chain([(NOBODY, NOBODY)]) }
+        .map(|(user, group)| (Uid::from_raw(user), Gid::from_raw(group)))
+        .collect()
+}
+
+/// User and group of a line of passwd(5), which are never root's.
+fn user_named(users: &str, name: &str) -> Option<(u32, u32)> {
+    let mut lines = users.lines().map(|line| line.split(':'));
+    let mut fields =
+        lines.find_map(|mut fields| (fields.next() == Some(name)).then_some(fields))?;
+    fields.next()?;
+    let mut id = || {
+        fields
+            .next()?
+            .parse::<u32>()
+            .ok()
+            .filter(|&id| id != 0 && id != u32::MAX)
     };
+    id().zip(id())
+}
+
+fn is_mapped(&(user, group): &(Uid, Gid)) -> bool {
     let exists = |map: &str, id| fs::read_to_string(map).map_or(true, |map| maps(&map, id));
-    let is_mapped = exists("/proc/self/uid_map", user) && exists("/proc/self/gid_map", group);
-    is_mapped.then(|| (Uid::from_raw(user), Gid::from_raw(group)))
+    exists("/proc/self/uid_map", user.as_raw()) && exists("/proc/self/gid_map", group.as_raw())
 }
 
 /// Whether a map of user_namespaces(7), lines of `inside outside count`, has an id.
@@ -418,6 +462,24 @@ mod tests {
         assert!(maps(whole, 0) && maps(whole, NOBODY));
         assert!(maps(narrow, 0) && maps(narrow, NOBODY));
         assert!(!maps(narrow, 1) && !maps("0 1000 1\n", NOBODY) && !maps("", 0));
+    }
+
+    #[test]
+    fn the_packages_user_is_found_and_is_never_root() {
+        let users = "root:x:0:0:root:/root:/bin/bash\nlineside2:x:7:7::/:\n\
+                     lineside:x:988:987:Lineside:/var/lib/lineside:/usr/sbin/nologin\n";
+        assert_eq!(user_named(users, OWN_USER), Some((988, 987)));
+        for without in [
+            "",
+            "nobody:x:65534:65534::/:\n",
+            "lineside:x:0:987::/:\n",
+            "lineside:x:988:0::/:\n",
+            "lineside:x:988\n",
+            "lineside\n",
+            "lineside:x:-1:5::/:\n",
+        ] {
+            assert_eq!(user_named(without, OWN_USER), None, "{without}");
+        }
     }
 
     #[test]

@@ -14,13 +14,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd,
-    Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, NetPort, PathBeneath,
+    PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
 use rustix::fs::{FileType, fstat};
 
 use crate::kernel::landlock;
-use crate::system_calls;
+use crate::system_calls::{self, Further};
 
 /// Why there is no sandbox although one is wanted.
 #[derive(Debug, thiserror::Error)]
@@ -49,14 +49,56 @@ pub struct Confined {
     pub holds: Vec<&'static str>,
     /// What does not, with the reason.
     pub missing: Vec<String>,
+    /// What this run may do beside, since it has to.
+    pub allowed: Vec<&'static str>,
+}
+
+impl Confined {
+    /// A sentence for the user, if the sandbox is not whole.
+    pub fn shortfall(&self) -> Option<String> {
+        let missing = self.missing.join("; ");
+        (!missing.is_empty()).then(|| format!("the sandbox is not whole: {missing}"))
+    }
 }
 
 /// A sandbox that is being described. All paths that it names are looked up when it is entered.
 #[derive(Debug, Default, Clone)]
 pub struct Sandbox {
     read: Vec<PathBuf>,
+    read_below: Vec<PathBuf>,
     write: Vec<PathBuf>,
     remove_in: Vec<PathBuf>,
+    connect_to: Ports,
+    listen_at: Ports,
+    further: Further,
+}
+
+/// Ports of TCP.
+#[derive(Debug, Clone)]
+enum Ports {
+    These(Vec<u16>),
+    All,
+}
+
+impl Default for Ports {
+    fn default() -> Self {
+        Self::These(Vec::new())
+    }
+}
+
+impl Ports {
+    fn add(&mut self, port: u16) {
+        if let Self::These(ports) = self {
+            ports.push(port);
+        }
+    }
+
+    fn limited(&self) -> Option<&[u16]> {
+        match self {
+            Self::These(ports) => Some(ports),
+            Self::All => None,
+        }
+    }
 }
 
 /// The latest that this program knows; an older kernel enforces what it has of it.
@@ -84,6 +126,13 @@ impl Sandbox {
         self
     }
 
+    /// Everything below a folder may be read, but not what links in it lead to: whoever made the
+    /// folder may have made these too.
+    pub fn may_read_below(mut self, folder: &Path) -> Self {
+        self.read_below.push(folder.to_owned());
+        self
+    }
+
     /// Everything below a folder may be read, made, written and removed.
     pub fn may_write_below(mut self, folder: &Path) -> Self {
         self.write.push(folder.to_owned());
@@ -93,6 +142,52 @@ impl Sandbox {
     /// Empty folders in this one may be removed.
     pub fn may_remove_folders_in(mut self, folder: &Path) -> Self {
         self.remove_in.push(folder.to_owned());
+        self
+    }
+
+    /// Processes of this user may be ended, as those that were started before must be: Landlock
+    /// would deny signals to what is outside.
+    pub fn may_signal(mut self) -> Self {
+        self.further.signals = true;
+        self
+    }
+
+    /// Maps of BPF that are open may be read and written. Nothing can be loaded.
+    pub fn may_use_open_maps(mut self) -> Self {
+        self.further.maps = true;
+        self
+    }
+
+    /// TCP connections to this port may be opened.
+    pub fn may_connect(mut self, port: u16) -> Self {
+        self.further.streams = true;
+        self.connect_to.add(port);
+        // A socket that only its address was chosen for.
+        self.listen_at.add(0);
+        self
+    }
+
+    /// TCP connections to all ports may be opened: which they are, only a server says.
+    pub fn may_connect_everywhere(mut self) -> Self {
+        self.further.streams = true;
+        self.connect_to = Ports::All;
+        self.listen_at.add(0);
+        self
+    }
+
+    /// TCP connections to this port of ours may be accepted; 0 is one that the kernel chooses.
+    pub fn may_listen(mut self, port: u16) -> Self {
+        (self.further.streams, self.further.listens) = (true, true);
+        match port {
+            0 => self.listen_at = Ports::All,
+            port => self.listen_at.add(port),
+        }
+        self
+    }
+
+    /// UDP sockets may be opened. Landlock has no rule for what they reach.
+    pub fn may_use_datagrams(mut self) -> Self {
+        self.further.datagrams = true;
         self
     }
 
@@ -120,10 +215,11 @@ impl Sandbox {
                 confined.missing.push(format!("no Landlock: {why}"));
             }
         }
-        match system_calls::restrict() {
+        match system_calls::restrict(&self.further) {
             Ok(()) => confined.holds.push("seccomp"),
             Err(why) => confined.missing.push(format!("no seccomp: {why}")),
         }
+        confined.allowed = self.further.words();
         Ok(confined)
     }
 
@@ -133,23 +229,43 @@ impl Sandbox {
         let devices = AccessFs::MakeChar | AccessFs::MakeBlock;
         let always = READ_ALWAYS.iter().map(Path::new);
         let reads = self.read.iter().flat_map(|path| with_links(path, read));
+        let below = self.read_below.iter().map(|path| (path, read));
         let writes = self.write.iter().map(|path| (path, all & !devices));
         let removes = self.remove_in.iter();
         let removes = removes.map(|path| (path, AccessFs::RemoveDir.into()));
-        let others = writes.chain(removes);
+        let others = writes.chain(removes).chain(below);
         let rules = { always.filter_map(|path| rule(path, read)) }
             .chain(others.filter_map(|(path, access)| rule(path, access)))
             .map(|(rule, _)| rule)
             .chain(reads);
-        let status = Ruleset::default()
+        let mut ruleset = Ruleset::default()
             .set_compatibility(CompatLevel::BestEffort)
-            .handle_access(AccessFs::from_all(KNOWN))?
-            .handle_access(AccessNet::from_all(KNOWN))?
-            .scope(Scope::from_all(KNOWN))?
-            .create()?
+            .handle_access(AccessFs::from_all(KNOWN))?;
+        let of_network = self.of_network();
+        for (access, _) in &of_network {
+            ruleset = ruleset.handle_access(*access)?;
+        }
+        let scope = match self.further.signals {
+            true => Scope::from_all(KNOWN) & !Scope::Signal,
+            false => Scope::from_all(KNOWN),
+        };
+        let ports = of_network.into_iter().flat_map(|(access, ports)| {
+            let rules = ports.iter().map(move |&port| NetPort::new(port, access));
+            rules.map(Ok::<_, RulesetError>)
+        });
+        let status = { ruleset.scope(scope)?.create()? }
             .add_rules(rules.map(Ok::<_, RulesetError>))?
+            .add_rules(ports)?
             .restrict_self()?;
         Ok(status.ruleset)
+    }
+
+    /// What is limited of TCP, and to which ports.
+    fn of_network(&self) -> Vec<(AccessNet, &[u16])> {
+        let connect = (AccessNet::ConnectTcp, self.connect_to.limited());
+        let bind = (AccessNet::BindTcp, self.listen_at.limited());
+        let limited = |(access, ports): (_, Option<_>)| Some((access, ports?));
+        [connect, bind].into_iter().filter_map(limited).collect()
     }
 }
 
@@ -169,12 +285,29 @@ fn with_links(path: &Path, access: BitFlags<AccessFs>) -> Vec<PathBeneath<PathFd
 /// cannot be opened anyway.
 fn rule(path: &Path, access: BitFlags<AccessFs>) -> Option<(PathBeneath<PathFd>, bool)> {
     let place = PathFd::new(path).ok()?;
+    // Of `/dev/fd/63` there is nothing to allow, if that is a pipe.
+    let is_by_descriptor = path.starts_with("/dev") || path.starts_with("/proc");
+    if is_by_descriptor && !takes_rules(&place) {
+        return None;
+    }
     let kind = FileType::from_raw_mode(fstat(&place).ok()?.st_mode);
     let of_file = access & AccessFs::from_file(KNOWN);
     Some(match kind {
         FileType::Directory => (PathBeneath::new(place, access), true),
         _ => (PathBeneath::new(place, of_file), false),
     })
+}
+
+/// Whether there are rules for a file: pipes, sockets and others without a place in the file system
+/// are beyond Landlock, and adding a rule for one is an error.
+fn takes_rules(place: &PathFd) -> bool {
+    let read = AccessFs::ReadFile;
+    let tried = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(read)
+        .and_then(Ruleset::create)
+        .and_then(|rules| rules.add_rule(PathBeneath::new(place, read)));
+    tried.is_ok()
 }
 
 /// Closes what this process inherited beyond its three standard streams, but for the descriptors

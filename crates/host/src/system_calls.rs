@@ -168,9 +168,53 @@ const PRCTL: [u64; 4] = [
     0x5356_4d41,
 ];
 
+/// Of bpf(2): reading and writing maps that are open.
+const BPF: [u64; 8] = [
+    1,  // BPF_MAP_LOOKUP_ELEM
+    2,  // BPF_MAP_UPDATE_ELEM
+    3,  // BPF_MAP_DELETE_ELEM
+    4,  // BPF_MAP_GET_NEXT_KEY
+    24, // BPF_MAP_LOOKUP_BATCH
+    25, // BPF_MAP_LOOKUP_AND_DELETE_BATCH
+    26, // BPF_MAP_UPDATE_BATCH
+    27, // BPF_MAP_DELETE_BATCH
+];
+
+/// What some runs need beside the list.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Further {
+    /// Ending other processes.
+    pub(crate) signals: bool,
+    /// Maps of BPF that are open.
+    pub(crate) maps: bool,
+    /// Further TCP sockets.
+    pub(crate) streams: bool,
+    /// That accept connections.
+    pub(crate) listens: bool,
+    /// Further UDP sockets.
+    pub(crate) datagrams: bool,
+}
+
+impl Further {
+    pub(crate) fn words(&self) -> Vec<&'static str> {
+        let words = [
+            (
+                self.signals,
+                "signals to processes of its user, which it ends",
+            ),
+            (self.maps, "maps of BPF that are open"),
+            (self.streams, "TCP sockets, for the ports of this run"),
+            (self.datagrams, "UDP sockets"),
+        ];
+        { words.into_iter() }
+            .filter_map(|(is_allowed, word)| is_allowed.then_some(word))
+            .collect()
+    }
+}
+
 /// From now on this thread, and those that it starts, make these calls alone.
-pub(crate) fn restrict() -> Result<(), String> {
-    let program = program().map_err(|error| error.to_string())?;
+pub(crate) fn restrict(further: &Further) -> Result<(), String> {
+    let program = program(further).map_err(|error| error.to_string())?;
     apply_filter(&program).map_err(|error| match error {
         Error::Seccomp(why) if why.kind() == io::ErrorKind::PermissionDenied => {
             "a filter of this service or container denies it: let it call seccomp".to_owned()
@@ -179,7 +223,7 @@ pub(crate) fn restrict() -> Result<(), String> {
     })
 }
 
-fn program() -> Result<BpfProgram, seccompiler::BackendError> {
+fn program(further: &Further) -> Result<BpfProgram, seccompiler::BackendError> {
     let plain = WITHIN.iter().chain(WITH_PATHS).chain(OLD_FORMS);
     let mut rules: BTreeMap<_, _> = plain.map(|&call| (call, Vec::new())).collect();
     let first_is = |value: u64| {
@@ -188,13 +232,42 @@ fn program() -> Result<BpfProgram, seccompiler::BackendError> {
         SeccompRule::new(vec![is])
     };
     // What a link is, and how many frames it dropped, is asked of the kernel as it changes. No
-    // other socket can be made, so that there is none to bind or connect elsewhere.
-    let netlink = first_is(libc::AF_NETLINK as u64)?;
-    rules.insert(libc::SYS_socket, vec![netlink]);
+    // other socket can be made but those of `further`, so that there is none to bind or connect
+    // elsewhere.
+    let mut sockets = vec![first_is(libc::AF_NETLINK as u64)?];
+    for (is_allowed, kind) in [
+        (further.streams, libc::SOCK_STREAM),
+        (further.datagrams, libc::SOCK_DGRAM),
+    ] {
+        for family in [libc::AF_INET, libc::AF_INET6] {
+            if is_allowed {
+                sockets.push(socket(family as u64, kind as u64)?);
+            }
+        }
+    }
+    rules.insert(libc::SYS_socket, sockets);
+    if further.listens {
+        rules.insert(libc::SYS_listen, Vec::new());
+    }
+    if further.signals {
+        rules.extend([libc::SYS_kill, libc::SYS_pidfd_send_signal].map(|call| (call, Vec::new())));
+    }
+    if further.maps {
+        let commands = BPF.map(first_is).into_iter().collect::<Result<_, _>>()?;
+        rules.insert(libc::SYS_bpf, commands);
+    }
     rules.extend([libc::SYS_bind, libc::SYS_connect].map(|call| (call, Vec::new())));
     let prctl = PRCTL.map(first_is).into_iter().collect::<Result<_, _>>()?;
     rules.insert(libc::SYS_prctl, prctl);
     let refused = SeccompAction::Errno(libc::EPERM as u32);
     let architecture = std::env::consts::ARCH.try_into()?;
     SeccompFilter::new(rules, refused, SeccompAction::Allow, architecture)?.try_into()
+}
+
+/// Sockets of this family and type; the type's other bits are flags.
+fn socket(family: u64, kind: u64) -> Result<SeccompRule, seccompiler::BackendError> {
+    let length = || SeccompCmpArgLen::Dword;
+    let is_family = SeccompCondition::new(0, length(), SeccompCmpOp::Eq, family)?;
+    let is_kind = SeccompCondition::new(1, length(), SeccompCmpOp::MaskedEq(0xf), kind)?;
+    SeccompRule::new(vec![is_family, is_kind])
 }

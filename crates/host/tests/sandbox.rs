@@ -172,7 +172,43 @@ fn work(inside: &Path, input: &Path) {
         .expect("a thread");
 }
 
+/// What some runs may do beside, and no more than that. In a process of its own.
+fn do_what_is_allowed() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let at = listener.local_addr().expect("bound");
+    let other = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let other = other.local_addr().expect("bound");
+    let mut child = Command::new("sleep").arg("60").spawn().expect("it runs");
+    let confined = { Sandbox::new().may_signal().may_connect(at.port()) }.enter();
+    let confined = confined.expect("it is entered");
+    assert_eq!(confined.allowed.len(), 2, "{confined:?}");
+    if confined.holds != ["landlock", "seccomp"] {
+        child.kill().expect("it was started before");
+        child.wait().expect("it ended");
+        return;
+    }
+    assert!(TcpStream::connect(at).is_ok(), "the port of the run");
+    refused("connect to another port", TcpStream::connect(other));
+    refused("listen by TCP", TcpListener::bind("127.0.0.1:0").map(drop));
+    refused("send a datagram", UdpSocket::bind("127.0.0.1:0"));
+    refused("make a socket", UnixDatagram::unbound());
+    refused("read a file", File::open("/etc/passwd"));
+    refused("execute", Command::new("/bin/true").spawn());
+    refused("load BPF", call(libc::SYS_bpf, [1, 0, 0, 0]));
+    let raw = libc::SOCK_RAW as usize;
+    let of_internet = [libc::AF_INET as usize, raw, 1, 0];
+    refused("take a raw socket", call(libc::SYS_socket, of_internet));
+    let id = child.id() as usize;
+    let attach = libc::PTRACE_ATTACH as usize;
+    refused("trace a child", call(libc::SYS_ptrace, [attach, id, 0, 0]));
+    child.kill().expect("it was started before");
+    child.wait().expect("it ended");
+}
+
 fn main() {
+    if std::env::args().nth(1).as_deref() == Some("allowed") {
+        return do_what_is_allowed();
+    }
     let parent = tempfile::tempdir().expect("a folder");
     let at = |name: &str| parent.path().join(name);
     for name in ["outside", "inside"] {
@@ -181,6 +217,9 @@ fn main() {
     fs::write(at("outside/secret"), b"secret").expect("written");
     fs::write(at("input"), b"frames").expect("written");
     let (outside, inside, input) = (at("outside"), at("inside"), at("input"));
+    let own = std::env::current_exe().expect("a path");
+    let allowed = Command::new(own).arg("allowed").status();
+    assert!(allowed.expect("it runs").success());
     let sandbox = Sandbox::new().may_read(&input).may_write_below(&inside);
     let confined = sandbox.enter().expect("it is entered");
     println!("sandbox: {confined:?}");

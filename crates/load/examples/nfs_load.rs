@@ -23,7 +23,7 @@ use lineside_load::protocol::{Client, Nfs, NfsMix, NfsServer};
 use lineside_load::results::Row;
 use lineside_load::run::{Make, Settings, Transport, Watch, run};
 use lineside_load::serve::{ServeSettings, serve};
-use lineside_load::stack_transport::StackSettings;
+use lineside_load::stack_transport::{Opened, StackSettings};
 use lineside_load::{CloseBy, Rows, Timing, rows};
 use lineside_nfs::v3::StableHow;
 use lineside_reactor::Wait;
@@ -99,6 +99,7 @@ fn stack(interface: &str, local: &str) -> Result<Transport, Failure> {
         connections_max: 100,
         neighbours: None,
         taps: None,
+        opened: Opened::default(),
     })))
 }
 

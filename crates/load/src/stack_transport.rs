@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use lineside_account::Budget;
@@ -13,7 +14,8 @@ use lineside_tcp::congestion::Congestion;
 use lineside_tcp::{Config, Prefix, Stack};
 
 use crate::client::Target;
-use crate::run::Settings;
+use crate::run::{Settings, Transport};
+use crate::serve::ServeSettings;
 use crate::{Siblings, siblings};
 
 /// A neighbour's address, and its Ethernet address.
@@ -54,6 +56,23 @@ pub struct StackSettings {
     /// Where a client's workers send the other ends of their taps: copies of all frames that came
     /// and left.
     pub taps: Option<Sender<Vec<TapPort>>>,
+    /// What was opened before the run.
+    pub opened: Opened,
+}
+
+/// Stacks that were opened before a run begins: while this process had the privileges for it, and
+/// one thread. The next run takes them; one after that opens its own.
+#[derive(Clone, Default)]
+pub struct Opened(Arc<Mutex<Option<Vec<OpenStack>>>>);
+
+impl Opened {
+    fn put(&self, stacks: Vec<OpenStack>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(stacks);
+    }
+
+    fn take(&self) -> Option<Vec<OpenStack>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 impl std::fmt::Debug for StackSettings {
@@ -160,12 +179,33 @@ impl StackSettings {
     }
 }
 
-/// Opens the interface, and makes a stack for each worker.
+/// Opens the interface for the next run of a client before it begins.
+pub fn open_before(settings: &Settings, clock: RunClock) -> Result<(), StackError> {
+    if let Transport::Stack(stack) = &settings.transport {
+        stack.opened.put(open_stack(stack, settings, clock)?);
+    }
+    Ok(())
+}
+
+/// The same of a server.
+pub fn open_for_server_before(settings: &ServeSettings, clock: RunClock) -> Result<(), StackError> {
+    if let Some(stack) = &settings.stack {
+        let (workers, secret) = (settings.workers, settings.secret);
+        let stacks = open_for_server(stack, workers, secret, &settings.budget, clock)?;
+        stack.opened.put(stacks);
+    }
+    Ok(())
+}
+
+/// Opens the interface, unless it is open, and makes a stack for each worker.
 pub fn open_stack(
     stack: &StackSettings,
     settings: &Settings,
     clock: RunClock,
 ) -> Result<Vec<OpenStack>, StackError> {
+    if let Some(opened) = stack.opened.take() {
+        return Ok(opened);
+    }
     let pairs = crate::client::Locals::new(
         stack.addresses.clone(),
         stack.taken(&settings.targets),
@@ -229,6 +269,9 @@ pub fn open_for_server(
     budget: &Budget,
     clock: RunClock,
 ) -> Result<Vec<OpenStack>, StackError> {
+    if let Some(opened) = stack.opened.take() {
+        return Ok(opened);
+    }
     match first_of_host(&stack.addresses)? {
         // Whoever connects has an Ethernet address that only the kernel would ask for.
         Some(address) => Err(StackError::Own(address)),

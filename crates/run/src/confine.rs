@@ -1,8 +1,9 @@
 //! What a run's sandbox lets it write, and what is noted of it.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use lineside_host::{Confined, RunFolder, Sandbox};
+use lineside_host::{Capability, Confined, PrivilegeError, RunFolder, Sandbox};
 use lineside_trace::SandboxFacts;
 
 /// A sandbox in which a run's folder can be written, and what lies in the folder of its capture
@@ -18,6 +19,25 @@ pub fn sandbox(folder: Option<&RunFolder>, capture_file: Option<&Path>) -> Sandb
         Some(path) => sandbox.may_write_below(folder_of(path)),
         None => sandbox,
     }
+}
+
+/// Drops every capability but those that reading what the user named takes, and writing folders and
+/// files of others where `writes` has one. Landlock limits both to what was named.
+pub fn keep_file_capabilities<'a>(
+    writes: impl Iterator<Item = &'a Path>,
+) -> Result<(), PrivilegeError> {
+    let mut kept = vec![Capability::DacReadSearch];
+    kept.extend(to_write(writes));
+    lineside_host::keep_capabilities(&kept)
+}
+
+/// What writing these folders and files takes, where one of them belongs to another user.
+pub fn to_write<'a>(mut writes: impl Iterator<Item = &'a Path>) -> Option<Capability> {
+    let is_others = |path: &Path| {
+        let owner = path.metadata().map(|facts| facts.uid());
+        owner.is_ok_and(|owner| owner != lineside_host::user())
+    };
+    writes.any(is_others).then_some(Capability::DacOverride)
 }
 
 /// The folder that a path is in.
@@ -46,6 +66,13 @@ pub fn sandbox_facts(confined: &Confined) -> SandboxFacts {
         holds: { confined.holds.iter() }
             .map(|&part| part.to_owned())
             .collect(),
-        missing: confined.missing.clone(),
+        missing: { confined.missing.iter().cloned() }
+            .chain(
+                confined
+                    .allowed
+                    .iter()
+                    .map(|word| format!("allowed: {word}")),
+            )
+            .collect(),
     }
 }

@@ -32,7 +32,10 @@ mod verdict;
 
 pub use answering::{Answering, Respond};
 pub use capture_file::check_capture_file;
-pub use confine::{DROP_INS_NEED_MORE, folder_of, not_confined, sandbox, sandbox_facts};
+pub use confine::{
+    DROP_INS_NEED_MORE, folder_of, keep_file_capabilities, not_confined, sandbox, sandbox_facts,
+    to_write,
+};
 pub use doctor::{Condition, DOCTOR_VERSION, Doctor, Finding, Wake};
 pub use drop_in::{
     DropIn, DropInError, DropInReport, DropInSettings, Form, GivenRows, Pace, read_rows,

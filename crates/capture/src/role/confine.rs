@@ -1,12 +1,12 @@
 //! The sandbox of a capture: what it may still do once it reads foreign bytes.
 
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use lineside_host::{Capability, RunFolder, Sandbox};
+use lineside_host::{RunFolder, Sandbox};
 use lineside_port::CaptureReader;
 use lineside_run::{
-    DROP_INS_NEED_MORE, Progress, Run, RunError, folder_of, not_confined, sandbox_facts,
+    DROP_INS_NEED_MORE, Progress, Run, RunError, folder_of, keep_file_capabilities, not_confined,
+    sandbox_facts,
 };
 
 use super::Settings;
@@ -35,20 +35,12 @@ pub(super) fn keep_capabilities(
     if !settings.drop_ins.programs.is_empty() {
         return Ok(());
     }
-    let is_others = |path: &Path| {
-        let owner = path.metadata().map(|facts| facts.uid());
-        owner.is_ok_and(|owner| owner != lineside_host::user())
-    };
     let capture_file = settings
         .capture_file
         .as_ref()
         .map(|file| folder_of(&file.path));
     let writes = folder.map(RunFolder::path).into_iter().chain(capture_file);
-    let mut kept = vec![Capability::DacReadSearch];
-    if { writes }.any(is_others) {
-        kept.push(Capability::DacOverride);
-    }
-    Ok(lineside_host::keep_capabilities(&kept)?)
+    Ok(keep_file_capabilities(writes)?)
 }
 
 /// Enters the sandbox, and notes in `trace.json` whether it holds.
@@ -63,9 +55,10 @@ pub(super) fn enter(
         not_confined(DROP_INS_NEED_MORE)
     } else {
         let confined = sandbox(settings, run.folder.as_ref()).enter()?;
-        for missing in &confined.missing {
-            progress.note(&format!("the sandbox is not whole: {missing}"));
-        }
+        confined
+            .shortfall()
+            .iter()
+            .for_each(|why| progress.note(why));
         sandbox_facts(&confined)
     };
     run.manifest.sandbox = Some(facts);

@@ -15,8 +15,10 @@ use lineside_run::Doctor;
 use lineside_trace::{manifest_text, open_file};
 use serde_json::{Value, json};
 
+use crate::confine::{self, Confining};
 use crate::exit::Exit;
 use crate::print::print;
+use crate::runs;
 use scrub::Scrub;
 
 /// The folder in the archive.
@@ -44,10 +46,16 @@ pub(crate) struct Arguments {
     /// Add the tables: every address, user, file name and handle that the run saw
     #[arg(long)]
     with_tables: bool,
+    #[command(flatten)]
+    confining: Confining,
 }
 
 /// `tool` is what other verbs say of this program and this machine: `version`, and `doctor`.
-pub(crate) fn run(arguments: &Arguments, tool: (String, Doctor)) -> anyhow::Result<Exit> {
+pub(crate) fn run(mut arguments: Arguments, tool: (String, Doctor)) -> anyhow::Result<Exit> {
+    let named = confine::trace(&arguments.run);
+    arguments.confining.enter(named, Some(&arguments.out))?;
+    runs::choose(&mut arguments.run);
+    let arguments = &arguments;
     let path = &arguments.run;
     let json = path.join("trace.json");
     let text = manifest_text(&json).with_context(|| {

@@ -33,17 +33,24 @@ impl Arguments {
         budget: &Budget,
     ) -> anyhow::Result<Exit> {
         let signals = Signals::register().context("cannot handle signals")?;
-        let commands = self.commands(budget, &signals)?;
+        let mut commands = self.commands(budget, &signals)?;
         let mut notes = Notes::begin(self, &self.keys.client)?;
         let taking = Taking::new(self, &notes, &COMMAND_SIDES, budget);
         let mut taking = taking.inspect_err(|_| notes.run.withdraw())?;
         let looks = taking.as_mut().and_then(Taking::looks);
         let controlled = notes.listen(spec, context, looks)?;
+        let sandbox = self.sandbox(notes.run.folder.as_ref());
+        let mut confined = sandbox.as_ref().err().map(|why| not_confined(why));
+        commands.sandbox = sandbox.ok();
         let tapping = taking.map(Taking::tapping);
         let ran = commands.run(path, controlled, tapping, &mut |event| {
+            if let Event::Confined(found) = &event {
+                confined = Some(sandbox_facts(found));
+            }
             self.print_event(&event);
         });
         let (outcome, status, taken) = ran.inspect_err(|_| notes.run.withdraw())?;
+        notes.run.manifest.sandbox = confined;
         let taken = Taken::note(taken, &mut notes, &outcome.certificate);
         let mut json = serde_json::to_value(&outcome.certificate)?;
         json["loop"] = serde_json::to_value(&outcome.facts)?;

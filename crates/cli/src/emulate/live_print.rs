@@ -6,6 +6,7 @@ use lineside_path::{Certificate, Direction};
 use lineside_reactor::LoopFacts;
 
 use super::flags::Arguments;
+use crate::confine;
 use crate::inputs::listening_lines;
 use crate::link::section::Section;
 use crate::print::{fine_time, say, talk, verdict_word, warn};
@@ -25,10 +26,7 @@ impl Arguments {
             Event::Listening(facts) => return talk(&listening_lines(facts)),
             Event::Note(text) => return say(text),
             Event::Confined(confined) => {
-                for missing in &confined.missing {
-                    warn(&format!("the sandbox is not whole: {missing}"));
-                }
-                return;
+                return confine::note(confined);
             }
             Event::Advice(text) => text.clone(),
             Event::NothingListens(wait) if wait.is_zero() => return,

@@ -9,12 +9,12 @@ use anyhow::{Context, anyhow};
 use lineside_account::Budget;
 use lineside_capture::Filtered;
 use lineside_frame::Burst;
-use lineside_host::Signals;
+use lineside_host::{RunFolder, Signals};
 use lineside_path::{DirectionFinder, PathMonitors, Virtual};
 use lineside_port::{CaptureWriter, Port, Receive, Rotation, WriterConfig};
 use lineside_run::{
-    Consumer, Evidence, Moment, Pace, PartRotation, Step, check_capture_file, inputs_facts,
-    receive_all,
+    Consumer, DROP_INS_NEED_MORE, Evidence, Moment, Pace, PartRotation, Step, check_capture_file,
+    folder_of, inputs_facts, keep_file_capabilities, not_confined, receive_all, sandbox_facts,
 };
 
 use super::flags::Arguments;
@@ -22,6 +22,7 @@ use super::notes::Notes;
 use super::print::{lines, side_warnings};
 use super::taking::note_steps;
 use crate::config::{ConfigError, refuse_two_on_standard_output};
+use crate::confine;
 use crate::exit::Exit;
 use crate::inputs::open;
 use crate::link::section::{CAPTURE_SIDES, Mode, Prepared};
@@ -55,7 +56,6 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
         Mode::Between | Mode::On => return arguments.run_between(path, (spec, context), &budget),
         Mode::Capture | Mode::Explain => {}
     }
-    let files = open(inputs, &budget)?;
     let out = arguments.keys.write_pcap.as_deref();
     let force = arguments.keys.force == Some(true);
     refuse_two_on_standard_output(out, arguments.json)?;
@@ -65,6 +65,9 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let words = arguments.keys.monitors()?;
     let drop_ins = arguments.keys.drop_ins()?;
     let mut notes = Notes::begin(&arguments, &inputs)?;
+    let confined = arguments.confine(&mut notes.run);
+    let files = confined.and_then(|()| Ok(open(inputs, &budget)?));
+    let files = files.inspect_err(|_| notes.run.withdraw())?;
     let signals = Signals::register().context("cannot handle signals")?;
     let mut emulation = Virtual::new(path, DirectionFinder::new(inside));
     let measuring = notes.measuring(&words, &drop_ins, Pace::File, &PartRotation::FILES, &budget);
@@ -142,6 +145,28 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
 }
 
 impl Arguments {
+    /// Of a capture: before the first byte of it is read.
+    fn confine(&self, run: &mut lineside_run::Run) -> anyhow::Result<()> {
+        let inputs = self.keys.inputs();
+        let sandbox = self.sandbox(run.folder.as_ref());
+        if sandbox.as_ref().err() != Some(&DROP_INS_NEED_MORE) {
+            let out = self.keys.write_pcap.as_deref().map(folder_of);
+            let writes = run.folder.as_ref().map(RunFolder::path).into_iter();
+            keep_file_capabilities(writes.chain(out))?;
+        }
+        run.manifest.sandbox = Some(match sandbox {
+            Err(why) => not_confined(why),
+            Ok(sandbox) => {
+                let files = inputs.iter().filter(|input| input.as_os_str() != "-");
+                let sandbox = files.fold(sandbox, |sandbox, file| sandbox.may_read(file));
+                let confined = sandbox.enter()?;
+                confine::note(&confined);
+                sandbox_facts(&confined)
+            }
+        });
+        Ok(())
+    }
+
     fn writes_to_standard_output(&self) -> bool {
         self.keys
             .write_pcap

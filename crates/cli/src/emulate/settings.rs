@@ -92,7 +92,7 @@ impl BetweenSettings {
 }
 
 impl Arguments {
-    /// The sandbox of a run between interfaces, or why there is none.
+    /// The sandbox of a run, or why there is none.
     pub(super) fn sandbox(&self, folder: Option<&RunFolder>) -> Result<Sandbox, &'static str> {
         let keys = &self.keys;
         if keys.no_sandbox == Some(true) {
@@ -137,6 +137,7 @@ impl Arguments {
             server_wait: server_wait(keys.server_wait.as_deref().unwrap_or_default())?,
             wait,
             budget,
+            sandbox: None,
             signals,
         })
     }

@@ -9,6 +9,7 @@ use super::frame::of_frame;
 use super::print::lines;
 use super::settings::of_settings;
 use crate::config::ConfigError;
+use crate::confine::{self, Confining};
 use crate::exit::Exit;
 use crate::farm::{ForwardDone, ForwardRequest};
 use crate::link::ask::ask_run;
@@ -39,6 +40,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         .into());
     }
     let prepared = keys.prepare()?;
+    if arguments.frame.is_some() && !inputs.is_empty() {
+        let confining = Confining {
+            no_sandbox: keys.no_sandbox == Some(true),
+        };
+        confining.enter(confine::captures(inputs), None)?;
+    }
     let explained = match (arguments.frame, inputs) {
         (Some(number), [_, ..]) => vec![of_frame(inputs, prepared, number)?],
         (None, [_, ..]) => {

@@ -78,6 +78,9 @@ keys! {
         write_pcap: PathBuf = key("Write the frames as they came and left: pcapng, or pcap if it \
         ends in .pcap")
             .long("write-pcap").value("OUT");
+        no_sandbox: bool = key("Look into frames without a sandbox: with every file and system \
+        call at hand that the user has")
+            .long("no-sandbox");
     }
 }
 

@@ -1,6 +1,7 @@
 //! `lineside forward --emulated`: the forwarder of the payload-caching paper in virtual time.
 
 use anyhow::{Context, bail};
+use lineside_host::Sandbox;
 use lineside_payload::Parameters;
 use lineside_payload::figures::{FIGURES, Flow, figure, run_flow};
 use lineside_payload::patterns::{PATTERNS, pattern};
@@ -54,7 +55,9 @@ pub(super) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     }
     let parameters = Parameters::new(mode, cache_bytes);
     if let Some(server) = &arguments.server {
-        return run_commands(&parameters, (server, &arguments.client), seed, json);
+        let sandbox = (given.keys.no_sandbox != Some(true)).then(Sandbox::new);
+        let commands = (server.as_str(), arguments.client.as_slice());
+        return run_commands(&parameters, commands, sandbox, seed, json);
     }
     let Some(bytes) = arguments.size else {
         bail!(

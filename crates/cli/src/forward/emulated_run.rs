@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use lineside_account::Budget;
-use lineside_host::Signals;
+use lineside_host::{Sandbox, Signals};
 use lineside_link::Settings;
 use lineside_path::emulate::{Commands, Event, Tapping, Way};
 use lineside_path::{Direction, Forwarder, Path};
@@ -12,6 +12,7 @@ use lineside_payload::Parameters;
 use lineside_reactor::{TapPort, Wait};
 
 use super::emulated_print::flow_text;
+use crate::confine;
 use crate::exit::Exit;
 use crate::print::{print_json, say, talk, warn};
 
@@ -29,6 +30,7 @@ type NoTap = fn(TapPort, Vec<u16>);
 pub(super) fn run_commands(
     parameters: &Parameters,
     (server, client): (&str, &[String]),
+    sandbox: Option<Sandbox>,
     seed: u64,
     json: bool,
 ) -> anyhow::Result<Exit> {
@@ -49,6 +51,7 @@ pub(super) fn run_commands(
         passes_loopback: false,
         is_bare: false,
         budget: &budget,
+        sandbox,
         signals: &signals,
     };
     let no_tap = None::<Tapping<NoTap>>;
@@ -79,6 +82,7 @@ fn print_event(event: &Event<'_>) {
     match event {
         Event::Warning(text) => warn(text),
         Event::Advice(text) | Event::Note(text) => say(text),
+        Event::Confined(confined) => confine::note(confined),
         Event::ServerEnded(status) => {
             warn(&format!("the server ended before the client: {status}"))
         }

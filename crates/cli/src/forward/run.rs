@@ -10,12 +10,13 @@ use lineside_forward::{
 use lineside_host::{Signals, SystemClock};
 use lineside_measure::monitor::Point;
 use lineside_port::CaptureWriter;
-use lineside_run::Run;
+use lineside_run::{Run, not_confined, sandbox_facts};
 use lineside_time::Clock;
 use lineside_trace::State;
 
 use super::flags::Arguments;
 use crate::config::{self, ConfigError};
+use crate::confine;
 use crate::exit::Exit;
 use crate::farm::{ForwardDone, Known, Prepared, Section, check_lines, lines};
 use crate::inputs::listening_lines;
@@ -51,6 +52,14 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
         .as_ref()
         .map(TableFile::open)
         .transpose()?;
+    let sandbox = match keys.no_sandbox {
+        Some(true) => Err(not_confined("--no-sandbox")),
+        _ => Ok(lineside_run::sandbox(
+            record.folder.as_ref(),
+            keys.write_pcap.as_deref(),
+        )),
+    };
+    let mut confined = sandbox.as_ref().err().cloned();
     let forward = Forward {
         interfaces: prepared.interfaces,
         settings: prepared.settings,
@@ -63,6 +72,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
         table,
         budget: &prepared.budget,
         folder: record.folder.as_ref(),
+        sandbox: sandbox.ok(),
         signals: &signals,
     };
     let missing = Mutex::new(None);
@@ -75,8 +85,14 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
             *missing.lock().unwrap_or_else(PoisonError::into_inner) = why;
         })
     });
-    let ran = forward.run(controlled, tapping, &mut |event| given.print_event(&event));
+    let ran = forward.run(controlled, tapping, &mut |event| {
+        if let Event::Confined(found) = &event {
+            confined = Some(sandbox_facts(found));
+        }
+        given.print_event(&event);
+    });
     let outcome = ran.inspect_err(|_| record.withdraw())?;
+    record.manifest.sandbox = confined;
     let missing = missing.into_inner().unwrap_or_else(PoisonError::into_inner);
     given.end(&mut record, outcome, missing)
 }
@@ -161,6 +177,7 @@ impl Arguments {
         match event {
             Event::Warning(text) => warn(text),
             _ if self.quiet => {}
+            Event::Confined(confined) => confine::note(confined),
             Event::Listening(facts) => talk(&listening_lines(facts)),
             Event::Advice(text) => say(text),
         }

@@ -148,8 +148,7 @@ keys! {
             .only(INTERFACES);
         no_sandbox: bool = key("Look into frames without a sandbox: with every file and system \
         call at hand that the user has")
-            .long("no-sandbox")
-            .only(INTERFACES);
+            .long("no-sandbox");
         autostop: String = key("End a run between interfaces: duration:SECONDS")
             .short('a').long("autostop").value("COND")
             .only(INTERFACES)

@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use super::limits::LimitWords;
 use super::stack::StackWords;
 use crate::config::{Keys, Size, Time, key, keys};
+use crate::confine::Confining;
 
 /// The default of `memory`.
 pub(super) const MEMORY_DEFAULT: usize = 256 << 20;
@@ -183,6 +184,9 @@ keys! {
         limits: LimitWords = key("A limit of the verdict, such as lateness_p99=2ms; can be \
         repeated")
             .long("limit").value("NAME=VALUE");
+        no_sandbox: bool = key("Look into answers without a sandbox: with every file and system \
+        call at hand that the user has")
+            .long("no-sandbox");
     }
 }
 
@@ -273,6 +277,8 @@ pub(super) struct ServeArguments {
     /// Print nothing but errors
     #[arg(short, long)]
     pub(super) quiet: bool,
+    #[command(flatten)]
+    pub(super) confining: Confining,
 }
 
 impl Section {

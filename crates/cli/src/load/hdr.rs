@@ -11,6 +11,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -60,6 +61,10 @@ impl HdrLog {
             seconds: 0,
             failure: None,
         })
+    }
+
+    pub(super) fn file(&self) -> BorrowedFd<'_> {
+        self.out.get_ref().as_fd()
     }
 
     /// The run failed: there is nothing to keep.

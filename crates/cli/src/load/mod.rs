@@ -4,6 +4,7 @@
 mod agent;
 mod assertions;
 mod behind;
+mod confine;
 mod flags;
 mod hdr;
 mod hosts;

@@ -9,7 +9,7 @@ use lineside_load::pair::while_serving;
 use lineside_load::protocol::{EchoServer, HttpServer, MemcachedServer, SinkServer, SourceServer};
 use lineside_load::run::Transport;
 use lineside_load::serve::{ServeSettings, Served};
-use lineside_load::stack_transport::StackSettings;
+use lineside_load::stack_transport::{Opened, StackSettings};
 use lineside_memcached::Limits;
 use lineside_tcp::Prefix;
 
@@ -62,6 +62,7 @@ pub(super) fn settings(
             connections_max: CONNECTIONS_MAX,
             neighbours: None,
             taps: None,
+            opened: Opened::default(),
             ..(**stack).clone()
         })),
         workers: prepared.settings.workers,

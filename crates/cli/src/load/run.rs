@@ -11,6 +11,7 @@ use lineside_time::Clock;
 use lineside_trace::State;
 
 use super::assertions::{assertion_lines, figures};
+use super::confine::Written;
 use super::flags::{Arguments, Other};
 use super::hdr::HdrLog;
 use super::limits::LimitWords;
@@ -52,11 +53,20 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let mut notes = arguments.begin()?;
     let log = arguments.hdr_log().inspect_err(|_| notes.withdraw())?;
     notes.save()?;
+    let clock = RunClock::start();
+    let written = Written {
+        capture: tapping.as_ref().and_then(Tapping::file),
+        log: log.as_ref(),
+    };
+    let confined = arguments.confine((&prepared, other_end.as_ref()), &written, &mut notes, clock);
+    confined.inspect_err(|_| {
+        notes.withdraw();
+        log.iter().for_each(HdrLog::withdraw);
+    })?;
     let recording = notes.folder.as_ref().map(|folder| {
         let (workers, budget) = (prepared.settings.workers, &prepared.settings.budget);
         Recording::new(folder, &notes.manifest.trace_id, every, workers, budget)
     });
-    let clock = RunClock::start();
     let mut progress = Progress::new(&arguments, recording.as_ref(), &signals, clock);
     progress.log = log;
     let steal = StealCounts::read();

@@ -314,6 +314,8 @@ fn until_signal(
         }
     };
     let clock = RunClock::start();
+    let at = || format!("{name} at {}", settings.at);
+    arguments.confine(settings, clock).with_context(at)?;
     thread::scope(|scope| {
         let (stop, ready) = (&stop, &ready);
         let serving = scope.spawn(move || serve(clock, stop, ready));
@@ -326,7 +328,7 @@ fn until_signal(
         let served = serving
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        served.with_context(|| format!("{name} at {}", settings.at))
+        served.with_context(at)
     })
 }
 

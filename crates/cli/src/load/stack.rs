@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use lineside_host::{Capability, Privileges};
-use lineside_load::stack_transport::StackSettings;
+use lineside_load::stack_transport::{Opened, StackSettings};
 use lineside_port::Method;
 use lineside_tcp::Prefix;
 use lineside_tcp::congestion::{Congestion, Cubic, NewReno};
@@ -85,6 +85,7 @@ impl StackWords {
             connections_max: 0,
             neighbours: None,
             taps: None,
+            opened: Opened::default(),
         }))
     }
 

@@ -1,5 +1,6 @@
 //! `--write-pcap`: copies of the frames of our own TCP, written by a thread beside the loops.
 
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -54,6 +55,11 @@ impl Tapping {
             taps,
             none,
         }))
+    }
+
+    /// The file.
+    pub(super) fn file(&self) -> Option<BorrowedFd<'_>> {
+        self.writer.file()
     }
 }
 

@@ -20,9 +20,10 @@ use lineside_analyze::{Span, Trace, grouped, input_file, spans};
 use lineside_port::{CaptureWriter, Port, Rotation, WriterConfig};
 use lineside_run::{check_capture_file, receive_all};
 use lineside_time::parse_duration;
-use lineside_trace::Manifest;
+use lineside_trace::{Manifest, manifest_text};
 
 use crate::config::ConfigError;
+use crate::confine::{self, Confining};
 use crate::exit::Exit;
 use crate::inputs::open;
 use crate::print::{say, warn};
@@ -63,6 +64,8 @@ pub(crate) struct Arguments {
     /// Replace FILE if it exists
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    confining: Confining,
 }
 
 fn seconds_ns(text: &str) -> Result<i64, String> {
@@ -75,6 +78,13 @@ fn seconds_ns(text: &str) -> Result<i64, String> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
+    let captures = match arguments.read.is_empty() {
+        // The one thing that is read before: it names the captures.
+        true => named_by(&arguments.trace),
+        false => arguments.read.clone(),
+    };
+    let named = confine::captures(&captures).may_read_below(&arguments.trace);
+    arguments.confining.enter(named, Some(&arguments.write))?;
     let mut trace = Trace::open(&arguments.trace)?;
     let mut wanted = spans(&mut trace, &arguments.operation, &arguments.connection)?;
     for span in &mut wanted {
@@ -157,6 +167,16 @@ fn files_of(
         }
     }
     Ok(files)
+}
+
+/// The captures that a trace names, as far as they are there.
+fn named_by(trace: &Path) -> Vec<PathBuf> {
+    let text = manifest_text(&trace.join("trace.json")).ok();
+    let manifest = text.and_then(|text| Manifest::from_json(&text).ok());
+    let inputs = manifest.into_iter().flat_map(|manifest| manifest.inputs);
+    inputs
+        .filter_map(|input| input_file(trace, &input.name))
+        .collect()
 }
 
 /// Reads the captures, and writes what is found to `out`.

@@ -5,10 +5,11 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 
 use anyhow::{Context, bail};
-use lineside_host::{Datagrams, Peer, Signals, monotonic_ns};
+use lineside_host::{Datagrams, Peer, Sandbox, Signals, monotonic_ns};
 use lineside_probe::{Client, Findings, LEN_MAX, Limits, ProbeError, Server, Settings};
 
 use super::flags::Arguments;
+use crate::confine;
 use crate::exit::Exit;
 use crate::print::say;
 
@@ -26,11 +27,18 @@ pub(super) enum Outcome {
     Signal(u8),
 }
 
+/// Opens the socket of a probe.
+pub(super) fn connect(to: SocketAddr) -> anyhow::Result<Datagrams> {
+    Datagrams::connect(to).with_context(|| format!("cannot reach {to}"))
+}
+
 /// Probes the path to a server.
-pub(super) fn probe(to: SocketAddr, settings: Settings) -> anyhow::Result<Outcome> {
+pub(super) fn probe(
+    (mut socket, to): (Datagrams, SocketAddr),
+    settings: Settings,
+) -> anyhow::Result<Outcome> {
     let signals = Signals::register().context("cannot handle signals")?;
     let cannot = |what: &str| format!("cannot {what} {to}");
-    let mut socket = Datagrams::connect(to).with_context(|| cannot("reach"))?;
     let mut client = Client::new(settings, monotonic_ns());
     let (mut out, mut buffer) = (Vec::new(), vec![0; LEN_MAX]);
     loop {
@@ -106,6 +114,9 @@ pub(super) fn serve(arguments: &Arguments) -> anyhow::Result<Exit> {
     };
     // Whatever comes, it meets no privilege.
     lineside_host::drop_privileges(None, &[])?;
+    if !arguments.confining.no_sandbox {
+        confine::note(&Sandbox::new().enter()?);
+    }
     let signals = Signals::register().context("cannot handle signals")?;
     let default = Limits::default();
     let limits = Limits {

@@ -9,6 +9,9 @@ use lineside_probe::{Findings, LOSS_SAMPLES, Sample, WayFound, path_file};
 
 use crate::trips::By;
 
+/// The report, as text.
+pub(super) const REPORT: &str = "report.txt";
+
 /// The folder that a probe leaves.
 pub(super) struct Files {
     folder: PathBuf,
@@ -71,7 +74,7 @@ impl Files {
 
     /// Writes the report, as text and as JSON.
     pub(super) fn write_report(&self, text: &str, json: &str) -> anyhow::Result<()> {
-        self.put("report.txt", text)?;
+        self.put(REPORT, text)?;
         self.put("report.json", json)?;
         Ok(())
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use lineside_account::parse_size;
 
+use crate::confine::Confining;
 use crate::trips::duration;
 
 /// The UDP port of a server. It has no name at IANA, and lies below those that systems hand out.
@@ -67,6 +68,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 16, requires = "serve")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) sessions: u16,
+    #[command(flatten)]
+    pub(super) confining: Confining,
 }
 
 fn interval(text: &str) -> Result<Duration, String> {

@@ -1,11 +1,14 @@
 //! `lineside probe`: which way to measure, and what becomes of the findings.
 
-use anyhow::bail;
+use std::net::SocketAddr;
+
+use anyhow::{Context, bail};
+use lineside_host::{Datagrams, Ping, ProbeError as PingError, Sandbox};
 use lineside_measure::Spread;
 use lineside_probe::{Findings, ProbeError, Sample, Settings, Share};
 
-use super::ends::{Outcome, probe, serve};
-use super::files::Files;
+use super::ends::{Outcome, connect, probe, serve};
+use super::files::{Files, REPORT};
 use super::flags::Arguments;
 use super::print::lines;
 use crate::exit::Exit;
@@ -24,7 +27,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     };
     let port = arguments.tcp.unwrap_or(arguments.port);
     let to = match host.parse() {
-        Ok(address) => std::net::SocketAddr::new(address, port),
+        Ok(address) => SocketAddr::new(address, port),
         Err(_) => resolve(&format!("{host}:{port}"), host, ADVICE)?,
     };
     let files = { arguments.output.as_deref() }
@@ -36,6 +39,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         (_, Some(port)) => By::Tcp(port),
         _ => By::Udp(port),
     };
+    let mut sockets = Sockets::open(arguments, by, to)?;
+    sockets.confine(arguments, to)?;
     let (found, by) = match by {
         By::Udp(_) => {
             let settings = Settings {
@@ -50,7 +55,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
                 },
                 seed: arguments.seed,
             };
-            match probe(to, settings)? {
+            let socket = sockets.datagrams.take();
+            let socket = socket.context("it was opened for UDP")?;
+            match probe((socket, to), settings)? {
                 Outcome::Found(found) => (*found, by),
                 Outcome::Signal(signal) => return Ok(Exit::Signal(signal)),
                 Outcome::Failed(why @ (ProbeError::Silent | ProbeError::Closed))
@@ -60,14 +67,17 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
                         "{host}, UDP port {port}: {why}; round trips by ICMP follow"
                     ));
                     (
-                        round_trips(arguments, to, By::Icmp, budget_bytes)?,
+                        round_trips(arguments, (to, By::Icmp), sockets.ping, budget_bytes)?,
                         By::Icmp,
                     )
                 }
                 Outcome::Failed(why) => bail!("{host}, UDP port {port}: {why}"),
             }
         }
-        _ => (round_trips(arguments, to, by, budget_bytes)?, by),
+        _ => (
+            round_trips(arguments, (to, by), sockets.ping, budget_bytes)?,
+            by,
+        ),
     };
     for remark in &found.remarks {
         warn(remark);
@@ -86,11 +96,41 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// What a probe sends by, as far as it can be opened before.
+struct Sockets {
+    datagrams: Option<Datagrams>,
+    /// Also for a probe that no server answers.
+    ping: Option<Result<Ping, PingError>>,
+}
+
+impl Sockets {
+    fn open(arguments: &Arguments, by: By, to: SocketAddr) -> anyhow::Result<Self> {
+        let is_udp = matches!(by, By::Udp(_));
+        let may_ping = by == By::Icmp || is_udp && !arguments.udp;
+        Ok(Self {
+            datagrams: is_udp.then(|| connect(to)).transpose()?,
+            ping: may_ping.then(|| Ping::new(to.ip())),
+        })
+    }
+
+    /// Answers are foreign bytes: what they reach is the folder alone, and TCP to the one port.
+    fn confine(&self, arguments: &Arguments, to: SocketAddr) -> anyhow::Result<()> {
+        let sandbox = match arguments.tcp {
+            Some(_) => Sandbox::new().may_connect(to.port()),
+            None => Sandbox::new(),
+        };
+        let report = { &arguments.output }
+            .as_ref()
+            .map(|folder| folder.join(REPORT));
+        arguments.confining.enter(sandbox, report.as_deref())
+    }
+}
+
 /// Round trips without a server.
 fn round_trips(
     arguments: &Arguments,
-    to: std::net::SocketAddr,
-    by: By,
+    (to, by): (SocketAddr, By),
+    ping: Option<Result<Ping, PingError>>,
     budget_bytes: u64,
 ) -> anyhow::Result<Findings> {
     let affordable = u32::try_from(budget_bytes / TRIP_BYTES).unwrap_or(u32::MAX);
@@ -101,7 +141,7 @@ fn round_trips(
     };
     let samples = match by {
         By::Tcp(_) => round_trips_of_tcp(to, pace)?,
-        _ => round_trips_of_ping(to, pace)?,
+        _ => round_trips_of_ping(ping.context("it was opened for ICMP")??, pace)?,
     };
     let host = to.ip();
     if samples.iter().all(|sample| sample.took_ns.is_none()) {

@@ -8,6 +8,7 @@ use lineside_time::{Rate, parse_rate};
 use lineside_workload::Speed;
 
 use crate::config::count;
+use crate::confine::Confining;
 
 /// Flags of `replay-pcap`.
 #[derive(Debug, Args)]
@@ -37,9 +38,8 @@ pub(crate) struct Arguments {
     /// Stop after N frames
     #[arg(short = 'c', value_name = "N", allow_hyphen_values = true, value_parser = count::<NonZeroU64>)]
     pub(super) frames_max: Option<NonZeroU64>,
-    /// Read without a sandbox: with every file and system call at hand that the user has
-    #[arg(long)]
-    pub(super) no_sandbox: bool,
+    #[command(flatten)]
+    pub(super) confining: Confining,
     /// Print the account as JSON
     #[arg(long)]
     pub(super) json: bool,

@@ -19,6 +19,7 @@ use super::flags::Arguments;
 use super::print::print_account;
 use super::sender::{Ready, Sender};
 use crate::config::ConfigError;
+use crate::confine;
 use crate::exit::Exit;
 use crate::print::warn;
 
@@ -39,10 +40,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let mut loops_left = arguments.loops - 1;
     // The files and the interface are open. A thread that decompresses a file starts after this.
     lineside_host::drop_privileges(None, &[])?;
-    if !arguments.no_sandbox {
-        for missing in Sandbox::new().enter()?.missing {
-            warn(&format!("the sandbox is not whole: {missing}"));
-        }
+    if !arguments.confining.no_sandbox {
+        confine::note(&Sandbox::new().enter()?);
     }
     let open = || -> anyhow::Result<_> {
         let again = |(name, file): &(String, File)| {

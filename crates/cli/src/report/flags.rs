@@ -8,6 +8,7 @@ use lineside_analyze::{Assert, Filter, Moment, Per, SlowBy, SlowRequest, Zone};
 use lineside_time::parse_duration;
 
 use crate::config::ConfigError;
+use crate::confine::Confining;
 
 /// Flags of `report`.
 #[derive(Debug, Args)]
@@ -39,6 +40,8 @@ pub(crate) struct ReportArguments {
     /// given
     #[arg(long, value_name = "EXPR", conflicts_with = "interval", value_parser = assert_of_one)]
     pub(super) assert: Vec<Assert>,
+    #[command(flatten)]
+    pub(super) confining: Confining,
 }
 
 /// Flags of `compare`.
@@ -69,6 +72,8 @@ pub(crate) struct CompareArguments {
     /// several may be given
     #[arg(long, value_name = "EXPR")]
     pub(super) assert: Vec<Assert>,
+    #[command(flatten)]
+    pub(super) confining: Confining,
 }
 
 /// Flags of `slow`.
@@ -98,6 +103,8 @@ pub(crate) struct SlowArguments {
     /// Print CSV: a line of names, then one for each operation or group
     #[arg(long, conflicts_with = "json")]
     pub(super) csv: bool,
+    #[command(flatten)]
+    pub(super) confining: Confining,
 }
 
 /// Operations that take this long are slow, if nothing else is said: nfsslower's.

@@ -11,11 +11,18 @@ use serde::Serialize;
 use super::compare::judged;
 use super::flags::{ReportArguments, SlowArguments};
 use crate::config::ConfigError;
+use crate::confine;
 use crate::csv::print_csv;
 use crate::exit::Exit;
 use crate::print::{exit, print, print_json, print_styled, say, style};
+use crate::runs;
 
-pub(crate) fn run(arguments: &ReportArguments) -> anyhow::Result<Exit> {
+pub(crate) fn run(mut arguments: ReportArguments) -> anyhow::Result<Exit> {
+    let named = confine::trace(&arguments.trace);
+    arguments
+        .confining
+        .enter(named, arguments.html.as_deref())?;
+    runs::choose(&mut arguments.trace);
     let filter = arguments.filter.filter();
     let zone = filter.zone.clone();
     if let Some(interval_ns) = arguments.interval {
@@ -75,8 +82,12 @@ pub(crate) fn run(arguments: &ReportArguments) -> anyhow::Result<Exit> {
     Ok(judged(&report.assertions, done))
 }
 
-pub(crate) fn run_slow(arguments: &SlowArguments) -> anyhow::Result<Exit> {
+pub(crate) fn run_slow(mut arguments: SlowArguments) -> anyhow::Result<Exit> {
     let request = arguments.request()?;
+    arguments
+        .confining
+        .enter(confine::trace(&arguments.trace), None)?;
+    runs::choose(&mut arguments.trace);
     let filter = arguments.filter.filter();
     if let Some(per) = arguments.per {
         let groups = lineside_analyze::slow_groups(&arguments.trace, &filter, per, &request)?;
@@ -106,7 +117,7 @@ pub(crate) fn run_slow(arguments: &SlowArguments) -> anyhow::Result<Exit> {
         _ => print(&slow_text(&slow, &filter.zone))?,
     }
     let is_cut = slow.operations.len() >= SLOW_MAX;
-    talk_about(&slow, arguments, request.latency_min_ns, is_cut);
+    talk_about(&slow, &arguments, request.latency_min_ns, is_cut);
     Ok(exit(&slow.unreadable))
 }
 

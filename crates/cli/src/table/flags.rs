@@ -29,6 +29,9 @@ pub(crate) struct Arguments {
     /// Print the figures as JSON
     #[arg(long, global = true, conflicts_with = "export")]
     pub(super) json: bool,
+    /// Read without a sandbox: with every file and system call at hand that the user has
+    #[arg(long, global = true)]
+    pub(super) no_sandbox: bool,
 }
 
 /// Forms of a table.

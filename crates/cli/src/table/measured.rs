@@ -8,6 +8,7 @@ use lineside_account::Budget;
 use lineside_analyze::{Trace, grouped};
 use lineside_flow::{RoundTrips, Towards};
 use lineside_frame::{Burst, Frame};
+use lineside_host::Ping;
 use lineside_link::{DELIVERY_BYTES, Deliveries, PathFile};
 use lineside_probe::Sample;
 use lineside_run::{Consumer, Moment, Step, receive_all};
@@ -39,7 +40,8 @@ impl Measured {
             Source::FromTrace { trace } => Self::of_trace(trace)?,
             Source::FromPing { host, pace } => {
                 let to = resolve(&format!("{host}:0"), host, ADVICE)?;
-                Self::of_probes(round_trips_of_ping(to, pace.of_probes())?)
+                let ping = Ping::new(to.ip())?;
+                Self::of_probes(round_trips_of_ping(ping, pace.of_probes())?)
             }
             Source::FromTcp { host, pace } => {
                 let to = resolve(host, host, ADVICE)?;

@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
+use lineside_host::Sandbox;
 use lineside_link::{Deliveries, PathFile, Table, format};
 
 use super::flags::{Arguments, Form, Source};
 use super::measured::Measured;
 use super::print::{comment, json, lines, path_figures, path_lines};
 use crate::config::ConfigError;
+use crate::confine::{self, Confining};
 use crate::exit::Exit;
 use crate::link::files::{Content, content, read_text};
 use crate::print::{json_text, print, warn};
@@ -18,6 +20,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     if step_ns == 0 {
         return Err(ConfigError::usage("step: 0 is not a step: give a time such as 100ms").into());
     }
+    arguments.confine()?;
     let (name, table, samples) = match (&arguments.from, &arguments.source) {
         (Some(Source::Path { file }), _) => return run_path(arguments, file, step_ns),
         (Some(from), _) => {
@@ -52,6 +55,23 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     };
     print(&text)?;
     Ok(Exit::Done)
+}
+
+impl Arguments {
+    /// What is read is read in a sandbox. Who measures a network needs that.
+    fn confine(&self) -> anyhow::Result<()> {
+        let named = match (&self.from, &self.source) {
+            (Some(Source::FromCapture { files, .. }), _) => confine::captures(files),
+            (Some(Source::FromTrace { trace }), _) => confine::trace(trace),
+            (Some(Source::Path { file }), _) => Sandbox::new().may_read(file),
+            (None, Some(source)) => Sandbox::new().may_read(Path::new(source)),
+            (Some(Source::FromPing { .. } | Source::FromTcp { .. }) | None, _) => return Ok(()),
+        };
+        let confining = Confining {
+            no_sandbox: self.no_sandbox,
+        };
+        confining.enter(named, None)
+    }
 }
 
 /// A measured network in a form that keeps the order of time; `None` for the other forms.

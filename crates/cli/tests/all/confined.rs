@@ -1,6 +1,6 @@
 //! The sandbox of a capture, as others see it: `/proc`, `trace.json`, what may be named.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::Stdio;
 
@@ -8,6 +8,9 @@ use lineside_testkit::capture;
 use lineside_trace::Table;
 
 use crate::between::{Hosts, emulate, round_trips};
+use crate::follow::signal;
+use crate::forward::{Farm, TCP};
+use crate::load_ends::number;
 use crate::support::{example, held_status, lineside, manifest, records, talk, wait_until};
 use crate::wire::{Running, Wire, need_wire, open_folder};
 
@@ -147,6 +150,245 @@ fn files_are_read_in_a_sandbox_unless_asked_otherwise() {
     }
     assert!(tells("info", "inside", " landlock, seccomp"));
     assert!(!tells("report", "inside", ""));
+}
+
+#[test]
+fn programs_behind_a_link_are_outside_of_its_sandbox() {
+    need_wire!();
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |out: &str, flags: &[&str], seccomp: &str| {
+        let out = folder.path().join(out);
+        // The parent is the run; it is in its sandbox when the first frame has passed the link.
+        let client = "ping -c 1 -W 5 10.0.0.1 && grep -E 'Seccomp:|NoNewPrivs' /proc/self/status \
+                      /proc/$PPID/status; sleep 60 & exit 0";
+        let mut command = lineside();
+        command.args(["emulate", "--delay", "1ms", "--server", "sleep 60"]);
+        command
+            .args(["--server-wait", "0", "-o"])
+            .arg(&out)
+            .args(flags);
+        let output = command.args(["--", "sh", "-c", client]).output();
+        let output = output.expect("it runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let lines = || text.lines().filter(|line| line.contains("Seccomp:"));
+        let states: Vec<_> = lines().filter_map(|line| line.split('\t').nth(1)).collect();
+        assert_eq!(states, ["0", seccomp], "{text} {}", talk(&output));
+        assert!(!talk(&output).contains("sandbox"), "{}", talk(&output));
+        manifest(&out).sandbox.expect("it is told")
+    };
+    let inside = run("inside", &[], "2");
+    assert_eq!(inside.holds, ["landlock", "seccomp"]);
+    assert_eq!(
+        inside.missing,
+        ["allowed: signals to processes of its user, which it ends"]
+    );
+    let outside = run("outside", &["--no-sandbox"], "0");
+    assert_eq!(outside.missing, ["--no-sandbox"]);
+}
+
+#[test]
+fn a_capture_passes_a_link_in_a_sandbox_unless_asked_otherwise() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, flags, told) in [
+        ("inside", &[][..], "landlock, seccomp"),
+        ("outside", &["--no-sandbox"], "none: --no-sandbox"),
+    ] {
+        let out = folder.path().join(name);
+        let mut command = lineside();
+        command.args(["emulate", "--delay", "1ms", "-q", "-o"]);
+        let output = command.arg(&out).arg(example()).args(flags).output();
+        let output = output.expect("it runs");
+        assert!(output.status.success(), "{}", talk(&output));
+        assert_eq!(manifest(&out).sandbox.expect("it is told").text(), told);
+    }
+}
+
+/// By the kernel's sockets: the server is there before, and its port is the only one.
+#[test]
+fn a_load_and_its_server_run_in_sandboxes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (scheme, service) in [("http", "http"), ("udp", "udp"), ("nfs", "nfs")] {
+        let mut command = lineside();
+        command.args(["load", "serve", service, "127.0.0.1:0", "--workers", "2"]);
+        let mut server = command.stderr(Stdio::piped()).spawn().expect("it runs");
+        let mut words = BufReader::new(server.stderr.take().expect("piped"));
+        let mut line = String::new();
+        words.read_line(&mut line).expect("it says where");
+        let port = line.split(':').next_back().expect("a port");
+        let port: String = port.chars().take_while(char::is_ascii_digit).collect();
+        is_confined(server.id(), "");
+        let out = folder.path().join(service);
+        let path = if scheme == "nfs" { "/export" } else { "" };
+        let url = format!("{scheme}://127.0.0.1:{port}{path}");
+        let url = match scheme {
+            "nfs" => format!("{url}?mountport={port}"),
+            _ => url,
+        };
+        let mut command = lineside();
+        command.args(["load", &url, "-d", "1s", "-R", "500", "-c", "4", "-q", "-o"]);
+        let mut load = command.arg(&out).spawn().expect("it runs");
+        wait_until("it is in its sandbox", || {
+            let status = std::fs::read_to_string(format!("/proc/{}/status", load.id()));
+            status.is_ok_and(|text| field(&text, "Seccomp") == "2")
+        });
+        is_confined(load.id(), "");
+        let ended = load.wait().expect("it ends");
+        assert!(matches!(ended.code(), Some(0 | 4)), "{service}: {ended}");
+        let manifest = manifest(&out);
+        assert_eq!(
+            manifest.sandbox.expect("it is told").holds,
+            ["landlock", "seccomp"]
+        );
+        let done = manifest.certificate.expect("a certificate").to_string();
+        assert!(!done.contains("Operation not permitted"), "{done}");
+        assert!(!records(&out, Table::Operations).is_empty(), "{service}");
+        signal(&server, "-INT");
+        assert!(server.wait().expect("it ends").success());
+    }
+}
+
+/// By each way that frames take, also past the loop.
+#[test]
+fn a_forwarder_runs_in_a_sandbox() {
+    need_wire!();
+    let farm = Farm::for_the_driver();
+    let _nodes = farm.nodes();
+    for mode in ["loop", "auto"] {
+        let running = farm.forward(&["--service", TCP, "--mode", mode]);
+        is_confined(running.id(), "");
+        let certificate = farm.load(&["http://10.9.1.100/", "-c", "4", "-n", "200"]);
+        assert_eq!(number(&certificate, "/requests/statuses/200"), 200);
+        running.signal("INT");
+        let ended = running.end();
+        assert!(ended.status.success(), "{}", ended.messages);
+        let sandbox = manifest(&ended.out).sandbox.expect("it is told");
+        assert_eq!(sandbox.holds, ["landlock", "seccomp"]);
+    }
+}
+
+#[test]
+fn a_probe_and_its_server_run_in_sandboxes() {
+    let mut command = lineside();
+    command.args(["probe", "--serve", "127.0.0.1", "--port", "0"]);
+    let mut server = command.stderr(Stdio::piped()).spawn().expect("it runs");
+    let mut words = BufReader::new(server.stderr.take().expect("piped"));
+    let mut line = String::new();
+    words.read_line(&mut line).expect("it says where");
+    let port = line.split("127.0.0.1:").nth(1).expect("a port");
+    let port: String = port.chars().take_while(char::is_ascii_digit).collect();
+    is_confined(server.id(), "");
+    // CAP_DAC_READ_SEARCH is bit 2.
+    let of_root = if lineside_host::user() == 0 { "4" } else { "" };
+    for way in [&["--udp"][..], &["--icmp"], &["--tcp", "9"]] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut command = lineside();
+        command.args([
+            "probe",
+            "127.0.0.1",
+            "-c",
+            "100",
+            "-i",
+            "20ms",
+            "--port",
+            &port,
+        ]);
+        command.args(way).args(["--force", "-o"]).arg(folder.path());
+        let mut probe = command.stdout(Stdio::null()).spawn().expect("it runs");
+        let status = format!("/proc/{}/status", probe.id());
+        wait_until("it is in its sandbox", || {
+            std::fs::read_to_string(&status).is_ok_and(|text| field(&text, "Seccomp") == "2")
+        });
+        is_confined(probe.id(), of_root);
+        assert!(probe.wait().expect("it ends").success(), "{way:?}");
+        assert!(folder.path().join("report.json").exists());
+    }
+    signal(&server, "-INT");
+    assert!(server.wait().expect("it ends").success());
+}
+
+/// Links of a foreign trace may lead anywhere: one leads to a part beside the trace, which is read
+/// without a sandbox alone.
+#[test]
+fn traces_are_read_in_a_sandbox_unless_asked_otherwise() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    let out = at("out");
+    std::fs::create_dir(&out).expect("a folder");
+    let captured = lineside()
+        .args(["capture", "-q", "-o"])
+        .args([&at("trace"), &example()])
+        .status();
+    assert!(captured.expect("it runs").success());
+    let table = at("trace").join("operations");
+    let part = std::fs::read_dir(&table).expect("a table").next();
+    let part = part.expect("a part").expect("a part").path();
+    std::fs::rename(&part, at("part")).expect("moved");
+    std::os::unix::fs::symlink(at("part"), &part).expect("a link");
+    let path = |name: &str| at(name).into_os_string().into_string().expect("UTF-8");
+    let (trace, tar) = (path("trace"), path("out/bundle.tar"));
+    let (page, id) = (path("out/page.html"), "1");
+    for words in [
+        vec!["report", &trace],
+        vec!["report", &trace, "--html", &page],
+        vec!["slow", &trace, "0ms"],
+        vec!["compare", &trace, &trace],
+        vec!["info", &trace],
+        vec!["table", "from-trace", &trace],
+        vec!["bundle", &trace, "--with-tables", "-o", &tar],
+        vec!["packets", &trace, "--operation", id, "-w", "-"],
+    ] {
+        let run = |flags: &[&str]| {
+            let output = lineside().args(&words).args(flags).output();
+            let output = output.expect("it runs");
+            talk(&output) + &String::from_utf8_lossy(&output.stdout)
+        };
+        let is_refused = |text: &str| text.contains("Permission denied");
+        let inside = run(&[]);
+        assert!(is_refused(&inside), "{words:?}: {inside}");
+        assert!(!inside.contains("the sandbox is not whole"), "{inside}");
+        let force: &[&str] = if words.contains(&"--html") {
+            &["--force"]
+        } else {
+            &[]
+        };
+        let outside = run(&[&["--no-sandbox"], force].concat());
+        assert!(!is_refused(&outside), "{words:?}: {outside}");
+    }
+    let read = |file: &str| std::fs::read(at(file)).expect("it was written").len();
+    assert!(read("out/bundle.tar") > 1_000 && read("out/page.html") > 1_000);
+}
+
+/// While it waits for what is piped in.
+#[test]
+fn readers_of_captures_hold_no_privilege() {
+    let of_root = if lineside_host::user() == 0 { "4" } else { "" };
+    for words in [&["info", "-"][..], &["table", "from-capture", "-"]] {
+        let mut command = lineside();
+        command.args(words).stdin(Stdio::piped());
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("it runs");
+        let status = format!("/proc/{}/status", child.id());
+        wait_until("it is in its sandbox", || {
+            std::fs::read_to_string(&status).is_ok_and(|text| field(&text, "Seccomp") == "2")
+        });
+        is_confined(child.id(), of_root);
+        drop(child.stdin.take());
+        child.wait().expect("it ends");
+    }
+}
+
+/// A pipe has no place in the file system: there is no rule for it, and it is read.
+#[test]
+fn a_pipe_named_by_a_shell_is_read_in_a_sandbox() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut shell = std::process::Command::new("bash");
+    let script = "\"$0\" capture <(cat \"$1\") -q -o \"$2\"";
+    shell.args(["-c", script]).arg(lineside().get_program());
+    shell.arg(example()).arg(folder.path().join("trace"));
+    let output = shell.output().expect("it runs");
+    assert!(output.status.success(), "{}", talk(&output));
+    let sandbox = manifest(&folder.path().join("trace")).sandbox;
+    assert_eq!(sandbox.expect("it is told").holds, ["landlock", "seccomp"]);
 }
 
 /// What a shell makes of `<(...)` is named; what is not named is closed.

@@ -7,8 +7,9 @@ use std::path::Path;
 use lineside_testkit::layers::{Uses, part};
 
 /// Modules that several verbs use, and which use no verb.
-const SHARED: [&str; 13] = [
+const SHARED: [&str; 14] = [
     "config",
+    "confine",
     "csv",
     "drop_ins",
     "exit",

@@ -4,7 +4,7 @@
 use std::os::fd::AsFd;
 
 use lineside_host::{NetNamespace, Netlink, may_make_network_namespaces};
-use lineside_load::stack_transport::StackSettings;
+use lineside_load::stack_transport::{Opened, StackSettings};
 use lineside_port::Method;
 use lineside_tcp::Prefix;
 use lineside_tcp::congestion::NEW_RENO;
@@ -65,6 +65,7 @@ fn ours(method: Method) -> Box<StackSettings> {
         connections_max: 0,
         neighbours: None,
         taps: None,
+        opened: Opened::default(),
     })
 }
 

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use lineside_account::Budget;
 use lineside_host::{
-    Descendants, NetNamespace, Netlink, Outside, OutsideError, OutsidePlan, Program, Readiness,
-    RunClock, Signals,
+    Capability, Descendants, NetNamespace, Netlink, Outside, OutsideError, OutsidePlan, Program,
+    Readiness, RunClock, Sandbox, Signals,
 };
 use lineside_link::State;
 use lineside_port::live::{EndOptions, LinkEnd, StampClock, open_end, open_loopback};
@@ -46,6 +46,8 @@ pub struct Commands<'a> {
     pub is_bare: bool,
     /// The budget of the run.
     pub budget: &'a Budget,
+    /// What holds once the programs run, before there is a thread or the first frame.
+    pub sandbox: Option<Sandbox>,
     /// The signals that end the run.
     pub signals: &'a Signals,
 }
@@ -160,6 +162,13 @@ impl Commands<'_> {
         let client = self.start_client(networks.outside.as_ref())?;
         if networks.is_in_own_namespace {
             lineside_host::drop_privileges(None, &[])?;
+        } else {
+            // The programs may have become other users, and the folder may be another's.
+            lineside_host::keep_capabilities(&[Capability::Kill, Capability::DacOverride])?;
+        }
+        if let Some(sandbox) = self.sandbox.clone() {
+            // The programs that it ends are outside.
+            on_event(Event::Confined(&sandbox.may_signal().enter()?));
         }
         let mut programs = Programs {
             server,

@@ -1,0 +1,50 @@
+//! The sandbox of verbs that read traces and captures, which anybody may have made.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use lineside_host::{Confined, Sandbox};
+use lineside_run::{folder_of, keep_file_capabilities};
+
+use crate::print::warn;
+
+/// The flag of these verbs.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub(crate) struct Confining {
+    /// Read without a sandbox: with every file and system call at hand that the user has
+    #[arg(long)]
+    pub(crate) no_sandbox: bool,
+}
+
+impl Confining {
+    /// Leaves this process what reading `named` and writing `out` take, a file or `-`. To be called
+    /// when all that the user named is known, before the first byte of it is read and before there
+    /// is another thread.
+    pub(crate) fn enter(self, named: Sandbox, out: Option<&Path>) -> anyhow::Result<()> {
+        let out = out.filter(|out| out.as_os_str() != "-");
+        let folder = out.map(folder_of);
+        keep_file_capabilities(out.into_iter().chain(folder))?;
+        if self.no_sandbox {
+            return Ok(());
+        }
+        let sandbox = { folder.into_iter() }.fold(named, Sandbox::may_write_below);
+        note(&sandbox.enter()?);
+        Ok(())
+    }
+}
+
+/// A sandbox that reads these captures: files, folders, or `-`.
+pub(crate) fn captures(inputs: &[PathBuf]) -> Sandbox {
+    let files = inputs.iter().filter(|input| input.as_os_str() != "-");
+    files.fold(Sandbox::new(), |sandbox, file| sandbox.may_read(file))
+}
+
+/// A sandbox that reads this trace, or folder of traces.
+pub(crate) fn trace(folder: &Path) -> Sandbox {
+    Sandbox::new().may_read_below(folder)
+}
+
+/// Says what a sandbox lacks.
+pub(crate) fn note(confined: &Confined) {
+    confined.shortfall().iter().for_each(|why| warn(why));
+}
