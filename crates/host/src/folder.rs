@@ -3,7 +3,7 @@
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -106,7 +106,9 @@ struct Opened {
     /// The folders of what it replaced. The run uses most of them again; the others go at its end.
     emptied: Mutex<Vec<PathBuf>>,
     /// Gives it back to its owner, once the last handle is dropped.
-    back: Mutex<Option<GiveBack>>,
+    back: Mutex<Vec<GiveBack>>,
+    /// Folders beside it that are lent and given back too.
+    beside: Mutex<Vec<PathBuf>>,
 }
 
 impl Drop for Opened {
@@ -182,7 +184,8 @@ impl RunFolder {
             is_new: !is_there,
             replaced: Mutex::new(replaced),
             emptied: Mutex::default(),
-            back: Mutex::new(None),
+            back: Mutex::default(),
+            beside: Mutex::default(),
         })))
     }
 
@@ -300,11 +303,44 @@ impl RunFolder {
         std::mem::take(&mut *replaced).remove()
     }
 
-    /// What is in the folder at the end of the run will belong to the owner that the folder has
-    /// now. Where no process can be started for that, it keeps the owner that it has then.
-    pub(crate) fn lend(&self) {
+    /// What is in the folder, and [beside](Self::lend_too) it, at the end of the run will belong to
+    /// the owner that the folder, or the one above it, has now. Where no process can be started for
+    /// that, it keeps the owner that it has then.
+    pub(crate) fn lend(&self, to: Uid) {
+        let mut beside = { self.0.beside.lock() }.unwrap_or_else(PoisonError::into_inner);
+        let above = self.path().join("..");
+        let owner = above.metadata().map_or(0, |facts| facts.uid());
+        beside.retain(|path| {
+            let facts = path.symlink_metadata();
+            facts.is_ok_and(|facts| [owner, to.as_raw()].contains(&facts.uid()))
+        });
         let mut back = self.0.back.lock().unwrap_or_else(PoisonError::into_inner);
-        *back = GiveBack::start(self.path()).ok();
+        back.extend(GiveBack::start(self.path()).ok());
+        if !beside.is_empty() {
+            back.extend(GiveBack::of_folders(&above, &beside).ok());
+        }
+    }
+
+    /// Folders of runs that are over, beside this one: while the run goes on, what it becomes may
+    /// remove parts in them too, if they belong to the owner of the folder that they are in.
+    pub fn lend_too(&self, folders: Vec<PathBuf>) {
+        *self.0.beside.lock().unwrap_or_else(PoisonError::into_inner) = folders;
+    }
+
+    /// Gives those folders, and the folders in them, to a user. Files keep their owner.
+    pub(crate) fn give_beside_to(&self, user: Uid, group: Gid) -> Result<(), FolderError> {
+        let beside = { self.0.beside.lock() }.unwrap_or_else(PoisonError::into_inner);
+        for folder in &*beside {
+            let tables = entries(folder)?.into_iter();
+            let tables = tables.filter(|(_, _, kind)| kind.is_dir());
+            let tables = tables.map(|(path, _, _)| path);
+            tables.chain([folder.clone()]).try_for_each(|path| {
+                let (user, group) = (user.as_raw(), group.as_raw());
+                std::os::unix::fs::lchown(&path, Some(user), Some(group))
+                    .map_err(|error| FolderError::io(&path, "change the owner", error))
+            })?;
+        }
+        Ok(())
     }
 
     /// Makes a user the owner of the folder, its tables and their files.

@@ -57,7 +57,7 @@ pub use descriptors::{DescriptorError, Descriptors};
 pub use detour::Detour;
 pub use epoll::{Epoll, Interest, Ready};
 pub use folder::{FolderError, IsTrace, RunFolder, STATES, TraceFiles};
-pub use keeper::{Keeping, Merge, Merging};
+pub use keeper::{Keeping, Merge, Merging, Older};
 pub use kernel::{
     Availability, HostLimits, KernelFeatures, clock_read_ns, free_disk_bytes, wake_latenesses,
 };

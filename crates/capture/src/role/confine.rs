@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use lineside_host::{Capability, RunFolder, Sandbox};
 use lineside_port::CaptureReader;
 use lineside_run::{
-    DROP_INS_NEED_MORE, Progress, Run, RunError, folder_of, not_confined, sandbox_facts,
+    DROP_INS_NEED_MORE, Progress, Run, RunError, folder_of, not_confined, older_runs, sandbox_facts,
 };
 
 use super::Settings;
@@ -44,8 +44,12 @@ pub(super) fn keep_capabilities(
         .as_ref()
         .map(|file| folder_of(&file.path));
     let writes = folder.map(RunFolder::path).into_iter().chain(capture_file);
+    let me = lineside_host::user();
+    let older = folder
+        .filter(|_| keeps_less_of_runs(settings))
+        .map(|folder| older_runs(folder.path(), |owner| owner != me));
     let mut kept = vec![Capability::DacReadSearch];
-    if { writes }.any(is_others) {
+    if { writes }.any(is_others) || older.is_some_and(|older| !older.is_empty()) {
         kept.push(Capability::DacOverride);
     }
     Ok(lineside_host::keep_capabilities(&kept)?)
@@ -72,9 +76,19 @@ pub(super) fn enter(
     Ok(())
 }
 
+/// Whether parts of runs beside the one that begins may go.
+pub(super) fn keeps_less_of_runs(settings: &Settings) -> bool {
+    let retention = settings.rotation.retention;
+    retention.runs && retention.is_limited()
+}
+
 fn sandbox(settings: &Settings, folder: Option<&RunFolder>) -> Sandbox {
     let file = settings.capture_file.as_ref();
     let mut sandbox = lineside_run::sandbox(folder, file.map(|file| file.path.as_path()));
+    if let Some(folder) = folder.filter(|_| keeps_less_of_runs(settings)) {
+        // Parts of older runs go, and their trace.json says so.
+        sandbox = sandbox.may_write_below(folder_of(folder.path()));
+    }
     if settings.live.is_none() {
         for path in &settings.inputs {
             sandbox = sandbox.may_read(path);

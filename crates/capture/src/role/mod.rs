@@ -30,7 +30,7 @@ use lineside_port::{
 };
 use lineside_run::{
     Answering, DropInReport, Evidence, Interfaces, Measuring, Opened, Pace, Progress, Run,
-    RunError, check_capture_file, judge, open, open_followed, open_interfaces,
+    RunError, check_capture_file, judge, older_runs, open, open_followed, open_interfaces,
 };
 use lineside_time::Clock;
 use lineside_trace::{InMemory, Manifest};
@@ -288,6 +288,11 @@ fn begin(
     let answering = listen(settings, &run, progress);
     if settings.live.is_some() {
         let file = writer.as_ref().and_then(CaptureWriter::file);
+        if let Some(folder) =
+            { run.folder.as_ref() }.filter(|_| confine::keeps_less_of_runs(settings))
+        {
+            folder.lend_too(older_runs(folder.path(), |_| true));
+        }
         let dropped = lineside_host::drop_privileges(run.folder.as_ref(), file.as_slice());
         if dropped.map_err(RunError::from)?.is_namespace_root {
             progress.note(

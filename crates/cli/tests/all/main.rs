@@ -35,6 +35,7 @@ mod harm;
 mod hostile;
 mod input;
 mod iperf;
+mod kept_runs;
 mod lab;
 mod layers;
 mod live;
