@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::process::{Gid, Uid};
 
+use crate::control::{lock_holder, named};
 use crate::give_back::GiveBack;
 use crate::shelf::part_indexes;
 
@@ -32,11 +33,13 @@ pub enum FolderError {
         path: PathBuf,
     },
     /// `--force`, but a run that has not ended writes it.
-    #[error("{} is being written by another run: end that one first, or choose another folder with \
-        -o", path.display())]
+    #[error("{} is being written by another run{}: end that one first, or choose another folder \
+        with -o", path.display(), named(holder))]
     Busy {
         /// The folder.
         path: PathBuf,
+        /// The process, if the kernel names it.
+        holder: Option<u32>,
     },
     /// The operating system refused.
     #[error("{}: cannot {action}: {error}; {}", path.display(), way_out(error))]
@@ -169,6 +172,7 @@ impl RunFolder {
         if !is_free {
             return Err(FolderError::Busy {
                 path: path.to_owned(),
+                holder: lock_holder(&folder),
             });
         }
         // Only now no other process writes it.

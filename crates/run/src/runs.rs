@@ -15,7 +15,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use lineside_host::{DeadRun, FolderError, Older as _, Retention};
+use lineside_host::{DeadRun, FolderError, Older as _, Retention, lock_holder};
 use lineside_trace::read::PartReader;
 use lineside_trace::{Manifest, State, Table, TableSummary};
 
@@ -49,10 +49,15 @@ pub enum RunsError {
     OneRun(PathBuf),
     /// Another run writes into the folder.
     #[error(
-        "{} has a run that goes on: end that one first, or choose another folder with -o",
-        .0.display()
+        "{} has a run that goes on{}: end that one first, or choose another folder with -o",
+        path.display(), holder.map_or_else(String::new, |holder| format!(" (process {holder})"))
     )]
-    Busy(PathBuf),
+    Busy {
+        /// The folder.
+        path: PathBuf,
+        /// The process, if the kernel names it.
+        holder: Option<u32>,
+    },
     /// The operating system refused.
     #[error(transparent)]
     Folder(#[from] FolderError),
@@ -100,7 +105,10 @@ impl Runs {
         }
         let lock = File::open(path).map_err(io("open the folder"))?;
         if matches!(lock.try_lock(), Err(TryLockError::WouldBlock)) {
-            return Err(RunsError::Busy(path.to_owned()));
+            return Err(RunsError::Busy {
+                path: path.to_owned(),
+                holder: lock_holder(&lock),
+            });
         }
         let mut notes = Vec::new();
         let make_room = || OlderRuns::in_folder(path, retention).make_room();

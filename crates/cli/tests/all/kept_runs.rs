@@ -3,13 +3,13 @@
 use std::fs::{File, FileTimes};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, UNIX_EPOCH};
 
 use lineside_trace::{State, Table};
 
 use crate::python::python;
-use crate::support::{example, lineside, manifest, records, talk};
+use crate::support::{example, lineside, manifest, records, talk, wait_until};
 use crate::wire::{Running, Wire, need_wire, open_folder};
 
 /// Runs of the example, one after the other.
@@ -174,11 +174,43 @@ fn nobody_removes_what_root_captured_before() {
         assert!(manifest(first).removed.expect("told").rows > 0);
         assert_eq!(manifest(second), before);
         let is_roots = |path: &PathBuf| path.metadata().expect("there").uid() == 0;
-        crate::support::wait_until("all of it is root's", || {
+        wait_until("all of it is root's", || {
             let entries = runs(&out).into_iter();
             let mut all = entries.flat_map(|run| [runs(&run), vec![run]].concat());
             all.all(|path| is_roots(&path))
         });
         assert!(files(second).iter().all(is_roots));
+    }
+}
+
+/// One message, with who holds the folder, and the way out: of runs in a folder of them, and of two
+/// in one folder.
+#[test]
+fn a_second_run_in_one_folder_names_the_first() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for options in [&["--runs"][..], &["--force"]] {
+        let out = folder.path().join(options[0]);
+        let start = || {
+            let mut command = lineside();
+            command
+                .args(["capture", "-", "-q", "-o"])
+                .arg(&out)
+                .args(options);
+            command.stdin(Stdio::piped()).stderr(Stdio::piped());
+            command.spawn().expect("lineside runs")
+        };
+        let mut first = start();
+        wait_until("it has begun", || lineside_host::is_running(&out));
+        let second = start().wait_with_output().expect("it ends");
+        assert_eq!(second.status.code(), Some(1));
+        let message = talk(&second);
+        assert_eq!(message.lines().count(), 1, "{message}");
+        let process = format!("(process {})", first.id());
+        assert!(
+            message.contains(&process) && message.contains("end that one first, or choose"),
+            "{message}"
+        );
+        first.kill().expect("it goes on");
+        first.wait().expect("it is over");
     }
 }
