@@ -41,6 +41,14 @@ pub enum FolderError {
         /// The process, if the kernel names it.
         holder: Option<u32>,
     },
+    /// Somebody took away what a run writes.
+    #[error("{} was removed or replaced while a run wrote into it, and what it held is lost: start \
+        the run again, and remove a trace only once its run has ended ('lineside info' says so)",
+        path.display())]
+    Gone {
+        /// The folder of the run, or of a table, or a part.
+        path: PathBuf,
+    },
     /// The operating system refused.
     #[error("{}: cannot {action}: {error}; {}", path.display(), way_out(error))]
     Io {
@@ -193,6 +201,51 @@ impl RunFolder {
         })))
     }
 
+    /// Whether it was removed. A folder that was moved is still written.
+    pub fn is_removed(&self) -> bool {
+        self.file().metadata().is_ok_and(|facts| facts.nlink() == 0)
+    }
+
+    /// Whether its path leads to something else by now.
+    pub fn is_elsewhere(&self) -> bool {
+        let (opened, named) = (self.file().metadata(), self.path().metadata());
+        match (opened, named) {
+            (Ok(opened), Ok(named)) => (opened.dev(), opened.ino()) != (named.dev(), named.ino()),
+            (_, Err(error)) => error.kind() == io::ErrorKind::NotFound,
+            // Who may not look says nothing.
+            _ => false,
+        }
+    }
+
+    /// Why something in it could not be done.
+    pub(crate) fn failed(
+        &self,
+        path: &Path,
+        action: &'static str,
+        error: io::Error,
+    ) -> FolderError {
+        if error.kind() == io::ErrorKind::NotFound && self.is_removed() {
+            let path = self.path().to_owned();
+            return FolderError::Gone { path };
+        }
+        // Of a part, or of the table itself.
+        let above = path.parent().filter(|above| !above.as_os_str().is_empty());
+        let table = above.unwrap_or(path).to_str();
+        let is_robbed = error.kind() == io::ErrorKind::NotFound
+            && table.is_some_and(|table| !table.is_empty() && !self.has_table(table));
+        if let Some(table) = table.filter(|_| is_robbed) {
+            let path = self.path().join(table);
+            return FolderError::Gone { path };
+        }
+        FolderError::io(&self.path().join(path), action, error)
+    }
+
+    /// Whether a table's folder is there, and no link to one.
+    pub(crate) fn has_table(&self, table: &str) -> bool {
+        let facts = rustix::fs::statat(self.file(), table, AtFlags::SYMLINK_NOFOLLOW);
+        facts.is_ok_and(|facts| FileType::from_raw_mode(facts.st_mode).is_dir())
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.0.path
@@ -225,23 +278,16 @@ impl RunFolder {
     /// Once this returns, files that were [replaced](Self::replace) outlive a loss of power.
     pub fn sync(&self) -> Result<(), FolderError> {
         let synced = self.file().sync_all();
-        synced.map_err(|error| FolderError::io(self.path(), "write the folder", error))
+        synced.map_err(|error| self.failed(Path::new(""), "write the folder", error))
     }
 
     /// Makes the folder of a table, unless it is there.
     pub(crate) fn make_table(&self, table: &str) -> Result<(), FolderError> {
         self.clear()?;
         let made = rustix::fs::mkdirat(self.file(), table, Mode::from_raw_mode(0o777));
-        let is_folder = || {
-            let facts = rustix::fs::statat(self.file(), table, AtFlags::empty());
-            facts.is_ok_and(|facts| FileType::from_raw_mode(facts.st_mode).is_dir())
-        };
         match made {
-            Err(rustix::io::Errno::EXIST) if is_folder() => Ok(()),
-            Err(error) => {
-                let table = self.path().join(table);
-                Err(FolderError::io(&table, "create the folder", error.into()))
-            }
+            Err(rustix::io::Errno::EXIST) if self.has_table(table) => Ok(()),
+            Err(error) => Err(self.failed(Path::new(table), "create the folder", error.into())),
             Ok(()) => Ok(()),
         }
     }
@@ -435,7 +481,7 @@ impl<'a> Unnamed<'a> {
     }
 
     fn error(&self, action: &'static str, error: io::Error) -> FolderError {
-        FolderError::io(&self.folder.path().join(self.path), action, error)
+        self.folder.failed(self.path, action, error)
     }
 }
 

@@ -182,7 +182,7 @@ impl<'a> Keeper<'a> {
     fn write(&mut self, parts: &[NewPart]) -> (usize, Result<(), FolderError>) {
         let made = parts
             .iter()
-            .try_for_each(|part| self.folder.make_table(&part.table));
+            .try_for_each(|part| self.make_table(&part.table));
         if made.is_err() {
             return (0, made);
         }
@@ -208,6 +208,29 @@ impl<'a> Keeper<'a> {
             self.shelf.add(&part.table, shelved);
         }
         (done, written.and(synced))
+    }
+
+    /// Makes a table's folder, unless it is there, as it has to be once it has had a part.
+    fn make_table(&self, table: &str) -> Result<(), FolderError> {
+        let is_gone = self.shelf.has_parts(table) && !self.folder.has_table(table);
+        if is_gone && !self.folder.is_removed() {
+            let path = self.folder.path().join(table);
+            return Err(FolderError::Gone { path });
+        }
+        self.folder.make_table(table)
+    }
+
+    /// Whether every part that was written and not removed is there.
+    fn check(&self) -> Result<(), FolderError> {
+        let mut tables = self.shelf.parts();
+        match tables.find_map(|(table, parts)| self.folder.find_missing(table, &parts)) {
+            Some(_) if self.folder.is_removed() => {
+                let path = self.folder.path().to_owned();
+                Err(FolderError::Gone { path })
+            }
+            Some(path) => Err(FolderError::Gone { path }),
+            None => Ok(()),
+        }
     }
 
     /// Removes what is no longer kept.
@@ -347,6 +370,9 @@ impl<'a> Keeper<'a> {
         if !self.replaced.is_empty() {
             thread::park_timeout(LAST_GRACE);
             self.drop_replaced(Duration::ZERO);
+        }
+        if self.shared.error().is_none() {
+            self.shared.on_done(&[], self.check().err());
         }
         self.publish();
         if let Some(merger) = self.merger.take() {

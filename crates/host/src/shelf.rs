@@ -234,6 +234,20 @@ impl Shelf {
         Some((name.clone(), part.file))
     }
 
+    /// The parts of each table.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (&str, Vec<&str>)> {
+        self.tables.iter().map(|(name, table)| {
+            let files = table.parts.iter().map(|(_, part)| &*part.file);
+            (&**name, files.collect())
+        })
+    }
+
+    /// Whether a table has a part.
+    pub(crate) fn has_parts(&self, table: &str) -> bool {
+        let table = self.tables.get(table);
+        table.is_some_and(|table| !table.parts.is_empty())
+    }
+
     /// What each table has.
     pub(crate) fn totals(&self) -> impl Iterator<Item = (&str, TableTotals)> {
         self.tables.iter().map(|(name, table)| {

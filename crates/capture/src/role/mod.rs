@@ -199,18 +199,30 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
     });
     let written = run.end(verdict, clock.now());
     let complete = match &run.folder {
-        Some(folder) => format!(
-            "; everything before is in the complete parts of {}",
-            folder.path().display()
-        ),
+        // The error names it.
+        Some(folder) if folder.is_removed() => String::new(),
+        Some(folder) => {
+            // Of a table that was removed there is nothing.
+            let is_gone =
+                matches!(&stop, Stop::Output(why) if why.contains(" what it held is lost"));
+            let what = if is_gone { "all else" } else { "everything" };
+            format!(
+                "; {what} before is in the complete parts of {}",
+                folder.path().display()
+            )
+        }
         None => String::new(),
     };
     if let Stop::Output(error) = &stop {
         // The disk that failed may have had room for that much.
-        let account = match written {
-            Ok(()) => "",
-            Err(_) => {
+        let account = match &written {
+            Err(FolderError::Gone { .. }) | Ok(()) => "",
+            Err(error) if error.is_full() => {
                 ", but trace.json had no room for what became of the run, and says that it is \
+                unfinished"
+            }
+            Err(_) => {
+                ", but trace.json could not be written any more, and says that the run is \
                 unfinished"
             }
         };

@@ -57,6 +57,7 @@ mod packets;
 mod peer;
 mod probe;
 mod python;
+mod removed;
 mod report;
 mod rotate;
 mod runs;
