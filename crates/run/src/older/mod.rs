@@ -35,6 +35,8 @@ pub(crate) struct OlderRuns {
     retention: Retention,
     /// The oldest first; `None`: not looked for yet.
     runs: Option<VecDeque<Over>>,
+    /// Nothing is left of these, and there was no room to say so.
+    untold: Vec<Over>,
     notes: Vec<String>,
 }
 
@@ -77,6 +79,7 @@ impl OlderRuns {
             own: None,
             retention,
             runs: None,
+            untold: Vec::new(),
             notes: Vec::new(),
         }
     }
@@ -122,14 +125,13 @@ impl OlderRuns {
                     Err(error) => note = Some(error),
                 }
             }
-            if first
-                .opened
-                .as_ref()
-                .is_some_and(|opened| !opened.is_over())
-            {
+            let opened = first.opened.as_ref();
+            let is_untold = opened.is_some_and(|opened| opened.is_untold);
+            if opened.is_some_and(|opened| !opened.parts.is_empty()) {
                 return self.runs().front_mut();
             }
-            self.runs().pop_front();
+            let over = self.runs().pop_front();
+            self.untold.extend(over.filter(|_| is_untold));
             self.notes.extend(note.map(left_alone));
         }
     }
@@ -146,6 +148,16 @@ impl OlderRuns {
                 self.notes.push(left_alone(error));
             }
         }
+    }
+}
+
+impl OlderRuns {
+    /// Says what there was no room for before.
+    fn tell(&mut self) {
+        let mut untold = std::mem::take(&mut self.untold);
+        // One that fails otherwise is counted by whoever looks next.
+        untold.retain_mut(|run| run.tell().is_ok_and(|is_told| !is_told));
+        self.untold = untold;
     }
 }
 
@@ -184,6 +196,7 @@ impl Older for OlderRuns {
     }
 
     fn retain(&mut self, own_bytes: u64, now_ns: i64) {
+        self.tell();
         loop {
             self.runs();
             let bytes = own_bytes + self.bytes();
@@ -214,6 +227,7 @@ impl Older for OlderRuns {
         }
         let is_there = self.oldest().is_some();
         self.remove(1);
+        self.tell();
         is_there
     }
 
@@ -243,6 +257,15 @@ impl Over {
             bytes: manifest.tables.values().map(|table| table.bytes).sum(),
             opened: None,
         }))
+    }
+
+    /// Writes `trace.json`; whether there was room.
+    fn tell(&mut self) -> Result<bool, FolderError> {
+        if let (Some(opened), Some(run)) = (&mut self.opened, DeadRun::open_over(&self.path)?) {
+            opened.tell(&run)?;
+            return Ok(!opened.is_untold);
+        }
+        Ok(true)
     }
 
     /// Removes the `count` oldest parts; `false` if another process writes the run.
@@ -325,11 +348,6 @@ impl Opened {
 
     fn bytes(&self) -> u64 {
         self.parts.iter().map(|part| part.bytes).sum()
-    }
-
-    /// Nothing is left, and `trace.json` says so.
-    fn is_over(&self) -> bool {
-        self.parts.is_empty() && !self.is_untold
     }
 
     /// Notes in what will be `trace.json` that a part is gone.
