@@ -132,7 +132,8 @@ impl Trace {
             warnings,
             lacks: BTreeSet::new(),
         };
-        if !has_operations && !trace.is_of_link() && !trace.is_unfinished() {
+        let may_lack = trace.is_of_link() || trace.is_unfinished() || trace.is_emptied();
+        if !has_operations && !may_lack {
             return Err(not("it has no table operations"));
         }
         Ok(trace)
@@ -163,18 +164,28 @@ impl Trace {
         manifest.any(|manifest| manifest.tables.contains_key(table.name()))
     }
 
+    /// Whether it should have parts of a table.
+    fn counts_parts(&self, table: Table) -> bool {
+        let tables = self.manifest.iter().map(|manifest| &manifest.tables);
+        let mut counted = tables.filter_map(|tables| tables.get(table.name()));
+        counted.any(|summary| summary.parts > 0)
+    }
+
     /// Whether its run goes on or was killed: tables may not be there yet.
     fn is_unfinished(&self) -> bool {
         let mut manifest = self.manifest.iter();
         manifest.any(|manifest| manifest.verdict.state == State::Unfinished)
     }
 
+    /// Whether it lost its last parts to `--keep`.
+    fn is_emptied(&self) -> bool {
+        let mut manifest = self.manifest.iter();
+        manifest.any(|manifest| manifest.removed.is_some())
+    }
+
     /// Whether a table is there, or should be: those of monitors are in few traces.
     pub(crate) fn has(&self, table: Table) -> bool {
-        let counted = { self.manifest.iter() }
-            .filter_map(|manifest| manifest.tables.get(table.name()))
-            .any(|summary| summary.parts > 0);
-        counted || self.path.join(table.name()).is_dir()
+        self.counts_parts(table) || self.path.join(table.name()).is_dir()
     }
 
     /// The complete parts of a table, in the order of their names. Parts that `trace.json` counts
@@ -190,6 +201,8 @@ impl Trace {
             Err(_) if self.is_of_link() => return Vec::new(),
             // A load has no more than it counts.
             Err(_) if self.is_load() && !self.counts(table) => return Vec::new(),
+            // All of it went.
+            Err(_) if self.is_emptied() && !self.counts_parts(table) => return Vec::new(),
             // One over files that was killed in its first seconds has none either.
             Err(error) if self.is_unfinished() && error.kind() == io::ErrorKind::NotFound => {
                 return Vec::new();

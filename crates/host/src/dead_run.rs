@@ -1,7 +1,7 @@
-//! The folder of a run that was killed, as the next one finds it. It belonged to another user:
-//! nothing in it is reached by a path, and no link is followed.
+//! The folder of a run that is over or was killed, as the next one finds it. It belonged to another
+//! user: nothing in it is reached by a path, and no link is followed.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -29,16 +29,33 @@ pub struct Entry {
     pub name: String,
     /// A folder, and no link to one.
     pub is_folder: bool,
+    /// Its bytes, if it is a file.
+    pub bytes: u64,
+    /// When it was last written, nanoseconds since the Unix epoch.
+    pub written_ns: i64,
 }
 
 impl DeadRun {
     /// Opens the folder; `None` if a run writes it.
     pub fn open(path: &Path) -> Result<Option<Self>, FolderError> {
+        Self::locked(path, File::try_lock)
+    }
+
+    /// As [`open`](Self::open), of a run that is over: whoever looks whether it goes on meanwhile
+    /// finds that it does not.
+    pub fn open_over(path: &Path) -> Result<Option<Self>, FolderError> {
+        Self::locked(path, File::try_lock_shared)
+    }
+
+    fn locked(
+        path: &Path,
+        lock: impl Fn(&File) -> Result<(), TryLockError>,
+    ) -> Result<Option<Self>, FolderError> {
         let folder = rustix::fs::open(path, FOLDER, Mode::empty());
         let folder =
             folder.map_err(|error| FolderError::io(path, "open the folder", error.into()))?;
         let folder = File::from(folder);
-        let is_free = !matches!(folder.try_lock(), Err(std::fs::TryLockError::WouldBlock));
+        let is_free = !matches!(lock(&folder), Err(TryLockError::WouldBlock));
         let path = path.to_owned();
         Ok(is_free.then_some(Self { path, folder }))
     }
@@ -61,8 +78,13 @@ impl DeadRun {
                 }
                 let facts =
                     rustix::fs::statat(&folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)?;
-                let is_folder = FileType::from_raw_mode(facts.st_mode).is_dir();
-                found.push(Entry { name, is_folder });
+                let seconds = facts.st_mtime.saturating_mul(1_000_000_000);
+                found.push(Entry {
+                    name,
+                    is_folder: FileType::from_raw_mode(facts.st_mode).is_dir(),
+                    bytes: facts.st_size.unsigned_abs(),
+                    written_ns: seconds.saturating_add(facts.st_mtime_nsec as i64),
+                });
             }
             found.sort_by(|one, other| one.name.cmp(&other.name));
             Ok(found)
@@ -95,6 +117,12 @@ impl DeadRun {
         }
         let removed = rustix::fs::unlinkat(&self.folder, name, AtFlags::REMOVEDIR);
         removed.map_err(|error| self.error(Some(name), "remove the folder", error.into()))
+    }
+
+    /// Removes a folder in which there is nothing.
+    pub fn remove_empty_folder(&self, name: &str) {
+        // Fails if anything is in it.
+        let _ = rustix::fs::unlinkat(&self.folder, name, AtFlags::REMOVEDIR);
     }
 
     /// Gives a file another name, which nothing has.

@@ -7,6 +7,7 @@
 //! twice, since no name is ever given again. The folder of before stays a while under the hidden
 //! name: a reader that is still listing it is to see all of it.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -115,14 +116,27 @@ impl RunFolder {
         let synced = self
             .open_folder(table)
             .and_then(|folder| rustix::fs::fsync(&folder));
-        synced.map_err(|error| {
-            FolderError::io(&self.path().join(table), "write the folder", error.into())
-        })
+        synced.map_err(|error| self.failed(Path::new(table), "write the folder", error.into()))
     }
 
     fn open_folder(&self, table: &str) -> Result<rustix::fd::OwnedFd, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         rustix::fs::openat(self.file(), table, flags, Mode::empty())
+    }
+
+    /// The first of these parts of a table that is not there.
+    pub(crate) fn find_missing(&self, table: &str, parts: &[&str]) -> Option<PathBuf> {
+        let first = parts.first()?;
+        let path = self.path().join(table);
+        match self.names(table) {
+            Ok(names) => {
+                let names: BTreeSet<_> = names.iter().map(String::as_str).collect();
+                let missing = parts.iter().find(|part| !names.contains(*part));
+                missing.map(|part| path.join(part))
+            }
+            Err(_) if !self.has_table(table) => Some(path),
+            Err(_) => Some(path.join(first)),
+        }
     }
 
     /// The names in a table's folder.

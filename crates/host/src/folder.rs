@@ -3,13 +3,14 @@
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::process::{Gid, Uid};
 
+use crate::control::{lock_holder, named};
 use crate::give_back::GiveBack;
 use crate::shelf::part_indexes;
 
@@ -32,10 +33,20 @@ pub enum FolderError {
         path: PathBuf,
     },
     /// `--force`, but a run that has not ended writes it.
-    #[error("{} is being written by another run: end that one first, or choose another folder with \
-        -o", path.display())]
+    #[error("{} is being written by another run{}: end that one first, or choose another folder \
+        with -o", path.display(), named(holder))]
     Busy {
         /// The folder.
+        path: PathBuf,
+        /// The process, if the kernel names it.
+        holder: Option<u32>,
+    },
+    /// Somebody took away what a run writes.
+    #[error("{} was removed or replaced while a run wrote into it, and what it held is lost: start \
+        the run again, and remove a trace only once its run has ended ('lineside info' says so)",
+        path.display())]
+    Gone {
+        /// The folder of the run, or of a table, or a part.
         path: PathBuf,
     },
     /// The operating system refused.
@@ -106,7 +117,9 @@ struct Opened {
     /// The folders of what it replaced. The run uses most of them again; the others go at its end.
     emptied: Mutex<Vec<PathBuf>>,
     /// Gives it back to its owner, once the last handle is dropped.
-    back: Mutex<Option<GiveBack>>,
+    back: Mutex<Vec<GiveBack>>,
+    /// Folders beside it that are lent and given back too.
+    beside: Mutex<Vec<PathBuf>>,
 }
 
 impl Drop for Opened {
@@ -167,6 +180,7 @@ impl RunFolder {
         if !is_free {
             return Err(FolderError::Busy {
                 path: path.to_owned(),
+                holder: lock_holder(&folder),
             });
         }
         // Only now no other process writes it.
@@ -182,8 +196,54 @@ impl RunFolder {
             is_new: !is_there,
             replaced: Mutex::new(replaced),
             emptied: Mutex::default(),
-            back: Mutex::new(None),
+            back: Mutex::default(),
+            beside: Mutex::default(),
         })))
+    }
+
+    /// Whether it was removed. A folder that was moved is still written.
+    pub fn is_removed(&self) -> bool {
+        self.file().metadata().is_ok_and(|facts| facts.nlink() == 0)
+    }
+
+    /// Whether its path leads to something else by now.
+    pub fn is_elsewhere(&self) -> bool {
+        let (opened, named) = (self.file().metadata(), self.path().metadata());
+        match (opened, named) {
+            (Ok(opened), Ok(named)) => (opened.dev(), opened.ino()) != (named.dev(), named.ino()),
+            (_, Err(error)) => error.kind() == io::ErrorKind::NotFound,
+            // Who may not look says nothing.
+            _ => false,
+        }
+    }
+
+    /// Why something in it could not be done.
+    pub(crate) fn failed(
+        &self,
+        path: &Path,
+        action: &'static str,
+        error: io::Error,
+    ) -> FolderError {
+        if error.kind() == io::ErrorKind::NotFound && self.is_removed() {
+            let path = self.path().to_owned();
+            return FolderError::Gone { path };
+        }
+        // Of a part, or of the table itself.
+        let above = path.parent().filter(|above| !above.as_os_str().is_empty());
+        let table = above.unwrap_or(path).to_str();
+        let is_robbed = error.kind() == io::ErrorKind::NotFound
+            && table.is_some_and(|table| !table.is_empty() && !self.has_table(table));
+        if let Some(table) = table.filter(|_| is_robbed) {
+            let path = self.path().join(table);
+            return FolderError::Gone { path };
+        }
+        FolderError::io(&self.path().join(path), action, error)
+    }
+
+    /// Whether a table's folder is there, and no link to one.
+    pub(crate) fn has_table(&self, table: &str) -> bool {
+        let facts = rustix::fs::statat(self.file(), table, AtFlags::SYMLINK_NOFOLLOW);
+        facts.is_ok_and(|facts| FileType::from_raw_mode(facts.st_mode).is_dir())
     }
 
     /// Where it is.
@@ -218,23 +278,16 @@ impl RunFolder {
     /// Once this returns, files that were [replaced](Self::replace) outlive a loss of power.
     pub fn sync(&self) -> Result<(), FolderError> {
         let synced = self.file().sync_all();
-        synced.map_err(|error| FolderError::io(self.path(), "write the folder", error))
+        synced.map_err(|error| self.failed(Path::new(""), "write the folder", error))
     }
 
     /// Makes the folder of a table, unless it is there.
     pub(crate) fn make_table(&self, table: &str) -> Result<(), FolderError> {
         self.clear()?;
         let made = rustix::fs::mkdirat(self.file(), table, Mode::from_raw_mode(0o777));
-        let is_folder = || {
-            let facts = rustix::fs::statat(self.file(), table, AtFlags::empty());
-            facts.is_ok_and(|facts| FileType::from_raw_mode(facts.st_mode).is_dir())
-        };
         match made {
-            Err(rustix::io::Errno::EXIST) if is_folder() => Ok(()),
-            Err(error) => {
-                let table = self.path().join(table);
-                Err(FolderError::io(&table, "create the folder", error.into()))
-            }
+            Err(rustix::io::Errno::EXIST) if self.has_table(table) => Ok(()),
+            Err(error) => Err(self.failed(Path::new(table), "create the folder", error.into())),
             Ok(()) => Ok(()),
         }
     }
@@ -300,11 +353,44 @@ impl RunFolder {
         std::mem::take(&mut *replaced).remove()
     }
 
-    /// What is in the folder at the end of the run will belong to the owner that the folder has
-    /// now. Where no process can be started for that, it keeps the owner that it has then.
-    pub(crate) fn lend(&self) {
+    /// What is in the folder, and [beside](Self::lend_too) it, at the end of the run will belong to
+    /// the owner that the folder, or the one above it, has now. Where no process can be started for
+    /// that, it keeps the owner that it has then.
+    pub(crate) fn lend(&self, to: Uid) {
+        let mut beside = { self.0.beside.lock() }.unwrap_or_else(PoisonError::into_inner);
+        let above = self.path().join("..");
+        let owner = above.metadata().map_or(0, |facts| facts.uid());
+        beside.retain(|path| {
+            let facts = path.symlink_metadata();
+            facts.is_ok_and(|facts| [owner, to.as_raw()].contains(&facts.uid()))
+        });
         let mut back = self.0.back.lock().unwrap_or_else(PoisonError::into_inner);
-        *back = GiveBack::start(self.path()).ok();
+        back.extend(GiveBack::start(self.path()).ok());
+        if !beside.is_empty() {
+            back.extend(GiveBack::of_folders(&above, &beside).ok());
+        }
+    }
+
+    /// Folders of runs that are over, beside this one: while the run goes on, what it becomes may
+    /// remove parts in them too, if they belong to the owner of the folder that they are in.
+    pub fn lend_too(&self, folders: Vec<PathBuf>) {
+        *self.0.beside.lock().unwrap_or_else(PoisonError::into_inner) = folders;
+    }
+
+    /// Gives those folders, and the folders in them, to a user. Files keep their owner.
+    pub(crate) fn give_beside_to(&self, user: Uid, group: Gid) -> Result<(), FolderError> {
+        let beside = { self.0.beside.lock() }.unwrap_or_else(PoisonError::into_inner);
+        for folder in &*beside {
+            let tables = entries(folder)?.into_iter();
+            let tables = tables.filter(|(_, _, kind)| kind.is_dir());
+            let tables = tables.map(|(path, _, _)| path);
+            tables.chain([folder.clone()]).try_for_each(|path| {
+                let (user, group) = (user.as_raw(), group.as_raw());
+                std::os::unix::fs::lchown(&path, Some(user), Some(group))
+                    .map_err(|error| FolderError::io(&path, "change the owner", error))
+            })?;
+        }
+        Ok(())
     }
 
     /// Makes a user the owner of the folder, its tables and their files.
@@ -395,7 +481,7 @@ impl<'a> Unnamed<'a> {
     }
 
     fn error(&self, action: &'static str, error: io::Error) -> FolderError {
-        FolderError::io(&self.folder.path().join(self.path), action, error)
+        self.folder.failed(self.path, action, error)
     }
 }
 

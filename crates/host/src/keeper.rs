@@ -37,6 +37,24 @@ pub struct Keeping {
     pub merging: Option<Merging>,
     /// Which of them go, and when.
     pub retention: Retention,
+    /// What goes before them.
+    pub older: Option<Box<dyn Older>>,
+}
+
+/// Runs beside the one that goes on, which are over: what they have is older than all that it has.
+pub trait Older: Send {
+    /// Bytes that they have and that can go.
+    fn bytes(&self) -> u64;
+
+    /// Removes what is over its time at `now_ns`, or too much with `own_bytes` of the run that goes
+    /// on: the oldest first.
+    fn retain(&mut self, own_bytes: u64, now_ns: i64);
+
+    /// Removes the oldest part, since the disk is full; whether there was one.
+    fn make_room(&mut self) -> bool;
+
+    /// Takes what the user may want to know.
+    fn take_notes(&mut self) -> Vec<String>;
 }
 
 /// How long a table's folder of before is left to readers that are listing it.
@@ -45,6 +63,8 @@ const GRACE: Duration = Duration::from_secs(1);
 const LAST_GRACE: Duration = Duration::from_millis(50);
 /// How long after a failure for lack of memory or of room merging is tried again.
 const RETRY: Duration = Duration::from_secs(10);
+/// How often it is looked what is over its time, where nothing is written.
+const LOOK: Duration = Duration::from_secs(60);
 /// Of nice(2): everything else comes first.
 const LOWEST_PRIORITY: i32 = 19;
 
@@ -54,6 +74,10 @@ pub(crate) struct Keeper<'a> {
     shared: &'a Shared,
     shelf: Shelf,
     retention: Retention,
+    older: Option<Box<dyn Older>>,
+    /// The wall clock's time less that of a clock that nobody sets, once: what setting the wall
+    /// clock changes later removes nothing.
+    wall_offset_ns: i64,
     merger: Option<Merger>,
     /// Tables whose folders of before are still there, and since when.
     replaced: BTreeMap<String, u64>,
@@ -79,7 +103,11 @@ impl<'a> Keeper<'a> {
         keeping: Keeping,
         orders: &Sender<Order>,
     ) -> Self {
-        let Keeping { merging, retention } = keeping;
+        let Keeping {
+            merging,
+            retention,
+            older,
+        } = keeping;
         let (merge, finals) = match merging {
             Some(Merging { merge, finals }) => (Some(merge), Some(finals)),
             None => (None, None),
@@ -89,6 +117,8 @@ impl<'a> Keeper<'a> {
             shared,
             shelf: Shelf::new(finals, retention),
             retention,
+            older,
+            wall_offset_ns: wall_ns() - monotonic_ns(),
             merger: merge.map(|merge| Merger::new(merge, orders.clone())),
             replaced: BTreeMap::new(),
         }
@@ -98,9 +128,10 @@ impl<'a> Keeper<'a> {
     pub(crate) fn run(mut self, orders: &Receiver<Order>) {
         let mut is_open = true;
         while is_open {
-            let first = match self.replaced.is_empty() {
-                true => orders.recv().map_err(RecvTimeoutError::from),
-                false => orders.recv_timeout(GRACE),
+            let first = match (self.replaced.is_empty(), self.retention.time) {
+                (true, None) => orders.recv().map_err(RecvTimeoutError::from),
+                (true, Some(_)) => orders.recv_timeout(LOOK),
+                (false, _) => orders.recv_timeout(GRACE),
             };
             let mut next = match first {
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -151,7 +182,7 @@ impl<'a> Keeper<'a> {
     fn write(&mut self, parts: &[NewPart]) -> (usize, Result<(), FolderError>) {
         let made = parts
             .iter()
-            .try_for_each(|part| self.folder.make_table(&part.table));
+            .try_for_each(|part| self.make_table(&part.table));
         if made.is_err() {
             return (0, made);
         }
@@ -179,8 +210,35 @@ impl<'a> Keeper<'a> {
         (done, written.and(synced))
     }
 
+    /// Makes a table's folder, unless it is there, as it has to be once it has had a part.
+    fn make_table(&self, table: &str) -> Result<(), FolderError> {
+        let is_gone = self.shelf.has_parts(table) && !self.folder.has_table(table);
+        if is_gone && !self.folder.is_removed() {
+            let path = self.folder.path().join(table);
+            return Err(FolderError::Gone { path });
+        }
+        self.folder.make_table(table)
+    }
+
+    /// Whether every part that was written and not removed is there.
+    fn check(&self) -> Result<(), FolderError> {
+        let mut tables = self.shelf.parts();
+        match tables.find_map(|(table, parts)| self.folder.find_missing(table, &parts)) {
+            Some(_) if self.folder.is_removed() => {
+                let path = self.folder.path().to_owned();
+                Err(FolderError::Gone { path })
+            }
+            Some(path) => Err(FolderError::Gone { path }),
+            None => Ok(()),
+        }
+    }
+
     /// Removes what is no longer kept.
     fn retain(&mut self) {
+        if let Some(older) = &mut self.older {
+            older.retain(self.shelf.bytes(), monotonic_ns() + self.wall_offset_ns);
+            { older.take_notes().into_iter() }.for_each(|note| self.shared.note(note));
+        }
         while self.remove_oldest(false) {}
     }
 
@@ -192,7 +250,15 @@ impl<'a> Keeper<'a> {
             // Folders of before hold their parts' room too.
             self.drop_replaced(Duration::ZERO);
         }
-        let Some((table, file)) = self.shelf.next_removal(now_ns(), makes_room) else {
+        let mut older_bytes = 0;
+        if let Some(older) = &mut self.older {
+            if makes_room && older.make_room() {
+                return true;
+            }
+            older_bytes = older.bytes();
+        }
+        let removal = self.shelf.next_removal(now_ns(), older_bytes, makes_room);
+        let Some((table, file)) = removal else {
             return false;
         };
         match self.folder.remove_part(&table, &file) {
@@ -304,6 +370,9 @@ impl<'a> Keeper<'a> {
         if !self.replaced.is_empty() {
             thread::park_timeout(LAST_GRACE);
             self.drop_replaced(Duration::ZERO);
+        }
+        if self.shared.error().is_none() {
+            self.shared.on_done(&[], self.check().err());
         }
         self.publish();
         if let Some(merger) = self.merger.take() {

@@ -49,7 +49,7 @@ pub use clock::{
     RunClock, Stopwatch, SystemClock, clock_name, monotonic_ns, read_offset, thread_cpu_ns, wall_ns,
 };
 pub use companion::{Companion, CompanionOutput, Ended, Weighed};
-pub use control::{Control, Request, ask, is_running};
+pub use control::{Control, Request, ask, is_running, lock_holder};
 pub use cores::{CoreError, Cores, Pinned, Threads};
 pub use datagrams::{Datagram, Datagrams, Peer};
 pub use dead_run::{DeadRun, Entry};
@@ -57,7 +57,7 @@ pub use descriptors::{DescriptorError, Descriptors};
 pub use detour::Detour;
 pub use epoll::{Epoll, Interest, Ready};
 pub use folder::{FolderError, IsTrace, RunFolder, STATES, TraceFiles};
-pub use keeper::{Keeping, Merge, Merging};
+pub use keeper::{Keeping, Merge, Merging, Older};
 pub use kernel::{
     Availability, HostLimits, KernelFeatures, clock_read_ns, free_disk_bytes, wake_latenesses,
 };

@@ -483,7 +483,7 @@ mod tests {
         let keeping = Keeping {
             retention: Retention {
                 bytes: Some(1 << 30),
-                time: None,
+                ..Retention::default()
             },
             ..Keeping::default()
         };
@@ -619,11 +619,12 @@ mod tests {
             };
             let retention = Retention {
                 bytes: Some(610),
-                time: None,
+                ..Retention::default()
             };
             let keeping = Keeping {
                 merging: Some(merging),
                 retention,
+                ..Keeping::default()
             };
             let mut writer = PartWriter::keeping(&folder, keeping, None);
             for index in 0..62 {

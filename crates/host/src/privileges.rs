@@ -254,12 +254,16 @@ pub fn drop_privileges(
     let is_lent = heir.is_some_and(|heir| stand_ins().contains(&heir));
     if is_lent {
         // Before the bounding set is empty: that process needs a capability.
-        folder.iter().for_each(|folder| folder.lend());
+        let to = Uid::from_raw(NOBODY);
+        folder.iter().for_each(|folder| folder.lend(to));
     }
     empty_bounding_set()?;
     if let Some((user, group)) = heir {
         if let Some(folder) = folder {
             folder.give_to(user, group)?;
+            if is_lent {
+                folder.give_beside_to(user, group)?;
+            }
         }
         for file in files.iter().filter(|_| !is_lent) {
             give(*file, user, group).map_err(cannot("give a file to the user"))?;

@@ -28,6 +28,8 @@ pub struct Retention {
     pub time: Option<Duration>,
     /// So many bytes, of all tables together.
     pub bytes: Option<u64>,
+    /// Both over all runs of the folder that the run's own is in.
+    pub runs: bool,
 }
 
 impl Retention {
@@ -191,14 +193,21 @@ impl Shelf {
         }
     }
 
+    /// Bytes of all tables.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.totals().map(|(_, totals)| totals.bytes).sum()
+    }
+
     /// The next part to remove: the oldest of all tables, if its time is over or there are too many
-    /// bytes; with `makes_room` also if neither is so. A table's last part stays.
+    /// bytes with `older_bytes` that others have; with `makes_room` also if neither is so. A
+    /// table's last part stays.
     pub(crate) fn next_removal(
         &mut self,
         now_ns: u64,
+        older_bytes: u64,
         makes_room: bool,
     ) -> Option<(String, String)> {
-        let bytes: u64 = self.totals().map(|(_, totals)| totals.bytes).sum();
+        let bytes = self.bytes() + older_bytes;
         let tables = self.tables.iter_mut();
         let oldest = tables
             .filter(|(_, table)| table.parts.len() > 1)
@@ -223,6 +232,20 @@ impl Shelf {
         let since = &mut self.removed.kept_since_ns;
         *since = (*since).max(Some(part.window_ns));
         Some((name.clone(), part.file))
+    }
+
+    /// The parts of each table.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (&str, Vec<&str>)> {
+        self.tables.iter().map(|(name, table)| {
+            let files = table.parts.iter().map(|(_, part)| &*part.file);
+            (&**name, files.collect())
+        })
+    }
+
+    /// Whether a table has a part.
+    pub(crate) fn has_parts(&self, table: &str) -> bool {
+        let table = self.tables.get(table);
+        table.is_some_and(|table| !table.parts.is_empty())
     }
 
     /// What each table has.
@@ -470,6 +493,7 @@ mod tests {
         let retention = Retention {
             time: Some(Duration::from_secs(100)),
             bytes: Some(1_000),
+            runs: false,
         };
         let mut shelf = shelf(3600, retention);
         for second in 0..50 {
@@ -478,7 +502,7 @@ mod tests {
         }
         let remove = |shelf: &mut Shelf, second: u64, makes_room| {
             let now_ns = second * SECOND_NS as u64;
-            std::iter::from_fn(|| shelf.next_removal(now_ns, makes_room)).collect::<Vec<_>>()
+            std::iter::from_fn(|| shelf.next_removal(now_ns, 0, makes_room)).collect::<Vec<_>>()
         };
         assert_eq!(remove(&mut shelf, 101, false), []);
         let first = |table: &str| (table.to_owned(), "part-000000.parquet".to_owned());

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lineside_account::{Budget, Lease};
 use lineside_frame::{Descriptor, FrameRef, LinkType};
-use lineside_host::RunFolder;
+use lineside_host::{Retention, RunFolder};
 use lineside_measure::monitor::{
     Bin, FlowFacts, HEAD_LEN, Head, Label, MonitorError, Monitors, Place, Report, Summary, Window,
     Words,
@@ -86,6 +86,11 @@ impl Measuring {
         asked.iter().for_each(|words| monitors.ask(words));
         let rotation = PartRotation {
             by_clock: false,
+            // The writer of the other tables sees to older runs.
+            retention: Retention {
+                runs: false,
+                ..rotation.retention
+            },
             ..*rotation
         };
         let config = rotation.encoder(Table::MONITORS, trace_id);

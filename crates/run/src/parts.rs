@@ -5,11 +5,14 @@ use std::num::NonZeroU64;
 
 use lineside_account::{Budget, Lease};
 use lineside_host::{
-    FinalParts, FolderError, Keeping, Merging, NewPart, OnDisk, PartWriter, Retention, RunFolder,
+    FinalParts, FolderError, Keeping, Merging, NewPart, Older, OnDisk, PartWriter, Retention,
+    RunFolder,
 };
 use lineside_trace::{
     EncoderConfig, MergeError, Part, PartSink, Summaries, Table, TraceEncoder, merge_parts,
 };
+
+use crate::older::OlderRuns;
 
 /// Where rows become visible, and where the parts that hold them end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +40,7 @@ impl PartRotation {
         retention: Retention {
             time: None,
             bytes: None,
+            runs: false,
         },
     };
 
@@ -69,8 +73,14 @@ impl PartRotation {
         let keeping = Keeping {
             merging: self.flush_ns.map(|_| self.merging(trace_id, budget)),
             retention: self.retention,
+            older: self.older(folder),
         };
         PartWriter::keeping(folder, keeping, Some(budget))
+    }
+
+    fn older(&self, folder: &RunFolder) -> Option<Box<dyn Older>> {
+        let are_kept = self.retention.runs && self.retention.is_limited();
+        are_kept.then(|| Box::new(OlderRuns::beside(folder.path(), self.retention)) as _)
     }
 
     fn merging(&self, trace_id: &str, budget: &Budget) -> Merging {

@@ -135,9 +135,7 @@ fn is_trace(files: &TraceFiles) -> Result<(), PathBuf> {
         .ok_or_else(|| files.manifest.clone())?;
     let is_table = |folder: &&PathBuf| {
         let name = folder.file_name().and_then(OsStr::to_str);
-        // A drop-in's table has a name of its own; its parts name the trace too.
-        let is_known = |name: &str| Table::ALL.iter().any(|table| table.name() == name);
-        name.is_some_and(|name| is_known(name) || name.starts_with("monitor_"))
+        name.is_some_and(is_table_name)
     };
     let is_part = |path: &&PathBuf| {
         let part = open_file(path).ok();
@@ -148,6 +146,12 @@ fn is_trace(files: &TraceFiles) -> Result<(), PathBuf> {
     let foreign = { folders.find(|folder| !is_table(folder)) }
         .or_else(|| files.parts.iter().find(|part| !is_part(part)));
     foreign.map_or(Ok(()), |path| Err(path.clone()))
+}
+
+/// Whether a folder of this name is a table's.
+pub(crate) fn is_table_name(name: &str) -> bool {
+    // A drop-in's table has a name of its own; its parts name the trace too.
+    Table::ALL.iter().any(|table| table.name() == name) || name.starts_with("monitor_")
 }
 
 #[cfg(test)]

@@ -7,24 +7,29 @@
 //!    run=20261122T190112Z/      written now
 //! ```
 //!
-//! Nothing here removes a row: what goes are beginnings of files, which have no name yet, copies
-//! that were about to take a table's place, and folders in which there is nothing.
+//! Nothing here removes a row, unless a full disk leaves no room for a start that is not to keep
+//! all ([`OlderRuns`]): what goes are beginnings of files, which have no name yet, copies that were
+//! about to take a table's place, and folders in which there is nothing.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use lineside_host::{DeadRun, FolderError};
+use lineside_host::{DeadRun, FolderError, Older as _, Retention, lock_holder};
 use lineside_trace::read::PartReader;
 use lineside_trace::{Manifest, State, Table, TableSummary};
 
+use crate::older::{OlderRuns, say_removed};
 use crate::run::TOOL;
 
 /// What the name of a run's folder begins with.
-const PREFIX: &str = "run=";
+pub(crate) const PREFIX: &str = "run=";
 
 /// Runs that may begin in the same second, before a clock that was set back comes to nothing.
 const NAMES_MAX: i64 = 10_000;
+
+/// Bytes that a run's `trace.json` may take at first.
+const ROOM_LEN: usize = 32 << 10;
 
 /// Why no run begins in a folder of runs. Each has the place and the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -44,10 +49,15 @@ pub enum RunsError {
     OneRun(PathBuf),
     /// Another run writes into the folder.
     #[error(
-        "{} has a run that goes on: end that one first, or choose another folder with -o",
-        .0.display()
+        "{} has a run that goes on{}: end that one first, or choose another folder with -o",
+        path.display(), holder.map_or_else(String::new, |holder| format!(" (process {holder})"))
     )]
-    Busy(PathBuf),
+    Busy {
+        /// The folder.
+        path: PathBuf,
+        /// The process, if the kernel names it.
+        holder: Option<u32>,
+    },
     /// The operating system refused.
     #[error(transparent)]
     Folder(#[from] FolderError),
@@ -74,8 +84,9 @@ pub struct Runs {
 
 impl Runs {
     /// Makes the folder, if it is not there, closes the runs in it that were killed, and makes the
-    /// folder of one that begins at `now_ns`.
-    pub fn begin(path: &Path, now_ns: i64) -> Result<Self, RunsError> {
+    /// folder of one that begins at `now_ns`. On a full disk the oldest parts go, if not all are to
+    /// be kept.
+    pub fn begin(path: &Path, now_ns: i64, retention: Retention) -> Result<Self, RunsError> {
         let io = |action| {
             move |error| RunsError::Io {
                 path: path.to_owned(),
@@ -94,17 +105,24 @@ impl Runs {
         }
         let lock = File::open(path).map_err(io("open the folder"))?;
         if matches!(lock.try_lock(), Err(TryLockError::WouldBlock)) {
-            return Err(RunsError::Busy(path.to_owned()));
+            return Err(RunsError::Busy {
+                path: path.to_owned(),
+                holder: lock_holder(&lock),
+            });
         }
         let mut notes = Vec::new();
+        let make_room = || OlderRuns::in_folder(path, retention).make_room();
         for run in runs_in(path).map_err(io("read the folder"))? {
-            match close(&run?, now_ns) {
+            let run = run?;
+            let closed = with_room(make_room, || close(&run, now_ns), is_full);
+            match closed {
                 // It is no reason to record nothing. The next start tries again.
                 Err(RunsError::Folder(error)) => notes.push(format!("not closed: {error}")),
                 closed => notes.extend(closed?),
             }
         }
-        let run = make_run(path, now_ns).map_err(io("create a folder in it"))?;
+        let run = with_room(make_room, || make_run(path, now_ns), is_full_disk);
+        let run = run.map_err(io("create a folder in it"))?;
         // The name outlives a loss of power, as the parts below it do.
         lock.sync_all().map_err(io("write the folder"))?;
         Ok(Self {
@@ -147,19 +165,55 @@ fn runs_in(path: &Path) -> io::Result<Vec<Result<PathBuf, RunsError>>> {
     Ok(runs)
 }
 
-/// Makes the folder of a run: named after the second, or after the next one that no run has.
+/// What `make` comes to once there is room for it, as far as older parts can make some.
+fn with_room<T, E>(
+    make_room: impl Fn() -> bool,
+    mut make: impl FnMut() -> Result<T, E>,
+    is_full: impl Fn(&E) -> bool,
+) -> Result<T, E> {
+    loop {
+        match make() {
+            Err(error) if is_full(&error) && make_room() => {}
+            made => return made,
+        }
+    }
+}
+
+fn is_full(error: &RunsError) -> bool {
+    matches!(error, RunsError::Folder(error) if error.is_full())
+}
+
+fn is_full_disk(error: &io::Error) -> bool {
+    use io::ErrorKind::{QuotaExceeded, StorageFull};
+    matches!(error.kind(), QuotaExceeded | StorageFull)
+}
+
+/// Makes the folder of a run, with room for its first `trace.json`: named after the second, or
+/// after the next one that no run has.
 fn make_run(path: &Path, now_ns: i64) -> io::Result<PathBuf> {
     let now = now_ns.div_euclid(1_000_000_000);
-    let taken = || io::Error::other("the next seconds have runs already: set the clock");
     for second in now..now + NAMES_MAX {
         let at = jiff::Timestamp::from_second(second).map_err(io::Error::other)?;
         let run = path.join(format!("{PREFIX}{}", at.strftime("%Y%m%dT%H%M%SZ")));
         match fs::create_dir(&run) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            made => return made.map(|()| run),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+            made => made?,
         }
+        // As a file that a run which is killed now would leave.
+        let room = run.join(".trace.json.tmp");
+        let tried = fs::write(&room, [0; ROOM_LEN]);
+        let _ = fs::remove_file(room);
+        return match tried {
+            Ok(()) => Ok(run),
+            Err(error) => {
+                let _ = fs::remove_dir(&run);
+                Err(error)
+            }
+        };
     }
-    Err(taken())
+    Err(io::Error::other(
+        "the next seconds have runs already: set the clock",
+    ))
 }
 
 /// Closes a run that was killed. What there is to say of it, if it is not as its run left it.
@@ -200,7 +254,7 @@ fn close(path: &Path, now_ns: i64) -> Result<Option<String>, RunsError> {
     }
 }
 
-fn manifest_of(run: &DeadRun) -> io::Result<Manifest> {
+pub(crate) fn manifest_of(run: &DeadRun) -> io::Result<Manifest> {
     let mut text = String::new();
     let file = run.open_file(None, "trace.json")?;
     file.take(64 << 20).read_to_string(&mut text)?;
@@ -245,6 +299,7 @@ fn close_dead(run: &DeadRun, mut manifest: Manifest, now_ns: i64) -> Result<Stri
     manifest.verdict.reasons = reasons;
     manifest.ended_ns = until_ns.max(saved_ns).or(Some(now_ns));
     manifest.in_memory = None;
+    say_removed(&mut manifest);
     run.replace("trace.json", manifest.to_json().as_bytes())?;
     Ok(text)
 }
@@ -323,10 +378,16 @@ mod tests {
     use super::*;
     use crate::Run;
 
+    const ALL: Retention = Retention {
+        time: None,
+        bytes: None,
+        runs: true,
+    };
+
     const NOW: i64 = 1_795_372_200_000_000_000;
 
     fn begin(path: &Path, now_ns: i64) -> (Runs, Run) {
-        let runs = Runs::begin(path, now_ns).expect("it begins");
+        let runs = Runs::begin(path, now_ns, ALL).expect("it begins");
         let configuration = serde_json::json!({ "capture": {} });
         let run = Run::begin(Some(runs.run()), false, &"a", configuration, now_ns);
         let run = run.expect("its folder is empty");
@@ -350,7 +411,9 @@ mod tests {
             "{}",
             killed.display()
         );
-        let busy = Runs::begin(&path, NOW).expect_err("it goes on").to_string();
+        let busy = Runs::begin(&path, NOW, ALL)
+            .expect_err("it goes on")
+            .to_string();
         assert!(busy.contains("a run that goes on"), "{busy}");
         drop((runs, run));
         for folder in ["operations", ".operations.tmp"] {
@@ -397,11 +460,15 @@ mod tests {
         let (runs, _) = begin(&path, NOW);
         let one = runs.run().to_owned();
         drop(runs);
-        let error = Runs::begin(&one, NOW).expect_err("one run").to_string();
+        let error = Runs::begin(&one, NOW, ALL)
+            .expect_err("one run")
+            .to_string();
         assert!(error.contains("the folder above it"), "{error}");
         for foreign in ["notes.txt", "run=x"] {
             fs::write(path.join(foreign), b"precious").expect("written");
-            let error = Runs::begin(&path, NOW).expect_err("foreign").to_string();
+            let error = Runs::begin(&path, NOW, ALL)
+                .expect_err("foreign")
+                .to_string();
             assert!(error.contains(foreign), "{error}");
             assert_eq!(
                 manifest(&one).verdict.state,
@@ -412,7 +479,7 @@ mod tests {
         }
         std::os::unix::fs::symlink(&one, path.join("run=1")).expect("linked");
         assert!(matches!(
-            Runs::begin(&path, NOW),
+            Runs::begin(&path, NOW, ALL),
             Err(RunsError::Foreign(_))
         ));
     }
@@ -441,10 +508,10 @@ mod tests {
     fn a_run_that_could_not_begin_leaves_no_folder() {
         let above = tempfile::tempdir().expect("a folder");
         let path = above.path().join("runs");
-        drop(Runs::begin(&path, NOW).expect("it begins"));
+        drop(Runs::begin(&path, NOW, ALL).expect("it begins"));
         assert_eq!(fs::read_dir(&path).expect("there").count(), 0);
         let missing = above.path().join("missing/runs");
-        let error = Runs::begin(&missing, NOW)
+        let error = Runs::begin(&missing, NOW, ALL)
             .expect_err("no parent")
             .to_string();
         assert!(error.contains("cannot create the folder"), "{error}");

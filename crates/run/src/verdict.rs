@@ -644,16 +644,30 @@ fn ended_by_signal(evidence: &Evidence<'_>) -> Vec<Reason> {
 fn limits(evidence: &Evidence<'_>) -> Vec<Reason> {
     let counters = evidence.counters.iter();
     let hit = counters.filter(|(counter, value)| counter.kind() == Kind::Limit && *value > 0);
-    hit.map(|(counter, value)| {
-        let way_out = key_of(counter).map_or(String::new(), |key| format!(" (give more: {key})"));
-        format!(
-            "{}: {} {}{way_out}",
-            counter.name(),
-            grouped(value),
-            counter.meaning()
-        )
-    })
-    .collect()
+    hit.map(|(counter, value)| limit_reason(counter, value))
+        .collect()
+}
+
+/// A limit that was hit, how often, and the way out.
+fn limit_reason(counter: Counter, value: u64) -> Reason {
+    let way_out = key_of(counter).map_or(String::new(), |key| format!(" (give more: {key})"));
+    format!(
+        "{}: {} {}{way_out}",
+        counter.name(),
+        grouped(value),
+        counter.meaning()
+    )
+}
+
+/// Puts into a verdict that was given before that a limit was hit, or was hit more often.
+pub(crate) fn add_limit(verdict: &mut Verdict, counter: Counter, value: u64) {
+    let start = format!("{}: ", counter.name());
+    verdict.reasons.retain(|reason| !reason.starts_with(&start));
+    verdict.reasons.push(limit_reason(counter, value));
+    // What goes on, or was killed, has no verdict yet.
+    if verdict.state != State::Unfinished && weight(&verdict.state) < weight(&Limited) {
+        verdict.state = Limited;
+    }
 }
 
 /// The key of the configuration that moves a limit; `None` where nothing does.

@@ -6,7 +6,7 @@ use lineside_host::{RunFolder, Sandbox};
 use lineside_port::CaptureReader;
 use lineside_run::{
     DROP_INS_NEED_MORE, Progress, Run, RunError, folder_of, keep_file_capabilities, not_confined,
-    sandbox_facts,
+    older_runs, sandbox_facts,
 };
 
 use super::Settings;
@@ -40,6 +40,11 @@ pub(super) fn keep_capabilities(
         .as_ref()
         .map(|file| folder_of(&file.path));
     let writes = folder.map(RunFolder::path).into_iter().chain(capture_file);
+    // Parts of older runs go too, also of those that another user began.
+    let older = folder.filter(|_| keeps_less_of_runs(settings));
+    let older = older.map(|folder| older_runs(folder.path()));
+    let older = older.unwrap_or_default();
+    let writes = writes.chain(older.iter().map(PathBuf::as_path));
     Ok(keep_file_capabilities(writes)?)
 }
 
@@ -65,9 +70,19 @@ pub(super) fn enter(
     Ok(())
 }
 
+/// Whether parts of runs beside the one that begins may go.
+pub(super) fn keeps_less_of_runs(settings: &Settings) -> bool {
+    let retention = settings.rotation.retention;
+    retention.runs && retention.is_limited()
+}
+
 fn sandbox(settings: &Settings, folder: Option<&RunFolder>) -> Sandbox {
     let file = settings.capture_file.as_ref();
     let mut sandbox = lineside_run::sandbox(folder, file.map(|file| file.path.as_path()));
+    if let Some(folder) = folder.filter(|_| keeps_less_of_runs(settings)) {
+        // Parts of older runs go, and their trace.json says so.
+        sandbox = sandbox.may_write_below(folder_of(folder.path()));
+    }
     if settings.live.is_none() {
         for path in &settings.inputs {
             sandbox = sandbox.may_read(path);

@@ -30,7 +30,7 @@ use lineside_port::{
 };
 use lineside_run::{
     Answering, DropInReport, Evidence, Interfaces, Measuring, Opened, Pace, Progress, Run,
-    RunError, check_capture_file, judge, open, open_followed, open_interfaces,
+    RunError, check_capture_file, judge, older_runs, open, open_followed, open_interfaces,
 };
 use lineside_time::Clock;
 use lineside_trace::{InMemory, Manifest};
@@ -203,18 +203,30 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
     });
     let written = run.end(verdict, clock.now());
     let complete = match &run.folder {
-        Some(folder) => format!(
-            "; everything before is in the complete parts of {}",
-            folder.path().display()
-        ),
+        // The error names it.
+        Some(folder) if folder.is_removed() => String::new(),
+        Some(folder) => {
+            // Of a table that was removed there is nothing.
+            let is_gone =
+                matches!(&stop, Stop::Output(why) if why.contains(" what it held is lost"));
+            let what = if is_gone { "all else" } else { "everything" };
+            format!(
+                "; {what} before is in the complete parts of {}",
+                folder.path().display()
+            )
+        }
         None => String::new(),
     };
     if let Stop::Output(error) = &stop {
         // The disk that failed may have had room for that much.
-        let account = match written {
-            Ok(()) => "",
-            Err(_) => {
+        let account = match &written {
+            Err(FolderError::Gone { .. }) | Ok(()) => "",
+            Err(error) if error.is_full() => {
                 ", but trace.json had no room for what became of the run, and says that it is \
+                unfinished"
+            }
+            Err(_) => {
+                ", but trace.json could not be written any more, and says that the run is \
                 unfinished"
             }
         };
@@ -292,6 +304,11 @@ fn begin(
     let answering = listen(settings, &run, progress);
     if settings.live.is_some() {
         let file = writer.as_ref().and_then(CaptureWriter::file);
+        if let Some(folder) =
+            { run.folder.as_ref() }.filter(|_| confine::keeps_less_of_runs(settings))
+        {
+            folder.lend_too(older_runs(folder.path()));
+        }
         let dropped = lineside_host::drop_privileges(run.folder.as_ref(), file.as_slice());
         if dropped.map_err(RunError::from)?.is_namespace_root {
             progress.note(

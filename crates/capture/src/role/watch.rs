@@ -58,6 +58,8 @@ pub(super) struct Watch<'a> {
     reads_pipe: bool,
     /// A full disk is made room on.
     makes_room: bool,
+    /// The folder is no longer at its path, which was told.
+    is_elsewhere: bool,
     /// When parts end by the machine's clock.
     windows: Option<PartWindows>,
     began_ns: i64,
@@ -116,6 +118,7 @@ impl<'a> Watch<'a> {
             asked: None,
             // Of other files parts end by their stamps.
             reads_pipe: rotation.by_clock && settings.inputs.iter().any(|path| is_pipe(path)),
+            is_elsewhere: false,
             makes_room: rotation.retention.is_limited(),
             windows: { rotation.by_clock }.then(|| PartWindows::new(rotation.part_time_ns())),
             began_ns: around.clock.now(),
@@ -240,6 +243,18 @@ impl<'a> Watch<'a> {
             operations: seen.open_rows,
             waiting: seen.waiting,
         });
+        if let Some(folder) = &self.run.folder
+            && !self.is_elsewhere
+            && folder.is_elsewhere()
+            && !folder.is_removed()
+        {
+            self.is_elsewhere = true;
+            let path = folder.path().display();
+            self.around.progress.warn(&format!(
+                "{path} was moved, or something else was put there: the run goes on in the folder \
+                that it made, wherever that is now"
+            ));
+        }
         match self.run.save() {
             Ok(()) => Step::Continue,
             // The oldest parts go before the next time.

@@ -99,6 +99,7 @@ pub(super) fn rotation(
         retention: Retention {
             time: keep_ns.map(Duration::from_nanos),
             bytes: keep_bytes.map(|bytes| bytes as u64),
+            runs: false,
         },
     })
 }
@@ -250,6 +251,7 @@ mod tests {
             let expected = Retention {
                 time: time_s.map(Duration::from_secs),
                 bytes,
+                runs: false,
             };
             assert_eq!(settings.rotation.retention, expected, "{limits}");
         }

@@ -1,7 +1,7 @@
 //! `lineside capture`: from capture files or interfaces to a trace.
 
 use lineside_capture::{Outcome, capture};
-use lineside_host::wall_ns;
+use lineside_host::{Retention, wall_ns};
 use lineside_run::Runs;
 use lineside_trace::State;
 
@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         .into());
     }
     refuse_two_on_standard_output(section.write_pcap.as_deref(), arguments.json)?;
-    let runs = begin_runs(&section)?;
+    let runs = begin_runs(&section, settings.rotation.retention)?;
     if let Some(runs) = &runs {
         runs.notes.iter().for_each(|note| warn(note));
         section.output = Some(runs.run().to_owned());
@@ -71,7 +71,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
 }
 
 /// The folder of runs in which this one begins; `None` without `--runs`.
-fn begin_runs(section: &Section) -> anyhow::Result<Option<Runs>> {
+fn begin_runs(section: &Section, retention: Retention) -> anyhow::Result<Option<Runs>> {
     if section.runs != Some(true) {
         return Ok(None);
     }
@@ -83,5 +83,5 @@ fn begin_runs(section: &Section) -> anyhow::Result<Option<Runs>> {
         let why = "--runs replaces nothing, and --force is for what is replaced: leave out one";
         return Err(ConfigError::usage(why).into());
     }
-    Ok(Some(Runs::begin(output, wall_ns())?))
+    Ok(Some(Runs::begin(output, wall_ns(), retention)?))
 }

@@ -65,12 +65,13 @@ impl Section {
                 "memory: {memory_bytes} bytes are too few: give 16MiB or more"
             )));
         }
-        let rotation = rotation(
+        let mut rotation = rotation(
             section.rotate.as_deref().unwrap_or_default(),
             section.flush.as_deref().unwrap_or_default(),
             section.keep.as_deref().unwrap_or_default(),
             coming,
         )?;
+        rotation.retention.runs = section.runs == Some(true);
         let duration = section.duration.as_ref().map(config::Duration::get);
         let live = section.live(duration)?;
         let config = section.config(live.is_some())?;
