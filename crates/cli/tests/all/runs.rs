@@ -35,12 +35,16 @@ print(len(found))
 
 fn capture_runs(out: &Path, cores: u64) -> Command {
     let mut command = lineside();
-    { command.args(["capture", "-", "-q", "--runs", "--flush", "100ms", "-o"]) }
-        .arg(out)
-        .args(["--cores", &cores.to_string()])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
+    {
+        command.args([
+            "capture", "-", "-q", "--runs", "--flush", "100ms", "--rotate", "1s", "-o",
+        ])
+    }
+    .arg(out)
+    .args(["--cores", &cores.to_string()])
+    .stdin(Stdio::piped())
+    .stdout(Stdio::null())
+    .stderr(Stdio::piped());
     command
 }
 
@@ -51,7 +55,24 @@ fn runs(out: &Path) -> Vec<PathBuf> {
     runs
 }
 
-/// Kills at instants from the first one on, until all rows are in parts; on one core and two.
+/// Waits for the hidden folder in which a merge is under way, or for a second.
+fn wait_for_merge(out: &Path) {
+    let is_merging = || {
+        let entries = |path: &Path| std::fs::read_dir(path).into_iter().flatten().flatten();
+        let mut tables = entries(out).flat_map(|run| entries(&run.path()));
+        tables.any(|table| {
+            let name = table.file_name().to_string_lossy().into_owned();
+            name.starts_with('.') && name != ".trace.json.tmp"
+        })
+    };
+    let watch = lineside_host::Stopwatch::start();
+    while !is_merging() && watch.elapsed() < Duration::from_secs(3) {
+        std::thread::park_timeout(Duration::from_micros(200));
+    }
+}
+
+/// Kills at instants from the first one on, until all rows are in parts; on one core and two. Each
+/// third one strikes while the process starts, and each third while parts are merged.
 #[test]
 fn the_next_start_closes_each_killed_run() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -76,7 +97,14 @@ fn the_next_start_closes_each_killed_run() {
             let _ = pipe.write_all(&bytes);
             pipe
         });
-        std::thread::park_timeout(after);
+        match kill % 3 {
+            0 => std::thread::park_timeout(after),
+            1 => std::thread::park_timeout(after / 50),
+            _ => {
+                wait_for_merge(&out);
+                std::thread::park_timeout(after / 100);
+            }
+        }
         run.kill().expect("killed");
         run.wait().expect("it is over");
         drop(writer.join());
