@@ -76,14 +76,16 @@ impl FolderError {
     }
 }
 
-fn is_full(error: &io::Error) -> bool {
+/// Whether a disk, or what one may have of it, is full.
+pub fn is_full(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
     )
 }
 
-fn way_out(error: &io::Error) -> &'static str {
+/// What the user may do where the folder of a run cannot be written.
+pub fn way_out(error: &io::Error) -> &'static str {
     match error.kind() {
         _ if is_full(error) => "free some space, or write elsewhere with -o",
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
@@ -249,6 +251,12 @@ impl RunFolder {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.0.path
+    }
+
+    /// Bytes that this user can still write on its disk.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        let disk = rustix::fs::fstatvfs(&self.0.folder);
+        disk.map_or(u64::MAX, |disk| disk.f_bavail * disk.f_frsize)
     }
 
     pub(crate) fn file(&self) -> &File {

@@ -63,6 +63,8 @@ const GRACE: Duration = Duration::from_secs(1);
 const LAST_GRACE: Duration = Duration::from_millis(50);
 /// How long after a failure for lack of memory or of room merging is tried again.
 const RETRY: Duration = Duration::from_secs(10);
+/// Room for `trace.json`, which parts leave on a disk where they may go.
+const MANIFEST_BYTES: u64 = 128 << 10;
 /// How often it is looked what is over its time, where nothing is written.
 const LOOK: Duration = Duration::from_secs(60);
 /// Of nice(2): everything else comes first.
@@ -240,6 +242,11 @@ impl<'a> Keeper<'a> {
             { older.take_notes().into_iter() }.for_each(|note| self.shared.note(note));
         }
         while self.remove_oldest(false) {}
+        // What a run says of itself is written beside what it said before.
+        while self.retention.is_limited()
+            && self.folder.free_bytes() < MANIFEST_BYTES
+            && self.remove_oldest(true)
+        {}
     }
 
     fn remove_oldest(&mut self, makes_room: bool) -> bool {

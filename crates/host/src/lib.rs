@@ -56,7 +56,7 @@ pub use dead_run::{DeadRun, Entry};
 pub use descriptors::{DescriptorError, Descriptors};
 pub use detour::Detour;
 pub use epoll::{Epoll, Interest, Ready};
-pub use folder::{FolderError, IsTrace, RunFolder, STATES, TraceFiles};
+pub use folder::{FolderError, IsTrace, RunFolder, STATES, TraceFiles, is_full, way_out};
 pub use keeper::{Keeping, Merge, Merging, Older};
 pub use kernel::{
     Availability, HostLimits, KernelFeatures, clock_read_ns, free_disk_bytes, wake_latenesses,

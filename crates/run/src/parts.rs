@@ -166,12 +166,12 @@ pub fn new_part(part: Part) -> NewPart {
 /// What tables hold, with what of it is on the disk: fewer parts where some became one, fewer rows
 /// where not all are kept.
 pub fn on_disk(summaries: &mut Summaries, on_disk: &OnDisk) {
-    for (name, totals) in &on_disk.tables {
-        let mut summaries = summaries.iter_mut();
-        if let Some((_, summary)) = summaries.find(|(table, _)| table.name() == name) {
-            (summary.rows, summary.parts, summary.bytes) =
-                (totals.rows, totals.parts, totals.bytes);
-        }
+    for (table, summary) in summaries.iter_mut() {
+        // Of a table without one there was no room for the first part.
+        let mut tables = on_disk.tables.iter();
+        let written = tables.find(|(name, _)| name == table.name());
+        let totals = written.map_or_else(Default::default, |(_, totals)| *totals);
+        (summary.rows, summary.parts, summary.bytes) = (totals.rows, totals.parts, totals.bytes);
     }
 }
 

@@ -15,7 +15,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use lineside_host::{DeadRun, FolderError, Older as _, Retention, lock_holder};
+use lineside_host::{DeadRun, FolderError, Older as _, Retention, lock_holder, way_out};
 use lineside_trace::read::PartReader;
 use lineside_trace::{Manifest, State, Table, TableSummary};
 
@@ -62,7 +62,7 @@ pub enum RunsError {
     #[error(transparent)]
     Folder(#[from] FolderError),
     /// The operating system refused.
-    #[error("{}: cannot {action}: {error}; write where you may with -o", path.display())]
+    #[error("{}: cannot {action}: {error}; {}", path.display(), way_out(error))]
     Io {
         /// The folder.
         path: PathBuf,
@@ -121,7 +121,7 @@ impl Runs {
                 closed => notes.extend(closed?),
             }
         }
-        let run = with_room(make_room, || make_run(path, now_ns), is_full_disk);
+        let run = with_room(make_room, || make_run(path, now_ns), lineside_host::is_full);
         let run = run.map_err(io("create a folder in it"))?;
         // The name outlives a loss of power, as the parts below it do.
         lock.sync_all().map_err(io("write the folder"))?;
@@ -181,11 +181,6 @@ fn with_room<T, E>(
 
 fn is_full(error: &RunsError) -> bool {
     matches!(error, RunsError::Folder(error) if error.is_full())
-}
-
-fn is_full_disk(error: &io::Error) -> bool {
-    use io::ErrorKind::{QuotaExceeded, StorageFull};
-    matches!(error.kind(), QuotaExceeded | StorageFull)
 }
 
 /// Makes the folder of a run, with room for its first `trace.json`: named after the second, or

@@ -30,6 +30,7 @@ mod forward_checks;
 mod forward_emulated;
 mod forward_modes;
 mod forward_report;
+mod full_disks;
 mod halves;
 mod harm;
 mod hostile;

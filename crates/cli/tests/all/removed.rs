@@ -12,6 +12,9 @@ use lineside_trace::{State, Table};
 
 use crate::support::{example, lineside, manifest, parts_with_rows, talk, wait_until};
 
+/// What is done to the folder of runs and to the run in it.
+type Act = fn(&Path, &Path);
+
 /// As `rm -rf`, until the run makes nothing in it any more.
 fn remove(path: &Path) {
     while path.exists() {
@@ -59,7 +62,7 @@ fn disturbed(
 
 #[test]
 fn a_run_whose_folder_is_removed_says_so() {
-    let acts: [(&str, fn(&Path, &Path)); 6] = [
+    let acts: [(&str, Act); 6] = [
         ("the run", |_, run| remove(run)),
         ("all runs", |out, _| remove(out)),
         ("a table", |_, run| remove(&run.join("operations"))),
