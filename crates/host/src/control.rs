@@ -209,8 +209,8 @@ pub fn is_running(folder: &Path) -> bool {
 }
 
 /// The process that holds the lock of an open folder, as far as the kernel shows it: those of other
-/// PID namespaces have no number here, and a few file systems (btrfs, overlayfs) have another device
-/// in the list than for their files.
+/// PID namespaces have no number here, and a few file systems (btrfs, overlayfs) have another
+/// device in the list than for their files.
 pub fn lock_holder(folder: &File) -> Option<u32> {
     use std::os::unix::fs::MetadataExt as _;
     let facts = folder.metadata().ok()?;
