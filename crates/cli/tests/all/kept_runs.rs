@@ -56,7 +56,7 @@ import sys, duckdb, pyarrow.dataset as ds
 from glob import glob
 parts = sys.argv[1] + '/*/operations/*.parquet'
 print(duckdb.sql(f\"select count(*) from read_parquet('{parts}', hive_partitioning = true)\")
-    .fetchone()[0], ds.dataset(glob(parts), partitioning='hive').count_rows())
+    .fetchall()[0][0], ds.dataset(glob(parts), partitioning='hive').count_rows())
 ";
 
 #[test]
