@@ -384,6 +384,11 @@ impl PacketPort {
             self.account();
             return Ok(Received::End);
         }
+        if ring.is_stopped() {
+            // Nothing comes until holders let go of it, who had less to let go of when they were
+            // asked: to be asked again.
+            ring.has_asked = false;
+        }
         self.look_at_fault().inspect_err(|_| self.ended = true)?;
         Ok(Received::Idle {
             until_ns: self.clock.now() - DELAY_NS,
@@ -718,6 +723,11 @@ impl Ring {
         let given_back = before - self.held.len();
         self.has_asked &= given_back == 0;
         given_back
+    }
+
+    /// Whether the block is held that the kernel would fill next.
+    fn is_stopped(&self) -> bool {
+        self.held.contains(&self.next)
     }
 
     /// Whether a block is held that the kernel comes to within half a turn: it fills blocks in
