@@ -188,6 +188,43 @@ fn holders_of_a_block_spill_it_before_the_kernel_needs_it() {
     assert_eq!((live.dropped_ring, live.arrived), (0, received as u64));
 }
 
+/// A holder that has little to let go of when it is asked may have more later: the ring that has
+/// stopped asks again.
+#[test]
+fn a_ring_that_has_stopped_asks_again() {
+    let Some(wire) = wire(1, 1, 1500) else {
+        return;
+    };
+    let options = LiveOptions {
+        bytes_max: 4 << 20,
+        ..options(Method::AfPacket)
+    };
+    let mut ports = open(&near(), &options).expect("opens");
+    let sent: Vec<_> = (0..64).map(|at| frame(at, 1400)).collect();
+    let mut held = Burst::new();
+    // More than the ring has room for.
+    for _ in 0..80 {
+        wire.send(&sent);
+    }
+    let mut asked = 0;
+    let mut receive = |held: &mut Burst| {
+        let received = ports[0].receive(held, 64).expect("receives");
+        asked += u32::from(received == Received::PoolEmpty);
+        asked
+    };
+    let end_ns = wall_ns() + 5_000_000_000;
+    while receive(&mut held) < 3 {
+        assert!(wall_ns() < end_ns, "it does not ask");
+    }
+    held.clear();
+    let mut burst = Burst::new();
+    while burst.is_empty() {
+        receive(&mut burst);
+        wire.send(&sent);
+        assert!(wall_ns() < end_ns, "nothing comes any more");
+    }
+}
+
 #[test]
 fn a_frame_that_is_too_long_fits_once_the_advice_is_taken() {
     let Some(_wire) = wire(1, 1, 1500) else {
