@@ -148,20 +148,24 @@ fn assert_identity(port: &dyn LivePort) {
     );
 }
 
+/// A port by AF_PACKET with room for some 2,900 frames, and 64 of them to send.
+fn small_ring() -> (Vec<Box<dyn LivePort>>, Vec<Vec<u8>>) {
+    let options = LiveOptions {
+        bytes_max: 4 << 20,
+        ..options(Method::AfPacket)
+    };
+    let ports = open(&near(), &options).expect("opens");
+    (ports, (0..64).map(|at| frame(at, 1400)).collect())
+}
+
 /// AF_PACKET's blocks are filled in turn: one that is held would stop the kernel for ever.
 #[test]
 fn holders_of_a_block_spill_it_before_the_kernel_needs_it() {
     let Some(wire) = wire(1, 1, 1500) else {
         return;
     };
-    let options = LiveOptions {
-        bytes_max: 4 << 20,
-        ..options(Method::AfPacket)
-    };
-    let mut ports = open(&near(), &options).expect("opens");
-    let sent: Vec<_> = (0..64).map(|at| frame(at, 1400)).collect();
+    let (mut ports, sent) = small_ring();
     let (mut held, mut asked, mut received) = (Burst::new(), 0, 0);
-    // The ring has room for some 2,900 frames.
     while received < 12_000 {
         wire.send(&sent);
         let mut burst = Burst::new();
@@ -195,12 +199,7 @@ fn a_ring_that_has_stopped_asks_again() {
     let Some(wire) = wire(1, 1, 1500) else {
         return;
     };
-    let options = LiveOptions {
-        bytes_max: 4 << 20,
-        ..options(Method::AfPacket)
-    };
-    let mut ports = open(&near(), &options).expect("opens");
-    let sent: Vec<_> = (0..64).map(|at| frame(at, 1400)).collect();
+    let (mut ports, sent) = small_ring();
     let mut held = Burst::new();
     // More than the ring has room for.
     for _ in 0..80 {
