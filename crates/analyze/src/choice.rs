@@ -93,17 +93,19 @@ pub(crate) struct ChosenConnections(HashSet<i64>);
 impl ChosenConnections {
     pub(crate) fn of(trace: &mut Trace, asked: &str) -> Result<Self, TraceError> {
         let wanted: Option<i64> = asked.parse().ok();
+        let is_one = trace.run_count() == 1;
+        let wanted: Vec<i64> = { wanted.iter() }.flat_map(|&id| trace.ids(id)).collect();
         let mut ids = HashSet::new();
         let mut known: HashSet<String> = HashSet::new();
         each_connection(trace, |id, ends| {
             let ends = ends();
-            if (wanted == Some(id) || ends.iter().any(|end| end == asked))
+            if (wanted.contains(&id) || ends.iter().any(|end| end == asked))
                 && ids.len() < CONNECTIONS_MAX
             {
                 ids.insert(id);
             } else if known.len() < CONNECTIONS_MAX {
-                let [client, server] = ends;
-                known.extend([id.to_string(), client, server]);
+                known.extend(ends);
+                known.extend(is_one.then(|| id.to_string()));
             }
         });
         if ids.is_empty() {

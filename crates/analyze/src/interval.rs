@@ -67,7 +67,7 @@ pub struct Iostat {
 
 /// Counts a trace in intervals from the first chosen operation on.
 pub fn intervals(path: &Path, filter: &Filter, interval_ns: u64) -> Result<Series, TraceError> {
-    let mut trace = Trace::open(path)?;
+    let mut trace = Trace::open_all(path, &filter.zone)?;
     let (chosen, span) = span(&mut trace, filter)?;
     let interval_ns = interval_ns.max(1);
     let count = span.map_or(0, |(first, last)| last.abs_diff(first) / interval_ns + 1);

@@ -37,6 +37,7 @@ mod numbers;
 mod page;
 mod places;
 mod report;
+mod runs;
 mod slow;
 mod spans;
 pub mod terminal;
@@ -74,6 +75,7 @@ pub use monitors::{
 };
 pub use numbers::{Zone, bytes, grouped, time};
 pub use report::report;
+pub use runs::{OneRun, RunOfMany, gap_text, may_be_of_runs, runs_of};
 pub use slow::{
     Divided, Frames, GROUPS_MAX, Per, SLOW_MAX, Slow, SlowBy, SlowGroup, SlowGroups, SlowOperation,
     SlowRequest, slow, slow_groups, slow_groups_text, slow_text,

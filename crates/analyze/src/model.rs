@@ -16,10 +16,11 @@ use crate::forwarding::Forwarding;
 use crate::load::LoadReport;
 use crate::monitors::Monitors;
 use crate::numbers::digits;
+use crate::runs::RunOfMany;
 use crate::unfinished::Unfinished;
 
 /// [`Report::report_version`].
-pub const REPORT_VERSION: &str = "3.7";
+pub const REPORT_VERSION: &str = "3.8";
 
 /// The whole report.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -248,6 +249,10 @@ pub struct TraceFacts {
     pub sandbox: Option<SandboxFacts>,
     /// Columns that the report needs and an older lineside did not write, as `table.column`.
     pub lacks: Vec<String>,
+    /// The runs in the order of time, if there are several: of what cannot be added up, the above
+    /// is that of the newest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<RunOfMany>,
 }
 
 impl TraceFacts {

@@ -12,6 +12,7 @@ const DEPTH_MAX: usize = 64;
 /// A name and where it was seen.
 #[derive(Debug)]
 struct Fact {
+    run: usize,
     operation_id: i64,
     parent: Option<i64>,
     name: String,
@@ -35,45 +36,49 @@ impl Paths {
             }
             let mut found: HashMap<i64, Fact> = HashMap::new();
             let columns = ["file_id", "operation_id", "parent_file_id", "name"];
-            trace.batches(Table::Files, &columns, |batch| {
-                let [file_id, operation_id, parent, name] = batch else {
-                    return Ok(());
-                };
-                let file_id = Integers::of("file_id", file_id)?;
-                let operation_id = Integers::of("operation_id", operation_id)?;
-                let parent = Integers::of("parent_file_id", parent)?;
-                let rows = name.len();
-                let name = Texts::of("name", name)?;
-                for row in 0..rows {
-                    let (Some(file), Some(operation_id)) =
-                        (file_id.get(row), operation_id.get(row))
-                    else {
-                        continue;
+            // Ids say which fact is newer within a run.
+            for run in 0..trace.run_count() {
+                trace.batches_of(run, Table::Files, &columns, |batch| {
+                    let [file_id, operation_id, parent, name] = batch else {
+                        return Ok(());
                     };
-                    if !wanted.contains(&file) {
-                        continue;
+                    let file_id = Integers::of("file_id", file_id)?;
+                    let operation_id = Integers::of("operation_id", operation_id)?;
+                    let parent = Integers::of("parent_file_id", parent)?;
+                    let rows = name.len();
+                    let name = Texts::of("name", name)?;
+                    for row in 0..rows {
+                        let (Some(file), Some(operation_id)) =
+                            (file_id.get(row), operation_id.get(row))
+                        else {
+                            continue;
+                        };
+                        if !wanted.contains(&file) {
+                            continue;
+                        }
+                        // READDIRPLUS lists a directory in itself, and the one above: neither is a
+                        // name.
+                        let Some(name) = name.get(row).filter(|name| !matches!(*name, "." | ".."))
+                        else {
+                            continue;
+                        };
+                        let old = found.get(&file).map(|fact| (fact.run, fact.operation_id));
+                        if old.is_none_or(|old| old <= (run, operation_id)) {
+                            let parent = parent.get(row);
+                            found.insert(
+                                file,
+                                Fact {
+                                    run,
+                                    operation_id,
+                                    parent,
+                                    name: name.to_owned(),
+                                },
+                            );
+                        }
                     }
-                    // READDIRPLUS lists a directory in itself, and the one above: neither is a
-                    // name.
-                    let Some(name) = name.get(row).filter(|name| !matches!(*name, "." | ".."))
-                    else {
-                        continue;
-                    };
-                    let old = found.get(&file).map(|fact| fact.operation_id);
-                    if old.is_none_or(|old| old <= operation_id) {
-                        let parent = parent.get(row);
-                        found.insert(
-                            file,
-                            Fact {
-                                operation_id,
-                                parent,
-                                name: name.to_owned(),
-                            },
-                        );
-                    }
-                }
-                Ok(())
-            });
+                    Ok(())
+                });
+            }
             let mut above = HashSet::new();
             for file in wanted.drain() {
                 let fact = found.remove(&file);
@@ -122,6 +127,7 @@ mod tests {
     fn a_path_whose_beginning_is_not_known_says_so() {
         let fact = |parent, name: &str| {
             Some(Fact {
+                run: 0,
                 operation_id: 1,
                 parent,
                 name: name.to_owned(),

@@ -31,7 +31,7 @@ const TOP_MAX: usize = 25;
 /// Reads a trace once and reports what is in it. What is damaged is left out, and the report names
 /// it.
 pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
-    let mut trace = Trace::open(path)?;
+    let mut trace = Trace::open_all(path, &filter.zone)?;
     let (mut chosen, span) = span(&mut trace, filter)?;
     chosen.reads_rpc_id = trace.has_compounds();
     let mut lexica = Lexica::new();
@@ -166,6 +166,7 @@ fn facts(trace: &Trace) -> TraceFacts {
         tool: format!("{} {}", manifest.tool.name, manifest.tool.version),
         inputs: manifest.inputs.clone(),
         sandbox: manifest.sandbox.clone(),
+        runs: trace.runs.clone(),
         lacks,
     }
 }
@@ -181,7 +182,9 @@ fn missing(trace: &mut Trace, losses: Vec<Loss>) -> Missing {
     );
     Missing {
         verdict: state,
-        unfinished: Unfinished::of(trace),
+        unfinished: trace
+            .newest()
+            .and_then(|mut newest| Unfinished::of(&mut newest)),
         reasons,
         shares,
         losses,

@@ -1,12 +1,15 @@
 //! A trace on disk: its manifest, its parts, and what is wrong with them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use lineside_trace::read::{Column, PartReader, ReadError, Value};
 use lineside_trace::{Manifest, SCHEMA_VERSION, State, Table, manifest_text, open_file};
+
+use crate::numbers::Zone;
+use crate::runs::{RunOfMany, of_many, runs_of, together, was_killed};
 
 /// Rows in a batch: enough that what is done once a batch (looking up its texts) costs nothing.
 pub(crate) const BATCH_ROWS: usize = 65_536;
@@ -71,18 +74,120 @@ pub enum TraceError {
     },
 }
 
-/// A trace, opened. What is wrong with it is collected: what can be read still is.
+/// A trace, or several runs' as one, opened. What is wrong with it is collected: what can be read
+/// still is.
 #[derive(Debug)]
 pub struct Trace {
-    path: PathBuf,
-    /// The table `operations` is there.
-    has_operations: bool,
-    /// `trace.json`, unless it is missing or damaged.
+    /// In the order of time.
+    folders: Vec<Folder>,
+    /// The runs, where there are several.
+    pub(crate) runs: Vec<RunOfMany>,
+    /// `trace.json`, unless it is missing or damaged; of several runs what they are together.
     pub manifest: Option<Manifest>,
     /// What was wrong so far, in sentences that name the file.
     pub warnings: Vec<String>,
     /// Columns that an older lineside did not write, as `table.column`: they read as null.
     pub lacks: BTreeSet<String>,
+}
+
+/// The folder of a run, and what its `trace.json` says of its tables.
+#[derive(Debug)]
+struct Folder {
+    path: PathBuf,
+    /// The table `operations` is there.
+    has_operations: bool,
+    /// It holds no tables but those of monitors, and describes an emulated link.
+    is_of_link: bool,
+    /// `load` wrote it.
+    is_load: bool,
+    /// Its run goes on or was killed: tables may not be there yet.
+    is_unfinished: bool,
+    /// It lost its last parts to `--keep`.
+    is_emptied: bool,
+    /// The parts of each table that it counts.
+    counted: BTreeMap<String, u64>,
+}
+
+impl Folder {
+    fn new(path: &Path, manifest: Option<&Manifest>) -> Self {
+        let mut folder = Self {
+            path: path.to_owned(),
+            has_operations: path.join(Table::Operations.name()).is_dir(),
+            is_of_link: false,
+            is_load: false,
+            is_unfinished: false,
+            is_emptied: false,
+            counted: BTreeMap::new(),
+        };
+        let Some(manifest) = manifest else {
+            return folder;
+        };
+        let of = |verb: &str| manifest.configuration.get(verb).is_some();
+        folder.is_load = of("load");
+        // Tables of a run that was killed are not counted yet.
+        let is_monitors = |name: &String| Table::MONITORS.iter().any(|table| table.name() == name);
+        let has_tables = folder.has_operations || !manifest.tables.keys().all(is_monitors);
+        folder.is_of_link =
+            (of("emulate") || manifest.certificate.is_some() && !folder.is_load) && !has_tables;
+        folder.is_unfinished = manifest.verdict.state == State::Unfinished || was_killed(manifest);
+        folder.is_emptied = manifest.removed.is_some();
+        let tables = manifest.tables.iter();
+        folder.counted = tables.map(|(name, of)| (name.clone(), of.parts)).collect();
+        folder
+    }
+
+    /// Whether it should have parts of a table.
+    fn counts_parts(&self, table: Table) -> bool {
+        self.counted
+            .get(table.name())
+            .is_some_and(|&parts| parts > 0)
+    }
+
+    /// The complete parts of a table, in the order of their names; and what is wrong, if that is
+    /// not what `trace.json` counts.
+    fn parts(&self, table: Table) -> (Vec<PathBuf>, Option<String>) {
+        let folder = self.path.join(table.name());
+        let mut parts: Vec<_> = match fs::read_dir(&folder) {
+            Ok(entries) => entries
+                .filter_map(|entry| Some(entry.ok()?.path()))
+                .filter(|path| path.extension().is_some_and(|end| end == "parquet"))
+                .collect(),
+            Err(error) => {
+                let is_none = error.kind() == io::ErrorKind::NotFound;
+                // A run of `emulate` without a tap has no tables, a load no more than it counts.
+                let may_lack = self.is_of_link
+                    || self.is_load && !self.counted.contains_key(table.name())
+                    // All of it went.
+                    || self.is_emptied && !self.counts_parts(table)
+                    // One over files that was killed in its first seconds has none either.
+                    || self.is_unfinished && is_none;
+                let why = || format!("{}: cannot be read: {error}", folder.display());
+                return (Vec::new(), (!may_lack).then(why));
+            }
+        };
+        parts.sort();
+        let counted = self.counted.get(table.name()).copied().unwrap_or_default();
+        let missing = || {
+            format!(
+                "{}: {} of the {counted} parts that trace.json counts are there: what the others \
+                hold is missing here",
+                folder.display(),
+                parts.len(),
+            )
+        };
+        let missing = ((parts.len() as u64) < counted).then(missing);
+        (parts, missing)
+    }
+}
+
+/// Columns that identify within a run.
+const IDS: [&str; 3] = ["operation_id", "rpc_id", "connection_id"];
+
+/// What is added to the ids of a run, so that no two runs have the same: ids are multiples of 2^18
+/// with a few more, and this is odd in every bit.
+fn id_shift(run: usize) -> i64 {
+    const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+    (run as u64).wrapping_mul(GOLDEN).cast_signed()
 }
 
 impl Trace {
@@ -125,125 +230,102 @@ impl Trace {
                 None
             }
         };
-        let trace = Self {
-            path: path.to_owned(),
-            has_operations,
+        let folder = Folder::new(path, manifest.as_ref());
+        if !has_operations && !(folder.is_of_link || folder.is_unfinished || folder.is_emptied) {
+            return Err(not("it has no table operations"));
+        }
+        Ok(Self {
+            folders: vec![folder],
+            runs: Vec::new(),
             manifest,
             warnings,
             lacks: BTreeSet::new(),
-        };
-        let may_lack = trace.is_of_link() || trace.is_unfinished() || trace.is_emptied();
-        if !has_operations && !may_lack {
-            return Err(not("it has no table operations"));
+        })
+    }
+
+    /// Opens the folder of a trace, or one of [runs](runs_of): all of them as one trace, whose ids
+    /// are then others than in the tables. A run that cannot be opened becomes a warning.
+    pub fn open_all(path: &Path, zone: &Zone) -> Result<Self, TraceError> {
+        let mut runs = runs_of(path).unwrap_or_default();
+        match runs.as_slice() {
+            [] => return Self::open(path),
+            [only] => return Self::open(&only.path),
+            _ => {}
         }
-        Ok(trace)
+        let (mut folders, mut warnings) = (Vec::new(), Vec::new());
+        for run in &mut runs {
+            match Self::open(&run.path) {
+                Ok(mut opened) => {
+                    folders.append(&mut opened.folders);
+                    warnings.append(&mut opened.warnings);
+                    run.trace = opened.manifest;
+                }
+                Err(error @ TraceError::Newer { .. }) => return Err(error),
+                Err(error) => warnings.push(error.to_string()),
+            }
+        }
+        Ok(Self {
+            folders,
+            manifest: together(&runs, zone),
+            runs: of_many(&runs),
+            warnings,
+            lacks: BTreeSet::new(),
+        })
+    }
+
+    /// The newest of several runs; the trace itself where there is one.
+    pub(crate) fn newest(&self) -> Option<Self> {
+        Self::open(&self.folders.last()?.path).ok()
     }
 
     /// Whether it holds no tables but those of monitors, and describes an emulated link.
     pub fn is_of_link(&self) -> bool {
-        let is_of_link = |manifest: &Manifest| {
-            let of = |verb: &str| manifest.configuration.get(verb).is_some();
-            of("emulate") || manifest.certificate.is_some() && !of("load")
-        };
-        // Tables of a run that was killed are not counted yet.
-        let is_monitors = |name: &String| Table::MONITORS.iter().any(|table| table.name() == name);
-        let has_tables =
-            |manifest: &Manifest| self.has_operations || !manifest.tables.keys().all(is_monitors);
-        { self.manifest.iter() }.any(|manifest| is_of_link(manifest) && !has_tables(manifest))
-    }
-
-    /// Whether `load` wrote it.
-    fn is_load(&self) -> bool {
-        let mut manifest = self.manifest.iter();
-        manifest.any(|manifest| manifest.configuration.get("load").is_some())
-    }
-
-    /// Whether `trace.json` counts parts of a table.
-    fn counts(&self, table: Table) -> bool {
-        let mut manifest = self.manifest.iter();
-        manifest.any(|manifest| manifest.tables.contains_key(table.name()))
-    }
-
-    /// Whether it should have parts of a table.
-    fn counts_parts(&self, table: Table) -> bool {
-        let tables = self.manifest.iter().map(|manifest| &manifest.tables);
-        let mut counted = tables.filter_map(|tables| tables.get(table.name()));
-        counted.any(|summary| summary.parts > 0)
-    }
-
-    /// Whether its run goes on or was killed: tables may not be there yet.
-    fn is_unfinished(&self) -> bool {
-        let mut manifest = self.manifest.iter();
-        manifest.any(|manifest| manifest.verdict.state == State::Unfinished)
-    }
-
-    /// Whether it lost its last parts to `--keep`.
-    fn is_emptied(&self) -> bool {
-        let mut manifest = self.manifest.iter();
-        manifest.any(|manifest| manifest.removed.is_some())
+        self.folders.iter().any(|folder| folder.is_of_link)
     }
 
     /// Whether a table is there, or should be: those of monitors are in few traces.
     pub(crate) fn has(&self, table: Table) -> bool {
-        self.counts_parts(table) || self.path.join(table.name()).is_dir()
+        let mut folders = self.folders.iter();
+        folders.any(|folder| folder.counts_parts(table) || folder.path.join(table.name()).is_dir())
     }
 
-    /// The complete parts of a table, in the order of their names. Parts that `trace.json` counts
-    /// and that are not there become a warning.
+    /// What an id of the tables became, in each run.
+    pub(crate) fn ids(&self, id: i64) -> impl Iterator<Item = i64> + use<> {
+        (0..self.run_count()).map(move |run| id.wrapping_add(id_shift(run)))
+    }
+
+    /// Runs whose parts there are: several only if they were [opened](Self::open_all) as one.
+    pub(crate) fn run_count(&self) -> usize {
+        self.folders.len()
+    }
+
+    /// The complete parts of a table, in the order of their names, run by run. Parts that
+    /// `trace.json` counts and that are not there become a warning.
     pub(crate) fn parts(&mut self, table: Table) -> Vec<PathBuf> {
-        let folder = self.path.join(table.name());
-        let mut parts: Vec<_> = match fs::read_dir(&folder) {
-            Ok(entries) => entries
-                .filter_map(|entry| Some(entry.ok()?.path()))
-                .filter(|path| path.extension().is_some_and(|end| end == "parquet"))
-                .collect(),
-            // A run of `emulate` without a tap has no tables.
-            Err(_) if self.is_of_link() => return Vec::new(),
-            // A load has no more than it counts.
-            Err(_) if self.is_load() && !self.counts(table) => return Vec::new(),
-            // All of it went.
-            Err(_) if self.is_emptied() && !self.counts_parts(table) => return Vec::new(),
-            // One over files that was killed in its first seconds has none either.
-            Err(error) if self.is_unfinished() && error.kind() == io::ErrorKind::NotFound => {
-                return Vec::new();
-            }
-            Err(error) => {
-                self.warn(format!("{}: cannot be read: {error}", folder.display()));
-                return Vec::new();
-            }
-        };
-        parts.sort();
-        let counted = { self.manifest.iter() }
-            .find_map(|manifest| manifest.tables.get(table.name()))
-            .map_or(0, |summary| summary.parts);
-        if (parts.len() as u64) < counted {
-            self.warn(format!(
-                "{}: {} of the {counted} parts that trace.json counts are there: what the others \
-                hold is missing here",
-                folder.display(),
-                parts.len(),
-            ));
-        }
+        let runs = 0..self.run_count();
+        runs.flat_map(|run| self.parts_of(run, table)).collect()
+    }
+
+    fn parts_of(&mut self, run: usize, table: Table) -> Vec<PathBuf> {
+        let (parts, warning) = self.folders[run].parts(table);
+        warning.into_iter().for_each(|warning| self.warn(warning));
         parts
     }
 
     /// Whether it may have compounds of NFSv4: rows in their table, or no such table. In a run that
     /// goes on some may be in memory.
     pub(crate) fn has_compounds(&self) -> bool {
-        let Ok(entries) = fs::read_dir(self.path.join(Table::Nfs4.name())) else {
-            return true;
-        };
-        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-        let parts = paths.filter(|path| path.extension().is_some_and(|end| end == "parquet"));
-        let rows = |path: PathBuf| {
-            let part = PartReader::open(open_file(&path).ok()?).ok()?;
+        let rows = |path: &PathBuf| {
+            let part = PartReader::open(open_file(path).ok()?).ok()?;
             Some(part.row_count())
         };
-        let rows: Vec<Option<u64>> = parts.map(rows).collect();
-        self.manifest.is_none()
-            || self.is_unfinished()
-            || rows.is_empty()
-            || rows.iter().any(|&rows| rows != Some(0))
+        let may_have = |folder: &Folder| {
+            let (parts, _) = folder.parts(Table::Nfs4);
+            folder.is_unfinished
+                || parts.is_empty()
+                || parts.iter().any(|path| rows(path) != Some(0))
+        };
+        self.manifest.is_none() || self.folders.iter().any(may_have)
     }
 
     /// Whether every part of a table has these columns: a trace of an older version lacks those
@@ -285,14 +367,33 @@ impl Trace {
         columns: &[&str],
         mut take: impl FnMut(&[Column]) -> Result<(), ReadError>,
     ) {
-        for path in self.parts(table) {
+        for run in 0..self.run_count() {
+            self.batches_of(run, table, columns, &mut take);
+        }
+    }
+
+    /// The same of one run.
+    pub(crate) fn batches_of(
+        &mut self,
+        run: usize,
+        table: Table,
+        columns: &[&str],
+        mut take: impl FnMut(&[Column]) -> Result<(), ReadError>,
+    ) {
+        let shift = id_shift(run);
+        for path in self.parts_of(run, table) {
             let Some(part) = self.open_part(&path) else {
                 continue;
             };
             self.note_lacks(table, &part, columns);
             let read = part.batches(columns, BATCH_ROWS).and_then(|mut batches| {
                 while let Some(batch) = batches.next() {
-                    let batch = batch?;
+                    let mut batch = batch?;
+                    if shift != 0 {
+                        let named = columns.iter().zip(&mut batch);
+                        { named.filter(|(name, _)| IDS.contains(name)) }
+                            .for_each(|(_, ids)| ids.add(shift));
+                    }
                     take(&batch)?;
                     batches.reuse(batch);
                 }
@@ -304,8 +405,8 @@ impl Trace {
         }
     }
 
-    /// Gives `each` the values of `columns` in every row of a table. What is damaged becomes a
-    /// warning, and the rest of its part is left out.
+    /// Gives `each` the values of `columns` in every row of a table, as they are there. What is
+    /// damaged becomes a warning, and the rest of its part is left out.
     pub fn rows(&mut self, table: Table, columns: &[&str], mut each: impl FnMut(&[Value])) {
         for path in self.parts(table) {
             let Some(part) = self.open_part(&path) else {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use lineside_account::{Budget, harmless};
-use lineside_analyze::{Trace, Unfinished, Zone};
+use lineside_analyze::{Trace, Unfinished, Zone, may_be_of_runs};
 use lineside_capture::{Tally, is_failure};
 use lineside_port::Port;
 use lineside_run::inputs_facts;
@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     // Without trace.json it may be a folder of captures, or an unfinished trace.
     let path = &arguments.path;
     let is_trace = path.join("trace.json").exists() || path.join("operations").is_dir();
-    let is_capture = !is_trace && !runs::may_be(path);
+    let is_capture = !is_trace && !may_be_of_runs(path);
     let named = match is_capture {
         true => confine::captures(std::slice::from_ref(path)),
         false => confine::trace(path),

@@ -36,7 +36,7 @@ pub(super) struct Measured {
 
 impl Measured {
     pub(super) fn of(path: &Path, filter: &Filter, asserts: &[Assert]) -> Result<Self, TraceError> {
-        let mut trace = Trace::open(path)?;
+        let mut trace = Trace::open_all(path, &filter.zone)?;
         let (chosen, _) = span(&mut trace, filter)?;
         let mut lexica = Lexica::new();
         let mut gathered: Vec<Gathered> = asserts

@@ -228,8 +228,8 @@ pub struct Appearance {
 /// Compares two traces, each by its own filter.
 pub fn compare(a: (&Path, &Filter), b: (&Path, &Filter)) -> Result<Comparison, TraceError> {
     let [mut a, mut b] = [
-        Sample::of(Trace::open(a.0)?, a.0, a.1)?,
-        Sample::of(Trace::open(b.0)?, b.0, b.1)?,
+        Sample::of(Trace::open_all(a.0, &a.1.zone)?, a.0, a.1)?,
+        Sample::of(Trace::open_all(b.0, &b.1.zone)?, b.0, b.1)?,
     ];
     let judged = judge::judge(&mut a, &mut b);
     let doubts = doubts(&a, &b);

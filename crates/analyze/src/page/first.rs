@@ -68,6 +68,19 @@ impl First {
     }
 }
 
+/// How many they are, and how long nothing was recorded between them.
+fn runs(report: &Report) -> Option<String> {
+    let runs = &report.trace.runs;
+    let gaps: Vec<_> = runs.iter().filter(|run| run.has_gap).collect();
+    let known = gaps.iter().map(|run| run.gap_ns).sum::<Option<u64>>();
+    let between = match (gaps.as_slice(), known) {
+        ([], _) => String::new(),
+        (_, Some(ns)) => format!("; nothing is recorded for {} between them", time(ns)),
+        (_, None) => "; how long nothing was recorded between them is not known".to_owned(),
+    };
+    (!runs.is_empty()).then(|| format!("{}{between}", grouped(runs.len() as u64)))
+}
+
 fn line(label: &'static str, parts: impl IntoIterator<Item = String>) -> Line {
     Line {
         label,
@@ -96,6 +109,7 @@ fn seen(report: &Report, zone: &Zone) -> Vec<Line> {
     };
     lines.push(line("seen", [span.unwrap_or_default()]));
     lines.push(line("from", [from]));
+    lines.push(line("runs", runs(report)));
     lines.push(line("only", chosen(report, zone)));
 
     let state = missing

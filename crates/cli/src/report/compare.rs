@@ -7,16 +7,13 @@ use super::flags::CompareArguments;
 use crate::csv::print_csv;
 use crate::exit::Exit;
 use crate::print::{exit, print_json, print_styled, say, style};
-use crate::runs;
 
-pub(crate) fn run(mut arguments: CompareArguments) -> anyhow::Result<Exit> {
+pub(crate) fn run(arguments: CompareArguments) -> anyhow::Result<Exit> {
     let folders = [Some(&arguments.a), arguments.b.as_ref()];
     let named = { folders.into_iter().flatten() }.fold(Sandbox::new(), |sandbox, folder| {
         sandbox.may_read_below(folder)
     });
     arguments.confining.enter(named, None)?;
-    runs::choose(&mut arguments.a);
-    arguments.b.as_mut().map(runs::choose);
     let filter = arguments.filter.filter();
     let zone = filter.zone.clone();
     let (a, b) = match (&arguments.b, arguments.at) {

@@ -17,12 +17,11 @@ use crate::exit::Exit;
 use crate::print::{exit, print, print_json, print_styled, say, style};
 use crate::runs;
 
-pub(crate) fn run(mut arguments: ReportArguments) -> anyhow::Result<Exit> {
+pub(crate) fn run(arguments: ReportArguments) -> anyhow::Result<Exit> {
     let named = confine::trace(&arguments.trace);
     arguments
         .confining
         .enter(named, arguments.html.as_deref())?;
-    runs::choose(&mut arguments.trace);
     let filter = arguments.filter.filter();
     let zone = filter.zone.clone();
     if let Some(interval_ns) = arguments.interval {

@@ -7,10 +7,11 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use lineside_testkit::capture;
-use lineside_trace::{State, Table};
+use lineside_trace::{ConnectionRow, State, Table};
 
 use crate::python::python;
 use crate::support::{example, lineside, manifest, parts, records, sorted, talk};
+use crate::traffic::{SECOND_NS, Traffic};
 
 /// Kills, unless `LINESIDE_KILLS` says how many.
 const KILLS: u64 = 10;
@@ -164,17 +165,19 @@ fn the_next_start_closes_each_killed_run() {
         killed.len(),
         "{listed}"
     );
-    let report = lineside().arg("report").arg(&out).output();
-    let report = report.expect("lineside runs");
-    let name = whole.file_name().expect("a name").to_string_lossy();
-    let newest = format!("the newest of {} runs is {name};", runs.len());
-    let told = |output: &Output| talk(output).matches(&newest).count();
-    assert!(report.status.success(), "{}", talk(&report));
-    assert_eq!(told(&report), 1, "{}", talk(&report));
+    let report = report(&[&out]);
+    assert_eq!(report["missing"]["verdict"], "incomplete");
+    let of_report = report["trace"]["runs"].as_array().expect("several");
+    assert_eq!(of_report.len(), runs.len());
+    let gaps = of_report.iter().filter(|run| run["has_gap"] == true);
+    assert_eq!(gaps.count(), killed.len());
+    assert_eq!(report["totals"]["operations"], rows + all.len() as u64);
     let compare = lineside().arg("compare").args([&out, &out]).output();
     let compare = compare.expect("lineside runs");
     assert!(compare.status.success(), "{}", talk(&compare));
-    assert_eq!(told(&compare), 2, "{}", talk(&compare));
+    let name = whole.file_name().expect("a name").to_string_lossy();
+    let newest = format!("the newest of {} runs is {name};", runs.len());
+    let told = |output: &Output| talk(output).matches(&newest).count();
     let bundle = lineside()
         .arg("bundle")
         .arg(&out)
@@ -191,6 +194,84 @@ fn the_next_start_closes_each_killed_run() {
     let output = Command::new(python).args(["-c", QUERY]).arg(&out).output();
     let output = output.expect("Python runs");
     assert!(output.status.success(), "{}", talk(&output));
+}
+
+/// The report on a trace, as JSON.
+fn report(words: &[&Path]) -> serde_json::Value {
+    let output = lineside().args(["report", "--json"]).args(words).output();
+    let output = output.expect("lineside runs");
+    assert!(output.status.success(), "{}", talk(&output));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// The same operations in one trace and in three runs, of which each counts its ids from 1.
+#[test]
+fn a_report_on_runs_is_that_of_one_trace() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [whole, out] = ["whole", "runs"].map(|name| folder.path().join(name));
+    let traffic = |names| Traffic {
+        seconds: 30,
+        names,
+        intervals: |row| {
+            vec![ConnectionRow {
+                client_peak_1s_bytes: 1_000,
+                ..row
+            }]
+        },
+        ..Traffic::default()
+    };
+    let make = |path: &Path| std::fs::create_dir_all(path).expect("made");
+    make(&whole);
+    traffic(("new", 9)).write(&whole, |_| true);
+    // A name that an older run learned late is no newer one.
+    let names = [("old", 20 << 18), ("older", 30 << 18), ("new", 9)];
+    for (run, names) in names.into_iter().enumerate() {
+        let path = out.join(format!("run=2026112{run}T000000Z"));
+        make(&path);
+        let own = run as i64 * 10..(run as i64 + 1) * 10;
+        traffic(names).write(&path, |each| own.contains(&(each.at_ns / SECOND_NS)));
+    }
+    let [one, many] = [&whole, &out].map(|path| report(&[path]));
+    for part in [
+        "totals",
+        "operations",
+        "errors",
+        "over_time",
+        "clients",
+        "users",
+        "files",
+    ] {
+        assert_eq!(one[part], many[part], "{part}");
+    }
+    assert_eq!(
+        many["missing"]["verdict"], "incomplete",
+        "what lies between them"
+    );
+    // Three connections have the same id.
+    let entries = |report: &serde_json::Value, of| report[of].as_array().map(Vec::len);
+    assert_eq!(
+        (entries(&one, "wire"), entries(&many, "wire")),
+        (Some(1), Some(3))
+    );
+    assert_eq!(entries(&many["trace"], "runs"), Some(3));
+    assert!(
+        many["files"].to_string().contains("/new-3"),
+        "{}",
+        many["files"]
+    );
+
+    // An id is one of each run, and is told of no other.
+    let connection = |path: &Path| report(&[path, Path::new("--connection"), Path::new("1")]);
+    let [one, many] = [&whole, &out].map(|path| connection(path)["totals"]["operations"].clone());
+    assert_eq!(one, many);
+    // One that cannot be opened is told, and the others are reported on.
+    let lost = std::fs::remove_dir_all(out.join("run=20261121T000000Z/operations"));
+    lost.expect("removed");
+    let output = lineside().arg("report").arg(&out).output();
+    let output = output.expect("lineside runs");
+    assert_eq!(output.status.code(), Some(1), "{}", talk(&output));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("run=20261121T000000Z"), "{text}");
 }
 
 #[test]

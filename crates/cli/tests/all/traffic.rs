@@ -39,6 +39,8 @@ pub(crate) struct Traffic {
     pub(crate) per_second: f64,
     pub(crate) server: u8,
     pub(crate) verdict: State,
+    /// What files are called, and the id of the operation that showed it.
+    pub(crate) names: (&'static str, i64),
     /// What TCP had to do on the one connection: its intervals.
     pub(crate) intervals: fn(ConnectionRow) -> Vec<ConnectionRow>,
 }
@@ -51,6 +53,7 @@ impl Default for Traffic {
             per_second: 300.0,
             server: 1,
             verdict: State::Complete,
+            names: ("file", 1),
             intervals: |row| vec![row],
         }
     }
@@ -117,12 +120,12 @@ impl Traffic {
         for file in 0..20 {
             let mut fact = FileRow {
                 file_id: file,
-                operation_id: 1,
+                operation_id: self.names.1,
                 // Five in a directory.
                 parent_file_id: Some(DIRECTORY + file / 5),
                 ..FileRow::default()
             };
-            fact.name.set(format!("file-{file}").as_bytes());
+            fact.name.set(format!("{}-{file}", self.names.0).as_bytes());
             fact.write_to(&mut encoder);
         }
         for directory in 0..4 {

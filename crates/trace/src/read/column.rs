@@ -74,6 +74,14 @@ impl Column {
     pub fn values(&self) -> &Values {
         &self.values
     }
+
+    /// Adds a number to each value of an `INT64` column, wrapping around.
+    pub fn add(&mut self, number: i64) {
+        if let Values::Int64(values) = &mut self.values {
+            let sums = values.iter_mut();
+            sums.for_each(|value| *value = value.wrapping_add(number));
+        }
+    }
 }
 
 /// Texts that rows refer to by place: those of a dictionary, so that one that repeats is there

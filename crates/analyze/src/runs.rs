@@ -1,0 +1,271 @@
+//! A folder of runs (`capture -o DIR --runs`), and what it comes to as one trace.
+//!
+//! Counters and tables add up; the verdict is the worst of the runs', with a reason more for each
+//! time between two, in which nothing was recorded.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use lineside_trace::{
+    InputFacts, Manifest, RemovedFacts, SandboxFacts, State, Verdict, manifest_text,
+};
+use serde::Serialize;
+
+use crate::numbers::Zone;
+
+/// A run of a folder.
+#[derive(Debug, Clone, Serialize)]
+pub struct OneRun {
+    /// Its folder.
+    #[serde(skip)]
+    pub path: PathBuf,
+    /// Its folder's name: `run=20261122T183000Z`.
+    pub name: String,
+    /// `trace.json`; null: it cannot be read.
+    pub trace: Option<Manifest>,
+}
+
+impl OneRun {
+    fn key(&self) -> (Option<i64>, &str) {
+        let started = self.trace.as_ref().and_then(|trace| trace.started_ns);
+        (started, &self.name)
+    }
+}
+
+/// A run of a folder that a report is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RunOfMany {
+    /// Its folder's name.
+    pub name: String,
+    /// When it began.
+    pub started_ns: Option<i64>,
+    /// When it ended; null while it goes on.
+    pub ended_ns: Option<i64>,
+    /// Its verdict; null if `trace.json` cannot be read.
+    pub verdict: Option<State>,
+    /// Its operations.
+    pub operations: u64,
+    /// Whether there is a time between the run before and this one in which nothing was recorded;
+    /// never of files.
+    pub has_gap: bool,
+    /// How long; null where it is not known, or the clock was set back.
+    pub gap_ns: Option<u64>,
+}
+
+/// Whether a folder looks like one of runs; nothing in it is read.
+pub fn may_be_of_runs(folder: &Path) -> bool {
+    let mut entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.any(|entry| entry.file_name().to_string_lossy().starts_with("run="))
+}
+
+/// The runs of a folder in the order of time; `None` if it is no folder of runs.
+pub fn runs_of(folder: &Path) -> Option<Vec<OneRun>> {
+    if folder.join("trace.json").exists() || folder.join("operations").is_dir() {
+        return None;
+    }
+    let entries = fs::read_dir(folder).ok()?;
+    let run = |entry: fs::DirEntry| {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let is_run = name.starts_with("run=") && entry.file_type().ok()?.is_dir();
+        let path = is_run.then(|| entry.path())?;
+        let trace = path.join("trace.json");
+        trace.exists().then(|| OneRun {
+            trace: { manifest_text(&trace).ok() }.and_then(|text| Manifest::from_json(&text).ok()),
+            path,
+            name,
+        })
+    };
+    let mut runs: Vec<_> = entries.filter_map(|entry| run(entry.ok()?)).collect();
+    // A clock that was set may have given names in another order than their starts'.
+    runs.sort_by(|one, other| one.key().cmp(&other.key()));
+    (!runs.is_empty()).then_some(runs)
+}
+
+/// What lies between a run and the next one, in words; `None` of files, whose frames come from
+/// other times than their runs'.
+pub fn gap_text(before: &Manifest, next: &Manifest, zone: &Zone) -> Option<String> {
+    if !may_lie_between(before, next) {
+        return None;
+    }
+    let is_killed = before.verdict.state == State::Unfinished || was_killed(before);
+    let why = if is_killed { "was killed" } else { "ended" };
+    let Some((from, to)) = before.ended_ns.zip(next.started_ns) else {
+        return Some(format!("gap: the run before {why}, it is not known when"));
+    };
+    Some(match to < from {
+        true => "the clock was set back: how long the gap is, is not known".to_owned(),
+        false => format!(
+            "gap: nothing is recorded from {} on for {:.3} s: the run before {why}",
+            zone.date(from),
+            (to - from) as f64 / 1e9
+        ),
+    })
+}
+
+/// Whether a run was killed, and closed by the next one.
+pub(crate) fn was_killed(run: &Manifest) -> bool {
+    let mut reasons = run.verdict.reasons.iter();
+    reasons.any(|reason| reason.starts_with("killed:"))
+}
+
+/// Whether frames may have passed between two runs. One that was killed early does not say what it
+/// reads.
+fn may_lie_between(before: &Manifest, next: &Manifest) -> bool {
+    let is_file = |input: &InputFacts| input.live.is_none() && input.name != "-";
+    let is_of_files = |run: &Manifest| !run.inputs.is_empty() && run.inputs.iter().all(is_file);
+    !(is_of_files(before) || is_of_files(next))
+}
+
+/// The runs that a report is about, each with the time before it.
+pub(crate) fn of_many(runs: &[OneRun]) -> Vec<RunOfMany> {
+    let mut before: Option<&Manifest> = None;
+    let facts = runs.iter().map(|run| {
+        let trace = run.trace.as_ref();
+        let tables = trace.and_then(|trace| trace.tables.get("operations"));
+        let before = std::mem::replace(&mut before, trace);
+        let gap = before.zip(trace);
+        let gap = gap.filter(|(before, next)| may_lie_between(before, next));
+        let length_ns = |(before, next): (&Manifest, &Manifest)| {
+            let (from, to) = before.ended_ns.zip(next.started_ns)?;
+            u64::try_from(to - from).ok()
+        };
+        RunOfMany {
+            name: run.name.clone(),
+            started_ns: trace.and_then(|trace| trace.started_ns),
+            ended_ns: trace.and_then(|trace| trace.ended_ns),
+            verdict: trace.map(|trace| trace.verdict.state),
+            operations: tables.map_or(0, |table| table.rows),
+            has_gap: gap.is_some(),
+            gap_ns: gap.and_then(length_ns),
+        }
+    });
+    facts.collect()
+}
+
+/// What the runs are together; `None` if no `trace.json` of theirs can be read. What cannot be
+/// added up is that of the newest one: what wrote it, its id, its configuration.
+pub(crate) fn together(runs: &[OneRun], zone: &Zone) -> Option<Manifest> {
+    let mut traces = runs.iter().filter_map(|run| run.trace.as_ref());
+    let first = traces.next()?.clone();
+    let mut whole = traces.fold(first, |before, trace| after(before, trace.clone()));
+    whole.verdict = verdict(runs, zone);
+    Some(whole)
+}
+
+/// A run with what was before it.
+fn after(before: Manifest, mut run: Manifest) -> Manifest {
+    for (name, of) in before.tables {
+        let sum = run.tables.entry(name).or_default();
+        sum.rows += of.rows;
+        sum.parts += of.parts;
+        sum.bytes += of.bytes;
+    }
+    for (name, of) in before.counters {
+        match run.counters.get_mut(&name) {
+            Some(sum) => sum.value += of.value,
+            None => _ = run.counters.insert(name, of),
+        }
+    }
+    run.inputs = { run.inputs.into_iter() }.fold(before.inputs, with_input);
+    run.clocks = [before.clocks, run.clocks].concat();
+    run.reliefs = [before.reliefs, run.reliefs].concat();
+    run.drop_ins = [before.drop_ins, run.drop_ins].concat();
+    run.started_ns = before.started_ns;
+    run.removed = match (before.removed, run.removed) {
+        (Some(old), Some(new)) => Some(RemovedFacts {
+            kept_since_ns: old.kept_since_ns.max(new.kept_since_ns),
+            rows: old.rows + new.rows,
+            parts: old.parts + new.parts,
+            bytes: old.bytes + new.bytes,
+        }),
+        (old, new) => old.or(new),
+    };
+    // The one of which least held.
+    let held = |sandbox: &Option<SandboxFacts>| sandbox.as_ref().map(|facts| facts.holds.len());
+    if held(&before.sandbox) < held(&run.sandbox) {
+        run.sandbox = before.sandbox;
+    }
+    run
+}
+
+/// Inputs with a further one: the same interface in the next run is the same input.
+fn with_input(mut inputs: Vec<InputFacts>, next: InputFacts) -> Vec<InputFacts> {
+    let queue = |input: &InputFacts| {
+        input
+            .live
+            .as_ref()
+            .map(|live| (live.queue, live.method.clone()))
+    };
+    let is_same = |input: &&mut InputFacts| {
+        (&input.name, &input.format) == (&next.name, &next.format) && queue(input) == queue(&next)
+    };
+    let Some(known) = inputs.iter_mut().find(is_same) else {
+        inputs.push(next);
+        return inputs;
+    };
+    known.frames += next.frames;
+    known.bytes += next.bytes;
+    known.speed_bps = known
+        .speed_bps
+        .filter(|_| known.speed_bps == next.speed_bps);
+    known.warnings.extend(next.warnings);
+    if let (Some(sum), Some(live)) = (&mut known.live, next.live) {
+        sum.arrived += live.arrived;
+        sum.filtered = sum
+            .filtered
+            .zip(live.filtered)
+            .map(|(one, other)| one + other);
+        sum.dropped_interface += live.dropped_interface;
+        sum.dropped_ring += live.dropped_ring;
+        sum.dropped_pool += live.dropped_pool;
+        sum.unread += live.unread;
+        sum.clock_steps += live.clock_steps;
+    }
+    inputs
+}
+
+/// The worst verdict, and why, each reason with its run's name; of shares the greatest. Where
+/// nothing was recorded between two runs, they are incomplete together.
+fn verdict(runs: &[OneRun], zone: &Zone) -> Verdict {
+    let mut verdict = Verdict {
+        state: State::Complete,
+        ..Verdict::default()
+    };
+    let mut before: Option<&Manifest> = None;
+    for run in runs {
+        let Some(trace) = &run.trace else {
+            verdict.state = worse(verdict.state, State::Incomplete);
+            let reason = format!("{}: trace.json cannot be read", run.name);
+            verdict.reasons.push(reason);
+            continue;
+        };
+        if let Some(gap) =
+            { before.replace(trace) }.and_then(|before| gap_text(before, trace, zone))
+        {
+            verdict.state = worse(verdict.state, State::Incomplete);
+            verdict.reasons.push(format!("{}: {gap}", run.name));
+        }
+        verdict.state = worse(verdict.state, trace.verdict.state);
+        let reasons = trace.verdict.reasons.iter();
+        verdict
+            .reasons
+            .extend(reasons.map(|reason| format!("{}: {reason}", run.name)));
+        for (name, &share) in &trace.verdict.shares {
+            let greatest = verdict.shares.entry(name.clone()).or_default();
+            *greatest = greatest.max(share);
+        }
+    }
+    verdict
+}
+
+fn worse(one: State, other: State) -> State {
+    let rank = |state: State| match state {
+        State::Complete => 0,
+        State::Limited => 1,
+        State::Incomplete => 2,
+        State::Disturbed => 3,
+        State::Unfinished => 4,
+    };
+    if rank(other) > rank(one) { other } else { one }
+}
