@@ -37,7 +37,7 @@ use lineside_frame::{Burst, LinkType};
 
 pub use blocks::PoolConfig;
 pub use error::{Place, PortError};
-pub use folder::{FolderFile, list};
+pub use folder::{FolderFile, list, list_held, paths};
 pub use followed::Followed;
 pub use merge::{Merge, MergeInput, Totals};
 pub use reader::CaptureReader;
