@@ -4,8 +4,8 @@
 //!  find ─► privileges dropped, sandbox ─► look ─► merge, merge, …
 //! ```
 //!
-//! * Of several files only those are open whose time has come, if the user that this process becomes
-//!   may open them. The others are opened at once, and stay open.
+//! * Of several files only those are open whose time has come, if the user that this process
+//!   becomes may open them. The others are opened at once, and stay open.
 //! * Where more of these are than may be open, they need a [capability](Sources::capability).
 
 use std::fs::{File, Metadata};
