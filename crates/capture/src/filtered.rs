@@ -158,6 +158,10 @@ impl<P: Port> Port for Filtered<P> {
     fn facts(&self) -> Vec<&Facts> {
         self.port.facts()
     }
+
+    fn facts_of(&self, input: usize) -> Option<&Facts> {
+        self.port.facts_of(input)
+    }
 }
 
 impl<P: Receive> Receive for Filtered<P> {

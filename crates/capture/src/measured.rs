@@ -1,8 +1,10 @@
 use std::os::fd::BorrowedFd;
 
 use lineside_frame::Burst;
+use lineside_host::Removed;
 use lineside_port::{Facts, Live, Port, PortError, Receive, Received};
 use lineside_run::{Looks, Measuring};
+use lineside_trace::Summaries;
 
 /// A port whose frames monitors see, in the order in which they come out.
 pub struct Measured<P> {
@@ -31,6 +33,11 @@ impl<P: Port> Measured<P> {
         self.measuring.as_mut().map(Measuring::looks)
     }
 
+    /// What the tables of monitors have on the disk, and what of them is not kept.
+    pub fn written(&self) -> Option<(Summaries, Removed)> {
+        self.measuring.as_ref().map(Measuring::written)
+    }
+
     /// The monitors, which see no further frame.
     pub fn take(&mut self) -> Option<Measuring> {
         self.measuring.take()
@@ -41,6 +48,10 @@ impl<P: Port> Port for Measured<P> {
     fn facts(&self) -> Vec<&Facts> {
         self.port.facts()
     }
+
+    fn facts_of(&self, input: usize) -> Option<&Facts> {
+        self.port.facts_of(input)
+    }
 }
 
 impl<P: Receive> Receive for Measured<P> {
@@ -49,7 +60,7 @@ impl<P: Receive> Receive for Measured<P> {
         let received = self.port.receive(burst, max);
         if let Some(measuring) = &mut self.measuring {
             for frame in &burst[start..] {
-                measuring.on_frame(frame, || self.port.facts());
+                measuring.on_frame(frame, |input| self.port.facts_of(input));
             }
             measuring.answer();
         }

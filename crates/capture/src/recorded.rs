@@ -64,6 +64,10 @@ impl<P: Port> Port for Recorded<P> {
     fn facts(&self) -> Vec<&Facts> {
         self.port.facts()
     }
+
+    fn facts_of(&self, input: usize) -> Option<&Facts> {
+        self.port.facts_of(input)
+    }
 }
 
 impl<P: Live> Receive for Recorded<P> {

@@ -77,8 +77,8 @@ pub use outside::{Outside, OutsideError, OutsidePlan};
 pub use ports_in_use::{PortInUse, ports_in_use};
 pub use priority::{LOOP_PRIORITY, PriorityError, set_normal_priority, set_real_time_priority};
 pub use privileges::{
-    Capability, Dropped, PrivilegeError, Privileges, drop_privileges, keep_capabilities, may_read,
-    user,
+    Capability, Dropped, PrivilegeError, Privileges, drop_privileges, drop_privileges_but,
+    keep_capabilities, may_read, user, without_privileges,
 };
 pub use probe::{Ping, ProbeError, connect_round_trip};
 pub use programs::{Descendants, Program, Readiness};

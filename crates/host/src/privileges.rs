@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, FileType, accessat, fchown, fstat};
-use rustix::process::{Gid, Uid, getegid, geteuid, getgid, getuid};
+use rustix::process::{Gid, Uid, getegid, geteuid, getgid, getgroups, getuid};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, capability_is_in_bounding_set,
     clear_ambient_capability_set, no_new_privs, remove_capability_from_bounding_set,
@@ -249,7 +249,24 @@ pub fn drop_privileges(
     folder: Option<&RunFolder>,
     files: &[BorrowedFd<'_>],
 ) -> Result<Dropped, PrivilegeError> {
+    drop_all_but(&[], folder, files)
+}
+
+/// As [`drop_privileges`], without a folder, and keeps one capability as far as it is held: for a
+/// process whose sandbox says what that reaches.
+pub fn drop_privileges_but(kept: Capability) -> Result<Dropped, PrivilegeError> {
+    drop_all_but(&[kept], None, &[])
+}
+
+fn drop_all_but(
+    kept: &[Capability],
+    folder: Option<&RunFolder>,
+    files: &[BorrowedFd<'_>],
+) -> Result<Dropped, PrivilegeError> {
     refuse_threads()?;
+    let held = capabilities(None).map_err(cannot("read the capabilities"))?;
+    let kept = { kept.iter() }.fold(CapabilitySet::empty(), |all, each| all | each.set());
+    let kept = kept & held.permitted;
     let heir = heir();
     let is_lent = heir.is_some_and(|heir| stand_ins().contains(&heir));
     if is_lent {
@@ -258,6 +275,8 @@ pub fn drop_privileges(
         folder.iter().for_each(|folder| folder.lend(to));
     }
     empty_bounding_set()?;
+    // Ends with the first program that this process executes, as `no_new_privs` has it anyway.
+    set_keep_capabilities(!kept.is_empty()).map_err(cannot("keep a capability"))?;
     if let Some((user, group)) = heir {
         if let Some(folder) = folder {
             folder.give_to(user, group)?;
@@ -273,14 +292,14 @@ pub fn drop_privileges(
         set_thread_res_uid(user, user, user).map_err(cannot("change the user"))?;
     }
     clear_ambient_capability_set().map_err(cannot("clear the ambient capabilities"))?;
-    let none = CapabilitySets {
-        effective: CapabilitySet::empty(),
-        permitted: CapabilitySet::empty(),
+    let left = CapabilitySets {
+        effective: kept,
+        permitted: kept,
         inheritable: CapabilitySet::empty(),
     };
-    set_capabilities(None, none).map_err(cannot("drop the capabilities"))?;
+    set_capabilities(None, left).map_err(cannot("drop the capabilities"))?;
     set_no_new_privs(true).map_err(cannot("renounce new privileges"))?;
-    assert_eq!(capabilities(None), Ok(none), "no capability is left");
+    assert_eq!(capabilities(None), Ok(left), "no other capability is left");
     if let Some((user, group)) = heir {
         assert_eq!((geteuid(), getegid()), (user, group), "no longer root");
     }
@@ -288,6 +307,37 @@ pub fn drop_privileges(
         user: getuid().as_raw(),
         is_namespace_root: geteuid().is_root(),
     })
+}
+
+/// Does something with the permissions that are left after [`drop_privileges`], and takes the
+/// others back. To be called before there is another thread.
+pub fn without_privileges<T>(work: impl FnOnce() -> T) -> Result<T, PrivilegeError> {
+    refuse_threads()?;
+    let held = capabilities(None).map_err(cannot("read the capabilities"))?;
+    let (user, group) = (geteuid(), getegid());
+    let groups = getgroups().map_err(cannot("read the groups"))?;
+    let heir = heir();
+    if let Some((user, group)) = heir {
+        set_thread_groups(&[]).map_err(cannot("leave the groups"))?;
+        set_thread_res_gid(None, group, None).map_err(cannot("change the group"))?;
+        set_thread_res_uid(None, user, None).map_err(cannot("change the user"))?;
+    }
+    let none = CapabilitySets {
+        effective: CapabilitySet::empty(),
+        ..held
+    };
+    set_capabilities(None, none).map_err(cannot("leave the capabilities"))?;
+    let done = work();
+    if heir.is_some() {
+        // As root's again, the capabilities are effective.
+        set_thread_res_uid(None, user, None).map_err(cannot("be the user again"))?;
+    }
+    set_capabilities(None, held).map_err(cannot("take the capabilities back"))?;
+    if heir.is_some() {
+        set_thread_res_gid(None, group, None).map_err(cannot("be the group again"))?;
+        set_thread_groups(&groups).map_err(cannot("join the groups again"))?;
+    }
+    Ok(done)
 }
 
 /// Gives up every capability but `kept`, for good, and what the execution of another program could

@@ -60,6 +60,16 @@ pub struct Removed {
     pub kept_since_ns: Option<i64>,
 }
 
+impl Removed {
+    /// Adds what went of other tables of the same run.
+    pub fn add(&mut self, other: Self) {
+        self.totals.rows += other.totals.rows;
+        self.totals.parts += other.totals.parts;
+        self.totals.bytes += other.totals.bytes;
+        self.kept_since_ns = self.kept_since_ns.max(other.kept_since_ns);
+    }
+}
+
 /// A complete part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Shelved {

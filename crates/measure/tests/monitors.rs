@@ -380,3 +380,50 @@ fn a_hundred_thousand_flows_take_64_mib_at_most() {
     monitors.report(&mut found);
     assert_eq!(found.flows.len(), 100_000, "each has a row");
 }
+
+/// A head of an unspecific frame of this length.
+fn head(place: u16, time_ns: i64, wire_len: u32) -> Head<'static> {
+    Head {
+        time_ns: Some(time_ns),
+        place,
+        link_type: 1,
+        wire_len,
+        bytes: &[0; 60],
+    }
+}
+
+#[test]
+fn monitors_of_ten_thousand_places_draw_what_they_take() {
+    let budget = Budget::new(64 << 20);
+    let mut monitors = Monitors::new(&budget);
+    monitors.ask(&"size,gap".parse().expect("words"));
+    let mut found = Found::default();
+    for number in 0..10_000 {
+        let place = Place::named(&format!("files/{number}.pcap"));
+        let number = monitors.place(&place).expect("memory");
+        assert_eq!(monitors.place(&place).expect("known"), number);
+        for (time_ns, len) in [(0, 60), (9_000, 100), (9_500, 60)] {
+            let head = head(number, time_ns, len);
+            monitors.on_head(&head, &mut found).expect("memory");
+        }
+    }
+    let (taken, drawn) = (monitors.memory_bytes(), budget.used_bytes());
+    println!("{taken} bytes taken, {drawn} drawn on the budget");
+    assert!(taken <= drawn && drawn <= budget.limit_bytes());
+    // Jumbo frames take bins up to their length: 72 KB a place, and not all have room.
+    let refused = (0..10_000).find_map(|number| {
+        let measured = monitors.on_head(&head(number, 10_000, 9_000), &mut found);
+        measured.err().map(|error| error.to_string())
+    });
+    let why = refused.expect("720 MB have no room");
+    assert!(
+        why.contains("'gap,size'") || why.contains("'size,gap'"),
+        "{why}"
+    );
+    assert!(why.contains("raise --memory"), "{why}");
+    let (taken, drawn) = (monitors.memory_bytes(), budget.used_bytes());
+    assert!(taken <= drawn && drawn <= budget.limit_bytes());
+    assert!(drawn > budget.limit_bytes() - (80 << 10), "{drawn}");
+    drop(monitors);
+    assert_eq!(budget.used_bytes(), 0);
+}

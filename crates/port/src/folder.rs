@@ -2,20 +2,24 @@
 //! (`-b`). Of many files only those are open whose time has come.
 
 use std::ffi::OsStr;
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{ErrorKind, Seek};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use lineside_frame::Burst;
 
 use crate::blocks::Purpose;
 use crate::watched::{Mark, Read, Watched, lost};
-use crate::{Facts, PoolConfig, Port, PortError, Receive, Received};
+use crate::{CaptureReader, Facts, PoolConfig, Port, PortError, Receive, Received};
 
 /// A file of a folder, or one of several that were named: opened when its turn comes and closed at
 /// its end.
 pub struct FolderFile {
     path: PathBuf,
+    /// Where it must stay open, since nobody may open it later.
+    held: Option<Arc<File>>,
     pool: PoolConfig,
     first_ns: i64,
     /// The latest that was received.
@@ -33,9 +37,19 @@ pub struct FolderFile {
 /// names, in which 10 comes behind
 /// 9. A file that is no capture, or not yet one, is left out and reported with the reason.
 pub fn list(folder: &Path, pool: &PoolConfig) -> Result<(Vec<FolderFile>, Vec<String>), PortError> {
+    let files = paths(folder)?.into_iter().map(|path| (path, None));
+    list_held(folder, files, pool)
+}
+
+/// As [`list`], of a folder whose files are known, and of which some may have been opened before.
+pub fn list_held(
+    folder: &Path,
+    found: impl Iterator<Item = (PathBuf, Option<File>)>,
+    pool: &PoolConfig,
+) -> Result<(Vec<FolderFile>, Vec<String>), PortError> {
     let (mut files, mut left_out) = (Vec::new(), Vec::new());
-    for path in paths(folder)? {
-        match FolderFile::look(&path, pool) {
+    for (path, held) in found {
+        match FolderFile::look(&path, held, pool) {
             Ok(file) => files.push(file),
             Err(
                 error @ (PortError::Foreign { .. }
@@ -56,7 +70,8 @@ pub fn list(folder: &Path, pool: &PoolConfig) -> Result<(Vec<FolderFile>, Vec<St
     Ok((files, left_out))
 }
 
-pub(crate) fn paths(folder: &Path) -> Result<Vec<PathBuf>, PortError> {
+/// What lies in a folder, by its names.
+pub fn paths(folder: &Path) -> Result<Vec<PathBuf>, PortError> {
     let entries = std::fs::read_dir(folder);
     let paths = entries.and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect());
     let mut paths: Vec<PathBuf> = paths.map_err(|cause| PortError::Open {
@@ -92,9 +107,15 @@ pub(crate) fn natural(name: &OsStr) -> Vec<(Vec<u8>, u128)> {
 }
 
 impl FolderFile {
-    pub(crate) fn look(path: &Path, pool: &PoolConfig) -> Result<Self, PortError> {
+    /// Reads the first frame of a file, which is then closed until its turn comes; `held` is the
+    /// file where it was opened before, and stays open.
+    pub fn look(path: &Path, held: Option<File>, pool: &PoolConfig) -> Result<Self, PortError> {
         let name = || path.display().to_string();
-        let facts = path.metadata().map_err(|cause| {
+        let facts = match &held {
+            Some(file) => file.metadata(),
+            None => path.metadata(),
+        };
+        let facts = facts.map_err(|cause| {
             let name = name();
             PortError::Open { name, cause }
         })?;
@@ -102,14 +123,27 @@ impl FolderFile {
         match facts.is_dir() {
             true => Err(PortError::Folder { name: name() }),
             false if !facts.is_file() => Err(PortError::NoFile { name: name() }),
-            false => Self::new(path, pool, facts.len()),
+            false => Self::begin(path, held.map(Arc::new), pool, facts.len()),
         }
     }
 
     /// Reads the first frame of a regular file of `len` bytes, which is then closed until its turn
     /// comes. An error behind the file's header is one of its turn.
     pub fn new(path: &Path, pool: &PoolConfig, len: u64) -> Result<Self, PortError> {
-        let mut file = Watched::look(path, pool, len)?;
+        Self::begin(path, None, pool, len)
+    }
+
+    fn begin(
+        path: &Path,
+        held: Option<Arc<File>>,
+        pool: &PoolConfig,
+        len: u64,
+    ) -> Result<Self, PortError> {
+        let file = match &held {
+            Some(file) => Arc::clone(file),
+            None => Arc::new(CaptureReader::open_file(path)?),
+        };
+        let mut file = Watched::look(file, path, pool, len)?;
         let reader = file.reader_mut();
         let mut burst = Burst::new();
         // The error comes again.
@@ -118,6 +152,7 @@ impl FolderFile {
         let facts = reader.own_facts().clone();
         Ok(Self {
             path: path.to_owned(),
+            held,
             pool: pool.clone(),
             first_ns: first.unwrap_or(i64::MIN),
             last_ns: i64::MIN,
@@ -132,6 +167,18 @@ impl FolderFile {
                 ..facts
             },
         })
+    }
+
+    /// The same file, not opened yet, of one that was not opened either: to be read once more.
+    pub fn again(&self) -> Self {
+        Self {
+            path: self.path.clone(),
+            held: self.held.clone(),
+            pool: self.pool.clone(),
+            reader: None,
+            facts: self.facts.clone(),
+            ..*self
+        }
     }
 
     /// Where it is.
@@ -149,7 +196,13 @@ impl FolderFile {
 impl FolderFile {
     /// Opens the file; says what happened to it if it is no longer the one that was looked at.
     fn open(&mut self) -> Result<Result<(), &'static str>, PortError> {
-        let file = match Watched::open_again(&self.path, &self.pool, self.mark) {
+        let file = match self.held.clone() {
+            Some(file) => rewound(file, &self.path),
+            None => CaptureReader::open_file(&self.path).map(Arc::new),
+        };
+        let again =
+            file.and_then(|file| Watched::read_again(file, &self.path, &self.pool, self.mark));
+        let file = match again {
             Ok(Some(file)) => file,
             Ok(None) => return Ok(Err("was overwritten")),
             Err(PortError::Open { cause, .. }) if cause.kind() == ErrorKind::NotFound => {
@@ -231,6 +284,17 @@ impl Receive for FolderFile {
             Some(file) => file.reader_mut().leave(ahead),
             None => self.facts.take_back(ahead),
         }
+    }
+}
+
+/// A file that stayed open, at its beginning.
+fn rewound(file: Arc<File>, path: &Path) -> Result<Arc<File>, PortError> {
+    match (&*file).rewind() {
+        Ok(()) => Ok(file),
+        Err(cause) => Err(PortError::Open {
+            name: path.display().to_string(),
+            cause,
+        }),
     }
 }
 

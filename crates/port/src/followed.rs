@@ -372,7 +372,7 @@ impl Folder {
                 continue;
             }
             // What is no capture file yet may become one.
-            let Ok(file) = FolderFile::look(path, pool) else {
+            let Ok(file) = FolderFile::look(path, None, pool) else {
                 continue;
             };
             now.begins_ns = file.begins_ns();

@@ -37,7 +37,7 @@ use lineside_frame::{Burst, LinkType};
 
 pub use blocks::PoolConfig;
 pub use error::{Place, PortError};
-pub use folder::{FolderFile, list};
+pub use folder::{FolderFile, list, list_held, paths};
 pub use followed::Followed;
 pub use merge::{Merge, MergeInput, Totals};
 pub use reader::CaptureReader;
@@ -57,11 +57,16 @@ pub const BLOCK_LEN: usize = 512 * 1024;
 /// A place where frames come from or go to.
 ///
 /// What it can do follows from the traits besides: a file is read by [`Receive`] or written by
-/// [`Transmit`], an interface does both and is [`Live`]. No method has a default: a port that
-/// stands in front of another one forwards all of them, or does not compile.
+/// [`Transmit`], an interface does both and is [`Live`]. No method that a port in front of another
+/// one must forward has a default: else it does not compile.
 pub trait Port: Send {
     /// What is known of each input or output behind this port, in their order.
     fn facts(&self) -> Vec<&Facts>;
+
+    /// What is known of one of them. To list ten thousand for each of them takes a second.
+    fn facts_of(&self, input: usize) -> Option<&Facts> {
+        self.facts().into_iter().nth(input)
+    }
 }
 
 /// A port from which frames come.

@@ -363,6 +363,13 @@ impl Port for Merge {
             .flat_map(|input| input.port.facts())
             .collect()
     }
+
+    fn facts_of(&self, input: usize) -> Option<&Facts> {
+        // A port of several files is the last one.
+        let index = input.min(self.inputs.len().checked_sub(1)?);
+        let facts = self.inputs[index].port.facts();
+        facts.into_iter().nth(input - index)
+    }
 }
 
 impl Receive for Merge {

@@ -70,32 +70,39 @@ pub(crate) enum Read {
 impl Watched {
     /// Opens the file at `path` and reads its header.
     pub(crate) fn open(path: &Path, pool: &PoolConfig) -> Result<Self, PortError> {
-        Self::open_as(path, pool, None, None)
+        let file = Arc::new(CaptureReader::open_file(path)?);
+        Self::open_as(file, path, pool, None, None)
     }
 
-    /// Opens a regular file of so many bytes for its first frame.
-    pub(crate) fn look(path: &Path, pool: &PoolConfig, len: u64) -> Result<Self, PortError> {
-        Self::open_as(path, pool, Some(len), None)
+    /// Reads the first frame of a regular file of so many bytes, which is at `path`.
+    pub(crate) fn look(
+        file: Arc<File>,
+        path: &Path,
+        pool: &PoolConfig,
+        len: u64,
+    ) -> Result<Self, PortError> {
+        Self::open_as(file, path, pool, Some(len), None)
     }
 
-    /// Opens a file that began so; `None` if it does no more.
-    pub(crate) fn open_again(
+    /// Reads a file that began so, from its beginning; `None` if it does no more.
+    pub(crate) fn read_again(
+        file: Arc<File>,
         path: &Path,
         pool: &PoolConfig,
         mark: Mark,
     ) -> Result<Option<Self>, PortError> {
-        let mut file = Self::open_as(path, pool, None, Some(mark))?;
+        let mut file = Self::open_as(file, path, pool, None, Some(mark))?;
         // What was read of it came before: it is of the file that began so.
         Ok(file.stands().then_some(file))
     }
 
     fn open_as(
+        file: Arc<File>,
         path: &Path,
         pool: &PoolConfig,
         look_len: Option<u64>,
         mark: Option<Mark>,
     ) -> Result<Self, PortError> {
-        let file = Arc::new(CaptureReader::open_file(path)?);
         let mark = mark.unwrap_or_else(|| {
             let mut mark = Mark::of(&[]);
             mark.stands(&file);

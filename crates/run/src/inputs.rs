@@ -1,6 +1,6 @@
 //! Capture files, folders of them and pipes, opened as one port.
 
-use std::fs::{File, Metadata};
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
 use lineside_account::Budget;
@@ -48,11 +48,7 @@ fn open_as(inputs: &[PathBuf], follows: bool, budget: &Budget) -> Result<Opened,
             ports.push(CaptureReader::open(path, &pool)?.into());
         }
     }
-    if ports.len() > usize::from(u16::MAX) {
-        return Err(RunError::usage(
-            "more than 65,535 files: merge some of them first",
-        ));
-    }
+    check_count(ports.len())?;
     let port = Merge::new(ports);
     Ok(Opened { port, left_out })
 }
@@ -81,26 +77,9 @@ fn open_folder(
     Ok(left_out)
 }
 
-/// Opens files, each with its name, and reads nothing yet.
-pub fn open_files(inputs: &[PathBuf]) -> Result<Vec<(String, File)>, RunError> {
-    check(inputs)?;
-    let open = |path: &PathBuf| Ok((path.display().to_string(), CaptureReader::open_file(path)?));
-    inputs.iter().map(open).collect()
-}
-
-/// Reads files that are open as one port.
-pub fn read_files(files: Vec<(String, File)>, budget: &Budget) -> Result<Merge, RunError> {
-    let pool = pool(budget);
-    let mut readers = Vec::with_capacity(files.len());
-    for (name, file) in files {
-        readers.push(CaptureReader::of_file(file, &name, &pool)?);
-    }
-    Ok(Merge::new(readers))
-}
-
 /// A quarter of the budget is for blocks of frames in flight; the rest is for what is held, and for
 /// rows. Files may take as many descriptors as the outputs leave.
-fn pool(budget: &Budget) -> PoolConfig {
+pub(crate) fn pool(budget: &Budget) -> PoolConfig {
     let descriptors = Descriptors::raise();
     // Of few that are left the outputs get half.
     let half = descriptors.limit.saturating_sub(descriptors.open) / 2;
@@ -109,7 +88,7 @@ fn pool(budget: &Budget) -> PoolConfig {
         .with_files_max(usize::try_from(files_max).unwrap_or(usize::MAX))
 }
 
-fn check(inputs: &[PathBuf]) -> Result<(), RunError> {
+pub(crate) fn check(inputs: &[PathBuf]) -> Result<(), RunError> {
     if inputs.is_empty() {
         return Err(RunError::usage(
             "nothing to capture: name a FILE, - for standard input, or an interface with -i",
@@ -125,4 +104,14 @@ fn check(inputs: &[PathBuf]) -> Result<(), RunError> {
         ));
     }
     Ok(())
+}
+
+/// That frames can say which file they are from.
+pub(crate) fn check_count(files: usize) -> Result<(), RunError> {
+    match files <= usize::from(u16::MAX) {
+        true => Ok(()),
+        false => Err(RunError::usage(
+            "more than 65,535 files: merge some of them first",
+        )),
+    }
 }

@@ -28,6 +28,7 @@ mod progress;
 mod receive;
 mod run;
 mod runs;
+mod sources;
 pub mod stats;
 mod verdict;
 
@@ -43,7 +44,7 @@ pub use drop_in::{
 };
 pub use error::RunError;
 pub use facts::{input_facts, inputs_facts};
-pub use inputs::{Opened, open, open_files, open_followed, read_files};
+pub use inputs::{Opened, open, open_followed};
 pub use interfaces::{Interfaces, open_interfaces};
 pub use measuring::{Ending, Looks, Measuring, MonitorSwitch};
 pub use older::older_runs;
@@ -52,6 +53,7 @@ pub use progress::Progress;
 pub use receive::{BURST_FRAMES, Consumer, Intake, Moment, Step, Turn, receive_all};
 pub use run::Run;
 pub use runs::{Runs, RunsError};
+pub use sources::{Looked, Sources};
 pub use verdict::{
     Check, Evidence, LinkEvidence, LoadEvidence, RULES, Reason, Rule, TapEvidence, counted, drops,
     judge, unread,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lineside_account::{Budget, Lease};
 use lineside_frame::{Descriptor, FrameRef, LinkType};
-use lineside_host::{Retention, RunFolder};
+use lineside_host::{PartQueue, Removed, Retention, RunFolder};
 use lineside_measure::monitor::{
     Bin, FlowFacts, HEAD_LEN, Head, Label, MonitorError, Monitors, Place, Report, Summary, Window,
     Words,
@@ -25,7 +25,7 @@ use crate::{DropInReport, DropInSettings, Pace, PartRotation, Parts, bound_encod
 pub struct Measuring {
     monitors: Monitors,
     rows: Rows,
-    memory: Option<Lease>,
+    queue: PartQueue,
     /// The number of the place of each interface of each input.
     places: Vec<Vec<Option<u16>>>,
     failure: Option<String>,
@@ -69,7 +69,7 @@ struct Waiting {
     budget: Budget,
 }
 
-/// Frames between two looks at the memory that rows take.
+/// Frames, and rows, between two looks at the memory that rows take.
 const LOOKS: u64 = 4096;
 
 impl Measuring {
@@ -95,16 +95,19 @@ impl Measuring {
         };
         let config = rotation.encoder(Table::MONITORS, trace_id);
         let writer = rotation.writer(folder, trace_id, budget);
+        let queue = writer.queue();
         let encoder = TraceEncoder::new(&config, Parts(writer));
         Self {
             monitors,
             rows: Rows {
                 encoder,
+                memory: budget.lease(0),
+                count: 0,
                 bin: MonitorBinRow::default(),
                 window: MonitorWindowRow::default(),
                 flow: MonitorFlowRow::default(),
             },
-            memory: budget.lease(0),
+            queue,
             places: Vec::new(),
             failure: None,
             looks: None,
@@ -209,9 +212,13 @@ impl Measuring {
         }
     }
 
-    /// A frame came out of an input. `facts` are those of the inputs, whose interfaces are places.
+    /// A frame came out of an input. `facts` has those of an input, whose interfaces are places.
     #[inline]
-    pub fn on_frame<'a>(&mut self, frame: &FrameRef, facts: impl FnOnce() -> Vec<&'a Facts>) {
+    pub fn on_frame<'a>(
+        &mut self,
+        frame: &FrameRef,
+        facts: impl FnOnce(usize) -> Option<&'a Facts>,
+    ) {
         if self.failure.is_some() {
             return;
         }
@@ -226,7 +233,7 @@ impl Measuring {
         let known = known.and_then(|input| *input.get(usize::from(descriptor.interface))?);
         let known = match known {
             Some(place) => Ok(place),
-            None => self.find_place(descriptor, &facts()),
+            None => self.find_place(descriptor, facts(descriptor.input.into())),
         };
         let time_ns = descriptor.stamp_ns;
         let measured = known.and_then(|place| self.measure(frame, place, time_ns));
@@ -259,7 +266,7 @@ impl Measuring {
         }
         self.monitors.on_head(&head, &mut self.rows)?;
         if self.monitors.heads().is_multiple_of(LOOKS) {
-            bound_encoder(&mut self.rows.encoder, &mut self.memory);
+            self.rows.bound();
         }
         Ok(())
     }
@@ -269,10 +276,9 @@ impl Measuring {
     fn find_place(
         &mut self,
         descriptor: &Descriptor,
-        facts: &[&Facts],
+        facts: Option<&Facts>,
     ) -> Result<u16, MonitorError> {
         let input = usize::from(descriptor.input);
-        let facts = facts.get(input);
         let interface = usize::from(descriptor.interface);
         let name = facts.and_then(|facts| match facts.interfaces.get(interface) {
             Some(interface) => interface.name.clone(),
@@ -318,6 +324,13 @@ impl Measuring {
         self.rows.encoder.row(RowRef::MonitorEvents(&row));
     }
 
+    /// What their tables have on the disk so far, and what of them is not kept.
+    pub fn written(&self) -> (Summaries, Removed) {
+        let (mut summaries, written) = (self.rows.encoder.summaries(), self.queue.on_disk());
+        on_disk(&mut summaries, &written);
+        (summaries, written.removed)
+    }
+
     /// Why the monitors measure no more.
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
@@ -342,12 +355,14 @@ impl Measuring {
         let places = names(&self.monitors);
         let drop_ins = self.drop_ins.take();
         let drop_ins = drop_ins.map_or_else(DropInReport::default, |each| each.end(&places));
+        let queue = self.queue.clone();
         Ending {
             warnings: { drop_ins.warnings.iter().cloned() }
                 .chain(self.warnings())
                 .collect(),
             drop_ins,
             tables: self.finish(),
+            removed: queue.on_disk().removed,
         }
     }
 
@@ -377,6 +392,8 @@ pub struct Ending {
     pub drop_ins: DropInReport,
     /// What the tables of monitors hold; the error is why they measured no more.
     pub tables: Result<Summaries, String>,
+    /// What of them is not kept.
+    pub removed: Removed,
 }
 
 /// Ports and points of places, by their numbers.
@@ -390,6 +407,10 @@ fn names(monitors: &Monitors) -> Vec<(String, &'static str)> {
 /// What monitors find, as rows of the tables.
 struct Rows {
     encoder: TraceEncoder<Parts>,
+    /// What the encoder holds.
+    memory: Option<Lease>,
+    /// Rows so far.
+    count: u64,
     bin: MonitorBinRow,
     window: MonitorWindowRow,
     flow: MonitorFlowRow,
@@ -407,6 +428,20 @@ fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
+impl Rows {
+    /// A row was put. Monitors of many places have many at their end, where no frame comes.
+    fn on_row(&mut self) {
+        self.count += 1;
+        if self.count.is_multiple_of(LOOKS) {
+            self.bound();
+        }
+    }
+
+    fn bound(&mut self) {
+        bound_encoder(&mut self.encoder, &mut self.memory);
+    }
+}
+
 impl Report for Rows {
     fn bin(&mut self, label: Label<'_>, bin: Bin) {
         let row = &mut self.bin;
@@ -417,6 +452,7 @@ impl Report for Rows {
         row.bin_to = signed(bin.to);
         row.count = signed(bin.count);
         self.encoder.row(RowRef::MonitorBins(row));
+        self.on_row();
     }
 
     fn window(&mut self, label: Label<'_>, window: Window) {
@@ -428,6 +464,7 @@ impl Report for Rows {
         row.packets = signed(window.packets);
         row.bytes = signed(window.bytes);
         self.encoder.row(RowRef::MonitorWindows(row));
+        self.on_row();
     }
 
     fn flow(&mut self, label: Label<'_>, flow: &FlowFacts) {
@@ -463,5 +500,6 @@ impl Report for Rows {
             row.flow_end = tcp.end.map(|is_fin| if is_fin { "fin" } else { "rst" });
         }
         self.encoder.row(RowRef::MonitorFlows(row));
+        self.on_row();
     }
 }

@@ -163,6 +163,7 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
             Ok(summaries) => ran.seen.summaries.extend(summaries),
             Err(why) => unmeasured = Some(why),
         }
+        ran.seen.removed.add(ending.removed);
         drop_ins = ending.drop_ins;
     }
     { ran.notes.iter() }.for_each(|note| watch.warn(note));

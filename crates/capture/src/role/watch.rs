@@ -404,9 +404,13 @@ impl Writing for Passing {
     fn set_relieved(&mut self, _: bool) {}
 }
 
-/// With the frames that the filter rejected, which only the port has seen, and the rows that were
-/// not to be kept, which only the output has.
+/// With the frames that the filter rejected, which only the port has seen, the tables of monitors,
+/// and the rows that were not to be kept, which only the output has.
 pub(super) fn with_filtered(mut seen: Seen, port: &Input) -> Seen {
+    if let Some((summaries, removed)) = port.written() {
+        seen.summaries.extend(summaries);
+        seen.removed.add(removed);
+    }
     seen.counters.merge(port.port().port().counters());
     seen.counters
         .add(Counter::RowsLimit, seen.removed.totals.rows);

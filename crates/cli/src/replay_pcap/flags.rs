@@ -13,8 +13,8 @@ use crate::confine::Confining;
 /// Flags of `replay-pcap`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Capture files: pcap or pcapng, plain or compressed (gzip, zstd, xz, lz4); - is standard
-    /// input. Several are merged by their stamps
+    /// Capture files, or folders of them: pcap or pcapng, plain or compressed (gzip, zstd, xz,
+    /// lz4); - is standard input. Several are merged by their stamps
     #[arg(value_name = "FILE", required = true)]
     pub(super) files: Vec<PathBuf>,
     /// The interface to send to

@@ -1,7 +1,5 @@
 //! `lineside replay-pcap`: a capture's frames onto an interface.
 
-use std::fs::File;
-use std::io::Seek;
 use std::num::NonZeroU64;
 
 use anyhow::Context;
@@ -12,7 +10,7 @@ use lineside_frame::Burst;
 use lineside_host::{Capability, Privileges, Sandbox, Signals, Stopwatch};
 use lineside_port::Port;
 use lineside_port::live::{Interface, open_to_send};
-use lineside_run::Intake;
+use lineside_run::{Intake, Sources};
 use lineside_workload::{Speed, Timing};
 
 use super::flags::Arguments;
@@ -33,29 +31,25 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let interface = Interface::named(&arguments.interface)?;
     let mut port = open_to_send(&interface)?;
     let budget = Budget::new(MEMORY_BYTES);
-    let files = lineside_run::open_files(&arguments.files)?;
+    let files = Sources::find(&arguments.files)?;
     if arguments.loops > 1 && arguments.files.iter().any(|file| file.as_os_str() == "-") {
         return Err(ConfigError::usage("--loop: standard input can be read only once").into());
     }
     let mut loops_left = arguments.loops - 1;
-    // The files and the interface are open. A thread that decompresses a file starts after this.
-    lineside_host::drop_privileges(None, &[])?;
-    if !arguments.confining.no_sandbox {
-        confine::note(&Sandbox::new().enter()?);
-    }
-    let open = || -> anyhow::Result<_> {
-        let again = |(name, file): &(String, File)| {
-            let mut file = file.try_clone()?;
-            if name != "-" {
-                // A pipe cannot be rewound; the first time it is at its beginning anyway.
-                let _ = file.rewind();
-            }
-            Ok((name.clone(), file))
-        };
-        let files = files.iter().map(again).collect::<std::io::Result<_>>()?;
-        let merged = lineside_run::read_files(files, &budget)?;
-        Ok(Filtered::new(merged, filter.clone()))
+    // What must be open is. A thread that decompresses a file starts after this.
+    match files.capability() {
+        Some(capability) => lineside_host::drop_privileges_but(capability)?,
+        None => lineside_host::drop_privileges(None, &[])?,
     };
+    if !arguments.confining.no_sandbox {
+        let sandbox = files.opened_later().fold(Sandbox::new(), Sandbox::may_read);
+        confine::note(&sandbox.enter()?);
+    }
+    let files = files.look(&budget)?;
+    for why in &files.left_out {
+        warn(&format!("left out: {why}"));
+    }
+    let open = || -> anyhow::Result<_> { Ok(Filtered::new(files.merge()?, filter.clone())) };
     let mut source = open()?;
     let signals = Signals::register().context("cannot handle signals")?;
 

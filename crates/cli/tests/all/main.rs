@@ -47,6 +47,7 @@ mod load_ends;
 mod load_leaves;
 mod manual;
 mod many_inputs;
+mod many_replayed;
 mod measured;
 mod merging;
 mod monitored;

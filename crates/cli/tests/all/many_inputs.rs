@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use lineside_testkit::capture::{self, Frame};
-use lineside_trace::State;
+use lineside_trace::{State, Table};
 use tempfile::TempDir;
 
 use crate::input::rows_of;
@@ -82,6 +82,23 @@ fn thousands_of_files_take_few_descriptors() {
         let trace = trace_of(words, 64, frames.len(), compressed);
         assert_eq!(rows_of(&trace), expected, "{words}, compressed");
     }
+}
+
+/// Each file is a place of its own, whose bins take what they need.
+#[test]
+fn monitors_of_thousands_of_files_fit_into_a_small_budget() {
+    let frames = frames();
+    let write = |folder: &Path| {
+        for (number, frame) in frames.iter().enumerate() {
+            let path = folder.join(format!("{number:04}.pcap"));
+            std::fs::write(path, capture::write(std::slice::from_ref(frame))).expect("room");
+        }
+    };
+    let words = "files --monitor all --memory 64MiB";
+    let trace = trace_of(words, 64, frames.len(), write);
+    // One of each place.
+    let windows = trace.manifest.tables[Table::MonitorWindows.name()];
+    assert_eq!(windows.rows, frames.len() as u64);
 }
 
 /// Each has every 500th frame, so all of them are open at once.

@@ -251,3 +251,64 @@ fn what_is_not_kept_goes_as_whole_parts_and_is_told() {
         "{reason}"
     );
 }
+
+/// Their tables are written beside the others, and what goes of both is one figure.
+#[test]
+fn what_goes_of_the_tables_of_monitors_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    let mut frames = capture::read(&example()).expect("the example");
+    frames.sort_by_key(|frame| frame.stamp_ns);
+    // Uneven times, so that windows take room.
+    let (mut random, mut now_ns) = (1_u64, 1_700_000_000_000_000_000);
+    let mut all = Vec::new();
+    for frame in std::iter::repeat_n(&frames, 120).flatten() {
+        random = random.wrapping_mul(6_364_136_223_846_793_005);
+        random = random.wrapping_add(1_442_695_040_888_963_407);
+        now_ns += (random >> 44) as i64;
+        all.push(capture::Frame {
+            stamp_ns: Some(now_ns),
+            ..frame.clone()
+        });
+    }
+    std::fs::write(at("long.pcap"), capture::write(&all)).expect("written");
+    let monitors = (1..=16).flat_map(|us| ["--monitor".into(), format!("packets window {us}us")]);
+    let monitors: Vec<String> = monitors.collect();
+    let capture = |name: &str, words: &[&str]| {
+        let monitors = monitors.iter().map(String::as_str);
+        let words = words.iter().copied().chain(["--rotate", "1MiB"]);
+        run(
+            &at("long.pcap"),
+            &at(name),
+            &words.chain(monitors).collect::<Vec<_>>(),
+        );
+        manifest(&at(name))
+    };
+    let all = capture("all", &[]);
+    let rows = |manifest: &lineside_trace::Manifest| {
+        manifest
+            .tables
+            .values()
+            .map(|table| table.rows)
+            .sum::<u64>()
+    };
+    let windows = Table::MonitorWindows.name();
+    for cores in ["1", "2"] {
+        let kept = capture(cores, &["--keep", "4MiB", "--cores", cores]);
+        let gone = all.tables[windows].rows - kept.tables[windows].rows;
+        assert!(gone > 0, "the test needs more windows: {:?}", all.tables);
+        let left = records(&at(cores), Table::MonitorWindows).len() as u64;
+        assert_eq!(kept.tables[windows].rows, left);
+        let removed = kept.removed.expect("it is told");
+        assert_eq!(removed.rows + rows(&kept), rows(&all));
+        assert!(removed.rows >= gone && removed.parts > 0 && removed.bytes > 0);
+        assert!(removed.kept_since_ns.is_some());
+        assert_eq!(kept.counters["limits.rows_kept"].value, removed.rows);
+        for verb in ["report", "info"] {
+            let output = lineside().arg(verb).arg(at(cores)).output();
+            let text = output.expect("it runs").stdout;
+            let text = String::from_utf8_lossy(&text);
+            assert!(text.contains("--keep"), "{verb}: {text}");
+        }
+    }
+}

@@ -1,5 +1,10 @@
 //! A distribution in bins.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use lineside_account::{Budget, Lease};
+
 use super::{Bin, Rows};
 use crate::log_linear;
 
@@ -73,12 +78,48 @@ impl Scale {
     }
 }
 
-/// Counts of values, bin by bin.
+/// What bins draw their memory on, each as it grows.
 #[derive(Debug, Clone)]
+pub(super) struct Room {
+    budget: Budget,
+    is_short: Arc<AtomicBool>,
+}
+
+impl Room {
+    pub(super) fn new(budget: &Budget) -> Self {
+        Self {
+            budget: budget.clone(),
+            is_short: Arc::default(),
+        }
+    }
+
+    /// Whether some bins found none: a value was not counted.
+    #[inline]
+    pub(super) fn is_short(&self) -> bool {
+        self.is_short.load(Ordering::Relaxed)
+    }
+}
+
+/// Counts of values, bin by bin.
+#[derive(Debug)]
 pub struct Bins {
     metric: &'static str,
     scale: Scale,
     counts: Vec<u64>,
+    /// Of bins whose owner does not draw for them.
+    drawn: Option<(Room, Option<Lease>)>,
+}
+
+impl Clone for Bins {
+    /// For a moment: what it takes is not drawn.
+    fn clone(&self) -> Self {
+        Self {
+            metric: self.metric,
+            scale: self.scale,
+            counts: self.counts.clone(),
+            drawn: None,
+        }
+    }
 }
 
 impl Bins {
@@ -88,23 +129,39 @@ impl Bins {
             metric,
             scale,
             counts: Vec::new(),
+            drawn: None,
         }
+    }
+
+    /// These, whose memory is drawn there as they grow.
+    pub(super) fn drawn_on(self, room: Option<&Room>) -> Self {
+        let drawn = room.map(|room| (room.clone(), room.budget.lease(0)));
+        Self { drawn, ..self }
     }
 
     /// Counts a value.
     #[inline]
     pub fn add(&mut self, value: u64) {
         let place = self.scale.place(value);
-        if place >= self.counts.len() {
-            self.grow(place);
+        if place < self.counts.len() || self.grow(place) {
+            self.counts[place] += 1;
         }
-        self.counts[place] += 1;
     }
 
+    /// Makes room for a bin; false if there is none.
     #[cold]
-    fn grow(&mut self, place: usize) {
+    fn grow(&mut self, place: usize) -> bool {
         // A power of two of values at a time, on the log-linear scale.
-        self.counts.resize((place | ((1 << BITS) - 1)) + 1, 0);
+        let len = (place | ((1 << BITS) - 1)) + 1;
+        if let Some((room, lease)) = &mut self.drawn
+            && !{ lease.as_mut() }.is_some_and(|lease| lease.resize(len * size_of::<u64>()))
+        {
+            room.is_short.store(true, Ordering::Relaxed);
+            return false;
+        }
+        self.counts.reserve_exact(len - self.counts.len());
+        self.counts.resize(len, 0);
+        true
     }
 
     /// Gives the bins that are not empty.

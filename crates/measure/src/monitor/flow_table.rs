@@ -95,6 +95,9 @@ pub(super) struct FlowTable<T> {
     lease: Option<Lease>,
 }
 
+/// Entries of a table with the first flow: there may be a table for each of ten thousand files.
+const FLOWS_MIN: usize = 4;
+
 /// Entries at which a new flow looks for room.
 const LOOKS: usize = 8;
 
@@ -205,7 +208,7 @@ impl<T: Tracked> FlowTable<T> {
         if len < capacity {
             return len < self.flows_max;
         }
-        let wanted = (2 * capacity).clamp(64, self.flows_max.max(64));
+        let wanted = (2 * capacity).clamp(FLOWS_MIN, self.flows_max.max(FLOWS_MIN));
         // While the entries move, both places are taken.
         let bytes = wanted * (Self::ENTRY_BYTES + self.state_bytes_max);
         let Some(lease) = &mut self.lease else {

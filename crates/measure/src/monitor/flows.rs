@@ -6,6 +6,7 @@ use lineside_time::Nanoseconds;
 use lineside_wire::tcp::{TcpOption, TcpOptions};
 use lineside_wire::{Dissected, PROTOCOL_TCP, TcpFlags, TcpHeader};
 
+use super::bins::Room;
 use super::flow_table::{Entry, FlowKey, FlowTable, Tracked};
 use super::tcp_stream::{HOLES_MAX, Reordered, TcpStream};
 use super::{Bin, Bins, FlowCounts, Monitor, Packet, Rows, Scale, Window, Words};
@@ -196,8 +197,8 @@ impl Flow {
 }
 
 impl Distributions {
-    fn new() -> Self {
-        let bins = |metric| Bins::new(metric, Scale::LogLinear);
+    fn new(room: &Room) -> Self {
+        let bins = |metric| Bins::new(metric, Scale::LogLinear).drawn_on(Some(room));
         Self {
             packets: bins("flow_packets"),
             bytes: bins("flow_bytes"),
@@ -236,12 +237,14 @@ impl Distributions {
 }
 
 impl Flows {
-    /// A table for what `words` ask for; each flow gets the monitors that `make` makes.
+    /// A table for what `words` ask for; each flow gets the monitors that `make` makes, for which
+    /// the table draws.
     pub(super) fn new(
         wanted: Wanted,
         words: &Words,
         make: fn(&Words) -> Vec<Box<dyn Monitor>>,
         budget: &Budget,
+        room: &Room,
     ) -> Self {
         Self {
             wanted,
@@ -249,7 +252,7 @@ impl Flows {
             words: words.clone(),
             table: FlowTable::new(words.flows_max(), words.flow_bytes_max(), budget),
             others: Flow::new(make(words)),
-            over: Distributions::new(),
+            over: Distributions::new(room),
             holes: 0,
         }
     }

@@ -2,6 +2,7 @@
 
 use lineside_time::Nanoseconds;
 
+use super::bins::Room;
 use super::{Bins, Monitor, Packet, Rows, Scale};
 
 /// The distribution of times between a frame and the one before it. A frame without a time has no
@@ -13,13 +14,13 @@ pub(super) struct Gaps {
 }
 
 impl Gaps {
-    pub(super) fn new() -> Self {
-        Self::on(Bins::new("gap_ns", Scale::LogLinear))
+    pub(super) fn new(room: Option<&Room>) -> Self {
+        Self::on(Bins::new("gap_ns", Scale::LogLinear).drawn_on(room))
     }
 
     /// In the bins of the original hardware.
-    pub(super) fn in_decades() -> Self {
-        Self::on(Bins::new("gap_decades_ns", Scale::Decades))
+    pub(super) fn in_decades(room: Option<&Room>) -> Self {
+        Self::on(Bins::new("gap_decades_ns", Scale::Decades).drawn_on(room))
     }
 
     fn on(bins: Bins) -> Self {
@@ -68,11 +69,12 @@ pub(super) struct Bursts {
 
 impl Bursts {
     /// Of frames of which each comes at most so long after the one before it.
-    pub(super) fn new(within_ns: u64) -> Self {
+    pub(super) fn new(within_ns: u64, room: Option<&Room>) -> Self {
+        let bins = |metric| Bins::new(metric, Scale::LogLinear).drawn_on(room);
         Self {
             within_ns,
-            packets: Bins::new("burst_packets", Scale::LogLinear),
-            bytes: Bins::new("burst_bytes", Scale::LogLinear),
+            packets: bins("burst_packets"),
+            bytes: bins("burst_bytes"),
             last_ns: None,
             open: (0, 0),
         }

@@ -1,16 +1,19 @@
 //! The monitors of a run: which of them see a head, and where what they found goes.
 
+use std::collections::HashMap;
+
 use lineside_account::{Budget, Lease};
 use lineside_filter::{Filter, FilterError, Program};
 use lineside_time::Nanoseconds;
 use lineside_wire::dissect;
 
+use super::bins::Room;
 use super::flows::FlowFacts;
 use super::summary::{Summaries, Summary};
 use super::{Bin, FlowCounts, Head, Monitor, Packet, Point, Rows, Window, Words};
 
 /// Where a frame of an input is seen.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Place {
     /// The port: an interface, a side, an input.
     pub port: String,
@@ -78,14 +81,14 @@ pub enum MonitorError {
     },
     /// More places than a run may have.
     #[error(
-        "frames come from more than {PLACES_MAX} interfaces: name those to be measured with \
+        "frames come from more than 65,535 interfaces: name those to be measured with \
         -i or -f, or leave files out"
     )]
     Places,
     /// The memory for bins is not there.
     #[error(
         "monitor '{monitor}': its bins do not fit into the memory budget: raise --memory, or \
-        measure at fewer points"
+        measure at fewer points or in fewer files"
     )]
     Memory {
         /// The monitor.
@@ -93,8 +96,8 @@ pub enum MonitorError {
     },
 }
 
-/// Places of a run: capture files may describe many interfaces.
-const PLACES_MAX: usize = 4096;
+/// Places of a run, one for each file that may be read at once: the budget bounds them before.
+const PLACES_MAX: usize = u16::MAX as usize;
 
 /// Makes a monitor for a point.
 type Make = Box<dyn Fn() -> Box<dyn Monitor> + Send>;
@@ -146,7 +149,9 @@ pub struct Monitors {
     asked: Vec<Asked>,
     /// By their numbers.
     places: Vec<(Place, Vec<Seat>)>,
+    numbers: HashMap<Place, u16>,
     budget: Budget,
+    room: Room,
     /// The earliest and the latest stamp.
     span: Option<(Nanoseconds, Nanoseconds)>,
     heads: u64,
@@ -158,7 +163,9 @@ impl Monitors {
         Self {
             asked: Vec::new(),
             places: Vec::new(),
+            numbers: HashMap::new(),
             budget: budget.clone(),
+            room: Room::new(budget),
             span: None,
             heads: 0,
         }
@@ -166,11 +173,11 @@ impl Monitors {
 
     /// Measures what these words ask for, at all places that are named from now on.
     pub fn ask(&mut self, words: &Words) {
-        let (own, budget) = (words.clone(), self.budget.clone());
+        let (own, budget, room) = (words.clone(), self.budget.clone(), self.room.clone());
         self.asked.push(Asked {
             name: words.to_string(),
             words: Some(words.clone()),
-            make: Box::new(move || Box::new(Several(own.monitors(&budget)))),
+            make: Box::new(move || Box::new(Several(own.monitors(&budget, &room)))),
             switches: Vec::new(),
         });
     }
@@ -213,17 +220,20 @@ impl Monitors {
 
     /// The number of a place, whose monitors are made if it is new.
     pub fn place(&mut self, place: &Place) -> Result<u16, MonitorError> {
-        if let Some(known) = self.places.iter().position(|(known, _)| known == place) {
-            return Ok(known as u16);
+        if let Some(&known) = self.numbers.get(place) {
+            return Ok(known);
         }
-        if self.places.len() > PLACES_MAX {
+        if self.places.len() >= PLACES_MAX {
             return Err(MonitorError::Places);
         }
+        let number = self.places.len() as u16;
         let mut seats = Vec::new();
         for (number, asked) in self.asked.iter().enumerate() {
             let words = asked.words.as_ref();
             if words.is_none_or(|words| words.is_at(&place.port, place.point)) {
-                let memory = self.budget.lease(SEAT_BYTES);
+                let own = if words.is_some() { 0 } else { ADDED_BYTES };
+                // The name is in the place, and by it the number is found.
+                let memory = self.budget.lease(SEAT_BYTES + own + 2 * place.port.len());
                 seats.push(Seat {
                     asked: number,
                     programs: Vec::new(),
@@ -235,7 +245,8 @@ impl Monitors {
             }
         }
         self.places.push((place.clone(), seats));
-        Ok((self.places.len() - 1) as u16)
+        self.numbers.insert(place.clone(), number);
+        Ok(number)
     }
 
     /// The places so far.
@@ -284,6 +295,10 @@ impl Monitors {
                 };
                 let mut out = Labelled { label, report };
                 seat.monitor.on_packet(&packet, &mut out);
+                if self.room.is_short() {
+                    let monitor = asked.name.clone();
+                    return Err(MonitorError::Memory { monitor });
+                }
             }
         }
         Ok(())
@@ -338,9 +353,12 @@ impl Monitors {
     }
 }
 
-/// Bins of one place, beside the flows, which draw their own: lengths, and some that are
-/// log-linear.
-const SEAT_BYTES: usize = 512 << 10;
+/// The monitors of a place, beside their bins and flows, which draw as they grow: `all` takes 2,000
+/// bytes.
+const SEAT_BYTES: usize = 2 << 10;
+
+/// Bins of monitors that were added, which may have any: lengths, and some that are log-linear.
+const ADDED_BYTES: usize = 512 << 10;
 
 impl Seat {
     /// Whether its expression matches.

@@ -1,14 +1,15 @@
 //! How long frames are.
 
+use super::bins::Room;
 use super::{Bins, Monitor, Packet, Rows, Scale};
 
 /// The distribution of lengths on the wire.
 #[derive(Debug)]
 pub(super) struct Sizes(Bins);
 
-impl Default for Sizes {
-    fn default() -> Self {
-        Self(Bins::new("packet_bytes", Scale::Lengths))
+impl Sizes {
+    pub(super) fn new(room: Option<&Room>) -> Self {
+        Self(Bins::new("packet_bytes", Scale::Lengths).drawn_on(room))
     }
 }
 

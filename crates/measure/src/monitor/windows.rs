@@ -2,6 +2,7 @@
 
 use lineside_time::Nanoseconds;
 
+use super::bins::Room;
 use super::{Bins, Monitor, Packet, Rows, Scale, Window};
 
 /// Frames and bytes in windows of equal length, of which only those are kept in which something
@@ -19,12 +20,13 @@ pub(super) struct Windows {
 
 impl Windows {
     /// Windows of this length, at least a nanosecond.
-    pub(super) fn new(window_ns: Nanoseconds) -> Self {
+    pub(super) fn new(window_ns: Nanoseconds, room: Option<&Room>) -> Self {
         debug_assert!(window_ns > 0, "the words were checked");
+        let bins = |metric| Bins::new(metric, Scale::LogLinear).drawn_on(room);
         Self {
             window_ns,
-            packets: Bins::new("window_packets", Scale::LogLinear),
-            bytes: Bins::new("window_bytes", Scale::LogLinear),
+            packets: bins("window_packets"),
+            bytes: bins("window_bytes"),
             open: None,
             latest: None,
         }

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use lineside_filter::{Filter, FilterError};
 use lineside_time::{DurationError, Nanoseconds, parse_duration};
 
+use super::bins::Room;
 use super::flows::{Flows, Wanted};
 use super::gaps::{Bursts, Gaps};
 use super::sizes::Sizes;
@@ -404,11 +405,15 @@ impl Words {
     }
 
     /// The monitors for one point.
-    pub(super) fn monitors(&self, budget: &lineside_account::Budget) -> Vec<Box<dyn Monitor>> {
+    pub(super) fn monitors(
+        &self,
+        budget: &lineside_account::Budget,
+        room: &Room,
+    ) -> Vec<Box<dyn Monitor>> {
         let has = |kind| self.kinds.contains(&kind);
         let mut monitors = match self.is_by_flow {
             true => Vec::new(),
-            false => self.of_frames(),
+            false => self.of_frames(Some(room)),
         };
         if self.is_by_flow || self.kinds.iter().any(|kind| kind.is_of_flows()) {
             let wanted = Wanted {
@@ -418,32 +423,32 @@ impl Words {
                 reordering: has(Kind::Reordering),
             };
             let make = match self.is_by_flow {
-                true => Self::of_frames,
+                true => |words: &Self| words.of_frames(None),
                 false => |_: &Self| Vec::new(),
             };
-            monitors.push(Box::new(Flows::new(wanted, self, make, budget)));
+            monitors.push(Box::new(Flows::new(wanted, self, make, budget, room)));
         }
         monitors
     }
 
     /// Those that look at one frame after another, whatever flow it is of.
-    fn of_frames(&self) -> Vec<Box<dyn Monitor>> {
+    fn of_frames(&self, room: Option<&Room>) -> Vec<Box<dyn Monitor>> {
         let has = |kind| self.kinds.contains(&kind);
         let mut monitors: Vec<Box<dyn Monitor>> = Vec::new();
         if has(Kind::Utilisation) || has(Kind::Packets) {
-            monitors.push(Box::new(Windows::new(self.window_ns)));
+            monitors.push(Box::new(Windows::new(self.window_ns, room)));
         }
         if has(Kind::Size) {
-            monitors.push(Box::new(Sizes::default()));
+            monitors.push(Box::new(Sizes::new(room)));
         }
         if has(Kind::Gap) {
-            monitors.push(Box::new(Gaps::new()));
+            monitors.push(Box::new(Gaps::new(room)));
         }
         if has(Kind::GapDecades) {
-            monitors.push(Box::new(Gaps::in_decades()));
+            monitors.push(Box::new(Gaps::in_decades(room)));
         }
         if has(Kind::Burst) {
-            monitors.push(Box::new(Bursts::new(self.within_ns)));
+            monitors.push(Box::new(Bursts::new(self.within_ns, room)));
         }
         monitors
     }

@@ -161,6 +161,31 @@ fn files_that_follow_each_other_take_the_memory_of_one() {
     assert!(budget.peak_bytes() < 2 << 20, "{}", budget.peak_bytes());
 }
 
+/// A file that stays open needs no path, and one that was looked at is read as often as wanted.
+#[test]
+fn files_that_were_looked_at_are_read_again_and_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pool = PoolConfig::new(Budget::new(64 << 20), 1 << 20).with_files_max(1);
+    let looked: Vec<_> = (0..20)
+        .map(|number| {
+            let path = folder.path().join(format!("{number}.pcap"));
+            let steps = [(number as u32 * 100, 100), (1, 5000)];
+            write(&path, number, &steps, number % 3 == 0);
+            let held = (number % 2 == 0).then(|| std::fs::File::open(&path).expect("there"));
+            let file = FolderFile::look(&path, held, &pool).expect("a capture");
+            if number % 2 == 0 {
+                std::fs::remove_file(&path).expect("there");
+            }
+            file
+        })
+        .collect();
+    for _ in 0..3 {
+        let mut merge = Merge::new(looked.iter().map(FolderFile::again));
+        assert_eq!(held(&mut merge, 7).len(), 40);
+        assert!(merge.facts().iter().all(|facts| facts.warnings.is_empty()));
+    }
+}
+
 #[test]
 fn a_file_too_many_is_an_error_and_the_others_go_on() {
     let folder = tempfile::tempdir().expect("a folder");
