@@ -231,7 +231,8 @@ impl Trace {
             }
         };
         let folder = Folder::new(path, manifest.as_ref());
-        if !has_operations && !(folder.is_of_link || folder.is_unfinished || folder.is_emptied) {
+        let may_lack = folder.is_of_link || folder.is_unfinished || folder.is_emptied;
+        if !has_operations && !may_lack {
             return Err(not("it has no table operations"));
         }
         Ok(Self {
