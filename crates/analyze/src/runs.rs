@@ -98,7 +98,7 @@ pub fn gap_text(before: &Manifest, next: &Manifest, zone: &Zone) -> Option<Strin
         false => format!(
             "gap: nothing is recorded from {} on for {:.3} s: the run before {why}",
             zone.date(from),
-            (to - from) as f64 / 1e9
+            to.saturating_sub(from) as f64 / 1e9
         ),
     })
 }
@@ -128,7 +128,7 @@ pub(crate) fn of_many(runs: &[OneRun]) -> Vec<RunOfMany> {
         let gap = gap.filter(|(before, next)| may_lie_between(before, next));
         let length_ns = |(before, next): (&Manifest, &Manifest)| {
             let (from, to) = before.ended_ns.zip(next.started_ns)?;
-            u64::try_from(to - from).ok()
+            u64::try_from(to.checked_sub(from)?).ok()
         };
         RunOfMany {
             name: run.name.clone(),
@@ -157,13 +157,13 @@ pub(crate) fn together(runs: &[OneRun], zone: &Zone) -> Option<Manifest> {
 fn after(before: Manifest, mut run: Manifest) -> Manifest {
     for (name, of) in before.tables {
         let sum = run.tables.entry(name).or_default();
-        sum.rows += of.rows;
-        sum.parts += of.parts;
-        sum.bytes += of.bytes;
+        add(&mut sum.rows, of.rows);
+        add(&mut sum.parts, of.parts);
+        add(&mut sum.bytes, of.bytes);
     }
     for (name, of) in before.counters {
         match run.counters.get_mut(&name) {
-            Some(sum) => sum.value += of.value,
+            Some(sum) => add(&mut sum.value, of.value),
             None => _ = run.counters.insert(name, of),
         }
     }
@@ -175,9 +175,9 @@ fn after(before: Manifest, mut run: Manifest) -> Manifest {
     run.removed = match (before.removed, run.removed) {
         (Some(old), Some(new)) => Some(RemovedFacts {
             kept_since_ns: old.kept_since_ns.max(new.kept_since_ns),
-            rows: old.rows + new.rows,
-            parts: old.parts + new.parts,
-            bytes: old.bytes + new.bytes,
+            rows: old.rows.saturating_add(new.rows),
+            parts: old.parts.saturating_add(new.parts),
+            bytes: old.bytes.saturating_add(new.bytes),
         }),
         (old, new) => old.or(new),
     };
@@ -187,6 +187,11 @@ fn after(before: Manifest, mut run: Manifest) -> Manifest {
         run.sandbox = before.sandbox;
     }
     run
+}
+
+/// Anybody may have written a `trace.json`.
+fn add(sum: &mut u64, more: u64) {
+    *sum = sum.saturating_add(more);
 }
 
 /// Inputs with a further one: the same interface in the next run is the same input.
@@ -204,23 +209,23 @@ fn with_input(mut inputs: Vec<InputFacts>, next: InputFacts) -> Vec<InputFacts> 
         inputs.push(next);
         return inputs;
     };
-    known.frames += next.frames;
-    known.bytes += next.bytes;
+    add(&mut known.frames, next.frames);
+    add(&mut known.bytes, next.bytes);
     known.speed_bps = known
         .speed_bps
         .filter(|_| known.speed_bps == next.speed_bps);
     known.warnings.extend(next.warnings);
     if let (Some(sum), Some(live)) = (&mut known.live, next.live) {
-        sum.arrived += live.arrived;
+        add(&mut sum.arrived, live.arrived);
         sum.filtered = sum
             .filtered
             .zip(live.filtered)
-            .map(|(one, other)| one + other);
-        sum.dropped_interface += live.dropped_interface;
-        sum.dropped_ring += live.dropped_ring;
-        sum.dropped_pool += live.dropped_pool;
-        sum.unread += live.unread;
-        sum.clock_steps += live.clock_steps;
+            .map(|(one, other)| one.saturating_add(other));
+        add(&mut sum.dropped_interface, live.dropped_interface);
+        add(&mut sum.dropped_ring, live.dropped_ring);
+        add(&mut sum.dropped_pool, live.dropped_pool);
+        add(&mut sum.unread, live.unread);
+        add(&mut sum.clock_steps, live.clock_steps);
     }
     inputs
 }

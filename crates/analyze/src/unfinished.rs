@@ -45,7 +45,9 @@ impl Unfinished {
             waiting,
         } = manifest.in_memory?;
         let counted = manifest.tables.get(Table::Operations.name());
-        let counted = counted.map_or(0, |summary| summary.rows) + operations;
+        let counted = counted
+            .map_or(0, |summary| summary.rows)
+            .saturating_add(operations);
         let rotate = manifest.configuration.pointer("/capture/rotate");
         let rotate = rotate.and_then(|words| serde_json::from_value(words.clone()).ok());
         let flush = manifest.configuration.pointer("/capture/flush");
@@ -94,7 +96,7 @@ impl Unfinished {
         });
         let what: Vec<_> = last.into_iter().chain(waiting).collect();
         let (what, at) = (what.join(" and "), clock(self.time_ns));
-        let is_one = self.in_memory + self.waiting == 1;
+        let is_one = self.in_memory.saturating_add(self.waiting) == 1;
         match (self.is_running, what.is_empty()) {
             (true, true) => format!(
                 "the run goes on: as of {at} every operation was in a part; {}",
