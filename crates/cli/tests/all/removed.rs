@@ -49,11 +49,23 @@ fn disturbed(
         }
     });
     let mut run = PathBuf::new();
-    wait_until("there are rows", || {
-        let entries = fs::read_dir(&out).into_iter().flatten().flatten();
-        run = entries.map(|entry| entry.path()).next().unwrap_or_default();
-        run.join("operations").exists() && parts_with_rows(&run, Table::Operations) > 0
-    });
+    wait_until(
+        "there are rows, and the empty part of a table without",
+        || {
+            let entries = fs::read_dir(&out).into_iter().flatten().flatten();
+            run = entries.map(|entry| entry.path()).next().unwrap_or_default();
+            let losses = fs::read_dir(run.join("losses"))
+                .into_iter()
+                .flatten()
+                .flatten();
+            let is_part = |name: &std::ffi::OsString| name.to_string_lossy().starts_with("part-");
+            run.join("operations").exists()
+                && parts_with_rows(&run, Table::Operations) > 0
+                && losses
+                    .map(|entry| entry.file_name())
+                    .any(|name| is_part(&name))
+        },
+    );
     act(&out, &run);
     let output = child.wait_with_output().expect("it ends");
     writer.join().expect("it writes");
