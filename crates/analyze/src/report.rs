@@ -233,7 +233,8 @@ fn losses(trace: &mut Trace) -> Vec<Loss> {
 /// How much of the traffic became operations: from the counters of the capture, and the table
 /// `connections` for what they do not tell apart.
 fn understood(trace: &mut Trace) -> Option<Understood> {
-    let manifest = trace.manifest.as_ref()?;
+    // Counters of some runs are not to be held against connections of all.
+    let manifest = trace.manifest.as_ref().filter(|_| trace.is_described())?;
     let counter = |name: &str| Some(manifest.counters.get(name)?.value);
     let rpc_bytes = counter("rpc.bytes")?;
     let tcp_bytes = counter("stream.bytes")?.saturating_sub(counter("stream.duplicate")?);

@@ -96,6 +96,8 @@ struct Folder {
     path: PathBuf,
     /// The table `operations` is there.
     has_operations: bool,
+    /// `trace.json` could be read.
+    is_described: bool,
     /// It holds no tables but those of monitors, and describes an emulated link.
     is_of_link: bool,
     /// `load` wrote it.
@@ -113,6 +115,7 @@ impl Folder {
         let mut folder = Self {
             path: path.to_owned(),
             has_operations: path.join(Table::Operations.name()).is_dir(),
+            is_described: manifest.is_some(),
             is_of_link: false,
             is_load: false,
             is_unfinished: false,
@@ -284,6 +287,11 @@ impl Trace {
         self.folders.iter().any(|folder| folder.is_of_link)
     }
 
+    /// Whether `trace.json` could be read, of each run.
+    pub(crate) fn is_described(&self) -> bool {
+        self.folders.iter().all(|folder| folder.is_described)
+    }
+
     /// Whether a table is there, or should be: those of monitors are in few traces.
     pub(crate) fn has(&self, table: Table) -> bool {
         let mut folders = self.folders.iter();
@@ -326,7 +334,7 @@ impl Trace {
                 || parts.is_empty()
                 || parts.iter().any(|path| rows(path) != Some(0))
         };
-        self.manifest.is_none() || self.folders.iter().any(may_have)
+        !self.is_described() || self.folders.iter().any(may_have)
     }
 
     /// Whether every part of a table has these columns: a trace of an older version lacks those

@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use lineside_testkit::capture;
-use lineside_trace::{ConnectionRow, State, Table};
+use lineside_trace::{ConnectionRow, Manifest, State, Table, TableSummary};
 
 use crate::python::python;
 use crate::support::{example, lineside, manifest, parts, records, sorted, talk};
@@ -247,6 +247,7 @@ fn a_report_on_runs_is_that_of_one_trace() {
         many["missing"]["verdict"], "incomplete",
         "what lies between them"
     );
+    let totals = one["totals"].clone();
     // Three connections have the same id.
     let entries = |report: &serde_json::Value, of| report[of].as_array().map(Vec::len);
     assert_eq!(
@@ -264,6 +265,22 @@ fn a_report_on_runs_is_that_of_one_trace() {
     let connection = |path: &Path| report(&[path, Path::new("--connection"), Path::new("1")]);
     let [one, many] = [&whole, &out].map(|path| connection(path)["totals"]["operations"].clone());
     assert_eq!(one, many);
+    // What nobody wrote is no figure, and no panic.
+    let path = out.join("run=20261120T000000Z/trace.json");
+    let text = std::fs::read_to_string(&path).expect("there");
+    let mut foreign = Manifest::from_json(&text).expect("a trace.json");
+    (foreign.started_ns, foreign.ended_ns) = (Some(i64::MAX), Some(i64::MIN));
+    let most = TableSummary {
+        rows: u64::MAX,
+        ..TableSummary::default()
+    };
+    foreign.tables.insert("nfs".to_owned(), most);
+    for run in ["run=20261120T000000Z", "run=20261122T000000Z"] {
+        let path = out.join(run).join("trace.json");
+        std::fs::write(path, foreign.to_json()).expect("written");
+    }
+    assert_eq!(report(&[&out])["totals"], totals);
+    std::fs::write(&path, text).expect("written");
     // One that cannot be opened is told, and the others are reported on.
     let lost = std::fs::remove_dir_all(out.join("run=20261121T000000Z/operations"));
     lost.expect("removed");
