@@ -233,8 +233,10 @@ impl RunFolder {
         // Of a part, or of the table itself.
         let above = path.parent().filter(|above| !above.as_os_str().is_empty());
         let table = above.unwrap_or(path).to_str();
+        // A file in a table's folder was there, whether or not its folder is still to be removed.
         let is_robbed = error.kind() == io::ErrorKind::NotFound
-            && table.is_some_and(|table| !table.is_empty() && !self.has_table(table));
+            && table.is_some_and(|table| !table.is_empty())
+            && (above.is_some() || table.is_some_and(|table| !self.has_table(table)));
         if let Some(table) = table.filter(|_| is_robbed) {
             let path = self.path().join(table);
             return FolderError::Gone { path };
