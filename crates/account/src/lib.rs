@@ -9,6 +9,6 @@ mod budget;
 mod counters;
 mod text;
 
-pub use budget::{Budget, Lease, parse_size};
+pub use budget::{Budget, Claim, Lease, parse_size};
 pub use counters::{Counter, Counters, Kind};
 pub use text::{bytes, grouped, harmless, harmless_json, time};

@@ -379,6 +379,10 @@ impl Connection {
         }
         discard(&self.strays, context);
         self.report_interval(context);
+        for stream in &mut self.streams {
+            let drawn = std::mem::take(&mut stream.drawn_bytes);
+            context.shared.held.give_back(drawn);
+        }
     }
 
     /// Whether its handshake is over, as far as was seen.

@@ -3,7 +3,7 @@
 use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
-use lineside_account::Counter;
+use lineside_account::{Claim, Counter};
 use lineside_frame::Descriptor;
 use lineside_wire::checksum::pseudo_header_sum;
 use lineside_wire::{Direction, FourTuple, Ip, PROTOCOL_TCP, PlainEnds, PlainSegment, TcpHeader};
@@ -374,7 +374,8 @@ impl Connections {
             let shared = &mut *context.shared;
             let fits = self.table.len() + connections <= shared.config.connections_max;
             let share = shared.budget.limit_bytes() / MEMORY_SHARE;
-            if fits && self.drawn + bytes <= share && shared.budget.draw(bytes) {
+            let is_within = fits && self.drawn + bytes <= share;
+            if is_within && shared.budget.draw_as(Claim::Spare, bytes) {
                 self.drawn += bytes;
                 return true;
             }

@@ -1,6 +1,6 @@
 //! What the connections of an engine share, and what one of them is given while it takes a packet.
 
-use lineside_account::{Budget, Counters, Lease};
+use lineside_account::{Budget, Claim, Counters, Lease};
 
 use crate::config::Config;
 use crate::connection::{Connection, Transport};
@@ -84,12 +84,15 @@ impl HeldMemory {
         }
     }
 
-    /// Takes `bytes`, or nothing if the budget has no room for them.
-    pub(crate) fn draw(&mut self, bytes: usize) -> bool {
+    /// Takes `bytes`, or nothing if the budget has no room for them. Nothing of the reserve is
+    /// drawn ahead, and [`Claim::Spare`] takes nothing that is drawn of it.
+    pub(crate) fn draw(&mut self, claim: Claim, bytes: usize) -> bool {
         let used = self.used + bytes;
-        let fits = used <= self.lease.bytes()
-            || self.lease.resize(used + Self::STEP)
-            || self.lease.resize(used);
+        let may_take = claim == Claim::Full || self.lease.budget().has_reserve();
+        let fits = used <= self.lease.bytes() && may_take
+            || used > self.lease.bytes()
+                && (self.lease.resize_as(Claim::Spare, used + Self::STEP)
+                    || self.lease.resize_as(claim, used));
         if fits {
             self.used = used;
         }
@@ -149,9 +152,25 @@ mod tests {
     fn memory_is_drawn_to_the_last_byte_of_the_budget() {
         let budget = Budget::new(HeldMemory::STEP + 100);
         let mut held = HeldMemory::new(&budget);
-        assert!(held.draw(HeldMemory::STEP) && held.draw(100));
-        assert!(!held.draw(1));
+        let mut draw = |bytes| held.draw(Claim::Full, bytes);
+        assert!(draw(HeldMemory::STEP) && draw(100));
+        assert!(!draw(1));
         held.give_back(100);
-        assert!(held.draw(100));
+        assert!(held.draw(Claim::Full, 100));
+    }
+
+    #[test]
+    fn what_gives_way_takes_nothing_drawn_of_the_reserve() {
+        const RESERVE: usize = 4 * HeldMemory::STEP;
+        let budget = Budget::new(8 * RESERVE);
+        let mut held = HeldMemory::new(&budget);
+        assert!(held.draw(Claim::Spare, 7 * RESERVE));
+        for _ in 0..100 {
+            assert!(held.draw(Claim::Full, RESERVE));
+            held.give_back(HeldMemory::STEP);
+            assert!(!held.draw(Claim::Spare, 1));
+            held.give_back(RESERVE - HeldMemory::STEP);
+            assert!(!held.draw(Claim::Spare, 1));
+        }
     }
 }

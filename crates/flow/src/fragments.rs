@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::ops;
 
 use hashbrown::HashMap;
-use lineside_account::{Budget, Counter, Counters};
+use lineside_account::{Budget, Claim, Counter, Counters};
 use lineside_frame::{Cause, Chunk, Descriptor, FrameRef, Range};
 use lineside_wire::{Dissected, Fragment, HeaderChecksum, Ip, Layers, PROTOCOL_UDP, checksum};
 
@@ -355,7 +355,7 @@ impl Fragments {
         let Some((places, more)) = entry.longer(copy) else {
             return;
         };
-        if !self.budget.draw(more) {
+        if !self.budget.draw_as(Claim::Spare, more) {
             return;
         }
         entry.replace(places, copy);
@@ -394,7 +394,7 @@ impl Fragments {
         let cost = own + part.chunks.iter().map(Chunk::len).sum::<usize>();
         entry.insert(part);
         let (is_whole, is_cut, serial) = (entry.is_whole(), entry.is_cut, entry.serial);
-        let fits = self.budget.draw(cost);
+        let fits = self.budget.draw_as(Claim::Spare, cost);
         if fits {
             entry.bytes += cost;
             self.held_bytes += cost;

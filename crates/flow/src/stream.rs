@@ -13,6 +13,13 @@ use crate::round_trips::Followed;
 /// it, so that the observer only waits longer. A guess: more than two late windows of segments.
 const ACKS_MAX: usize = 128;
 
+/// What the allocator takes beside each piece, and rounds it up by.
+const PIECE_BYTES: usize = 24;
+
+/// Places for held parts, and for acknowledgements, that are kept when there are none: the least
+/// that a list allocates.
+const PLACES_MIN: usize = 4;
+
 /// What a held part counts as at least.
 const PART_BYTES_MIN: usize = 1 << 10;
 
@@ -89,7 +96,9 @@ pub(crate) struct Stream {
     pub(crate) next: i64,
     pub(crate) held: VecDeque<Held>,
     pub(crate) held_bytes: usize,
-    /// Of the held bytes, those for which the memory budget had no room.
+    /// What is drawn on the memory budget of what it takes beside itself.
+    pub(crate) drawn_bytes: usize,
+    /// The rest: the budget had no room for it.
     pub(crate) undrawn_bytes: usize,
     /// Where the stream ends, once its FIN was seen.
     pub(crate) fin: Option<i64>,
@@ -305,6 +314,39 @@ impl Stream {
         self.held_bytes.max(self.held.len() * PART_BYTES_MIN)
     }
 
+    /// What it takes beside itself: bytes of held parts, each of which may be copied, and the
+    /// places of lists. One that doubled has up to twice as many as it needs.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let parts = self.held.len() * PIECE_BYTES + self.held.capacity() * size_of::<Held>();
+        self.held_bytes + parts + self.acks.capacity() * size_of::<(i64, Moment)>()
+    }
+
+    /// Whether acknowledgements are remembered, since something is missing.
+    #[inline]
+    pub(crate) fn remembers_acks(&self) -> bool {
+        !self.acks.is_empty()
+    }
+
+    /// Takes the first of the held parts out. A list that is empty gives back what it took.
+    pub(crate) fn take_front(&mut self) -> Option<Held> {
+        let held = self.held.pop_front()?;
+        self.held_bytes -= held.range.len();
+        if self.held.is_empty() && self.held.capacity() > PLACES_MIN {
+            self.held = VecDeque::new();
+        }
+        Some(held)
+    }
+
+    /// Gives up what no held bytes need, since there is no memory for it: acknowledgements, without
+    /// which a gap is waited for longer, and places of an empty list.
+    #[cold]
+    pub(crate) fn forget_what_nothing_waits_for(&mut self) {
+        self.acks = VecDeque::new();
+        if self.held.is_empty() {
+            self.held = VecDeque::new();
+        }
+    }
+
     #[inline]
     fn confirm(&mut self, offset: i64, moment: Moment) {
         if self.acked.is_some_and(|acked| offset <= acked) {
@@ -327,6 +369,9 @@ impl Stream {
             .pop_front_if(|&mut (covered, _)| covered <= next)
             .is_some()
         {}
+        if self.acks.is_empty() && self.acks.capacity() > PLACES_MIN {
+            self.acks = VecDeque::new();
+        }
     }
 
     /// When `offset`, which is ahead of `next`, was first acknowledged. Each segment after a gap

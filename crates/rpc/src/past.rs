@@ -18,7 +18,7 @@
 //! minutes, before they could seem young again. The other bits of an id are those of the latest
 //! one: it is less than 2^48 behind.
 
-use lineside_account::{Budget, Lease};
+use lineside_account::{Budget, Claim, Lease};
 
 const WAYS: usize = 8;
 /// Buckets of a piece of the table: 80 KiB, some 3,000 calls.
@@ -344,7 +344,7 @@ impl PastCalls {
             _ => before / 4,
         };
         let mut count = (before + more).min(self.pieces_max);
-        while count > before && !self.lease.resize(bytes(count)) {
+        while count > before && !self.lease.resize_as(Claim::Spare, bytes(count)) {
             count = before + (count - before) / 2;
         }
         if count <= before {

@@ -26,6 +26,8 @@ pub use delivery::{begins_message, finish, on_datagram};
 pub use message::{ALL, Message, MessageSink, Want};
 
 use delivery::{Chunks, Delivery, after, ask, fit, is_message, left_after, pieces, serve, xid};
+pub(crate) use message::PIECE_BYTES;
+use message::list_bytes;
 
 /// One direction of a TCP connection.
 #[derive(Debug)]
@@ -704,7 +706,7 @@ impl Records {
                     held, held_bytes, ..
                 },
                 ..
-            }) => held_bytes + held.len() * size_of::<Range>(),
+            }) => held_bytes + list_bytes(held),
             _ => 0,
         };
         searched + head
@@ -714,7 +716,7 @@ impl Records {
     fn draw<S: MessageSink>(&mut self, sink: &mut S, counters: &mut Counters) {
         loop {
             let held = self.held_bytes();
-            if self.lease.resize(held) {
+            if self.lease.resize_as(sink.claim(), held) {
                 self.leased = held;
                 return;
             }

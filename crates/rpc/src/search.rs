@@ -27,7 +27,7 @@ use memchr::memmem;
 use smallvec::SmallVec;
 
 use crate::message::{LAST_FRAGMENT, is_registered, program_name};
-use crate::record::Config;
+use crate::record::{Config, PIECE_BYTES};
 
 /// Bytes from a record mark to the end of what every message has: mark, xid, type, and four words.
 pub(crate) const HEAD: usize = 28;
@@ -50,6 +50,10 @@ const FRAGMENTS_MAX: u32 = 4096;
 
 /// What a candidate takes in the four tables, about.
 const CANDIDATE_BYTES: usize = 128;
+/// What these have room for from the first one on: a node of eleven each.
+const TREES_BYTES: usize = 11 * (size_of::<(u64, Candidate)>() + 3 * size_of::<(u64, u64)>());
+/// Places for held ranges that are kept although most of them are empty.
+const PLACES_KEPT: usize = 32;
 
 /// A place that looks like a record mark followed by an RPC header.
 #[derive(Debug, Clone, Copy)]
@@ -259,9 +263,12 @@ impl Search {
 
     /// What is held, and what holding it takes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.held_bytes
-            + self.held.len() * size_of::<(u64, Range)>()
+        size_of::<Self>()
+            + self.held_bytes
+            + self.held.len() * PIECE_BYTES
+            + self.held.capacity() * size_of::<(u64, Range)>()
             + self.candidates.len() * CANDIDATE_BYTES
+            + usize::from(self.has_candidates()) * TREES_BYTES
     }
 
     pub(crate) fn has_candidates(&self) -> bool {
@@ -442,6 +449,9 @@ impl Search {
         {
             self.held_bytes -= range.len();
             self.held.pop_front();
+        }
+        if self.held.capacity() > PLACES_KEPT && self.held.len() < self.held.capacity() / 4 {
+            self.held.shrink_to(PLACES_KEPT.max(2 * self.held.len()));
         }
     }
 

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lineside_account::{Budget, Counter, Counters};
+use lineside_account::{Budget, Claim, Counter, Counters};
 use lineside_frame::{Cause, Chunk, Cursor, Descriptor, Frame, FrameRef, Piece};
 use lineside_rpc::message::encode_record;
 use lineside_rpc::record::{self, Config, Message, MessageSink, Records, Want};
@@ -118,6 +118,8 @@ struct Sink {
     starts: Vec<usize>,
     outstanding: BTreeSet<u32>,
     twice: usize,
+    /// A call of the connection was answered.
+    is_answered: bool,
 }
 
 #[derive(Debug, Default, PartialEq)]
@@ -156,6 +158,13 @@ impl Sink {
 }
 
 impl MessageSink for Sink {
+    fn claim(&self) -> Claim {
+        match self.is_answered {
+            true => Claim::Full,
+            false => Claim::Spare,
+        }
+    }
+
     fn on_head(
         &mut self,
         message: &Message,
@@ -739,10 +748,11 @@ fn a_head_too_large_for_memory_is_read_as_far_as_it_came() {
     let stream = stream.cut(|| 10);
     let mut sink = Sink {
         starts: stream.frames.iter().map(|(start, _)| *start).collect(),
+        is_answered: true,
         ..Sink::default()
     };
     // Two parts of 10 bytes fit, with what holding them takes.
-    let memory = 25 + 2 * size_of::<lineside_frame::Range>();
+    let memory = 25 + 2 * 24 + 4 * size_of::<lineside_frame::Range>();
     let budget = Budget::new(memory);
     let mut records = Records::new(Config::default(), &budget);
     let mut counters = Counters::new();
@@ -757,4 +767,46 @@ fn a_head_too_large_for_memory_is_read_as_far_as_it_came() {
         0,
         "the walk goes on"
     );
+}
+
+/// Whoever sends calls that nobody answers leaves the reserve to those that are answered.
+#[test]
+fn heads_of_answered_calls_are_held_beside_a_flood() {
+    const BUDGET: usize = 64 << 10;
+    for is_answered in [false, true] {
+        let (budget, mut counters) = (Budget::new(BUDGET), Counters::new());
+        let mut hold_half = |sink: &mut Sink| {
+            let mut records = Records::new(Config::default(), &budget);
+            let mut record = Vec::new();
+            encode_record(&[], &head(7, true, 4), &mut record);
+            let frame = Frame::copied(&record[..20], Descriptor::default()).share();
+            let chunk = Chunk::of_frame(&frame, 0, frame.bytes().len());
+            records.on_stream(true, chunk, sink, &mut counters);
+            let limits = counters.value(Counter::HeldLimit);
+            (records, limits)
+        };
+        let mut flood = Vec::new();
+        let limits = loop {
+            let (records, limits) = hold_half(&mut Sink::default());
+            flood.push(records);
+            if limits > 0 {
+                break limits;
+            }
+        };
+        assert!(flood.len() > 100);
+        let mut sink = Sink {
+            is_answered,
+            ..Sink::default()
+        };
+        let (records, limits) = { (0..20).map(|_| hold_half(&mut sink)) }.fold(
+            (Vec::new(), limits),
+            |(mut all, _), (records, limits)| {
+                all.push(records);
+                (all, limits)
+            },
+        );
+        assert_eq!(limits, if is_answered { 1 } else { 21 });
+        drop((flood, records));
+        assert_eq!(budget.used_bytes(), 0);
+    }
 }

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::num::NonZeroU64;
 
-use lineside_account::{Budget, Lease};
+use lineside_account::{Budget, Claim, Lease};
 use lineside_host::{
     FinalParts, FolderError, Keeping, Merging, NewPart, Older, OnDisk, PartWriter, Retention,
     RunFolder,
@@ -134,7 +134,9 @@ fn merge(
     };
     let bytes = { parts.iter() }.map(|part| part.metadata().map_or(0, |facts| facts.len()));
     let bytes = bytes.sum::<u64>() * 2 + BATCH_BYTES;
-    let Some(_lease) = budget.lease(usize::try_from(bytes).unwrap_or(usize::MAX)) else {
+    // It can wait: what frames need comes first.
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    let Some(_lease) = budget.lease_as(Claim::Spare, bytes) else {
         return Ok(None);
     };
     let merged = merge_parts(table, trace_id, parts).map_err(|error: MergeError| error.to_string());

@@ -103,6 +103,8 @@ const PROGRAM_BYTES: usize = 12 << 20;
 
 /// Captures until the inputs end, a signal, or a limit of the settings.
 pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outcome, CaptureError> {
+    // Parts are merged by one thread with what others have given back.
+    lineside_host::share_one_heap();
     if settings.live.is_none() && !are_small(&settings.inputs) {
         // For interfaces not: they do not wait while the kernel makes room for a huge page, which
         // may take tens of milliseconds. For small files not: to clear one takes longer than to
@@ -112,7 +114,7 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
     // Before privileges are dropped: later its socket may not be reached.
     let manager = ServiceManager::from_environment();
     let budget = Budget::new(settings.memory_bytes);
-    let _program = budget.lease(PROGRAM_BYTES.min(settings.memory_bytes / 8));
+    let _program = budget.lease(PROGRAM_BYTES.min(settings.memory_bytes / 5));
     let clock = SystemClock::default();
     let (run, inputs) = if settings.live.is_some() {
         // Sockets are opened first, with privileges; nothing is read from them yet.

@@ -1,7 +1,7 @@
 //! A connection that may carry RPC: its state, and what the flow engine gives to it.
 
 use hashbrown::{HashMap, HashSet};
-use lineside_account::{Counter, Counters};
+use lineside_account::{Claim, Counter, Counters};
 use lineside_flow::{Connection, FlowCounts, StreamSink, Transport, Value};
 use lineside_frame::Chunk;
 use lineside_rpc::calls::{CallTable, OnReply};
@@ -116,6 +116,15 @@ impl OpenMessage {
 }
 
 impl RpcConnection {
+    /// As what it may draw: what one sends that nobody answers gives way.
+    #[inline]
+    pub(super) fn claim(&self) -> Claim {
+        match self.is_answered {
+            true => Claim::Full,
+            false => Claim::Spare,
+        }
+    }
+
     /// The message that is open in a direction continues with `len` bytes of file data, to be
     /// checksummed if their offset in the file is given.
     pub(super) fn expect_data(

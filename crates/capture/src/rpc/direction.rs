@@ -1,6 +1,6 @@
 //! One direction of a connection as the sink of its messages: beginning, data, end.
 
-use lineside_account::Counters;
+use lineside_account::{Claim, Counters};
 use lineside_frame::{Chunk, Cursor, Fault, Piece, Range};
 use lineside_rpc::calls;
 use lineside_rpc::message::{
@@ -94,6 +94,10 @@ impl<S: RecordSink> MessageSink for DirectionSink<'_, S> {
             self.all
                 .on_answered(self.connection, key, slot, message, counters);
         }
+    }
+
+    fn claim(&self) -> Claim {
+        self.all.claim(self.connection)
     }
 
     fn spare(&mut self) -> Vec<Range> {

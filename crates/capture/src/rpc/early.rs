@@ -41,12 +41,11 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         let seen = self.message.len - self.message.missing;
         let connection = self.all.connection(self.connection);
         let is_first = !connection.calls.is_early(key);
+        let claim = connection.claim();
+        let bytes = size_of::<EarlyReply>() + EARLY_BYTES + self.message.len;
         if connection.transport == lineside_flow::Transport::Udp
             && is_first
-            && let Some(lease) = self
-                .all
-                .budget
-                .lease(size_of::<EarlyReply>() + EARLY_BYTES + self.message.len)
+            && let Some(lease) = self.all.budget.lease_as(claim, bytes)
         {
             let early = EarlyReply {
                 _lease: lease,

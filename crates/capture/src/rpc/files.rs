@@ -229,30 +229,27 @@ impl<S: RecordSink> Operations<S> {
         };
         let key = place_key(parent, name);
         let (connections, budget) = (&mut self.connections, &self.budget);
-        let names = &mut connections[connection]
-            .as_mut()
-            .expect("a slot in use")
-            .names;
-        if names.contains_key(&key) || budget.draw(NAME_BYTES) {
-            names.insert(key, file);
+        let rpc = connections[connection].as_mut().expect("a slot in use");
+        if rpc.names.contains_key(&key) || budget.draw_as(rpc.claim(), NAME_BYTES) {
+            rpc.names.insert(key, file);
         }
     }
 
     fn is_new_fact(&mut self, connection: usize, key: u64, counters: &mut Counters) -> bool {
         let facts_max = self.config.facts_max;
         let (connections, budget) = (&mut self.connections, &self.budget);
-        let RpcConnection { facts, names, .. } = connections[connection]
-            .as_deref_mut()
-            .expect("a slot in use");
+        let rpc = { connections[connection].as_deref_mut() }.expect("a slot in use");
+        let claim = rpc.claim();
+        let RpcConnection { facts, names, .. } = rpc;
         if facts.contains(&key) {
             return false;
         }
-        if facts.len() >= facts_max || !budget.draw(FACT_BYTES) {
+        if facts.len() >= facts_max || !budget.draw_as(claim, FACT_BYTES) {
             counters.count(Counter::FactsLimit);
             budget.give_back(facts.len() * FACT_BYTES + names.len() * NAME_BYTES);
             facts.clear();
             names.clear();
-            if !budget.draw(FACT_BYTES) {
+            if !budget.draw_as(claim, FACT_BYTES) {
                 return true;
             }
         }

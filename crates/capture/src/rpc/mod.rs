@@ -263,13 +263,17 @@ impl<S: RecordSink> Operations<S> {
 
     /// A slot for an operation.
     #[inline]
-    pub(crate) fn open_operation(&mut self, counters: &mut Counters) -> Option<Slot> {
+    pub(crate) fn open_operation(
+        &mut self,
+        connection: usize,
+        counters: &mut Counters,
+    ) -> Option<Slot> {
         if self.has_room()
             && let Some(slot) = self.operations.take_free()
         {
             return Some(slot);
         }
-        self.add_operation(counters)
+        self.add_operation(connection, counters)
     }
 
     fn on_expired(

@@ -8,7 +8,7 @@
 //! or data is missing) [widens](Operations::widen) it: it goes on as if it had come the general
 //! way.
 
-use lineside_account::{Counter, Counters};
+use lineside_account::{Claim, Counter, Counters};
 use lineside_flow::Transport;
 use lineside_frame::{Cursor, Piece};
 use lineside_nfs::v3;
@@ -359,7 +359,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         if !matches!(rpc.calls.on_call(key, ordinal), OnCall::New) {
             return None;
         }
-        let at = self.all.open_plain()?;
+        let at = self.all.open_plain(self.connection)?;
         self.begin_plain_call(at, key, procedure, &arguments);
         let Some((offset, len)) = arguments.data else {
             return Some(Want::End);
@@ -619,16 +619,16 @@ impl<S: RecordSink> DirectionSink<'_, S> {
 impl<S: RecordSink> Operations<S> {
     /// A slot for a call on the short way; `None`: there is no room, which the general way makes.
     #[inline]
-    fn open_plain(&mut self) -> Option<u32> {
+    fn open_plain(&mut self, connection: usize) -> Option<u32> {
         if !self.has_room() {
             return None;
         }
-        self.plain.free.pop().or_else(|| self.add_plain())
+        self.plain.free.pop().or_else(|| self.add_plain(connection))
     }
 
     #[cold]
-    fn add_plain(&mut self) -> Option<u32> {
-        if !self.budget.draw(PLAIN_BYTES) {
+    fn add_plain(&mut self, connection: usize) -> Option<u32> {
+        if !self.budget.draw_as(self.claim(connection), PLAIN_BYTES) {
             return None;
         }
         self.plain.calls.push(PlainCall {
@@ -662,7 +662,7 @@ impl<S: RecordSink> Operations<S> {
         let call = self.plain.take(at);
         // If need be beyond the budget: of both kinds there are no more than a part of it bears.
         let wide = self.operations.take_free().unwrap_or_else(|| {
-            self.draw_operation();
+            self.draw_operation(Claim::Full);
             self.operations.add()
         });
         let direction = call.direction();

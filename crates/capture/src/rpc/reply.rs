@@ -117,7 +117,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
             self.counters.count(Counter::PlacesLimit);
             None
         } else {
-            self.all.open_operation(self.counters)
+            self.all.open_operation(self.connection, self.counters)
         };
         if let Some(slot) = slot {
             let Operations {

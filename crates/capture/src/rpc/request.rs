@@ -165,7 +165,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         self.all.expire(self.connection, self.counters);
         let key = calls::key(self.direction.index(), request.xid);
         let mut new = self.match_call(key, signature, start)?;
-        let slot = self.all.open_operation(self.counters)?;
+        let slot = self.all.open_operation(self.connection, self.counters)?;
         let arguments = signature.arguments.to_remember(goes_on, start);
         let first_id = self.remember(request.xid, signature.numbers, arguments);
         if first_id.is_some() && new.is_first {

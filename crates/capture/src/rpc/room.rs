@@ -3,10 +3,11 @@
 //! A new operation is never refused, and no connection pays for another. First go the answered
 //! calls whose rows only wait for copies of their reply, the oldest first: nothing is lost by that
 //! but such copies. Then go calls without reply, the oldest of the client that has most of them,
-//! and there of the connection that has most.
+//! and there of the connection that has most; for a call of a connection that nobody answers only
+//! those of such connections.
 
 use hashbrown::HashMap;
-use lineside_account::{Counter, Counters};
+use lineside_account::{Claim, Counter, Counters};
 use lineside_rpc::calls::{self, Expired};
 use lineside_trace::{RecordSink, RowRef};
 use lineside_wire::Direction;
@@ -46,17 +47,23 @@ struct Held {
 impl<S: RecordSink> Operations<S> {
     /// A slot where none is free: a new one, or that of a call that is given up for it.
     #[cold]
-    pub(super) fn add_operation(&mut self, counters: &mut Counters) -> Option<Slot> {
-        if !self.has_room() || !self.draw_operation() {
+    pub(super) fn add_operation(
+        &mut self,
+        connection: usize,
+        counters: &mut Counters,
+    ) -> Option<Slot> {
+        let claim = self.claim(connection);
+        if !self.has_room() || !self.draw_operation(claim) {
             self.give_up_answered(counters);
             if !self.has_room() || !self.operations.has_free() {
-                self.give_up_outstanding(counters);
+                self.give_up_outstanding(claim, counters);
             }
             if let Some(slot) = self.operations.take_free() {
                 return Some(slot);
             }
-            // All belong to messages that are being read: as many as there are directions at most.
-            if !self.draw_operation() {
+            // All belong to messages that are being read, as many as there are directions at most,
+            // or to connections that come before this one, whose call will be given up next.
+            if !self.draw_operation(Claim::Full) {
                 counters.count(Counter::OutstandingLimit);
                 return None;
             }
@@ -71,8 +78,8 @@ impl<S: RecordSink> Operations<S> {
     }
 
     /// Draws a slot on the budget.
-    pub(super) fn draw_operation(&mut self) -> bool {
-        let is_drawn = self.budget.draw(OPERATION_BYTES);
+    pub(super) fn draw_operation(&mut self, claim: Claim) -> bool {
+        let is_drawn = self.budget.draw_as(claim, OPERATION_BYTES);
         self.operations_drawn += usize::from(is_drawn);
         is_drawn
     }
@@ -108,8 +115,20 @@ impl<S: RecordSink> Operations<S> {
         }
     }
 
-    fn give_up_outstanding(&mut self, counters: &mut Counters) {
+    /// As what a connection may draw: calls that nobody answers give way.
+    #[inline]
+    pub(super) fn claim(&self, connection: usize) -> Claim {
+        match self.connections[connection].as_ref() {
+            Some(rpc) => rpc.claim(),
+            None => Claim::Spare,
+        }
+    }
+
+    fn give_up_outstanding(&mut self, claim: Claim, counters: &mut Counters) {
         let mut held = self.held(false);
+        held.retain(|held| {
+            claim == Claim::Full || self.claim(held.holder.connection) == Claim::Spare
+        });
         let most = (held.len() / OUTSTANDING_SHARE).max(1);
         held.sort_unstable_by_key(|held| std::cmp::Reverse(held.id));
         rank(&mut held, |held| held.holder.connection);

@@ -136,3 +136,39 @@ fn a_reply_after_hours_of_silence_is_paired() {
     assert_eq!(counters.value(Counter::CallsAnswered), 2);
     assert!(rows.operations.iter().all(is_whole));
 }
+
+/// What others hold leaves a reserve; calls without answers take none of it, answered ones may.
+#[test]
+fn calls_that_nobody_answers_leave_the_reserve() {
+    const BUDGET: usize = 4 << 20;
+    let mut wire = Wire::default();
+    for direction in [CALL, REPLY] {
+        wire.send(CLIENT, 700, 0, direction);
+    }
+    for call in 0..500 {
+        wire.send(LOUD, 1000, call, CALL);
+    }
+    for direction in [CALL, REPLY] {
+        for xid in 1..=16 {
+            wire.send(CLIENT, 700, xid, direction);
+        }
+    }
+    let frames = merge(&[wire.0]);
+    let budget = Budget::new(BUDGET);
+    let mut pipeline = Pipeline::new(Config::default(), &budget, CollectedRows::default());
+    feed(&mut pipeline, &frames[..2], 2);
+    let others = BUDGET / 8 * 7 - budget.used_bytes();
+    assert!(budget.draw(others) && budget.has_reserve());
+    feed(&mut pipeline, &frames[2..502], 37);
+    let taken = budget.used_bytes() - BUDGET / 8 * 7;
+    // Their connection, and what is drawn where nothing else can be given up.
+    assert!(taken < 32 << 10, "{taken} bytes of the reserve");
+    feed(&mut pipeline, &frames[502..], 37);
+    let (rows, counters) = pipeline.finish();
+    let answered = rows.operations.iter().filter(|row| is_whole(row));
+    assert_eq!(answered.count(), 17);
+    assert_eq!(rows.operations.len(), 517, "the newcomer is never refused");
+    assert!(counters.value(Counter::OutstandingLimit) > 400);
+    budget.give_back(others);
+    assert_eq!(budget.used_bytes(), 0);
+}

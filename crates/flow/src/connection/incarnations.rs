@@ -5,7 +5,7 @@ use lineside_account::Counter;
 use lineside_frame::{Cause, Chunk, Descriptor, Range};
 use lineside_wire::{Direction, SeqNumber, TcpFlags, TcpHeader};
 
-use crate::connection::segments::{BEHIND_MAX, Belongs};
+use crate::connection::segments::{BEHIND_MAX, Belongs, claim_of};
 use crate::connection::{Connection, Stray};
 use crate::context::Context;
 use crate::sink::StreamSink;
@@ -44,11 +44,9 @@ impl Connection {
             let bytes = oldest.segment.payload_len as u64;
             context.counters.add(Counter::StreamDiscarded, bytes);
         }
-        let Some(lease) = context
-            .shared
-            .budget
-            .lease(chunk.len() + size_of::<Stray>())
-        else {
+        let claim = claim_of(self.slot, context.sink);
+        let cost = chunk.len() + size_of::<Stray>();
+        let Some(lease) = context.shared.budget.lease_as(claim, cost) else {
             let bytes = segment.payload_len as u64;
             context.counters.count(Counter::HeldLimit);
             context.counters.add(Counter::StreamDiscarded, bytes);

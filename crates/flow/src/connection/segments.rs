@@ -1,7 +1,7 @@
 //! Reassembly: a segment is delivered at once, or held until what comes before it has come, and
 //! holes take the place of what will not come.
 
-use lineside_account::Counter;
+use lineside_account::{Claim, Counter};
 use lineside_frame::{Cause, Chunk, Descriptor};
 use lineside_wire::{Direction, SeqNumber, TcpHeader};
 
@@ -9,8 +9,16 @@ use crate::connection::Connection;
 use crate::connection::incarnations::follows_stray_syn;
 use crate::context::{Context, Shared};
 use crate::counts::FlowCounts;
-use crate::sink::StreamSink;
+use crate::sink::{StreamSink, Value};
 use crate::stream::{Held, Moment, Segment, State, Stream};
+
+/// As what a connection may draw: what one sends that nobody answers gives way.
+pub(super) fn claim_of<S: StreamSink>(slot: usize, sink: &S) -> Claim {
+    match sink.value(slot) {
+        Value::Proven => Claim::Full,
+        Value::Likely | Value::None => Claim::Spare,
+    }
+}
 
 /// A sequence number further behind than this is not a retransmission. TCP's largest window is
 /// 1 GiB (RFC 7323 2.3), but retransmissions reach back by what is in flight: 16 MiB is 10 Gb/s
@@ -80,7 +88,11 @@ impl Connection {
         let moment = self.moment(context.shared.now);
         if let Some(acknowledgement) = segment.acknowledgement {
             let stamp_ns = chunk.descriptor().stamp_ns;
-            self.on_acknowledgement(direction.opposite(), acknowledgement, moment, stamp_ns);
+            let acknowledged = direction.opposite();
+            self.on_acknowledgement(acknowledged, acknowledgement, moment, stamp_ns);
+            if self.streams[acknowledged].remembers_acks() {
+                self.draw_held(acknowledged, context);
+            }
         }
         if segment.payload_len > 0 {
             if self.streams[direction].state == State::Unseen {
@@ -228,12 +240,8 @@ impl Connection {
         let (false, [chunk]) = (stream.held.is_empty(), payload) else {
             return;
         };
-        let parts_before = stream.held.len();
         if stream.fill(stream.offset(tcp.sequence), chunk) {
-            let cost = (stream.held.len() - parts_before) * size_of::<Held>();
-            if !context.shared.held.draw(cost) {
-                stream.undrawn_bytes += cost;
-            }
+            self.draw_held(direction, context);
             self.advance(false, context);
         }
     }
@@ -264,7 +272,7 @@ impl Connection {
         let cut = payload_len - before.max(captured_len);
         let cut = Chunk::hole(cut, Cause::SnapLength, chunk.descriptor());
         let latest = stream.held.back().map(Held::end);
-        let (bytes_before, parts_before) = (stream.held_bytes, stream.held.len());
+        let bytes_before = stream.held_bytes;
         let mut at = first;
         for part in [captured, cut].iter().filter(|part| !part.is_empty()) {
             let (repeated, conflicts) = stream.hold(at, part.hold(), moment, needs);
@@ -281,14 +289,32 @@ impl Connection {
         if added > 0 && latest.is_some_and(|latest| first < latest) {
             context.counters.count(Counter::SegmentsOutOfOrder);
         }
-        // Many small parts take more memory than their bytes.
-        let cost = added + (stream.held.len() - parts_before) * size_of::<Held>();
         context.counters.add(Counter::StreamHeld, added as u64);
-        // `advance` gives up the gap before bytes for which the budget has no room.
-        if !context.shared.held.draw(cost) {
-            stream.undrawn_bytes += cost;
-        }
+        self.draw_held(direction, context);
         context.shared.holders.insert(self.slot);
+    }
+
+    /// Draws what a stream takes now. `advance` gives up the gap before bytes for which the budget
+    /// has no room: of a connection without an answered call while others can still have some.
+    pub(super) fn draw_held<S: StreamSink>(
+        &mut self,
+        direction: Direction,
+        context: &mut Context<'_, S>,
+    ) {
+        let stream = &mut self.streams[direction];
+        let held = &mut context.shared.held;
+        if stream.memory_bytes() > stream.drawn_bytes {
+            let claim = claim_of(self.slot, context.sink);
+            if held.draw(claim, stream.memory_bytes() - stream.drawn_bytes) {
+                stream.drawn_bytes = stream.memory_bytes();
+            } else {
+                stream.forget_what_nothing_waits_for();
+            }
+        }
+        let bytes = stream.memory_bytes();
+        held.give_back(stream.drawn_bytes.saturating_sub(bytes));
+        stream.drawn_bytes = stream.drawn_bytes.min(bytes);
+        stream.undrawn_bytes = bytes - stream.drawn_bytes;
     }
 
     /// Delivers what can be delivered, in both directions. `at_end`: nothing more will come.
@@ -464,16 +490,16 @@ impl Connection {
     }
 
     /// Takes the first of the held parts, of which there is one.
-    fn take_front<S>(&mut self, direction: Direction, context: &mut Context<'_, S>) -> Held {
+    fn take_front<S: StreamSink>(
+        &mut self,
+        direction: Direction,
+        context: &mut Context<'_, S>,
+    ) -> Held {
         let stream = &mut self.streams[direction];
-        let held = stream.held.pop_front().expect("the front was looked at");
-        let len = held.range.len();
-        stream.held_bytes -= len;
-        context.counters.subtract(Counter::StreamHeld, len as u64);
-        let cost = len + size_of::<Held>();
-        let undrawn = stream.undrawn_bytes.min(cost);
-        stream.undrawn_bytes -= undrawn;
-        context.shared.held.give_back(cost - undrawn);
+        let held = stream.take_front().expect("the front was looked at");
+        let bytes = held.range.len() as u64;
+        context.counters.subtract(Counter::StreamHeld, bytes);
+        self.draw_held(direction, context);
         held
     }
 

@@ -3,6 +3,7 @@
 
 mod accounting;
 mod beside;
+mod floods;
 mod hand;
 mod incarnations;
 mod segments;

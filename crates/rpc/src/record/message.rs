@@ -1,7 +1,24 @@
 //! A message, and what takes it.
 
-use lineside_account::Counters;
+use lineside_account::{Claim, Counters};
 use lineside_frame::{Cause, Chunk, Descriptor, Piece, Range};
+
+/// What the allocator takes beside each piece, and rounds it up by: held bytes may be copied.
+pub(crate) const PIECE_BYTES: usize = 24;
+/// The least that a list has places for.
+const PLACES_MIN: usize = 4;
+
+/// What a list of held ranges takes beside their bytes. It doubles; one that comes from another
+/// message may be longer.
+pub(super) fn list_bytes(held: &[Range]) -> usize {
+    match held.len() {
+        0 => 0,
+        len => {
+            let places = len.next_power_of_two().max(PLACES_MIN);
+            len * PIECE_BYTES + places * size_of::<Range>()
+        }
+    }
+}
 
 /// What is known of a message so far.
 #[derive(Debug, Clone, Copy)]
@@ -90,6 +107,11 @@ pub trait MessageSink {
     fn on_end(&mut self, message: &Message, counters: &mut Counters);
     /// Whether a message of this kind with this xid would find its other half.
     fn agrees(&mut self, xid: u32, is_call: bool) -> bool;
+    /// As what its head may be held: [`Claim::Full`] if a call of the connection was answered. What
+    /// a call is worth that nobody answers, its sender alone says.
+    fn claim(&self) -> Claim {
+        Claim::Spare
+    }
     /// An empty list, perhaps one that [`MessageSink::recycle`] was given, so that no message
     /// allocates.
     fn spare(&mut self) -> Vec<Range> {

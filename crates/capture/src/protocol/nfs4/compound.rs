@@ -373,7 +373,7 @@ impl<'r, 'a, S: RecordSink> CompoundReader<'r, 'a, S> {
             slot = known;
         } else if index > 0 {
             let (all, counters) = (&mut *self.incoming.all, &mut *self.incoming.counters);
-            slot = all.open_operation(counters)?;
+            slot = all.open_operation(self.incoming.connection, counters)?;
             // Making room may have cost this very compound its slots.
             if self.incoming.opened().and_then(|open| open.slot) != Some(self.first) {
                 self.incoming.all.operations.give_back(slot);
