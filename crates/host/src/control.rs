@@ -179,16 +179,17 @@ impl Request {
     }
 }
 
-/// Asks the run that writes this folder, and waits for its answer. Fails with
-/// [`NotFound`](io::ErrorKind::NotFound) or [`ConnectionRefused`](io::ErrorKind::ConnectionRefused)
-/// if none takes requests there, with [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if it does
-/// not answer this one, and with [`WouldBlock`](io::ErrorKind::WouldBlock) if it is too slow.
-pub fn ask(folder: &Path, request: &str) -> io::Result<String> {
-    let mut stream = UnixStream::connect(name_in(&open(folder)?))?;
+/// Connects to the run that writes this folder.
+pub(crate) fn connect(folder: &Path) -> io::Result<UnixStream> {
+    UnixStream::connect(name_in(&open(folder)?))
+}
+
+/// Sends a request, and waits for the answer.
+pub(crate) fn converse(mut stream: &UnixStream, request: &str) -> io::Result<String> {
     stream.set_write_timeout(Some(PATIENCE))?;
     stream.write_all(request.as_bytes())?;
     stream.shutdown(Shutdown::Write)?;
-    let answer = read(&stream)?;
+    let answer = read(stream)?;
     if answer.is_empty() {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
@@ -257,6 +258,10 @@ fn name_in(folder: &File) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn ask(folder: &Path, request: &str) -> io::Result<String> {
+        converse(&connect(folder)?, request)
+    }
 
     #[test]
     fn clients_that_ask_nothing_hold_up_no_other() {

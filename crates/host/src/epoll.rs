@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 
@@ -144,6 +145,12 @@ impl AsFd for Epoll {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }
+}
+
+/// Waits until something can be read of one file, or it is over.
+pub fn wait_to_read(file: impl AsFd) {
+    let mut one = [PollFd::new(&file, PollFlags::IN)];
+    while poll(&mut one, None) == Err(Errno::INTR) {}
 }
 
 #[cfg(test)]

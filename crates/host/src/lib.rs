@@ -5,6 +5,8 @@
 //!
 //! Engines never come here; roles and the binary do.
 
+mod apart;
+mod caller;
 mod clock;
 mod companion;
 mod control;
@@ -45,17 +47,19 @@ mod system_calls;
 mod terminal;
 mod tun;
 
+pub use apart::read_apart;
+pub use caller::Caller;
 pub use clock::{
     RunClock, Stopwatch, SystemClock, clock_name, monotonic_ns, read_offset, thread_cpu_ns, wall_ns,
 };
 pub use companion::{Companion, CompanionOutput, Ended, Weighed};
-pub use control::{Control, Request, ask, is_running, lock_holder};
+pub use control::{Control, Request, is_running, lock_holder};
 pub use cores::{CoreError, Cores, Pinned, Threads};
 pub use datagrams::{Datagram, Datagrams, Peer};
 pub use dead_run::{DeadRun, Entry};
 pub use descriptors::{DescriptorError, Descriptors};
 pub use detour::Detour;
-pub use epoll::{Epoll, Interest, Ready};
+pub use epoll::{Epoll, Interest, Ready, wait_to_read};
 pub use folder::{FolderError, IsTrace, RunFolder, STATES, TraceFiles, is_full, way_out};
 pub use keeper::{Keeping, Merge, Merging, Older};
 pub use kernel::{

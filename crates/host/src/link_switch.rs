@@ -11,13 +11,14 @@
 //! * It has no file open besides its two sockets, so nothing of the run's outlives the run by it.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
 };
-use rustix::process::{Pid, WaitOptions, waitpid};
+use rustix::process::Pid;
 
+use crate::apart::{fork, serve_alone, wait_for};
 use crate::netlink::Netlink;
 use crate::privileges::{Capability, PrivilegeError, keep_only};
 
@@ -25,7 +26,7 @@ use crate::privileges::{Capability, PrivilegeError, keep_only};
 #[derive(Debug)]
 pub struct LinkSwitch {
     socket: Option<OwnedFd>,
-    process: Option<Pid>,
+    process: Pid,
 }
 
 /// Bytes of an answer: the place, and the error of the system call or 0.
@@ -43,21 +44,11 @@ impl LinkSwitch {
         let pair = socketpair(AddressFamily::UNIX, kind, flags, None);
         let (ours, its) = pair.map_err(|errno| failed(errno.into()))?;
         let keep = keep_only(Capability::NetAdmin);
-        // SAFETY: there is no other thread, whose locks the new process would find held.
-        // JUSTIFICATION: a program of its own would have to be found and trusted, with this
-        // privilege, by whoever may replace it.
-        match unsafe { libc::fork() } {
-            -1 => Err(failed(io::Error::last_os_error())),
-            0 => {
-                let served = serve(&its, links, keep);
-                // SAFETY: it ends this process, and runs nothing of the run's.
-                unsafe { libc::_exit(i32::from(served.is_err())) }
-            }
-            process => Ok(Self {
-                socket: Some(ours),
-                process: Pid::from_raw(process),
-            }),
-        }
+        let process = fork(|| serve(&its, links, keep)).map_err(failed)?;
+        Ok(Self {
+            socket: Some(ours),
+            process,
+        })
     }
 
     /// Asks for a link of the list to be switched; it is when the kernel has. The error is that
@@ -92,21 +83,13 @@ impl Drop for LinkSwitch {
     /// Waits until all links are on again.
     fn drop(&mut self) {
         drop(self.socket.take());
-        if self.process.is_some() {
-            let _ = waitpid(self.process, WaitOptions::empty());
-        }
+        wait_for(self.process);
     }
 }
 
 /// The work of the process, until the run has closed its end.
 fn serve(socket: &OwnedFd, links: &[u32], keep: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-    // A signal for the run's terminal is not for this process: it ends when the run has.
-    rustix::process::setpgid(None, None)?;
-    for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGTERM, libc::SIGQUIT] {
-        // SAFETY: to ignore a signal needs no handler.
-        unsafe { libc::signal(signal, libc::SIG_IGN) };
-    }
-    close_others(socket)?;
+    serve_alone(socket)?;
     let netlink = Netlink::open()?;
     keep()?;
     let mut is_off = vec![false; links.len()];
@@ -137,21 +120,9 @@ fn serve(socket: &OwnedFd, links: &[u32], keep: impl FnOnce() -> io::Result<()>)
     Ok(())
 }
 
-/// Closes all files of this process but one.
-fn close_others(kept: &OwnedFd) -> io::Result<()> {
-    let number = kept.as_fd().as_raw_fd().cast_unsigned();
-    for (first, last) in [(0, number.checked_sub(1)), (number + 1, Some(u32::MAX))] {
-        let Some(last) = last else { continue };
-        // SAFETY: the process uses none of them again: it has only what it opens from here on.
-        if unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
     use std::time::Duration;
 
     use super::*;

@@ -154,14 +154,11 @@ pub struct Agent<R, W> {
 }
 
 impl<R: BufRead, W: Write> Agent<R, W> {
-    /// Greets an agent, and finds how far its clock is ahead of `clock`.
-    pub fn greet(
-        host: String,
-        reader: R,
-        writer: W,
-        clock: &mut impl FnMut() -> Nanoseconds,
-    ) -> Result<Self, AgentError> {
-        let mut agent = Self {
+    /// Addresses an agent, whose answer waits for [`greet`](Self::greet).
+    pub fn address(host: String, reader: R, mut writer: W) -> Self {
+        // One that is gone is found to be by its missing answer.
+        let _ = send(&mut writer, &ToAgent::Hello { version: VERSION });
+        Self {
             host,
             reader,
             writer,
@@ -170,34 +167,42 @@ impl<R: BufRead, W: Write> Agent<R, W> {
                 ahead_ns: 0,
                 error_ns: i64::MAX,
             },
-        };
-        agent.tell(&ToAgent::Hello { version: VERSION })?;
-        match agent.hear()? {
+        }
+    }
+
+    /// Where it is heard.
+    pub fn reader(&self) -> &R {
+        &self.reader
+    }
+
+    /// Hears its answer, and finds how far its clock is ahead of `clock`.
+    pub fn greet(&mut self, clock: &mut impl FnMut() -> Nanoseconds) -> Result<(), AgentError> {
+        match self.hear()? {
             FromAgent::Hello { version, .. } if version == VERSION => {}
             FromAgent::Hello { version, .. } => {
                 return Err(AgentError::Version {
-                    host: agent.host,
+                    host: self.host.clone(),
                     theirs: version,
                 });
             }
-            other => return Err(agent.out_of_turn(&other)),
+            other => return Err(self.out_of_turn(&other)),
         }
         for _ in 0..PINGS {
             let before_ns = clock();
-            agent.tell(&ToAgent::Ping)?;
-            let FromAgent::Pong { at_ns } = agent.hear()? else {
-                return Err(agent.out_of_turn(&"no pong"));
+            self.tell(&ToAgent::Ping)?;
+            let FromAgent::Pong { at_ns } = self.hear()? else {
+                return Err(self.out_of_turn(&"no pong"));
             };
             let after_ns = clock();
             let error_ns = (after_ns - before_ns) / 2;
-            if error_ns < agent.offset.error_ns {
-                agent.offset = ClockOffset {
+            if error_ns < self.offset.error_ns {
+                self.offset = ClockOffset {
                     ahead_ns: at_ns.saturating_sub(before_ns + error_ns),
                     error_ns,
                 };
             }
         }
-        Ok(agent)
+        Ok(())
     }
 
     /// Tells it something.
@@ -336,8 +341,9 @@ mod tests {
         let reader = BufReader::new(Cursor::new(said.join("\n")));
         let mut script = script.into_iter();
         let mut clock = || script.next().expect("as many as pings");
-        let agent = Agent::greet("a".to_owned(), reader, Vec::new(), &mut clock);
-        let offset = agent.expect("it greets").offset;
+        let mut agent = Agent::address("a".to_owned(), reader, Vec::new());
+        agent.greet(&mut clock).expect("it greets");
+        let offset = agent.offset;
         assert_eq!((offset.ahead_ns, offset.error_ns), (5_000, 5));
     }
 
@@ -353,8 +359,8 @@ mod tests {
             ("", "end of file"),
         ] {
             let reader = BufReader::new(Cursor::new(said));
-            let agent = Agent::greet("host".to_owned(), reader, Vec::new(), &mut || 0);
-            let error = agent.err().expect("an error").to_string();
+            let mut agent = Agent::address("host".to_owned(), reader, Vec::new());
+            let error = agent.greet(&mut || 0).expect_err("an error").to_string();
             assert!(
                 error.starts_with("host") && error.contains(expected),
                 "{error}"

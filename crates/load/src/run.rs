@@ -306,7 +306,14 @@ fn work<L: Load>(
                 engine.set_tap(tap);
             }
             let mut reactor = Reactor::new(engine, vec![open.ports], settings.wait, false);
-            drive(&mut reactor, clock, settings.timing, ends).map_err(|error| error.to_string())
+            let driven = drive(&mut reactor, clock, settings.timing, ends);
+            let results = driven.map_err(|error| error.to_string())?;
+            if let Transport::Stack(stack) = &settings.transport {
+                stack
+                    .opened
+                    .give_back(worker, reactor.into_ports().collect());
+            }
+            Ok(results)
         }
         None => {
             let options = TcpOptions {

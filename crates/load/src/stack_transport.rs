@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lineside_account::Budget;
@@ -60,19 +60,64 @@ pub struct StackSettings {
     pub opened: Opened,
 }
 
-/// Stacks that were opened before a run begins: while this process had the privileges for it, and
-/// one thread. The next run takes them; one after that opens its own.
+/// An interface that is open beyond a run: opened before the first, while this process had the
+/// privileges for it and one thread, and given back by the workers of a client for the next.
 #[derive(Clone, Default)]
-pub struct Opened(Arc<Mutex<Option<Vec<OpenStack>>>>);
+pub struct Opened(Arc<Mutex<Option<OpenInterface>>>);
+
+/// An interface, and what was found out when it was opened.
+struct OpenInterface {
+    interface: Interface,
+    /// Of the kernel, where nobody else may ask.
+    neighbours: Option<Vec<Neighbour>>,
+    /// By the worker that had them.
+    ports: Vec<(u32, Vec<Box<dyn LivePort>>)>,
+}
 
 impl Opened {
-    fn put(&self, stacks: Vec<OpenStack>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(stacks);
+    fn slot(&self) -> MutexGuard<'_, Option<OpenInterface>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self) -> Option<Vec<OpenStack>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// Takes the ports of a worker whose run is over.
+    pub(crate) fn give_back(&self, worker: u32, ports: Vec<Box<dyn LivePort>>) {
+        if let Some(open) = &mut *self.slot() {
+            open.ports.push((worker, ports));
+        }
     }
+
+    /// Opens it, unless it is open, for so many workers; its ports in their order.
+    fn ports(
+        &self,
+        workers: u32,
+        open: impl FnOnce() -> Result<OpenInterface, StackError>,
+    ) -> Result<Found, StackError> {
+        let mut slot = self.slot();
+        let kept = slot.take().filter(|open| open.count() >= workers as usize);
+        let mut kept = kept.map_or_else(open, Ok)?;
+        kept.ports.sort_by_key(|(worker, _)| *worker);
+        let ports = { kept.ports.drain(..) }.flat_map(|(_, ports)| ports);
+        let found = Found {
+            ports: ports.collect(),
+            interface: kept.interface.clone(),
+            neighbours: kept.neighbours.clone(),
+        };
+        *slot = Some(kept);
+        Ok(found)
+    }
+}
+
+impl OpenInterface {
+    fn count(&self) -> usize {
+        self.ports.iter().map(|(_, ports)| ports.len()).sum()
+    }
+}
+
+/// The ports of a run, and what is known of their interface.
+struct Found {
+    ports: Vec<Box<dyn LivePort>>,
+    interface: Interface,
+    neighbours: Option<Vec<Neighbour>>,
 }
 
 impl std::fmt::Debug for StackSettings {
@@ -179,20 +224,23 @@ impl StackSettings {
     }
 }
 
-/// Opens the interface for the next run of a client before it begins.
+/// Opens the interface for the runs of a client before they begin: also for one that prepares them
+/// with fewer workers.
 pub fn open_before(settings: &Settings, clock: RunClock) -> Result<(), StackError> {
-    if let Transport::Stack(stack) = &settings.transport {
-        stack.opened.put(open_stack(stack, settings, clock)?);
-    }
+    let Transport::Stack(stack) = &settings.transport else {
+        return Ok(());
+    };
+    check_pairs(stack, settings)?;
+    let open = open_for_client(stack, settings, clock)?;
+    *stack.opened.slot() = Some(open);
     Ok(())
 }
 
 /// The same of a server.
 pub fn open_for_server_before(settings: &ServeSettings, clock: RunClock) -> Result<(), StackError> {
     if let Some(stack) = &settings.stack {
-        let (workers, secret) = (settings.workers, settings.secret);
-        let stacks = open_for_server(stack, workers, secret, &settings.budget, clock)?;
-        stack.opened.put(stacks);
+        let open = open_of_server(stack, settings.workers, &settings.budget, clock)?;
+        *stack.opened.slot() = Some(open);
     }
     Ok(())
 }
@@ -203,34 +251,17 @@ pub fn open_stack(
     settings: &Settings,
     clock: RunClock,
 ) -> Result<Vec<OpenStack>, StackError> {
-    if let Some(opened) = stack.opened.take() {
-        return Ok(opened);
-    }
-    let pairs = crate::client::Locals::new(
-        stack.addresses.clone(),
-        stack.taken(&settings.targets),
-        stack.ports.0,
-        stack.ports.1,
-        (0, 1),
-    );
-    let needed = settings.plan.connections;
-    if pairs.count() < needed.into() {
-        let pairs = pairs.count();
-        return Err(StackError::Pairs { needed, pairs });
-    }
+    check_pairs(stack, settings)?;
     let (workers, budget) = (settings.workers, &settings.budget);
-    let ours = of_client(stack)?;
-    let neighbours = match &ours {
-        Steering::HostPorts { .. } => Some(of_kernel(stack, &settings.targets)?),
-        Steering::Addresses(_) => stack.neighbours.clone(),
-    };
-    let mut opened = open(
+    let open = || open_for_client(stack, settings, clock);
+    let found = stack.opened.ports(workers, open)?;
+    let connections = settings.plan.connections;
+    let mut opened = stacks(
         stack,
-        (ours, neighbours.as_deref()),
-        (workers, needed),
+        found,
+        (workers, connections),
         settings.secret,
         budget,
-        clock,
     )?;
     if let Some(taps) = &stack.taps {
         // Whoever writes may have failed, and says why itself.
@@ -243,6 +274,41 @@ pub fn open_stack(
         }
     }
     Ok(opened)
+}
+
+/// There are as many pairs of a local address and port as connections.
+fn check_pairs(stack: &StackSettings, settings: &Settings) -> Result<(), StackError> {
+    let pairs = crate::client::Locals::new(
+        stack.addresses.clone(),
+        stack.taken(&settings.targets),
+        stack.ports.0,
+        stack.ports.1,
+        (0, 1),
+    );
+    let (needed, pairs) = (settings.plan.connections, pairs.count());
+    match pairs < needed.into() {
+        true => Err(StackError::Pairs { needed, pairs }),
+        false => Ok(()),
+    }
+}
+
+fn open_for_client(
+    stack: &StackSettings,
+    settings: &Settings,
+    clock: RunClock,
+) -> Result<OpenInterface, StackError> {
+    let ours = of_client(stack)?;
+    let neighbours = match &ours {
+        Steering::HostPorts { .. } => Some(of_kernel(stack, &settings.targets)?),
+        Steering::Addresses(_) => stack.neighbours.clone(),
+    };
+    open(
+        stack,
+        (ours, neighbours),
+        settings.workers,
+        &settings.budget,
+        clock,
+    )
 }
 
 /// Gives each worker a tap; returns their other ends.
@@ -269,28 +335,32 @@ pub fn open_for_server(
     budget: &Budget,
     clock: RunClock,
 ) -> Result<Vec<OpenStack>, StackError> {
-    if let Some(opened) = stack.opened.take() {
-        return Ok(opened);
-    }
+    let open = || open_of_server(stack, workers, budget, clock);
+    let found = stack.opened.ports(workers, open)?;
+    stacks(stack, found, (workers, 0), secret, budget)
+}
+
+fn open_of_server(
+    stack: &StackSettings,
+    workers: u32,
+    budget: &Budget,
+    clock: RunClock,
+) -> Result<OpenInterface, StackError> {
     match first_of_host(&stack.addresses)? {
         // Whoever connects has an Ethernet address that only the kernel would ask for.
         Some(address) => Err(StackError::Own(address)),
-        None => {
-            let ours = (of_nobody(stack), None);
-            open(stack, ours, (workers, 0), secret, budget, clock)
-        }
+        None => open(stack, (of_nobody(stack), None), workers, budget, clock),
     }
 }
 
-/// Opens an interface for so many workers, whose connections are so many in all.
+/// Opens an interface for so many workers.
 fn open(
     stack: &StackSettings,
-    (ours, neighbours): (Steering, Option<&[Neighbour]>),
-    (workers, connections): (u32, u32),
-    secret: [u64; 2],
+    (ours, neighbours): (Steering, Option<Vec<Neighbour>>),
+    workers: u32,
     budget: &Budget,
     clock: RunClock,
-) -> Result<Vec<OpenStack>, StackError> {
+) -> Result<OpenInterface, StackError> {
     let interface = Interface::named(&stack.interface)?;
     let live = LiveOptions {
         method: stack.method,
@@ -308,7 +378,7 @@ fn open(
         budget: budget.clone(),
         bytes_max: budget.limit_bytes() / 4,
     };
-    let mut ports = open_each(&interface, &live)?;
+    let ports = open_each(&interface, &live)?;
     let queues = ports.len();
     if queues < workers as usize {
         return Err(StackError::Queues {
@@ -317,6 +387,26 @@ fn open(
             workers,
         });
     }
+    Ok(OpenInterface {
+        interface,
+        neighbours,
+        ports: vec![(0, ports)],
+    })
+}
+
+/// A stack for each of so many workers, whose connections are so many in all.
+fn stacks(
+    stack: &StackSettings,
+    found: Found,
+    (workers, connections): (u32, u32),
+    secret: [u64; 2],
+    budget: &Budget,
+) -> Result<Vec<OpenStack>, StackError> {
+    let Found {
+        ports,
+        interface,
+        neighbours,
+    } = found;
     let mut config = config(stack, &interface, connections.div_ceil(workers))?;
     if let Some(address) = interface.hardware_address.filter(|_| neighbours.is_some()) {
         config.link_address = address;
@@ -325,7 +415,7 @@ fn open(
     for _ in 0..workers {
         let stack = Stack::new(config.clone(), secret, budget);
         let mut stack = stack.ok_or(StackError::Memory)?;
-        for &(address, link_address) in neighbours.unwrap_or_default() {
+        for &(address, link_address) in neighbours.as_deref().unwrap_or_default() {
             stack.keep_neighbour(address, link_address);
         }
         opened.push(OpenStack {
@@ -336,7 +426,7 @@ fn open(
         });
     }
     // A queue for each, and what is left over in turn.
-    for (number, port) in ports.drain(..).enumerate() {
+    for (number, port) in ports.into_iter().enumerate() {
         opened[number % workers as usize].ports.push(port);
     }
     Ok(opened)

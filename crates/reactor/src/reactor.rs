@@ -146,6 +146,11 @@ impl<E: Engine> Reactor<E> {
         self.sides.queues_mut().map(|queue| &mut queue.port)
     }
 
+    /// Ends the loop; its ports may have another, which finds what came meanwhile.
+    pub fn into_ports(self) -> impl Iterator<Item = Box<dyn LivePort>> {
+        self.sides.into_ports()
+    }
+
     /// How many sides there are.
     pub fn sides(&self) -> usize {
         self.sides.count()

@@ -99,6 +99,11 @@ impl<A> Sides<A> {
         self.sides.len()
     }
 
+    pub(crate) fn into_ports(self) -> impl Iterator<Item = Box<dyn LivePort>> {
+        let queues = { self.sides.into_iter() }.flat_map(|side| side.queues);
+        queues.map(|queue| queue.port)
+    }
+
     pub(crate) fn queues_mut(&mut self) -> impl Iterator<Item = &mut Queue<A>> {
         { self.sides.iter_mut() }.flat_map(|side| &mut side.queues)
     }

@@ -71,7 +71,7 @@ pub fn sandbox_facts(confined: &Confined) -> SandboxFacts {
                 confined
                     .allowed
                     .iter()
-                    .map(|word| format!("allowed: {word}")),
+                    .map(|word| format!("{}{word}", SandboxFacts::ALLOWED)),
             )
             .collect(),
     }

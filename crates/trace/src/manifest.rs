@@ -285,6 +285,15 @@ pub struct SandboxFacts {
 }
 
 impl SandboxFacts {
+    /// What a note of `missing` begins with that says what a run needs beside.
+    pub const ALLOWED: &str = "allowed: ";
+
+    /// Whether everything held. What a run needs beside does not make it less.
+    pub fn is_whole(&self) -> bool {
+        let mut missing = self.missing.iter();
+        !self.holds.is_empty() && missing.all(|note| note.starts_with(Self::ALLOWED))
+    }
+
     /// What held, and what did not, in words.
     pub fn text(&self) -> String {
         let holds = match self.holds.as_slice() {
@@ -432,5 +441,19 @@ mod tests {
         let text = manifest.to_json();
         assert!(text.contains(r#""state": "incomplete""#), "{text}");
         assert_eq!(Manifest::from_json(&text).expect("readable"), manifest);
+    }
+
+    #[test]
+    fn what_a_run_needs_beside_leaves_its_sandbox_whole() {
+        let facts = |holds: &[&str], missing: &[&str]| SandboxFacts {
+            holds: holds.iter().map(|&word| word.to_owned()).collect(),
+            missing: missing.iter().map(|&word| word.to_owned()).collect(),
+        };
+        let (both, allowed) = (["landlock", "seccomp"], "allowed: TCP sockets");
+        assert!(facts(&both, &[]).is_whole());
+        assert!(facts(&both, &[allowed]).is_whole());
+        assert!(!facts(&["seccomp"], &[allowed, "landlock: too old"]).is_whole());
+        assert!(!facts(&[], &["--no-sandbox"]).is_whole());
+        assert!(!facts(&[], &[]).is_whole());
     }
 }

@@ -154,7 +154,7 @@ fn seen(report: &Report, zone: &Zone) -> Vec<Line> {
     };
     lines.push(alarm("unreadable", unreadable));
     let sandbox = report.trace.sandbox.as_ref();
-    let sandbox = sandbox.filter(|sandbox| !sandbox.missing.is_empty());
+    let sandbox = sandbox.filter(|sandbox| !sandbox.is_whole());
     lines.push(alarm("sandbox", sandbox.map(SandboxFacts::text)));
     if let Some(understood) = &report.understood {
         let part = |whole: u64, share: f64, of: &str| match whole {
@@ -396,6 +396,23 @@ mod tests {
         assert!(begins(None, None).starts_with("server: /a"));
         let named = words(&finding(None, None, "/a", "/a answers nothing"));
         assert_eq!(named.what, "server: /a answers nothing");
+    }
+
+    #[test]
+    fn a_sandbox_is_a_warning_only_where_it_is_not_whole() {
+        let warned = |holds: &str, missing: &str| {
+            let mut report = Report::default();
+            report.trace.sandbox = Some(SandboxFacts {
+                holds: holds.split_whitespace().map(str::to_owned).collect(),
+                missing: vec![missing.to_owned()],
+            });
+            let lines = seen(&report, &Zone::default());
+            let line = lines.into_iter().find(|line| line.label == "sandbox");
+            line.is_some_and(|line| line.alarms && !line.parts.is_empty())
+        };
+        assert!(!warned("landlock seccomp", "allowed: TCP sockets"));
+        assert!(warned("seccomp", "landlock: this kernel has none"));
+        assert!(warned("", "--no-sandbox"));
     }
 
     #[test]

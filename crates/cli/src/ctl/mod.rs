@@ -12,9 +12,10 @@ use lineside_path::SettingsWords;
 use lineside_path::emulate::ChangeAnswer;
 
 use crate::config::{ConfigError, nearest};
+use crate::confine::Confining;
 use crate::exit::Exit;
 use crate::farm::{ForwardDone, ForwardRequest, reload_of};
-use crate::link::ask::ask_run;
+use crate::link::ask::Asked;
 use crate::link::keys::LinkWords;
 use crate::link::request::{Change, Done, NewStep, Request, Text};
 use crate::link::spec::files;
@@ -45,6 +46,8 @@ pub(crate) struct Arguments {
     /// Print nothing but errors
     #[arg(short, long)]
     quiet: bool,
+    #[command(flatten)]
+    confining: Confining,
 }
 
 /// The words after the run.
@@ -60,15 +63,17 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         every: arguments.every.as_deref().map(stats::every).transpose()?,
     };
     let request = arguments.request()?;
-    if matches!(request, Request::Stats {}) {
-        return stats::run(run, form);
-    }
-    if form.every.is_some() {
+    let is_stats = matches!(request, Request::Stats {});
+    if form.every.is_some() && !is_stats {
         bail!(ConfigError::usage(
             "every: only stats are printed again and again: write stats --every TIME"
         ));
     }
-    match ask_run(run, &request)? {
+    let asked = Asked::new(run, arguments.confining)?;
+    if is_stats {
+        return stats::run(&asked, form);
+    }
+    match asked.done(&request)? {
         Done::Forward(ForwardDone::Changed(done)) if !form.json && !form.quiet => {
             print(&format!("{done}\n"))?;
         }

@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 use std::io;
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
@@ -14,7 +13,7 @@ use lineside_run::stats::{DirectionStats, DropStats, MonitorStats, RunStats};
 use crate::config::ConfigError;
 use crate::exit::Exit;
 use crate::farm::ForwardDone;
-use crate::link::ask::{ask, why_none};
+use crate::link::ask::{Asked, why_none};
 use crate::link::request::{Done, Request};
 use crate::print::{fine_time, print_if_read};
 
@@ -47,12 +46,12 @@ pub(super) fn every(words: &str) -> Result<Duration, ConfigError> {
 }
 
 /// Prints what the run has counted; with `--every` until it ends, or nobody reads it any more.
-pub(super) fn run(run: &Path, form: Form) -> anyhow::Result<Exit> {
+pub(super) fn run(asked: &Asked<'_>, form: Form) -> anyhow::Result<Exit> {
     let mut before: Option<RunStats> = None;
     let mut was_seen = false;
     let (watch, mut due) = (Stopwatch::start(), Duration::ZERO);
     loop {
-        let text = match look(run, was_seen)? {
+        let text = match look(asked, was_seen)? {
             None => return Ok(Exit::Done),
             Some(Seen::Forwarder(counts)) if form.json => {
                 harmless_json(&serde_json::to_string(&counts)?) + "\n"
@@ -91,10 +90,11 @@ enum Seen {
 }
 
 /// Asks once. `None` if the run has ended since it was asked before.
-fn look(run: &Path, is_known: bool) -> anyhow::Result<Option<Seen>> {
+fn look(asked: &Asked<'_>, is_known: bool) -> anyhow::Result<Option<Seen>> {
+    let run = asked.folder();
     let since = Stopwatch::start();
     loop {
-        let (is_gone, why) = match ask(run, &Request::Stats {})? {
+        let (is_gone, why) = match asked.answer(&Request::Stats {})? {
             Ok(Ok(Done::Stats(stats))) => return Ok(Some(Seen::Run(stats))),
             Ok(Ok(Done::Forward(ForwardDone::Counted(counts)))) => {
                 return Ok(Some(Seen::Forwarder(counts)));

@@ -1,7 +1,5 @@
 //! `lineside explain`: where a frame's delay comes from.
 
-use std::path::PathBuf;
-
 use lineside_path::Direction;
 
 use super::flags::{Arguments, SIZE};
@@ -12,14 +10,14 @@ use crate::config::ConfigError;
 use crate::confine::{self, Confining};
 use crate::exit::Exit;
 use crate::farm::{ForwardDone, ForwardRequest};
-use crate::link::ask::ask_run;
+use crate::link::ask::Asked;
 use crate::link::request::{Done, Request};
 use crate::link::section::Mode;
 use crate::print::{json_text, print};
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     if let Some(flow) = &arguments.flow {
-        return explain_flow(flow, arguments.keys.inputs(), arguments.json);
+        return explain_flow(flow, arguments);
     }
     // Of a file, only the settings of the link matter here, not its source of frames.
     arguments.keys.refuse_flags_of_others(Mode::Explain)?;
@@ -76,8 +74,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
 }
 
 /// Asks a running forwarder to which node a connection goes.
-fn explain_flow(flow: &str, runs: &[PathBuf], json: bool) -> anyhow::Result<Exit> {
-    let [run] = runs else {
+fn explain_flow(flow: &str, arguments: &Arguments) -> anyhow::Result<Exit> {
+    let [run] = arguments.keys.inputs() else {
         return Err(ConfigError::usage(
             "--flow needs the folder of one running forwarder: explain RUN --flow A:P-B:P",
         )
@@ -92,8 +90,11 @@ fn explain_flow(flow: &str, runs: &[PathBuf], json: bool) -> anyhow::Result<Exit
         ))
     })?;
     let request = Request::Forward(ForwardRequest::Flow { client, service });
-    match ask_run(run, &request)? {
-        Done::Forward(ForwardDone::Explained { explanation, .. }) if json => {
+    let confining = Confining {
+        no_sandbox: arguments.keys.no_sandbox == Some(true),
+    };
+    match Asked::new(run, confining)?.done(&request)? {
+        Done::Forward(ForwardDone::Explained { explanation, .. }) if arguments.json => {
             print(&json_text(&explanation)?)?;
         }
         Done::Forward(ForwardDone::Explained { text, .. }) => print(&format!("{text}\n"))?,

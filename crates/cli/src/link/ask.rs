@@ -3,26 +3,49 @@
 use std::io;
 use std::path::Path;
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
+use lineside_host::Caller;
 use lineside_trace::{Manifest, State};
 
 use super::request::{Answer, Done, Request, read_answer};
 use crate::config::ConfigError;
+use crate::confine::{self, Confining};
 
-/// Asks a run, and waits for what it has done; a refusal is an error.
-pub(crate) fn ask_run(run: &Path, request: &Request) -> anyhow::Result<Done> {
-    let answer = ask(run, request)?.map_err(|error| anyhow!(why_none(run, &error)))?;
-    Ok(answer.map_err(|why| ConfigError::usage(&why))?)
+/// A run that is asked from a sandbox: what it answers, or whoever made its folder, is foreign.
+pub(crate) struct Asked<'a> {
+    folder: &'a Path,
+    caller: Caller,
 }
 
-/// Asks a run, and waits for its answer; the inner error is that there is none.
-pub(crate) fn ask(run: &Path, request: &Request) -> anyhow::Result<io::Result<Answer>> {
-    let answer = match lineside_host::ask(run, &request.to_json()?) {
-        Ok(answer) => read_answer(&answer),
-        Err(error) => return Ok(Err(error)),
-    };
-    let answer = answer.map_err(|why| anyhow!("{}: {why}", run.display()))?;
-    Ok(Ok(answer))
+impl<'a> Asked<'a> {
+    /// The run that writes this folder. To be called when all else that the user named was read.
+    pub(crate) fn new(folder: &'a Path, confining: Confining) -> anyhow::Result<Self> {
+        let caller = Caller::start(folder).context("cannot start a process to connect")?;
+        confining.enter(confine::trace(folder), None)?;
+        Ok(Self { folder, caller })
+    }
+
+    /// Its folder.
+    pub(crate) fn folder(&self) -> &'a Path {
+        self.folder
+    }
+
+    /// Asks it, and waits for what it has done; a refusal is an error.
+    pub(crate) fn done(&self, request: &Request) -> anyhow::Result<Done> {
+        let answer = self.answer(request)?;
+        let answer = answer.map_err(|error| anyhow!(why_none(self.folder, &error)))?;
+        Ok(answer.map_err(|why| ConfigError::usage(&why))?)
+    }
+
+    /// Asks it, and waits for its answer; the inner error is that there is none.
+    pub(crate) fn answer(&self, request: &Request) -> anyhow::Result<io::Result<Answer>> {
+        let answer = match self.caller.ask(&request.to_json()?) {
+            Ok(answer) => read_answer(&answer),
+            Err(error) => return Ok(Err(error)),
+        };
+        let answer = answer.map_err(|why| anyhow!("{}: {why}", self.folder.display()))?;
+        Ok(Ok(answer))
+    }
 }
 
 /// The reason for which a run does not answer.

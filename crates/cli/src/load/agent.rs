@@ -6,35 +6,45 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
+use anyhow::Context;
 use lineside_host::RunClock;
 use lineside_load::agents::{FromAgent, ToAgent, VERSION, receive, send};
 use lineside_load::run::{RunSecond, Watch};
 use lineside_time::{Clock, Nanoseconds};
 
 use super::flags::Section;
-use crate::config::read_keys;
+use super::settings::Prepared;
+use crate::config::{ConfigError, read_keys};
 use crate::exit::Exit;
 
-/// Serves one load, and ends with the other host.
+/// Serves one load, and ends with the other host. What to do has to be known before the sandbox is
+/// entered: whoever says it started this program as its user, and may start any other.
 pub(super) fn serve() -> anyhow::Result<Exit> {
     let clock = RunClock::start();
+    let (mut reader, mut line) = (BufReader::new(stdin()), String::new());
+    let mut hear = || receive::<ToAgent>(&mut reader, &mut line);
+    let work = loop {
+        match hear() {
+            Ok(Some(ToAgent::Work { keys, among })) => break Some((keys, among)),
+            Ok(Some(message)) if answer(&message, clock).is_ok() => {}
+            _ => break None,
+        }
+    };
+    let prepared = work
+        .context("the other host ended before it said what to do")
+        .and_then(|(keys, among)| prepare(&keys, among, clock));
     let (tell, told) = channel();
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         // It ends with the standard input.
         scope.spawn(|| {
-            let (mut reader, mut line) = (BufReader::new(stdin()), String::new());
-            while let Ok(Some(message)) = receive::<ToAgent>(&mut reader, &mut line) {
+            while let Ok(Some(message)) = hear() {
                 let said = match message {
-                    ToAgent::Hello { .. } => say(&FromAgent::Hello {
-                        version: VERSION,
-                        tool: env!("CARGO_PKG_VERSION").to_owned(),
-                    }),
-                    ToAgent::Ping => say(&FromAgent::Pong { at_ns: clock.now() }),
                     ToAgent::Stop => {
                         is_over.store(true, Ordering::Relaxed);
                         Ok(())
                     }
+                    ToAgent::Hello { .. } | ToAgent::Ping => answer(&message, clock),
                     other => tell.send(other).map_err(std::io::Error::other),
                 };
                 if said.is_err() {
@@ -44,8 +54,16 @@ pub(super) fn serve() -> anyhow::Result<Exit> {
             is_over.store(true, Ordering::Relaxed);
             drop(tell);
         });
-        let message = match work(&told, clock, &is_over) {
-            Ok(outcome) => outcome,
+        let made = prepared.and_then(|(keys, prepared)| {
+            let mut watch = Directed {
+                told: &told,
+                is_over: &is_over,
+                reports_times: keys.hdr.is_some(),
+            };
+            prepared.run(None, clock, &mut watch)
+        });
+        let message = match made {
+            Ok(outcome) => FromAgent::Over(Box::new(outcome)),
             Err(error) => FromAgent::Failed {
                 why: format!("{error:#}"),
             },
@@ -60,24 +78,29 @@ fn say(message: &FromAgent) -> std::io::Result<()> {
     send(&mut stdout().lock(), message)
 }
 
-fn work(
-    told: &Receiver<ToAgent>,
+/// Answers what asks for nothing but an answer.
+fn answer(message: &ToAgent, clock: RunClock) -> std::io::Result<()> {
+    match message {
+        ToAgent::Hello { .. } => say(&FromAgent::Hello {
+            version: VERSION,
+            tool: env!("CARGO_PKG_VERSION").to_owned(),
+        }),
+        ToAgent::Ping => say(&FromAgent::Pong { at_ns: clock.now() }),
+        other => Err(std::io::Error::other(format!("{other:?} comes too early"))),
+    }
+}
+
+/// Prepares a load, and enters its sandbox.
+fn prepare(
+    keys: &serde_json::Value,
+    among: (u32, u32),
     clock: RunClock,
-    is_over: &AtomicBool,
-) -> anyhow::Result<FromAgent> {
-    let Ok(ToAgent::Work { keys, among }) = told.recv() else {
-        anyhow::bail!("the other host ended before it said what to do");
-    };
-    let keys: Section = read_keys(&keys, "load").map_err(crate::config::ConfigError::new)?;
+) -> anyhow::Result<(Section, Prepared)> {
+    let keys: Section = read_keys(keys, "load").map_err(ConfigError::new)?;
     let mut prepared = keys.prepare()?;
     prepared.settings.among = among;
-    let mut watch = Directed {
-        told,
-        is_over,
-        reports_times: keys.hdr.is_some(),
-    };
-    let outcome = prepared.run(None, clock, &mut watch)?;
-    Ok(FromAgent::Over(Box::new(outcome)))
+    prepared.confine(keys.no_sandbox != Some(true), clock)?;
+    Ok((keys, prepared))
 }
 
 /// Watches a run for the host that directs it.

@@ -28,61 +28,48 @@ pub(super) struct Written<'a> {
 
 impl Arguments {
     /// Opens the ports, drops all privileges and enters the sandbox; notes in `trace.json` whether
-    /// it holds.
-    pub(super) fn confine(
+    /// it holds. Of a load that hosts make, `starts` starts their programs before.
+    pub(super) fn confine<T>(
         &self,
         (prepared, other_end): (&Prepared, Option<&ServeSettings>),
         written: &Written<'_>,
         run: &mut Run,
         clock: RunClock,
-    ) -> anyhow::Result<()> {
-        if let Some(why) = self.obstacle(prepared) {
-            run.manifest.sandbox = Some(not_confined(why));
-            return Ok(());
+        starts: impl FnOnce() -> anyhow::Result<Option<T>>,
+    ) -> anyhow::Result<Option<T>> {
+        let started = starts()?;
+        if started.is_none() {
+            if let Some(serving) = other_end {
+                open_for_server_before(serving, clock)
+                    .map_err(|error| ServeError::from(LoadError::from(error)))?;
+            }
+            open_before(&prepared.settings, clock).map_err(LoadError::from)?;
         }
-        if let Some(serving) = other_end {
-            open_for_server_before(serving, clock)
-                .map_err(|error| ServeError::from(LoadError::from(error)))?;
-        }
-        open_before(&prepared.settings, clock).map_err(LoadError::from)?;
-        self.drop_privileges(prepared, written, run.folder.as_ref())?;
+        let folder = run.folder.as_ref();
+        let maker = (started.is_none()).then_some(prepared);
+        self.drop_privileges(maker, written, folder)?;
         let facts = match self.keys.no_sandbox {
             Some(true) => not_confined("--no-sandbox"),
             _ => {
-                let confined = self.sandbox(prepared, run.folder.as_ref()).enter()?;
+                let confined = self.sandbox(maker, folder).enter()?;
                 confine::note(&confined);
                 sandbox_facts(&confined)
             }
         };
         run.manifest.sandbox = Some(facts);
-        Ok(())
+        Ok(started)
     }
 
-    /// Why there is no sandbox, nor less privileges.
-    fn obstacle(&self, prepared: &Prepared) -> Option<&'static str> {
-        let is_stack = matches!(prepared.settings.transport, Transport::Stack(_));
-        if self
-            .keys
-            .hosts
-            .as_ref()
-            .is_some_and(|hosts| !hosts.is_empty())
-        {
-            Some("other hosts are reached by a program of the user (--rsh), which needs more")
-        } else if is_stack && matches!(prepared.requests, Requests::Nfs(_)) {
-            Some("a load of NFS opens its interface twice, the first time to look at the export")
-        } else {
-            None
-        }
-    }
-
+    /// `maker` is the load that this process makes itself.
     fn drop_privileges(
         &self,
-        prepared: &Prepared,
+        maker: Option<&Prepared>,
         written: &Written<'_>,
         folder: Option<&RunFolder>,
     ) -> anyhow::Result<()> {
-        let is_stack = matches!(prepared.settings.transport, Transport::Stack(_));
-        if is_stack && !prepared.settings.real_time {
+        if let Some(prepared) = maker
+            && prepared.needs_no_privilege()
+        {
             let log = written.log.map(HdrLog::file);
             let files: Vec<_> = written.capture.into_iter().chain(log).collect();
             lineside_host::drop_privileges(folder, &files)?;
@@ -91,27 +78,63 @@ impl Arguments {
         let writes = folder.map(RunFolder::path).into_iter();
         let outputs = [self.keys.write_pcap.as_deref(), self.keys.hdr.as_deref()];
         let outputs = outputs.into_iter().flatten().map(folder_of);
-        let priority = prepared.settings.real_time.then_some(Capability::SysNice);
+        let further = match maker {
+            Some(prepared) => prepared.priority(),
+            // Programs that became other users are ended too.
+            None => Some(Capability::Kill),
+        };
         let kept: Vec<_> = { to_write(writes.chain(outputs)).into_iter() }
-            .chain(priority)
+            .chain(further)
             .collect();
         Ok(lineside_host::keep_capabilities(&kept)?)
     }
 
-    fn sandbox(&self, prepared: &Prepared, folder: Option<&RunFolder>) -> Sandbox {
+    fn sandbox(&self, maker: Option<&Prepared>, folder: Option<&RunFolder>) -> Sandbox {
         let mut sandbox = lineside_run::sandbox(folder, self.keys.write_pcap.as_deref());
         // A log that is a file is removed again if the run fails.
         if let Some(log) = self.keys.hdr.as_deref().filter(|log| log.is_file()) {
             sandbox = sandbox.may_write_below(folder_of(log));
         }
-        if matches!(prepared.settings.transport, Transport::Stack(_)) {
+        match maker {
+            Some(prepared) => prepared.may_reach_servers(sandbox),
+            None => sandbox.may_signal(),
+        }
+    }
+}
+
+impl Prepared {
+    /// The same of a load that writes nothing itself: that of another host, or a search.
+    pub(super) fn confine(&self, has_sandbox: bool, clock: RunClock) -> anyhow::Result<()> {
+        open_before(&self.settings, clock).map_err(LoadError::from)?;
+        if self.needs_no_privilege() {
+            lineside_host::drop_privileges(None, &[])?;
+        } else {
+            lineside_host::keep_capabilities(self.priority().as_slice())?;
+        }
+        if has_sandbox {
+            confine::note(&self.may_reach_servers(Sandbox::new()).enter()?);
+        }
+        Ok(())
+    }
+
+    /// Once its interface is open. The kernel's sockets are opened meanwhile, as the user.
+    fn needs_no_privilege(&self) -> bool {
+        matches!(self.settings.transport, Transport::Stack(_)) && !self.settings.real_time
+    }
+
+    fn priority(&self) -> Option<Capability> {
+        self.settings.real_time.then_some(Capability::SysNice)
+    }
+
+    fn may_reach_servers(&self, sandbox: Sandbox) -> Sandbox {
+        if matches!(self.settings.transport, Transport::Stack(_)) {
             return sandbox;
         }
-        match &prepared.requests {
+        match &self.requests {
             Requests::Dns(_) | Requests::Udp { .. } => sandbox.may_use_datagrams(),
             // The server says which port its mounts have.
             Requests::Nfs(_) => sandbox.may_connect_everywhere(),
-            _ => { prepared.settings.targets.iter() }
+            _ => { self.settings.targets.iter() }
                 .fold(sandbox, |sandbox, &(_, port)| sandbox.may_connect(port)),
         }
     }

@@ -1,6 +1,7 @@
 //! `lineside load --hosts`: a load that several hosts make together, directed from here.
 
 use std::io::BufReader;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use lineside_account::time;
-use lineside_host::RunClock;
+use lineside_host::{RunClock, wait_to_read};
 use lineside_load::agents::{Agent, AgentError, FromAgent, Teller, ToAgent};
 use lineside_load::outcome::{Outcome, RunSecond};
 use lineside_load::run::Watch;
@@ -23,48 +24,52 @@ const START_AFTER_NS: i64 = 300_000_000;
 /// Signals are looked for this often.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A host's program, which ends with this.
-struct Remote(Child);
+/// A host's program, which ends with this. It is a program of the user, and in no sandbox of ours.
+pub(super) struct Remote {
+    child: Child,
+    ends: Option<Ends>,
+}
 
 impl Drop for Remote {
     fn drop(&mut self) {
         // It ends by itself when its input ends; this is for one that hangs.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        drop(self.ends.take());
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
 type Ends = Agent<BufReader<ChildStdout>, ChildStdin>;
 
+/// Starts the programs of all hosts: what they say is not looked into.
+pub(super) fn begin(keys: &Section, hosts: &[String]) -> anyhow::Result<Vec<Remote>> {
+    let rsh = keys.rsh.as_deref().unwrap_or_default();
+    let program = program(keys)?;
+    let begun = hosts.iter().map(|host| start(rsh, host, &program));
+    begun.collect()
+}
+
+/// The program that hosts run.
+fn program(keys: &Section) -> anyhow::Result<PathBuf> {
+    match &keys.agent {
+        Some(program) => Ok(program.clone()),
+        None => std::env::current_exe().context("this program has no path"),
+    }
+}
+
 /// Has the hosts make the load of these keys, each with `workers` workers.
 pub(super) fn run(
     keys: &Section,
-    hosts: &[String],
+    mut remotes: Vec<Remote>,
     workers: u32,
     clock: RunClock,
     watch: &mut impl Watch,
 ) -> anyhow::Result<Outcome> {
-    let rsh = keys.rsh.as_deref().unwrap_or_default();
-    let program = match &keys.agent {
-        Some(program) => program.clone(),
-        None => std::env::current_exe().context("this program has no path")?,
-    };
-    let count = hosts.len() as u32;
-    let (mut remotes, mut tellers) = (Vec::new(), Vec::new());
+    let count = remotes.len() as u32;
+    let mut tellers = Vec::new();
     let (news, reports) = channel();
-    for (number, host) in hosts.iter().enumerate() {
-        let (remote, mut agent) = begin(rsh, host, &program, clock)?;
-        remotes.push(remote);
-        talk(&format!(
-            "lineside: {host}: its clock is {} {} ours, to {}\n",
-            time(agent.offset.ahead_ns.unsigned_abs()),
-            if agent.offset.ahead_ns < 0 {
-                "behind"
-            } else {
-                "ahead of"
-            },
-            time(agent.offset.error_ns.unsigned_abs())
-        ));
+    for (number, remote) in remotes.iter_mut().enumerate() {
+        let mut agent = greet(keys, remote, clock)?;
         let section = config::to_json("load", keys);
         agent.tell(&ToAgent::Work {
             keys: section.get("load").cloned().unwrap_or_default(),
@@ -91,23 +96,19 @@ pub(super) fn run(
         tellers,
         ready: 0,
         open: 0,
-        seconds: vec![Vec::new(); hosts.len()],
+        seconds: vec![Vec::new(); remotes.len()],
         shown: 0,
         has_stopped: false,
     };
     directed.attend(&reports, clock, watch)
 }
 
-/// Starts the program of a host, and greets it.
-fn begin(
-    rsh: &str,
-    host: &str,
-    program: &std::path::Path,
-    clock: RunClock,
-) -> anyhow::Result<(Remote, Ends)> {
+/// Starts the program of a host, and waits until it answers: one that asks its user for a password
+/// has the terminal for itself.
+fn start(rsh: &str, host: &str, program: &Path) -> anyhow::Result<Remote> {
     let mut words = rsh.split_whitespace();
     let Some(first) = words.next() else {
-        return Err(ConfigError::new("--rsh is empty: write 'ssh'".to_owned()).into());
+        return Err(ConfigError::usage("--rsh is empty: write 'ssh'").into());
     };
     let mut command = Command::new(first);
     command.args(words).arg(host).arg(program);
@@ -118,16 +119,37 @@ fn begin(
     let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
         bail!("{host}: its program has no standard input and output");
     };
-    let remote = Remote(child);
-    let reader = BufReader::new(output);
-    let agent = Agent::greet(host.to_owned(), reader, input, &mut || clock.now());
-    let agent = agent.with_context(|| {
+    let agent = Agent::address(host.to_owned(), BufReader::new(output), input);
+    // A program that has ended already is found out when it is greeted.
+    wait_to_read(agent.reader().get_ref());
+    let ends = Some(agent);
+    Ok(Remote { child, ends })
+}
+
+/// Hears how an agent answers, and finds how far its clock is ahead.
+fn greet(keys: &Section, remote: &mut Remote, clock: RunClock) -> anyhow::Result<Ends> {
+    let mut agent = remote.ends.take().context("it was greeted before")?;
+    let greeted = agent.greet(&mut || clock.now());
+    let host = &agent.host;
+    greeted.with_context(|| {
+        let rsh = keys.rsh.as_deref().unwrap_or_default();
+        let program = program(keys).unwrap_or_default();
         format!(
             "'{rsh} {host} {} load --agent' is no agent",
             program.display()
         )
     })?;
-    Ok((remote, agent))
+    talk(&format!(
+        "lineside: {host}: its clock is {} {} ours, to {}\n",
+        time(agent.offset.ahead_ns.unsigned_abs()),
+        if agent.offset.ahead_ns < 0 {
+            "behind"
+        } else {
+            "ahead of"
+        },
+        time(agent.offset.error_ns.unsigned_abs())
+    ));
+    Ok(agent)
 }
 
 /// What is known of a load that hosts make.

@@ -63,6 +63,18 @@ impl PaceWords {
         Ok(Self::Open { arrivals, profile })
     }
 
+    /// Changes the rate of an open loop.
+    pub(super) fn change_rate(&mut self, words: &str) -> Result<(), ConfigError> {
+        if let Self::Open { arrivals, profile } = self {
+            let changed = words.parse::<Profile>();
+            let changed = changed.map_err(|error| ConfigError::new(format!("-R: {error}")))?;
+            let checked = Schedule::new(arrivals, Some(&changed), 0, Share::ALL);
+            checked.map_err(|error| ConfigError::new(error.to_string()))?;
+            *profile = Some(changed);
+        }
+        Ok(())
+    }
+
     /// How arrivals are spread, in words; `None` in a closed loop.
     pub(super) fn arrivals(&self) -> Option<String> {
         match self {

@@ -14,6 +14,7 @@ use super::assertions::{assertion_lines, figures};
 use super::confine::Written;
 use super::flags::{Arguments, Other};
 use super::hdr::HdrLog;
+use super::hosts::Remote;
 use super::limits::LimitWords;
 use super::print::lines;
 use super::progress::Progress;
@@ -58,8 +59,11 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
         capture: tapping.as_ref().and_then(Tapping::file),
         log: log.as_ref(),
     };
-    let confined = arguments.confine((&prepared, other_end.as_ref()), &written, &mut notes, clock);
-    confined.inspect_err(|_| {
+    let ends = (&prepared, other_end.as_ref());
+    let confined = arguments.confine(ends, &written, &mut notes, clock, || {
+        arguments.begin_hosts()
+    });
+    let hosts = confined.inspect_err(|_| {
         notes.withdraw();
         log.iter().for_each(HdrLog::withdraw);
     })?;
@@ -71,6 +75,10 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     progress.log = log;
     let steal = StealCounts::read();
     let (outcome, untapped) = tap::beside(tapping, || {
+        if let Some(hosts) = hosts {
+            let workers = prepared.settings.workers;
+            return hosts::run(&arguments.keys, hosts, workers, clock, &mut progress);
+        }
         let other_end = other_end.as_ref();
         arguments.make(
             &prepared,
@@ -145,7 +153,15 @@ impl Arguments {
         Ok(())
     }
 
-    /// Makes the load: from here, beside its other end, or from hosts.
+    /// Starts the programs of the hosts that make the load, if there are any.
+    fn begin_hosts(&self) -> anyhow::Result<Option<Vec<Remote>>> {
+        match self.keys.hosts.as_deref().unwrap_or_default() {
+            [] => Ok(None),
+            hosts => hosts::begin(&self.keys, hosts).map(Some),
+        }
+    }
+
+    /// Makes the load, from here or beside its other end.
     fn make(
         &self,
         prepared: &Prepared,
@@ -154,16 +170,6 @@ impl Arguments {
         clock: RunClock,
         progress: &mut Progress<'_>,
     ) -> anyhow::Result<Outcome> {
-        let hosts = self.keys.hosts.as_deref().unwrap_or_default();
-        if !hosts.is_empty() {
-            return hosts::run(
-                &self.keys,
-                hosts,
-                prepared.settings.workers,
-                clock,
-                progress,
-            );
-        }
         let mut run = || prepared.run(recording, clock, progress);
         match other_end {
             None => run(),

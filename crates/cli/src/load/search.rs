@@ -13,6 +13,7 @@ use lineside_load::search::{Found, Search, SearchPlan};
 use super::assertions::figures;
 use super::flags::{Arguments, Section};
 use super::progress::Progress;
+use super::settings::Prepared;
 use crate::config::{ConfigError, Time};
 use crate::exit::Exit;
 use crate::print::{print, print_json, talk};
@@ -70,10 +71,27 @@ pub(super) fn run(
         first,
         ..SearchPlan::default()
     });
+    // All trials have the interface that is open, and the addresses that were found.
+    let keys = Section {
+        rate: Some(first.to_string()),
+        duration: Some(
+            keys.duration
+                .clone()
+                .unwrap_or_else(|| Time::of_ns(TRIAL_NS)),
+        ),
+        ..keys.clone()
+    };
+    let mut prepared = keys.prepare()?;
+    let clock = RunClock::start();
+    prepared.confine(keys.no_sandbox != Some(true), clock)?;
+    let trial_ns = prepared.settings.timing.duration_ns.unwrap_or(TRIAL_NS);
     let (mut best, mut last_why) = (None, None);
     while let Found::Try(rate) = search.next() {
-        let Trial { certificate, why } =
-            trial(arguments, &search, rate, asserts, limits, &signals)?;
+        let times = if search.confirms() { CONFIRMING } else { 1 };
+        prepared.change(rate, trial_ns.saturating_mul(times))?;
+        let mut progress = Progress::new(arguments, None, &signals, clock);
+        progress.is_trial();
+        let Trial { certificate, why } = trial(&prepared, &mut progress, clock, asserts, limits)?;
         if signals.stop().is_some() {
             anyhow::bail!("a signal ended the search after {} trials", search.trials());
         }
@@ -95,27 +113,14 @@ pub(super) fn run(
 }
 
 fn trial(
-    arguments: &Arguments,
-    search: &Search,
-    rate: f64,
+    prepared: &Prepared,
+    progress: &mut Progress<'_>,
+    clock: RunClock,
     asserts: &[Assert],
     limits: &Limits,
-    signals: &Signals,
 ) -> anyhow::Result<Trial> {
-    let times = if search.confirms() { CONFIRMING } else { 1 };
-    let trial_ns = arguments.keys.duration.as_ref().map_or(TRIAL_NS, Time::get);
-    let duration_ns = trial_ns.saturating_mul(times);
-    let keys = Section {
-        rate: Some(format!("{rate:.3}")),
-        duration: Some(Time::of_ns(duration_ns)),
-        ..arguments.keys.clone()
-    };
-    let prepared = keys.prepare()?;
-    let clock = RunClock::start();
-    let mut progress = Progress::new(arguments, None, signals, clock);
-    progress.is_trial();
     let steal = StealCounts::read();
-    let outcome = prepared.run(None, clock, &mut progress)?;
+    let outcome = prepared.run(None, clock, progress)?;
     let machine = Machine {
         steal_share: StealCounts::share_since(steal),
     };
@@ -124,7 +129,7 @@ fn trial(
     let counts = &outcome.counts;
     let missed = certificate.rates.missed_share.unwrap_or(0.0);
     // A queue hides for a while that a rate is too high: its answers come behind the schedule.
-    let span_ns = duration_ns as f64;
+    let span_ns = prepared.settings.timing.duration_ns.unwrap_or_default() as f64;
     let least_ns = outcome.times.latency.min_ns().unwrap_or(0) as f64;
     let behind_ns = outcome.wall_ns as f64 - span_ns - 2.0 * least_ns;
     let why = if counts.unsent.iter().sum::<u64>() > 0 {

@@ -99,6 +99,17 @@ pub(super) struct Prepared {
     pub(super) seed: u64,
 }
 
+impl Prepared {
+    /// Changes the rate and the duration, for another run.
+    pub(super) fn change(&mut self, rate: f64, duration_ns: i64) -> Result<(), ConfigError> {
+        self.pace.change_rate(&format!("{rate:.3}"))?;
+        (self.asked.arrivals, self.asked.rate) = (self.pace.arrivals(), self.pace.rate());
+        self.settings.timing.duration_ns = Some(duration_ns);
+        self.settings.secret = secret();
+        Ok(())
+    }
+}
+
 impl Section {
     /// Everything that words say, before anything is opened.
     pub(super) fn prepare(&self) -> anyhow::Result<Prepared> {

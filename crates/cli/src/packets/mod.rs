@@ -32,6 +32,9 @@ use search::Search;
 /// Memory for frames in flight.
 const MEMORY_BYTES: usize = 256 << 20;
 
+/// Names of captures: as many as a `trace.json` of the greatest length has.
+const NAMES_BYTES_MAX: u64 = 64 << 20;
+
 /// Flags of `packets`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -79,8 +82,7 @@ fn seconds_ns(text: &str) -> Result<i64, String> {
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let captures = match arguments.read.is_empty() {
-        // The one thing that is read before: it names the captures.
-        true => named_by(&arguments.trace),
+        true => named_by(&arguments.trace, arguments.confining),
         false => arguments.read.clone(),
     };
     let named = confine::captures(&captures).may_read_below(&arguments.trace);
@@ -169,14 +171,29 @@ fn files_of(
     Ok(files)
 }
 
-/// The captures that a trace names, as far as they are there.
-fn named_by(trace: &Path) -> Vec<PathBuf> {
-    let text = manifest_text(&trace.join("trace.json")).ok();
-    let manifest = text.and_then(|text| Manifest::from_json(&text).ok());
-    let inputs = manifest.into_iter().flat_map(|manifest| manifest.inputs);
-    inputs
-        .filter_map(|input| input_file(trace, &input.name))
-        .collect()
+/// The captures that a trace names, as far as they are there. Which they are has to be known before
+/// the sandbox is entered: `trace.json`, which anybody may have made, is read in one of its own.
+fn named_by(trace: &Path, confining: Confining) -> Vec<PathBuf> {
+    let names = || {
+        let text = manifest_text(&trace.join("trace.json")).ok();
+        let manifest = text.and_then(|text| Manifest::from_json(&text).ok());
+        let inputs = manifest.into_iter().flat_map(|manifest| manifest.inputs);
+        inputs
+            .map(|input| input.name)
+            .collect::<Vec<_>>()
+            .join("\0")
+    };
+    let names = match confining.no_sandbox {
+        true => names(),
+        false => {
+            let read = || names().into_bytes();
+            // What cannot be read here is not read below either, which says why.
+            let read = lineside_host::read_apart(confine::trace(trace), NAMES_BYTES_MAX, read);
+            String::from_utf8(read.unwrap_or_default()).unwrap_or_default()
+        }
+    };
+    let names = names.split('\0').filter(|name| !name.is_empty());
+    names.filter_map(|name| input_file(trace, name)).collect()
 }
 
 /// Reads the captures, and writes what is found to `out`.

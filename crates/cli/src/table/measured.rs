@@ -1,6 +1,7 @@
 //! `lineside table from-...`: round trips of a real network, as a distribution or over time.
 
 use std::fmt::Write;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
@@ -8,7 +9,7 @@ use lineside_account::Budget;
 use lineside_analyze::{Trace, grouped};
 use lineside_flow::{RoundTrips, Towards};
 use lineside_frame::{Burst, Frame};
-use lineside_host::Ping;
+use lineside_host::{Ping, Sandbox};
 use lineside_link::{DELIVERY_BYTES, Deliveries, PathFile};
 use lineside_probe::Sample;
 use lineside_run::{Consumer, Moment, Step, receive_all};
@@ -16,7 +17,7 @@ use lineside_trace::Table;
 
 use super::flags::{Source, Way};
 use crate::inputs::open;
-use crate::trips::{resolve, round_trips_of_ping, round_trips_of_tcp};
+use crate::trips::{Pace as ProbePace, resolve, round_trips_of_ping, round_trips_of_tcp};
 
 /// A measured network.
 #[derive(Debug, Default)]
@@ -32,22 +33,52 @@ pub(crate) struct Measured {
 /// Samples and frames that are kept at most: some 500 MB.
 const KEPT_MAX: usize = 20_000_000;
 
-impl Measured {
-    /// Measures.
-    pub(crate) fn of(from: &Source) -> anyhow::Result<Self> {
-        let mut measured = match from {
-            Source::FromCapture { files, towards } => Self::of_capture(files, *towards)?,
-            Source::FromTrace { trace } => Self::of_trace(trace)?,
+/// A network that is measured by probes, with what is opened before the sandbox.
+pub(crate) enum Network {
+    Ping(Ping, ProbePace),
+    Tcp(SocketAddr, ProbePace),
+}
+
+impl Network {
+    /// `None` for other sources.
+    pub(crate) fn open(from: &Source) -> anyhow::Result<Option<Self>> {
+        Ok(match from {
             Source::FromPing { host, pace } => {
                 let to = resolve(&format!("{host}:0"), host, ADVICE)?;
-                let ping = Ping::new(to.ip())?;
-                Self::of_probes(round_trips_of_ping(ping, pace.of_probes())?)
+                Some(Self::Ping(Ping::new(to.ip())?, pace.of_probes()))
             }
             Source::FromTcp { host, pace } => {
                 let to = resolve(host, host, ADVICE)?;
-                Self::of_probes(round_trips_of_tcp(to, pace.of_probes())?)
+                Some(Self::Tcp(to, pace.of_probes()))
             }
-            Source::Path { .. } => unreachable!("a path file is not measured here"),
+            _ => None,
+        })
+    }
+
+    /// What measuring it takes.
+    pub(crate) fn sandbox(&self) -> Sandbox {
+        match self {
+            Self::Ping(..) => Sandbox::new(),
+            Self::Tcp(to, _) => Sandbox::new().may_connect(to.port()),
+        }
+    }
+
+    fn round_trips(self) -> anyhow::Result<Vec<Sample>> {
+        match self {
+            Self::Ping(ping, pace) => round_trips_of_ping(ping, pace),
+            Self::Tcp(to, pace) => round_trips_of_tcp(to, pace),
+        }
+    }
+}
+
+impl Measured {
+    /// Measures.
+    pub(crate) fn of(from: &Source, network: Option<Network>) -> anyhow::Result<Self> {
+        let mut measured = match (network, from) {
+            (Some(network), _) => Self::of_probes(network.round_trips()?),
+            (None, Source::FromCapture { files, towards }) => Self::of_capture(files, *towards)?,
+            (None, Source::FromTrace { trace }) => Self::of_trace(trace)?,
+            (None, _) => unreachable!("a path file is not measured here"),
         };
         measured.samples.sort_by_key(|sample| sample.at_ns);
         if measured

@@ -6,7 +6,7 @@ use lineside_host::Sandbox;
 use lineside_link::{Deliveries, PathFile, Table, format};
 
 use super::flags::{Arguments, Form, Source};
-use super::measured::Measured;
+use super::measured::{Measured, Network};
 use super::print::{comment, json, lines, path_figures, path_lines};
 use crate::config::ConfigError;
 use crate::confine::{self, Confining};
@@ -20,11 +20,17 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     if step_ns == 0 {
         return Err(ConfigError::usage("step: 0 is not a step: give a time such as 100ms").into());
     }
-    arguments.confine()?;
+    let network = arguments
+        .from
+        .as_ref()
+        .map(Network::open)
+        .transpose()?
+        .flatten();
+    arguments.confine(network.as_ref())?;
     let (name, table, samples) = match (&arguments.from, &arguments.source) {
         (Some(Source::Path { file }), _) => return run_path(arguments, file, step_ns),
         (Some(from), _) => {
-            let measured = Measured::of(from)?;
+            let measured = Measured::of(from, network)?;
             for remark in &measured.remarks {
                 warn(remark);
             }
@@ -58,14 +64,17 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
 }
 
 impl Arguments {
-    /// What is read is read in a sandbox. Who measures a network needs that.
-    fn confine(&self) -> anyhow::Result<()> {
+    /// What is read is read in a sandbox, and so are the answers of a network.
+    fn confine(&self, network: Option<&Network>) -> anyhow::Result<()> {
         let named = match (&self.from, &self.source) {
             (Some(Source::FromCapture { files, .. }), _) => confine::captures(files),
             (Some(Source::FromTrace { trace }), _) => confine::trace(trace),
             (Some(Source::Path { file }), _) => Sandbox::new().may_read(file),
             (None, Some(source)) => Sandbox::new().may_read(Path::new(source)),
-            (Some(Source::FromPing { .. } | Source::FromTcp { .. }) | None, _) => return Ok(()),
+            (Some(Source::FromPing { .. } | Source::FromTcp { .. }), _) => {
+                network.map(Network::sandbox).unwrap_or_default()
+            }
+            (None, None) => return Ok(()),
         };
         let confining = Confining {
             no_sandbox: self.no_sandbox,

@@ -1,11 +1,13 @@
 //! The sandbox of a capture, as others see it: `/proc`, `trace.json`, what may be named.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Stdio;
 
 use lineside_testkit::capture;
 use lineside_trace::Table;
+use rustix::fs::inotify;
 
 use crate::between::{Hosts, emulate, round_trips};
 use crate::follow::signal;
@@ -24,7 +26,7 @@ fn field(status: &str, name: &str) -> String {
 }
 
 /// Every thread of a process is in the sandbox.
-fn is_confined(process: u32, capabilities: &str) {
+pub(crate) fn is_confined(process: u32, capabilities: &str) {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).expect("it runs");
     let mut count = 0;
     for thread in threads {
@@ -38,6 +40,20 @@ fn is_confined(process: u32, capabilities: &str) {
         count += 1;
     }
     assert!(count > 0);
+}
+
+/// Waits until a process that has begun is in its sandbox, with these capabilities.
+pub(crate) fn becomes_confined(process: u32, capabilities: &str) {
+    wait_until("it is in its sandbox", || {
+        let status = std::fs::read_to_string(format!("/proc/{process}/status"));
+        status.is_ok_and(|text| field(&text, "Seccomp") == "2")
+    });
+    is_confined(process, capabilities);
+}
+
+/// CAP_DAC_READ_SEARCH, which readers keep of root's: bit 2.
+fn reading() -> &'static str {
+    if lineside_host::user() == 0 { "4" } else { "" }
 }
 
 #[test]
@@ -123,8 +139,7 @@ fn files_are_read_in_a_sandbox_unless_asked_otherwise() {
         assert!(child.wait().expect("it ends").success());
         manifest(out).sandbox.expect("it is told")
     };
-    // CAP_DAC_READ_SEARCH is bit 2.
-    let of_root = if lineside_host::user() == 0 { "4" } else { "" };
+    let of_root = reading();
     let at = folder.path().join("inside");
     let inside = run(&at, &[], &|process| is_confined(process, of_root));
     assert_eq!(inside.holds, ["landlock", "seccomp"]);
@@ -227,11 +242,7 @@ fn a_load_and_its_server_run_in_sandboxes() {
         let mut command = lineside();
         command.args(["load", &url, "-d", "1s", "-R", "500", "-c", "4", "-q", "-o"]);
         let mut load = command.arg(&out).spawn().expect("it runs");
-        wait_until("it is in its sandbox", || {
-            let status = std::fs::read_to_string(format!("/proc/{}/status", load.id()));
-            status.is_ok_and(|text| field(&text, "Seccomp") == "2")
-        });
-        is_confined(load.id(), "");
+        becomes_confined(load.id(), "");
         let ended = load.wait().expect("it ends");
         assert!(matches!(ended.code(), Some(0 | 4)), "{service}: {ended}");
         let manifest = manifest(&out);
@@ -277,8 +288,7 @@ fn a_probe_and_its_server_run_in_sandboxes() {
     let port = line.split("127.0.0.1:").nth(1).expect("a port");
     let port: String = port.chars().take_while(char::is_ascii_digit).collect();
     is_confined(server.id(), "");
-    // CAP_DAC_READ_SEARCH is bit 2.
-    let of_root = if lineside_host::user() == 0 { "4" } else { "" };
+    let of_root = reading();
     for way in [&["--udp"][..], &["--icmp"], &["--tcp", "9"]] {
         let folder = tempfile::tempdir().expect("a folder");
         let mut command = lineside();
@@ -294,11 +304,7 @@ fn a_probe_and_its_server_run_in_sandboxes() {
         ]);
         command.args(way).args(["--force", "-o"]).arg(folder.path());
         let mut probe = command.stdout(Stdio::null()).spawn().expect("it runs");
-        let status = format!("/proc/{}/status", probe.id());
-        wait_until("it is in its sandbox", || {
-            std::fs::read_to_string(&status).is_ok_and(|text| field(&text, "Seccomp") == "2")
-        });
-        is_confined(probe.id(), of_root);
+        becomes_confined(probe.id(), of_root);
         assert!(probe.wait().expect("it ends").success(), "{way:?}");
         assert!(folder.path().join("report.json").exists());
     }
@@ -361,20 +367,107 @@ fn traces_are_read_in_a_sandbox_unless_asked_otherwise() {
 /// While it waits for what is piped in.
 #[test]
 fn readers_of_captures_hold_no_privilege() {
-    let of_root = if lineside_host::user() == 0 { "4" } else { "" };
+    let of_root = reading();
     for words in [&["info", "-"][..], &["table", "from-capture", "-"]] {
         let mut command = lineside();
         command.args(words).stdin(Stdio::piped());
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn().expect("it runs");
-        let status = format!("/proc/{}/status", child.id());
-        wait_until("it is in its sandbox", || {
-            std::fs::read_to_string(&status).is_ok_and(|text| field(&text, "Seccomp") == "2")
-        });
-        is_confined(child.id(), of_root);
+        becomes_confined(child.id(), of_root);
         drop(child.stdin.take());
         child.wait().expect("it ends");
     }
+}
+
+/// While they wait for answers.
+#[test]
+fn networks_are_measured_for_tables_in_a_sandbox() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let at = listener.local_addr().expect("an address").to_string();
+    for way in [["from-tcp", &at], ["from-ping", "127.0.0.1"]] {
+        let mut command = lineside();
+        command.arg("table").args(way);
+        command.args(["-c", "50", "-i", "20ms", "--json"]);
+        let child = command.stdout(Stdio::piped()).spawn().expect("it runs");
+        becomes_confined(child.id(), reading());
+        let output = child.wait_with_output().expect("it ends");
+        assert!(output.status.success(), "{way:?}: {}", talk(&output));
+        assert!(output.stdout.starts_with(b"{"), "{way:?}");
+    }
+}
+
+/// The run is this test, which answers when it has seen who asks.
+#[test]
+fn a_run_is_asked_from_a_sandbox() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().to_str().expect("UTF-8");
+    let control = UnixListener::bind(folder.path().join("control")).expect("it listens");
+    let flow = ["--flow", "10.9.1.7:40000-10.9.1.100:80"];
+    for words in [
+        vec!["ctl", path, "mark", "here"],
+        vec!["ctl", path, "stats", "--every", "10ms"],
+        [&["explain", path], &flow[..]].concat(),
+    ] {
+        let ask = |flags: &[&str], look: &dyn Fn(u32)| {
+            let mut command = lineside();
+            command.args(&words).args(flags).stderr(Stdio::piped());
+            let child = command.spawn().expect("it runs");
+            let (mut stream, _) = control.accept().expect("it asks");
+            let mut asked = String::new();
+            stream.read_to_string(&mut asked).expect("a request");
+            assert!(asked.starts_with("{"), "{asked}");
+            look(child.id());
+            let answer = r#"{"version":1,"refused":"not today"}"#;
+            stream.write_all(answer.as_bytes()).expect("it waits");
+            drop(stream);
+            let output = child.wait_with_output().expect("it ends");
+            let said = talk(&output);
+            assert!(said.contains("not today"), "{words:?}: {said}");
+            assert!(!said.contains("sandbox"), "{words:?}: {said}");
+        };
+        ask(&[], &|process| is_confined(process, reading()));
+        ask(&["--no-sandbox"], &|process| {
+            let status = std::fs::read_to_string(format!("/proc/{process}/status"));
+            assert_eq!(field(&status.expect("it runs"), "Seccomp"), "0");
+        });
+    }
+}
+
+/// Without `-r` the captures are those that `trace.json` names: also that is read inside, and never
+/// opened where a link leads elsewhere.
+#[test]
+fn names_of_captures_are_read_in_a_sandbox() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (trace, json) = (folder.path().join("trace"), folder.path().join("json"));
+    let mut command = lineside();
+    command.args(["capture", "-q", "-o"]).arg(&trace);
+    assert!(command.arg(example()).status().expect("it runs").success());
+    let operations = records(&trace, Table::Operations);
+    let id = operations[0].integer("operation_id").expect("a number");
+    let watch = inotify::init(inotify::CreateFlags::NONBLOCK).expect("a watch");
+    let is_opened = |flags: &[&str]| {
+        let mut command = lineside();
+        command.arg("packets").arg(&trace).args(flags);
+        command.args(["--operation", &id.to_string(), "-w", "-"]);
+        let output = command.output();
+        let output = output.expect("it runs");
+        let mut room = [0; 1024];
+        // What happened, or that nothing did.
+        (output, rustix::io::read(&watch, &mut room[..]).is_ok())
+    };
+    // In its place it names the captures.
+    for flags in [&[][..], &["--no-sandbox"]] {
+        let (output, _) = is_opened(flags);
+        assert!(output.status.success(), "{flags:?}: {}", talk(&output));
+        assert!(output.stdout.len() > 100);
+    }
+    std::fs::rename(trace.join("trace.json"), &json).expect("moved");
+    std::os::unix::fs::symlink(&json, trace.join("trace.json")).expect("a link");
+    inotify::add_watch(&watch, &json, inotify::WatchFlags::OPEN).expect("watched");
+    let (output, is_read) = is_opened(&[]);
+    assert!(!is_read && !output.status.success(), "{}", talk(&output));
+    let (output, is_read) = is_opened(&["--no-sandbox"]);
+    assert!(is_read && output.status.success(), "{}", talk(&output));
 }
 
 /// A pipe has no place in the file system: there is no rule for it, and it is read.

@@ -14,6 +14,7 @@ mod commands;
 mod compare;
 mod compounds;
 mod confined;
+mod confined_loads;
 mod control;
 mod cores;
 mod csv;

@@ -1,0 +1,154 @@
+//! Asking a run by its socket, from inside a sandbox.
+//!
+//! ```text
+//!  asks, in its sandbox ── one byte ──────────────► process with the user's rights ─► the socket
+//!                       ◄─ a connection, or why not
+//! ```
+//!
+//! In the sandbox no socket can be made, since Landlock has no rules for those of files: whoever
+//! may connect to one may connect to all that the user may, such as that of a container's engine.
+//! The process beside it connects to the one socket, and reads nothing of what comes.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, recvmsg, send, sendmsg,
+    socketpair,
+};
+use rustix::process::Pid;
+
+use crate::apart::{fork, serve_alone, wait_for};
+use crate::control::{connect, converse};
+
+/// The way to a run's socket. The process beside this one ends when it is dropped.
+#[derive(Debug)]
+pub struct Caller {
+    socket: Option<OwnedFd>,
+    process: Pid,
+}
+
+impl Caller {
+    /// For the run that writes this folder, or will. To be called before there is another thread,
+    /// and before privileges are dropped.
+    pub fn start(folder: &Path) -> io::Result<Self> {
+        let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+        let (ours, its) = socketpair(AddressFamily::UNIX, kind, flags, None)?;
+        let process = fork(|| serve(&its, folder))?;
+        Ok(Self {
+            socket: Some(ours),
+            process,
+        })
+    }
+
+    /// Asks the run, and waits for its answer. Fails with [`NotFound`](io::ErrorKind::NotFound) or
+    /// [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) if none takes requests there, with
+    /// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if it does not answer this one, and with
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if it is too slow.
+    pub fn ask(&self, request: &str) -> io::Result<String> {
+        converse(&self.connection()?, request)
+    }
+
+    fn connection(&self) -> io::Result<UnixStream> {
+        let socket = self.socket.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        send(socket, &[0], SendFlags::NOSIGNAL)?;
+        let mut code = [0; 4];
+        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut beside = RecvAncillaryBuffer::new(&mut room);
+        let mut parts = [IoSliceMut::new(&mut code)];
+        let len = loop {
+            match recvmsg(socket, &mut parts, &mut beside, RecvFlags::CMSG_CLOEXEC) {
+                Err(Errno::INTR) => {}
+                received => break received?.bytes,
+            }
+        };
+        let connection = beside.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut files) => files.next(),
+            _ => None,
+        });
+        match (connection, i32::from_ne_bytes(code)) {
+            (Some(connection), _) => Ok(connection.into()),
+            (None, error) if len == code.len() && error != 0 => {
+                Err(io::Error::from_raw_os_error(error))
+            }
+            (None, _) => Err(io::Error::other("the process that connects is gone")),
+        }
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        drop(self.socket.take());
+        wait_for(self.process);
+    }
+}
+
+/// The work of the process, until the other has closed its end.
+fn serve(socket: &OwnedFd, folder: &Path) -> io::Result<()> {
+    serve_alone(socket)?;
+    let mut asked = [0; 1];
+    loop {
+        match recv(socket, &mut asked, RecvFlags::empty()) {
+            Ok((1.., _)) => answer(socket, connect(folder))?,
+            Err(Errno::INTR) => {}
+            _ => return Ok(()),
+        }
+    }
+}
+
+fn answer(socket: &OwnedFd, connected: io::Result<UnixStream>) -> io::Result<()> {
+    let code = match &connected {
+        Ok(_) => 0,
+        Err(error) => error.raw_os_error().unwrap_or(libc::EIO),
+    };
+    let code = code.to_ne_bytes();
+    let files: Vec<_> = connected.iter().map(AsFd::as_fd).collect();
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut beside = SendAncillaryBuffer::new(&mut room);
+    if !files.is_empty() {
+        beside.push(SendAncillaryMessage::ScmRights(&files));
+    }
+    let parts = [IoSlice::new(&code)];
+    sendmsg(socket, &parts, &mut beside, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Control, RunFolder};
+
+    #[test]
+    fn a_run_is_asked_by_way_of_another_process() {
+        let above = tempfile::tempdir().expect("a folder");
+        let path = above.path().join("run");
+        let caller = Caller::start(&path).expect("it starts");
+        let kind = |asked: io::Result<String>| asked.expect_err("nobody").kind();
+        assert_eq!(kind(caller.ask("what?")), io::ErrorKind::NotFound);
+        let folder = RunFolder::create(&path, None).expect("new");
+        assert_eq!(kind(caller.ask("what?")), io::ErrorKind::NotFound);
+        let control = Control::listen(&folder).expect("it listens");
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while let Some(request) = control.next() {
+                    let text = request.text.to_uppercase();
+                    request.answer(&text);
+                }
+            });
+            for _ in 0..3 {
+                assert_eq!(caller.ask("what?").expect("an answer"), "WHAT?");
+            }
+            control.close();
+        });
+        assert_eq!(kind(caller.ask("what?")), io::ErrorKind::ConnectionRefused);
+        let process = caller.process;
+        drop(caller);
+        let gone = rustix::process::test_kill_process(process);
+        assert_eq!(gone, Err(Errno::SRCH));
+    }
+}
