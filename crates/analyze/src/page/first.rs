@@ -72,8 +72,8 @@ impl First {
 fn runs(report: &Report) -> Option<String> {
     let runs = &report.trace.runs;
     let gaps: Vec<_> = runs.iter().filter(|run| run.has_gap).collect();
-    let lengths = gaps.iter().map(|run| run.gap_ns);
-    let known = lengths.fold(Some(0_u64), |sum, ns| Some(sum?.saturating_add(ns?)));
+    let mut lengths = gaps.iter().map(|run| run.gap_ns);
+    let known = lengths.try_fold(0_u64, |sum, ns| Some(sum.saturating_add(ns?)));
     let between = match (gaps.as_slice(), known) {
         ([], _) => String::new(),
         (_, Some(ns)) => format!("; nothing is recorded for {} between them", time(ns)),
