@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use lineside_account::Budget;
 use lineside_host::{
-    Capability, Confined, Netlink, Privileges, RunClock, RunFolder, Sandbox, Signals,
+    Capability, Confined, Netlink, Privileges, RunClock, RunFolder, Sandbox, ServiceManager,
+    Signals,
 };
 use lineside_nat::{Nat, Settings};
 use lineside_port::live::{
@@ -123,6 +124,7 @@ impl Forward<'_> {
     ) -> Result<Outcome, ForwardError> {
         self.check_host()?;
         let clock = RunClock::start();
+        let manager = ServiceManager::from_environment();
         let mut nat = Nat::new(self.settings.clone(), self.budget)?;
         let payloads = self.payloads()?;
         let flows = self.flows()?;
@@ -171,7 +173,7 @@ impl Forward<'_> {
         std::thread::scope(|scope| {
             let thread = taps.map(|(port, take)| scope.spawn(move || take(port)));
             let outcome = while_controlled(controlled, |asked| {
-                self.turns(&mut live, &clock, asked, on_event)
+                self.turns(&mut live, (&clock, &manager), asked, on_event)
             });
             // The thread ends when it has taken what is in the queue.
             live.engine_mut().set_tap(None);
@@ -347,7 +349,7 @@ impl Forward<'_> {
     fn turns(
         &self,
         live: &mut Live,
-        clock: &RunClock,
+        (clock, manager): (&RunClock, &ServiceManager),
         asked: &Receiver<Asked>,
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Outcome {
@@ -362,6 +364,7 @@ impl Forward<'_> {
         let mut wall = ClockOffset::new(clock.wall_offset());
         let (mut looked, mut ticked, mut gone) = (began, began, 0);
         let (mut signal, mut shut) = (None, None);
+        manager.ready();
         let failure = loop {
             if let Err(failure) = live.turn(&mut || clock.now()) {
                 break Some(failure);
@@ -393,11 +396,13 @@ impl Forward<'_> {
             }
             gone = self.warn_of_gone(live, gone, on_event);
             let elapsed = Duration::from_nanos((now - began) as u64);
+            manager.beat_with_status(elapsed, || status(live.engine()));
             if signal.is_some() || self.duration.is_some_and(|duration| elapsed >= duration) {
                 live.ports_mut().for_each(|port| port.shut());
                 shut = Some(now);
             }
         };
+        manager.stopping();
         live.ports_mut().for_each(|port| port.account());
         let ended = clock.now();
         live.engine_mut().on_course(ended);
@@ -431,6 +436,13 @@ impl Forward<'_> {
         }
         live.gone().len()
     }
+}
+
+/// How it goes, for the service manager.
+fn status(forwarder: &Forwarder) -> String {
+    let came: u64 = forwarder.passed().iter().map(|port| port.came).sum();
+    let left: u64 = forwarder.passed().iter().map(|port| port.left).sum();
+    format!("{came} frames came to the loop, {left} left")
 }
 
 /// Does what is asked, between two turns. Whoever asked may have gone meanwhile.

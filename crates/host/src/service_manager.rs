@@ -20,6 +20,7 @@ pub struct ServiceManager {
     /// Half of the time within which it wants a sign of life.
     beat_every: Option<Duration>,
     next_beat: Cell<Duration>,
+    next_status: Cell<Duration>,
 }
 
 impl ServiceManager {
@@ -33,7 +34,7 @@ impl ServiceManager {
         Self {
             socket: text("NOTIFY_SOCKET").as_deref().and_then(connected),
             beat_every: watchdog_us.map(|us| Duration::from_micros(us / 2)),
-            next_beat: Cell::default(),
+            ..Self::default()
         }
     }
 
@@ -63,6 +64,15 @@ impl ServiceManager {
         {
             self.next_beat.set(elapsed + every);
             self.send("WATCHDOG=1");
+        }
+    }
+
+    /// The same, and how it goes once a second.
+    pub fn beat_with_status(&self, elapsed: Duration, line: impl FnOnce() -> String) {
+        self.beat(elapsed);
+        if self.socket.is_some() && elapsed >= self.next_status.get() {
+            self.next_status.set(elapsed + Duration::from_secs(1));
+            self.status(&line());
         }
     }
 
@@ -110,7 +120,7 @@ mod tests {
         let manager = ServiceManager {
             socket: connected(path.to_str().expect("text")),
             beat_every: Some(Duration::from_secs(1)),
-            next_beat: Cell::default(),
+            ..ServiceManager::default()
         };
         manager.ready();
         manager.status("one\nREADY=0");
@@ -122,6 +132,13 @@ mod tests {
         assert_eq!(said(&listener), "WATCHDOG=1");
         assert_eq!(said(&listener), "WATCHDOG=1");
         assert!(listener.recv(&mut [0; 8]).is_err(), "too many beats");
+        for ms in [1000, 1999, 2000, 2001] {
+            manager.beat_with_status(Duration::from_millis(ms), || ms.to_string());
+        }
+        assert_eq!(said(&listener), "STATUS=1000");
+        assert_eq!(said(&listener), "WATCHDOG=1");
+        assert_eq!(said(&listener), "STATUS=2000");
+        assert!(listener.recv(&mut [0; 8]).is_err(), "too many lines");
         // One that went away holds nobody up.
         drop(listener);
         manager.stopping();

@@ -322,10 +322,31 @@ fn the_unit_calls_capture_with_flags_that_it_has() {
 #[test]
 fn a_service_says_that_it_is_ready_alive_and_stopping() {
     need_wire!();
+    let service = "tcp 10.9.1.100:80 to 10.9.2.2:8080";
+    for words in [
+        &["capture", "-i", "here"][..],
+        &["emulate", "--between", "here,there"],
+        &[
+            "forward",
+            "--ports",
+            "here,there",
+            "--nat",
+            "10.9.2.100",
+            "--service",
+            service,
+        ],
+    ] {
+        says_how_it_goes(words);
+    }
+}
+
+fn says_how_it_goes(words: &[&str]) {
     let namespace = Namespace::new("notify");
-    namespace.ip("link add here type veth peer name there");
-    namespace.ip("link set here up");
-    namespace.ip("link set there up");
+    for end in ["here", "there"] {
+        namespace.ip(&format!("link add {end} type veth peer name {end}0"));
+        namespace.ip(&format!("link set {end} up"));
+        namespace.ip(&format!("link set {end}0 up"));
+    }
     let folder = open_folder();
     let path = folder.path().join("notify");
     let listener = UnixDatagram::bind(&path).expect("bound");
@@ -336,7 +357,8 @@ fn a_service_says_that_it_is_ready_alive_and_stopping() {
     let out = folder.path().join("trace");
     let mut command = namespace.command(lineside().get_program());
     command
-        .args(["capture", "-i", "here", "-o"])
+        .args(words)
+        .arg("-o")
         .arg(&out)
         .env("NOTIFY_SOCKET", &path)
         .env("WATCHDOG_USEC", "400000")
@@ -353,16 +375,16 @@ fn a_service_says_that_it_is_ready_alive_and_stopping() {
         String::from_utf8_lossy(&room[..len]).into_owned()
     };
     // What comes first says that the interface is open.
-    assert_eq!(heard(), "READY=1");
+    assert_eq!(heard(), "READY=1", "{words:?}");
     let (mut beats, mut has_status) = (0, false);
     // Nothing passes the interface: the signs come from the loop all the same.
     while beats < 8 || !has_status {
         match heard().as_str() {
             "WATCHDOG=1" => beats += 1,
             status if status.starts_with("STATUS=") => has_status = true,
-            other => panic!("{other}"),
+            other => panic!("{words:?}: {other}"),
         }
-        assert!(beats < 40, "no status");
+        assert!(beats < 40, "{words:?}: no status");
     }
     running.signal("TERM");
     while heard() != "STOPPING=1" {}

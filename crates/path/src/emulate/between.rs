@@ -5,7 +5,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use lineside_account::Budget;
-use lineside_host::{Capability, LinkSwitch, Privileges, RunClock, RunFolder, Sandbox, Signals};
+use lineside_host::{
+    Capability, LinkSwitch, Privileges, RunClock, RunFolder, Sandbox, ServiceManager, Signals,
+};
 use lineside_link::State;
 use lineside_port::live::{EndOptions, Interface, LiveOptions, StampClock, open_each};
 use lineside_port::{LivePort, Method, Port, PortError};
@@ -75,6 +77,7 @@ impl Between<'_> {
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<(Outcome, Option<std::thread::Result<T>>), EmulationError> {
         let clock = RunClock::start();
+        let manager = ServiceManager::from_environment();
         // First: it must hold nothing that is to go with this process.
         let switch = self.start_switch(&path, controlled.is_some())?;
         let (sides, warnings) = self.open_sides(clock)?;
@@ -98,7 +101,7 @@ impl Between<'_> {
         let (outcome, taken) = while_tapped(&mut live, tapping, self.budget, |live| {
             live.calibrate(&addresses, &mut || clock.now())?;
             report_floor(live, on_event);
-            self.turn(live, &clock, (controlled, switch), on_event)
+            self.turn(live, &clock, &manager, (controlled, switch), on_event)
         })?;
         Ok((outcome?, taken))
     }
@@ -255,11 +258,13 @@ impl Between<'_> {
         &self,
         live: &mut LiveLoop,
         clock: &RunClock,
+        manager: &ServiceManager,
         (controlled, switch): (Option<Controlled>, Option<LinkSwitch>),
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<Outcome, EmulationError> {
         let (mut signal, mut gone, mut began) = (None, 0, Duration::ZERO);
         let mut carriers = self.carriers(live, switch)?;
+        manager.ready();
         let failure = while_controlled(controlled, |changes| {
             turns(live, clock, changes, &mut carriers, |live, elapsed| {
                 for side in &live.gone()[gone..] {
@@ -271,6 +276,7 @@ impl Between<'_> {
                 }
                 gone = live.gone().len();
                 signal = self.signals.stop();
+                manager.beat_with_status(elapsed, || status(live.engine().path()));
                 if live.engine().path().waits() {
                     began = elapsed;
                 }
@@ -282,6 +288,7 @@ impl Between<'_> {
                 })
             })
         })?;
+        manager.stopping();
         let failures = carriers.end(live).into_iter();
         failures.for_each(|why| on_event(Event::Warning(why)));
         live.engine_mut().set_tap(None);
@@ -291,6 +298,15 @@ impl Between<'_> {
         }
         Ok(outcome)
     }
+}
+
+/// How it goes, for the service manager.
+fn status(path: &Path) -> String {
+    let counters = path.sides().map(|side| path.link(side).counters());
+    let counters: Vec<_> = counters.collect();
+    let came: u64 = counters.iter().map(|link| link.entered).sum();
+    let left: u64 = counters.iter().map(|link| link.released).sum();
+    format!("{came} frames came, {left} left, {} are held", path.held())
 }
 
 /// Reports the time that a frame takes at least, and delays that are shorter than that.
