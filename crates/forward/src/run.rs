@@ -403,6 +403,17 @@ impl Forward<'_> {
             }
         };
         manager.stopping();
+        self.outcome(live, clock, began, (signal, failure))
+    }
+
+    /// Reads the kernel's counts a last time, keeps the table, and reports.
+    fn outcome(
+        &self,
+        live: &mut Live,
+        clock: &RunClock,
+        began: Nanoseconds,
+        (signal, failure): (Option<u8>, Option<PortError>),
+    ) -> Outcome {
         live.ports_mut().for_each(|port| port.account());
         let ended = clock.now();
         live.engine_mut().on_course(ended);
