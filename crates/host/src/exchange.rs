@@ -127,7 +127,7 @@ impl RunFolder {
     /// The first of these parts of a table that is not there.
     pub(crate) fn find_missing(&self, table: &str, parts: &[&str]) -> Option<PathBuf> {
         let first = parts.first()?;
-        let path = self.path().join(table);
+        let path = PathBuf::from(table);
         match self.names(table) {
             Ok(names) => {
                 let names: BTreeSet<_> = names.iter().map(String::as_str).collect();

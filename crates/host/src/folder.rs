@@ -5,6 +5,7 @@ use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
@@ -114,6 +115,8 @@ struct Opened {
     path: PathBuf,
     folder: File,
     is_new: bool,
+    /// Whether something that was written is gone.
+    has_lost: AtomicBool,
     /// What is in it, and goes before anything is written.
     replaced: Mutex<TraceFiles>,
     /// The folders of what it replaced. The run uses most of them again; the others go at its end.
@@ -196,6 +199,7 @@ impl RunFolder {
             path: path.to_owned(),
             folder,
             is_new: !is_there,
+            has_lost: AtomicBool::default(),
             replaced: Mutex::new(replaced),
             emptied: Mutex::default(),
             back: Mutex::default(),
@@ -227,8 +231,7 @@ impl RunFolder {
         error: io::Error,
     ) -> FolderError {
         if error.kind() == io::ErrorKind::NotFound && self.is_removed() {
-            let path = self.path().to_owned();
-            return FolderError::Gone { path };
+            return self.lost(Path::new(""));
         }
         // Of a part, or of the table itself.
         let above = path.parent().filter(|above| !above.as_os_str().is_empty());
@@ -238,10 +241,24 @@ impl RunFolder {
             && table.is_some_and(|table| !table.is_empty())
             && (above.is_some() || table.is_some_and(|table| !self.has_table(table)));
         if let Some(table) = table.filter(|_| is_robbed) {
-            let path = self.path().join(table);
-            return FolderError::Gone { path };
+            return self.lost(Path::new(table));
         }
         FolderError::io(&self.path().join(path), action, error)
+    }
+
+    /// Somebody took away what was at a path in it, or itself.
+    pub(crate) fn lost(&self, path: &Path) -> FolderError {
+        self.0.has_lost.store(true, Ordering::Relaxed);
+        // An empty path would add a slash.
+        let parts = self.path().components().chain(path.components());
+        FolderError::Gone {
+            path: parts.collect(),
+        }
+    }
+
+    /// Whether an error said that somebody took away what was written into it.
+    pub fn has_lost(&self) -> bool {
+        self.0.has_lost.load(Ordering::Relaxed)
     }
 
     /// Whether a table's folder is there, and no link to one.

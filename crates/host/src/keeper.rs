@@ -216,8 +216,7 @@ impl<'a> Keeper<'a> {
     fn make_table(&self, table: &str) -> Result<(), FolderError> {
         let is_gone = self.shelf.has_parts(table) && !self.folder.has_table(table);
         if is_gone && !self.folder.is_removed() {
-            let path = self.folder.path().join(table);
-            return Err(FolderError::Gone { path });
+            return Err(self.folder.lost(Path::new(table)));
         }
         self.folder.make_table(table)
     }
@@ -226,11 +225,8 @@ impl<'a> Keeper<'a> {
     fn check(&self) -> Result<(), FolderError> {
         let mut tables = self.shelf.parts();
         match tables.find_map(|(table, parts)| self.folder.find_missing(table, &parts)) {
-            Some(_) if self.folder.is_removed() => {
-                let path = self.folder.path().to_owned();
-                Err(FolderError::Gone { path })
-            }
-            Some(path) => Err(FolderError::Gone { path }),
+            Some(_) if self.folder.is_removed() => Err(self.folder.lost(Path::new(""))),
+            Some(path) => Err(self.folder.lost(&path)),
             None => Ok(()),
         }
     }

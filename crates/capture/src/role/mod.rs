@@ -210,9 +210,10 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
         Some(folder) if folder.is_removed() => String::new(),
         Some(folder) => {
             // Of a table that was removed there is nothing.
-            let is_gone =
-                matches!(&stop, Stop::Output(why) if why.contains(" what it held is lost"));
-            let what = if is_gone { "all else" } else { "everything" };
+            let what = match folder.has_lost() {
+                true => "all else",
+                false => "everything",
+            };
             format!(
                 "; {what} before is in the complete parts of {}",
                 folder.path().display()
