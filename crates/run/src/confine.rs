@@ -57,22 +57,16 @@ pub fn not_confined(why: &str) -> SandboxFacts {
     SandboxFacts {
         holds: Vec::new(),
         missing: vec![why.to_owned()],
+        allowed: Vec::new(),
     }
 }
 
 /// What `trace.json` says of one.
 pub fn sandbox_facts(confined: &Confined) -> SandboxFacts {
+    let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
     SandboxFacts {
-        holds: { confined.holds.iter() }
-            .map(|&part| part.to_owned())
-            .collect(),
-        missing: { confined.missing.iter().cloned() }
-            .chain(
-                confined
-                    .allowed
-                    .iter()
-                    .map(|word| format!("{}{word}", SandboxFacts::ALLOWED)),
-            )
-            .collect(),
+        holds: words(&confined.holds),
+        missing: confined.missing.clone(),
+        allowed: words(&confined.allowed),
     }
 }

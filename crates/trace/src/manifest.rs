@@ -282,28 +282,33 @@ pub struct SandboxFacts {
     pub holds: Vec<String>,
     /// What did not hold, and why.
     pub missing: Vec<String>,
+    /// What the run needs beside what every run does, such as TCP sockets: it makes a sandbox no
+    /// less whole.
+    #[serde(default)]
+    pub allowed: Vec<String>,
 }
 
 impl SandboxFacts {
-    /// What a note of `missing` begins with that says what a run needs beside.
-    pub const ALLOWED: &str = "allowed: ";
-
-    /// Whether everything held. What a run needs beside does not make it less.
+    /// Whether everything held.
     pub fn is_whole(&self) -> bool {
-        let mut missing = self.missing.iter();
-        !self.holds.is_empty() && missing.all(|note| note.starts_with(Self::ALLOWED))
+        !self.holds.is_empty() && self.missing.is_empty()
     }
 
-    /// What held, and what did not, in words.
+    /// What held, what did not, and what was allowed beside, in words.
     pub fn text(&self) -> String {
         let holds = match self.holds.as_slice() {
             [] => "none".to_owned(),
             holds => holds.join(", "),
         };
-        match self.missing.as_slice() {
+        let mut text = match self.missing.as_slice() {
             [] => holds,
             missing => format!("{holds}: {}", missing.join("; ")),
+        };
+        if !self.allowed.is_empty() {
+            text += "; allowed: ";
+            text += &self.allowed.join(", ");
         }
+        text
     }
 }
 
@@ -445,15 +450,23 @@ mod tests {
 
     #[test]
     fn what_a_run_needs_beside_leaves_its_sandbox_whole() {
+        let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
         let facts = |holds: &[&str], missing: &[&str]| SandboxFacts {
-            holds: holds.iter().map(|&word| word.to_owned()).collect(),
-            missing: missing.iter().map(|&word| word.to_owned()).collect(),
+            holds: words(holds),
+            missing: words(missing),
+            allowed: words(&["TCP sockets", "UDP sockets"]),
         };
-        let (both, allowed) = (["landlock", "seccomp"], "allowed: TCP sockets");
-        assert!(facts(&both, &[]).is_whole());
-        assert!(facts(&both, &[allowed]).is_whole());
-        assert!(!facts(&["seccomp"], &[allowed, "landlock: too old"]).is_whole());
+        let whole = facts(&["landlock", "seccomp"], &[]);
+        assert!(whole.is_whole());
+        assert_eq!(
+            whole.text(),
+            "landlock, seccomp; allowed: TCP sockets, UDP sockets"
+        );
+        assert!(!facts(&["seccomp"], &["landlock: too old"]).is_whole());
         assert!(!facts(&[], &["--no-sandbox"]).is_whole());
         assert!(!facts(&[], &[]).is_whole());
+        let older = r#"{"holds": ["seccomp"], "missing": []}"#;
+        let older: SandboxFacts = serde_json::from_str(older).expect("readable");
+        assert!(older.is_whole() && older.allowed.is_empty());
     }
 }
