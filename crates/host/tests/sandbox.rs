@@ -205,9 +205,98 @@ fn do_what_is_allowed() {
     child.wait().expect("it ended");
 }
 
+/// From now on these system calls fail with an error, as under a container's policy or an older
+/// kernel.
+fn deny(numbers: &[libc::c_long], errno: i32) {
+    let filter = |code: u32, jt, k: u32| libc::sock_filter {
+        code: code as u16,
+        jt,
+        jf: 0,
+        k,
+    };
+    // The number is the first of what a filter sees.
+    let load = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+    let mut program = vec![filter(load, 0, 0)];
+    let (compare, end) = (
+        libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
+        libc::BPF_RET | libc::BPF_K,
+    );
+    for (place, &number) in numbers.iter().enumerate() {
+        program.push(filter(
+            compare,
+            (numbers.len() - place) as u8,
+            number as u32,
+        ));
+    }
+    program.push(filter(end, 0, libc::SECCOMP_RET_ALLOW));
+    program.push(filter(end, 0, libc::SECCOMP_RET_ERRNO | errno as u32));
+    let program = libc::sock_fprog {
+        len: program.len() as u16,
+        filter: program.as_mut_ptr(),
+    };
+    let pointer = std::ptr::from_ref(&program) as usize;
+    let mode = libc::SECCOMP_MODE_FILTER as usize;
+    let no_more = libc::PR_SET_NO_NEW_PRIVS as usize;
+    call(libc::SYS_prctl, [no_more, 1, 0, 0]).expect("no new privileges");
+    call(
+        libc::SYS_prctl,
+        [libc::PR_SET_SECCOMP as usize, mode, pointer, 0],
+    )
+    .expect("a filter");
+}
+
+/// What is not there is told, with what helps, and the rest holds. In a process of its own.
+fn go_without(part: &str, errno: i32) {
+    let numbers = match part {
+        "landlock" => &[
+            libc::SYS_landlock_create_ruleset,
+            libc::SYS_landlock_add_rule,
+            libc::SYS_landlock_restrict_self,
+        ][..],
+        _ => &[libc::SYS_seccomp],
+    };
+    deny(numbers, errno);
+    let confined = Sandbox::new().enter().expect("it goes on without");
+    println!("  without {part}: {confined:?}");
+    let missing = match &confined.missing[..] {
+        [missing] => missing,
+        // The kernel lacks the other one too.
+        [_, _] => return,
+        _ => panic!("{confined:?}"),
+    };
+    let helps = match (part, errno) {
+        ("landlock", libc::ENOSYS) => "from Linux 5.13 on",
+        (_, libc::EPERM) => "a filter of this service or container denies it: let it call",
+        _ => "seccomp",
+    };
+    assert!(missing.contains(helps), "{missing}");
+    match part {
+        "landlock" => {
+            assert_eq!(confined.holds, ["seccomp"]);
+            refused("execute", Command::new("/bin/true").spawn());
+            refused("listen by TCP", TcpListener::bind("127.0.0.1:0"));
+        }
+        _ => {
+            assert_eq!(confined.holds, ["landlock"]);
+            refused("read a file", File::open("/etc/passwd"));
+            refused("listen by TCP", TcpListener::bind("127.0.0.1:0"));
+        }
+    }
+}
+
+/// This test again, in a process of its own.
+fn again(words: &[&str]) {
+    let own = std::env::current_exe().expect("a path");
+    let status = Command::new(own).args(words).status();
+    assert!(status.expect("it runs").success(), "{words:?}");
+}
+
 fn main() {
-    if std::env::args().nth(1).as_deref() == Some("allowed") {
-        return do_what_is_allowed();
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match words.first().map(String::as_str) {
+        Some("allowed") => return do_what_is_allowed(),
+        Some("without") => return go_without(&words[1], words[2].parse().expect("a number")),
+        _ => {}
     }
     let parent = tempfile::tempdir().expect("a folder");
     let at = |name: &str| parent.path().join(name);
@@ -217,14 +306,17 @@ fn main() {
     fs::write(at("outside/secret"), b"secret").expect("written");
     fs::write(at("input"), b"frames").expect("written");
     let (outside, inside, input) = (at("outside"), at("inside"), at("input"));
-    let own = std::env::current_exe().expect("a path");
-    let allowed = Command::new(own).arg("allowed").status();
-    assert!(allowed.expect("it runs").success());
+    again(&["allowed"]);
+    for part in ["landlock", "seccomp"] {
+        for errno in [libc::ENOSYS, libc::EPERM] {
+            again(&["without", part, &errno.to_string()]);
+        }
+    }
     let sandbox = Sandbox::new().may_read(&input).may_write_below(&inside);
     let confined = sandbox.enter().expect("it is entered");
     println!("sandbox: {confined:?}");
     if confined.holds != ["landlock", "seccomp"] {
-        println!("skipped: the sandbox: this kernel has no Landlock or no seccomp: {confined:?}");
+        println!("SKIP: the sandbox: this kernel has no Landlock or no seccomp: {confined:?}");
         return;
     }
     work(&inside, &input);
