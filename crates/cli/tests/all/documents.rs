@@ -33,7 +33,7 @@ const PROGRAMS: [&str; 13] = [
 ];
 
 /// Commands that are not run here, and why.
-const ELSEWHERE: [(&str, &str); 13] = [
+const ELSEWHERE: [(&str, &str); 15] = [
     ("./demo", "builds a release"),
     ("./test", "runs this"),
     ("cargo ", "builds"),
@@ -56,15 +56,22 @@ const ELSEWHERE: [(&str, &str); 13] = [
         "takes half a minute: `load` has tests of its own",
     ),
     ("spark-submit", "Spark is half a gigabyte"),
+    ("dpkg -i", "installs: `package` has tests of its own"),
+    (
+        "systemctl ",
+        "needs systemd: `package` has tests of its own",
+    ),
 ];
 
 /// Words of documents, and what stands for them here.
-const WORDS: [(&str, &str); 6] = [
+const WORDS: [(&str, &str); 8] = [
     ("-c 200", "-c 20"),
     ("wireshark -k -i -", "tshark -r - >/dev/null"),
     ("/etc/bash_completion.d/", "./"),
     ("/usr/local/share/man/", "./"),
     ("HOST", "127.0.0.1"),
+    ("/srv/traces", "."),
+    ("bundle RUN", "bundle TRACE"),
     (
         "--operation ID",
         "--operation $(lineside slow TRACE --top 1 --json 2>/dev/null | jq .operation_id)",
@@ -436,6 +443,8 @@ documents! {
     fn the_commands_of_the_guide_to_drop_ins_run() = "docs/guide/drop-ins.md";
     #[test]
     fn the_commands_of_the_guide_to_failures_run() = "docs/guide/failures.md";
+    #[test]
+    fn the_commands_of_the_guide_to_install_run() = "docs/guide/install.md";
     #[test]
     fn the_commands_of_the_guide_to_load_run() = "docs/guide/load.md";
     #[test]

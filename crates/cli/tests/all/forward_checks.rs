@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -13,18 +13,8 @@ use serde_json::Value;
 
 use crate::forward::{Farm, assert_counted, assert_whole, certificate, stats};
 use crate::load_ends::number;
-use crate::support::{manifest, talk, wait_until};
+use crate::support::{Guarded, manifest, talk, wait_until};
 use crate::wire::{Namespace, Running, need_wire, run};
-
-/// A program that serves until this is dropped.
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 #[test]
 fn iperf3_passes_both_ways_by_loop_and_driver() {
@@ -45,7 +35,7 @@ fn iperf3_passes_both_ways_by_loop_and_driver() {
             let mut server = farm.nodes.command("iperf3");
             server.args(["-s", "-B", node, "-p", "5201", "--forceflush"]);
             let server = server.stdout(Stdio::null()).spawn().expect("it runs");
-            let _server = Server(server);
+            let _server = Guarded(server);
             wait_until("it listens", || listens(&farm.nodes, ":5201"));
             for (test, least) in [
                 ("-n 20M", 10 << 20),

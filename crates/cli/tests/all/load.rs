@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use lineside_load::certificate::Certificate;
 use lineside_trace::Row as _;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::load_ends::{Served, certificate, number};
 use crate::load_leaves::logged;
 use crate::report::{check, publish};
-use crate::support::{lineside, manifest, records, talk, wait_until};
+use crate::support::{Guarded, lineside, manifest, records, talk, wait_until};
 use crate::wire::{Wire, need_wire};
 
 fn load(words: &[&str]) -> Output {
@@ -522,16 +522,6 @@ fn a_load_shares_the_hosts_own_address() {
     assert!(talk(&output).contains(words), "{}", talk(&output));
 }
 
-/// A server that is not ours, until it is dropped.
-struct Other(Child);
-
-impl Drop for Other {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 fn free_port() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     listener.local_addr().expect("an address").port()
@@ -541,7 +531,7 @@ fn answers(port: u16) -> bool {
     std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
 }
 
-fn nginx(folder: &Path, port: u16) -> Option<Other> {
+fn nginx(folder: &Path, port: u16) -> Option<Guarded> {
     let text = format!(
         "daemon off; master_process off; pid {0}/pid; error_log {0}/error;
          events {{ worker_connections 256; }}
@@ -556,7 +546,7 @@ fn nginx(folder: &Path, port: u16) -> Option<Other> {
         .arg(folder.join("conf"))
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    command.spawn().ok().map(Other)
+    command.spawn().ok().map(Guarded)
 }
 
 #[test]
@@ -611,7 +601,7 @@ fn pythons_server_ends_each_connection() {
         println!("SKIP: no python3 is here");
         return;
     };
-    let _server = Other(server);
+    let _server = Guarded(server);
     wait_until("Python's server listens", || answers(port));
     let url = format!("http://127.0.0.1:{port}/file");
     let found = certificate(&[&url, "-n", "100", "-c", "2"]);
