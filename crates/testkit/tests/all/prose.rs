@@ -141,6 +141,20 @@ fn long_modules_open_with_what_they_are() {
     assert!(silent.is_empty(), "\n{silent}");
 }
 
+/// Two rows of one id are two truths: merges leave them behind.
+#[test]
+fn every_promise_of_the_specification_stands_once() {
+    let text = fs::read_to_string(repository().join("SPECIFICATION.md")).expect("UTF-8");
+    let mut known = HashSet::new();
+    for line in text.lines().filter(|line| line.starts_with("| ")) {
+        let id = line.split('|').nth(1).unwrap_or_default().trim();
+        if id.ends_with(|last: char| last.is_ascii_digit()) {
+            assert!(known.insert(id), "{id} stands twice");
+        }
+    }
+    assert!(known.len() > 100, "{} promises", known.len());
+}
+
 /// A promise is shown by tests that exist: single names, or files of tests.
 #[test]
 fn every_test_that_the_specification_names_exists() {
