@@ -16,13 +16,41 @@ const COLLECT_NS: Nanoseconds = 1_000_000_000;
 /// Flows that wait to be entered: more stay with the loop.
 const WAITING_MAX: usize = 4_096;
 
+/// So long a flow waits for a turn with nothing under way. A loop that is always busy has no such
+/// turn, and needs the driver most: then a flow enters anyway, and may overtake itself once.
+const WAIT_NS: Nanoseconds = 5_000_000;
+
+/// Flows that are decided, oldest first, with when that was.
+#[derive(Default)]
+struct Waiting(VecDeque<(Nanoseconds, Translation)>);
+
+impl Waiting {
+    fn push(&mut self, now: Nanoseconds, translation: Translation) {
+        self.0.push_back((now, translation));
+    }
+
+    /// The next flow that may enter: any if the loop `is_clear` of frames under way, else one that
+    /// has waited long enough.
+    fn pop(&mut self, now: Nanoseconds, is_clear: bool) -> Option<Translation> {
+        let (since, _) = self.0.front()?;
+        let may_enter = is_clear || now >= since.saturating_add(WAIT_NS);
+        may_enter
+            .then(|| self.0.pop_front())?
+            .map(|(_, translation)| translation)
+    }
+
+    fn remove(&mut self, key: FlowKey) {
+        self.0.retain(|(_, translation)| translation.key() != key);
+    }
+}
+
 /// The driver's part of a forwarder.
 pub struct Driver {
     flows: FlowTable,
     /// The kernel's number of each port.
     interfaces: Vec<u32>,
     ethernets: Vec<[u8; 6]>,
-    waiting: VecDeque<Translation>,
+    waiting: Waiting,
     /// What came home of each flow so far, by what identifies it.
     seen: HashMap<DriverKey, (FlowKey, FlowCounts)>,
     collected: Nanoseconds,
@@ -63,13 +91,13 @@ impl Driver {
         budget: &Budget,
     ) -> Option<Self> {
         let of_flow = size_of::<(DriverKey, (FlowKey, FlowCounts))>() * 2;
-        let waiting = WAITING_MAX * size_of::<Translation>();
+        let waiting = WAITING_MAX * size_of::<(Nanoseconds, Translation)>();
         let memory = budget.lease(flows_max as usize * of_flow + waiting)?;
         Some(Self {
             flows,
             interfaces,
             ethernets: ports.iter().map(|port| port.ethernet).collect(),
-            waiting: VecDeque::new(),
+            waiting: Waiting::default(),
             seen: HashMap::new(),
             collected: Nanoseconds::MIN,
             entered: 0,
@@ -85,8 +113,8 @@ impl Driver {
     pub(crate) fn take(&mut self, decided: &mut Vec<Decision>, nat: &mut Nat, now: Nanoseconds) {
         for decision in decided.drain(..) {
             match decision {
-                Decision::Enter(translation) if self.waiting.len() < WAITING_MAX => {
-                    self.waiting.push_back(translation);
+                Decision::Enter(translation) if self.waiting.0.len() < WAITING_MAX => {
+                    self.waiting.push(now, translation);
                 }
                 Decision::Enter(_) => self.refused += 1,
                 Decision::Leave(key) => self.leave(key, nat, now),
@@ -95,7 +123,7 @@ impl Driver {
     }
 
     fn leave(&mut self, key: FlowKey, nat: &mut Nat, now: Nanoseconds) {
-        self.waiting.retain(|translation| translation.key() != key);
+        self.waiting.remove(key);
         for interface in 0..self.interfaces.len() {
             let place = self.key_at(&key, interface);
             let Some((_, seen)) = self.seen.remove(&place) else {
@@ -136,13 +164,11 @@ impl Driver {
         }
     }
 
-    /// Enters flows that wait, if nothing of them `is_clear` of being under way, and brings counts
+    /// Enters flows that wait, at once if the loop `is_clear` of frames, and brings counts
     /// home from time to time.
     pub(crate) fn on_turn(&mut self, now: Nanoseconds, is_clear: bool, nat: &mut Nat) {
-        if is_clear {
-            while let Some(translation) = self.waiting.pop_front() {
-                self.enter(&translation);
-            }
+        while let Some(translation) = self.waiting.pop(now, is_clear) {
+            self.enter(&translation);
         }
         if now >= self.collected.saturating_add(COLLECT_NS) {
             self.collected = now;
@@ -193,7 +219,7 @@ impl Driver {
 
     /// When counts are to come home next, if there are any.
     pub(crate) fn next_deadline(&self) -> Option<Nanoseconds> {
-        match self.waiting.is_empty() {
+        match self.waiting.0.is_empty() {
             false => Some(Nanoseconds::MIN),
             true => (!self.seen.is_empty()).then(|| self.collected.saturating_add(COLLECT_NS)),
         }
@@ -249,4 +275,39 @@ fn named(outcomes: FlowOutcomes) -> BTreeMap<&'static str, u64> {
         ("malformed", malformed),
     ];
     all.into_iter().filter(|(_, count)| *count > 0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(port: u16) -> Translation {
+        let of = |host, port| ([10, 9, 1, host], port).into();
+        Translation {
+            transport: Transport::Tcp,
+            port: 0,
+            source: of(7, port),
+            destination: of(100, 80),
+            new_source: of(100, port),
+            new_destination: of(2, 8080),
+            out_port: 1,
+            ethernet_source: [2; 6],
+            ethernet_destination: [4; 6],
+        }
+    }
+
+    #[test]
+    fn flows_enter_when_nothing_is_under_way_or_in_time() {
+        let mut waiting = Waiting::default();
+        waiting.push(10, flow(1));
+        waiting.push(20, flow(2));
+        waiting.push(30, flow(3));
+        assert_eq!(waiting.pop(10 + WAIT_NS - 1, false), None, "busy");
+        // A loop that is always busy holds nobody back for ever.
+        assert_eq!(waiting.pop(10 + WAIT_NS, false), Some(flow(1)));
+        assert_eq!(waiting.pop(10 + WAIT_NS, false), None, "each in its time");
+        waiting.remove(flow(2).key());
+        assert_eq!(waiting.pop(31, true), Some(flow(3)));
+        assert_eq!(waiting.pop(31, true), None);
+    }
 }
