@@ -15,8 +15,8 @@ use serde_json::Value;
 
 use crate::between::{Hosts, emulate};
 use crate::load_ends::{Served, certificate_by, number};
-use crate::support::{Record, Trace, lineside, manifest, records, talk, wait_until};
-use crate::wire::{Namespace, Running, Wire, need_wire, run};
+use crate::support::{Record, Trace, lineside, manifest, records, talk};
+use crate::wire::{Namespace, Running, Tcpdump, Wire, need_wire, run};
 
 /// `lineside` in a namespace.
 pub(crate) fn inside(namespace: &Namespace) -> Command {
@@ -319,13 +319,7 @@ fn rows_of_http_are_what_tshark_reads() {
     host.ip("link set lo up");
     let folder = crate::wire::open_folder();
     let (file, out) = (folder.path().join("c.pcap"), folder.path().join("run"));
-    let mut tcpdump = host.command("tcpdump");
-    tcpdump
-        .args(["-i", "lo", "-w"])
-        .arg(&file)
-        .args(["-U", "--immediate-mode", "tcp"]);
-    let mut tcpdump = tcpdump.stderr(Stdio::null()).spawn().expect("tcpdump runs");
-    wait_until("it listens", || file.exists());
+    let tcpdump = Tcpdump::filtered(host.command("tcpdump"), "lo", &file, "tcp");
     let served = Served::of(inside(&host), &["http", "127.0.0.1:80", "--size", "3000"]);
     let words = [
         "http://127.0.0.1/",
@@ -340,10 +334,7 @@ fn rows_of_http_are_what_tshark_reads() {
     let words = [&words[..], &[out.to_str().expect("UTF-8")]].concat();
     certificate_by(inside(&host), &words);
     drop(served);
-    thread::park_timeout(Duration::from_millis(300));
-    let id = rustix::process::Pid::from_child(&tcpdump);
-    rustix::process::kill_process(id, rustix::process::Signal::INT).expect("it runs");
-    tcpdump.wait().expect("it ends");
+    tcpdump.end_when_quiet();
     let mut tshark = Command::new("tshark");
     tshark
         .arg("-r")
