@@ -35,6 +35,17 @@ const ENTRY_BYTES: usize =
 /// Completed packets that may stay in the queue of the waiting ones before it is swept.
 const ORDER_SLACK: usize = 64;
 
+/// Draws memory for fragments, which hold so much already. They do not show whose they are: half of
+/// the reserve is for any of them, so that a flood of something else costs no datagram, and one of
+/// fragments not all of it.
+fn draw(budget: &Budget, held_bytes: usize, more: usize) -> bool {
+    let claim = match held_bytes + more <= budget.reserve_bytes() / 2 {
+        true => Claim::Full,
+        false => Claim::Spare,
+    };
+    budget.draw_as(claim, more)
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     source: IpAddr,
@@ -355,7 +366,7 @@ impl Fragments {
         let Some((places, more)) = entry.longer(copy) else {
             return;
         };
-        if !self.budget.draw_as(Claim::Spare, more) {
+        if !draw(&self.budget, self.held_bytes, more) {
             return;
         }
         entry.replace(places, copy);
@@ -394,7 +405,7 @@ impl Fragments {
         let cost = own + part.chunks.iter().map(Chunk::len).sum::<usize>();
         entry.insert(part);
         let (is_whole, is_cut, serial) = (entry.is_whole(), entry.is_cut, entry.serial);
-        let fits = self.budget.draw_as(Claim::Spare, cost);
+        let fits = draw(&self.budget, self.held_bytes, cost);
         if fits {
             entry.bytes += cost;
             self.held_bytes += cost;

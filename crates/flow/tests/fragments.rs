@@ -267,6 +267,35 @@ proptest! {
     }
 }
 
+/// Where connections of a flood hold all but the reserve, datagrams come whole; a flood of first
+/// fragments takes half of it.
+#[test]
+fn half_of_the_reserve_is_for_fragments() {
+    let mut tap = Tap::new(Config::default(), 1 << 20);
+    let reserve = tap.budget.reserve_bytes();
+    let others = tap.budget.limit_bytes() - reserve - tap.budget.used_bytes();
+    assert!(tap.budget.draw(others));
+    let packets: Vec<_> = (0..16)
+        .map(|id| packet(id % 2 == 1, id, 900, 300, 3))
+        .collect();
+    for at in 0..packets[0].frames.len() {
+        for packet in &packets {
+            tap.see(0, &packet.frames[at].0, usize::MAX);
+        }
+    }
+    for id in 100..1000 {
+        tap.see(0, &packet(false, id, 900, 300, 3).frames[0].0, usize::MAX);
+        let taken = tap.budget.used_bytes() - (tap.budget.limit_bytes() - reserve);
+        // Two connections are in it.
+        assert!(taken <= reserve / 8 * 5, "{taken} of {reserve}");
+    }
+    tap.budget.give_back(others);
+    let (sink, counters) = tap.finish();
+    assert_eq!(counters.value(Counter::DatagramsWhole), 16);
+    assert!(sink.datagrams.len() >= 16);
+    assert!(counters.value(Counter::FragmentsLimit) > 0);
+}
+
 /// A tap with a snap length beside one without: whichever comes first, the datagram is whole.
 #[test]
 fn of_cut_fragments_and_datagrams_longer_copies_are_read() {

@@ -53,7 +53,11 @@ impl<S: RecordSink> Operations<S> {
         counters: &mut Counters,
     ) -> Option<Slot> {
         let claim = self.claim(connection);
-        if !self.has_room() || !self.draw_operation(claim) {
+        let drawn_as = match claim {
+            Claim::Full => Claim::Full,
+            Claim::Likely | Claim::Spare => Claim::Likely,
+        };
+        if !self.has_room() || !self.draw_operation(drawn_as) {
             self.give_up_answered(counters);
             if !self.has_room() || !self.operations.has_free() {
                 self.give_up_outstanding(claim, counters);
