@@ -69,7 +69,7 @@ pub use link_switch::LinkSwitch;
 pub use locked::{LockError, lock_memory, unlock_memory};
 pub use machine::{MachineFacts, MemoryUse, StealCounts};
 pub use masquerade::Masquerade;
-pub use memory::{prefer_huge_pages, share_one_heap};
+pub use memory::{prefer_huge_pages, release_free_pages, share_one_heap};
 pub use namespaces::{
     NamespaceError, NetNamespace, enter_user_namespace, hand_down_network_rights,
     may_make_network_namespaces, something_listens,

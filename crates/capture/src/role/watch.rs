@@ -102,6 +102,14 @@ const DRAIN: Duration = Duration::from_millis(1500);
 /// looked after every so many bursts.
 const BURSTS: u64 = 64;
 
+/// So often free pages go back to the kernel while memory is short.
+const TRIM_S: u64 = 4;
+
+/// Whether most of the memory is drawn: what the allocator keeps beside it then matters.
+fn is_short(budget: &Budget) -> bool {
+    budget.used_bytes() > budget.limit_bytes() / 4 * 3
+}
+
 impl<'a> Watch<'a> {
     pub(super) fn new(settings: &Settings, run: &'a mut Run, around: Around<'a>) -> Self {
         let rotation = &settings.rotation;
@@ -310,6 +318,9 @@ impl<'a> Watch<'a> {
             let now_ns = around.clock.now();
             let account = &mut live.account;
             self.losses = account.tick(elapsed, now_ns, port, &counters, around.budget);
+            if elapsed.as_secs().is_multiple_of(TRIM_S) && is_short(around.budget) {
+                lineside_host::release_free_pages();
+            }
             let line = account.line();
             around.manager.status(&line);
             around.progress.set_line(&line);
