@@ -375,8 +375,7 @@ impl Connections {
             let fits = self.table.len() + connections <= shared.config.connections_max;
             let share = shared.budget.limit_bytes() / MEMORY_SHARE;
             let is_within = fits && self.drawn + bytes <= share;
-            // Not as what it holds: of what a flood holds a newcomer would be given up at once.
-            if is_within && shared.budget.draw_as(Claim::Likely, bytes) {
+            if is_within && shared.budget.draw_as(Claim::Spare, bytes) {
                 self.drawn += bytes;
                 return true;
             }
