@@ -29,8 +29,6 @@ struct Shared {
 pub enum Claim {
     /// What must not give way to what anybody can send: it may take all that there is.
     Full,
-    /// What may turn out to be so, and is bounded otherwise: it takes half of the reserve.
-    Likely,
     /// What gives way: it leaves the reserve alone.
     Spare,
 }
@@ -120,7 +118,6 @@ impl Budget {
     fn limit_as(&self, claim: Claim) -> usize {
         match claim {
             Claim::Full => self.limit_bytes(),
-            Claim::Likely => self.limit_bytes() - self.reserve_bytes() / 2,
             Claim::Spare => self.limit_bytes() - self.reserve_bytes(),
         }
     }
@@ -234,9 +231,6 @@ mod tests {
         assert!(!lease.resize_as(Claim::Spare, 701));
         assert!(lease.resize_as(Claim::Spare, 700));
         assert!(budget.has_reserve());
-        // What may be of value takes half of it.
-        assert!(!budget.draw_as(Claim::Likely, 51) && budget.draw_as(Claim::Likely, 50));
-        budget.give_back(50);
         assert!(budget.draw(100) && !budget.draw(1) && !budget.has_reserve());
         // Less fits in any case.
         assert!(lease.resize_as(Claim::Spare, 650));

@@ -53,11 +53,7 @@ impl<S: RecordSink> Operations<S> {
         counters: &mut Counters,
     ) -> Option<Slot> {
         let claim = self.claim(connection);
-        let drawn_as = match claim {
-            Claim::Full => Claim::Full,
-            Claim::Likely | Claim::Spare => Claim::Likely,
-        };
-        if !self.has_room() || !self.draw_operation(drawn_as) {
+        if !self.has_room() || !self.draw_operation(claim) {
             self.give_up_answered(counters);
             if !self.has_room() || !self.operations.has_free() {
                 self.give_up_outstanding(claim, counters);
