@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::report::{check, publish};
 use crate::support::{lineside, talk};
-use crate::wire::{Namespace, need_wire};
+use crate::wall::wire::{Namespace, need_wire};
 
 fn schema() -> Value {
     serde_json::to_value(schemars::schema_for!(Doctor)).expect("JSON")
@@ -62,7 +62,7 @@ fn doctor_names_the_remedy_to_who_has_no_privilege() {
         return;
     }
     // The program where anybody may execute it.
-    let folder = crate::wire::open_folder();
+    let folder = crate::wall::wire::open_folder();
     let program = folder.path().join("lineside");
     std::fs::copy(env!("CARGO_BIN_EXE_lineside"), &program).expect("copied");
     let output = Command::new(&program)

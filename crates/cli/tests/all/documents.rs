@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::python::python;
 use crate::support::{repository, wait_until};
-use crate::wire::{Namespace, need_wire};
+use crate::wall::wire::{Namespace, need_wire};
 
 /// What a line of a document begins with if it is a command.
 const PROGRAMS: [&str; 13] = [

@@ -9,8 +9,8 @@ use lineside_testkit::tshark;
 use lineside_trace::Table;
 use lineside_wire::build::FrameBuilder;
 
-use crate::commands::{Ordinary, is_forbidden};
 use crate::support::{came_to_its_end, example, lineside, manifest, records, sorted, talk};
+use crate::wall::commands::{Ordinary, is_forbidden};
 
 fn run(words: &[&str], paths: &[(&str, &Path)]) -> Output {
     let mut command = lineside();

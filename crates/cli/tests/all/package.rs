@@ -11,7 +11,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::{lineside, repository, talk};
-use crate::wire::{Namespace, Running, need_wire, open_folder};
+use crate::wall::wire::{Namespace, Running, need_wire, open_folder};
 
 fn missing(tools: &[&str]) -> bool {
     let is_missing = |tool: &&&str| {

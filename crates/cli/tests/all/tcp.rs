@@ -16,7 +16,7 @@ use lineside_testkit::{capture, captures, tshark};
 use lineside_trace::Table;
 
 use crate::support::{Record, example, lineside, manifest, records, talk};
-use crate::wire::{Running, Wire, need_wire};
+use crate::wall::wire::{Running, Wire, need_wire};
 
 /// Address and port of the sender, then those of the receiver.
 type Way = [String; 4];

@@ -6,5 +6,5 @@ mod oracle;
 mod privileges;
 mod prose;
 mod side;
-mod steering;
+mod wall;
 mod workspace;
