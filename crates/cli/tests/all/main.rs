@@ -12,7 +12,6 @@ mod cores;
 mod csv;
 mod decode_as;
 mod doctor;
-mod documents;
 mod emulate;
 mod filter;
 mod findings;

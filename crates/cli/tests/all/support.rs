@@ -1,7 +1,8 @@
 //! Running the command and reading its output.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::ops::{Deref, DerefMut};
+use std::os::unix::fs::PermissionsExt;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
@@ -26,6 +27,13 @@ pub(crate) fn lineside() -> Command {
 /// The example that `./demo` captures.
 pub(crate) fn example() -> PathBuf {
     captures::example("nfs-mix.pcapng.zst")
+}
+
+/// A folder that every user may look into and write to.
+pub(crate) fn open_folder() -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).expect("its owner");
+    folder
 }
 
 /// The text of a program on standard error.

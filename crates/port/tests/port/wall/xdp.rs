@@ -608,7 +608,7 @@ fn a_kill_leaves_nothing_at_the_interface() {
         .args([
             "--exact",
             "--nocapture",
-            "xdp::a_kill_leaves_nothing_at_the_interface",
+            "wall::xdp::a_kill_leaves_nothing_at_the_interface",
         ])
         .env(HOLDS, "1")
         .stdout(Stdio::piped())
