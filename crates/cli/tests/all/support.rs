@@ -13,6 +13,7 @@ use lineside_account::{Counter, Counters};
 use lineside_host::Stopwatch;
 use lineside_testkit::captures;
 pub(crate) use lineside_testkit::captures::repository;
+pub(crate) use lineside_testkit::waiting::wait_until;
 use lineside_trace::read::{PartReader, Value};
 use lineside_trace::{Manifest, Row as _, State, Table, tables};
 use tempfile::TempDir;
@@ -266,18 +267,6 @@ fn watched<T>(attempt: impl FnOnce() -> T) -> (T, Duration) {
     });
     let result = result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     (result, Duration::from_nanos(longest.into_inner()))
-}
-
-/// Waits for another process.
-pub(crate) fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
-    for _ in 0..600 {
-        if done() {
-            return;
-        }
-        #[expect(clippy::disallowed_methods, reason = "another process is waited for")]
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    panic!("not within half a minute: {what}");
 }
 
 /// A row of a table, its values by name.

@@ -71,6 +71,8 @@ pub(crate) struct Ordinary {
 
 impl Ordinary {
     pub(crate) fn new() -> Self {
+        // Its runs make namespaces.
+        lineside_testkit::waiting::take_place();
         let folder = tempfile::tempdir().expect("a folder");
         let open = || PermissionsExt::from_mode(0o777);
         std::fs::set_permissions(folder.path(), open()).expect("ours");

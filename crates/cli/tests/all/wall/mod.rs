@@ -20,6 +20,7 @@ mod full_disks;
 mod halves;
 mod iperf;
 mod kept_runs;
+mod killed;
 mod lab;
 mod live;
 mod load;

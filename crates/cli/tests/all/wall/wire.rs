@@ -12,7 +12,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use lineside_frame::{Burst, Descriptor, Frame, LinkType};
 use lineside_port::Transmit;
 use lineside_port::live::{Interface, open_to_send};
-use lineside_testkit::capture;
+use lineside_testkit::{capture, waiting};
 use rustix::thread::{CpuSet, LinkNameSpaceType, move_into_link_name_space, sched_setaffinity};
 use tempfile::TempDir;
 
@@ -55,6 +55,7 @@ pub(crate) struct Namespace {
 impl Namespace {
     /// `what` distinguishes the namespaces of this process.
     pub(crate) fn new(what: &str) -> Self {
+        waiting::take_place();
         let namespace = Self {
             name: format!("lineside-{}-{what}", std::process::id()),
             is_ours: true,
@@ -430,8 +431,8 @@ impl Tcpdump {
             let len = std::fs::metadata(&self.path).map_or(0, |facts| facts.len());
             quiet = if len == before { quiet + 1 } else { 0 };
             before = len;
-            // A look each 50 ms.
-            quiet > 5
+            // A look each 10 ms.
+            quiet > 25
         });
         self.interrupt().expect("it keeps up");
     }

@@ -26,6 +26,7 @@ fn namespaces() -> Option<(NetNamespace, NetNamespace)> {
         println!("SKIP: no network namespaces of our own: it takes root");
         return None;
     }
+    lineside_testkit::waiting::take_place();
     let set_up = |name: &str, own: &str| {
         let netlink = Netlink::open().expect("netlink");
         let index = netlink.link_named(name).expect("just made").index;

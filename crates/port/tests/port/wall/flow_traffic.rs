@@ -64,6 +64,7 @@ struct Hosts {
 }
 
 fn hosts() -> Hosts {
+    lineside_testkit::waiting::take_place();
     let new = || NetNamespace::new().expect("a namespace");
     let (client, server, ours) = (new(), new(), new());
     let _ = std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");

@@ -17,6 +17,7 @@ pub(crate) struct Wire {
 /// Makes a wire whose ends have so many queues each, `near` and `far`. `None`, with the reason
 /// printed, where that is not allowed.
 pub(crate) fn wire(near_queues: u32, far_queues: u32, mtu: u32) -> Option<Wire> {
+    lineside_testkit::waiting::take_place();
     // SAFETY: a plain system call, which concerns this thread only.
     if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
         let cause = io::Error::last_os_error();

@@ -27,6 +27,7 @@ fn address(text: &str) -> IpAddr {
 
 /// The host's and the peer's namespace, with `near` and `far`; this thread is in the first one.
 fn namespaces() -> (NetNamespace, NetNamespace) {
+    lineside_testkit::waiting::take_place();
     let set_up = |name: &str, addresses: [&str; 2]| {
         let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "0");
         let netlink = Netlink::open().expect("netlink");
