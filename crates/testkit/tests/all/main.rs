@@ -1,6 +1,8 @@
 //! The testkit's own tests that need other programs or the whole workspace. One binary.
 
+mod clock;
 mod drill;
+mod gate;
 mod nfs;
 mod oracle;
 mod privileges;
