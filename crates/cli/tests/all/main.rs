@@ -8,6 +8,7 @@
 mod any;
 mod beside;
 mod between;
+mod built;
 mod bundle;
 mod carrier;
 mod commands;
@@ -56,6 +57,7 @@ mod monitors;
 mod nfs_load;
 mod on;
 mod package;
+mod packages;
 mod packets;
 mod peer;
 mod probe;
