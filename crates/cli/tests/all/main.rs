@@ -5,6 +5,7 @@
 //! A test that cannot run prints one line that begins with `SKIP: ` and gives the reason; `./test`
 //! counts these.
 
+mod built;
 mod bundle;
 mod compare;
 mod compounds;
@@ -27,6 +28,7 @@ mod measured;
 mod monitored;
 mod monitors;
 mod package;
+mod packages;
 mod packets;
 mod python;
 mod report;

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::package::{file, missing, packed, printed, stripped};
+use crate::package::{missing, printed};
+use crate::packages::{file, packages};
 use crate::support::{lineside, repository};
 use crate::wall::wire::{Namespace, Running, need_wire, open_folder};
 
@@ -22,8 +23,7 @@ fn a_systemd_starts_and_restarts_the_unit() {
     {
         return println!("SKIP: systemd is missing");
     }
-    let folder = tempfile::tempdir().expect("a folder");
-    let made = packed(&stripped(folder.path()), "022");
+    let Some(made) = packages() else { return };
     let script = "set -e
         process() { systemctl show --property MainPID --value $unit; }
         first=$(process)
@@ -36,7 +36,7 @@ fn a_systemd_starts_and_restarts_the_unit() {
         lineside info $folder
         cat $(ls -d $folder/run=* | head -1)/trace.json";
     let mut lab = Command::new(repository().join("lab/unit"));
-    let said = printed(lab.arg(file(made.path(), ".deb")).arg(script));
+    let said = printed(lab.arg(file(made, ".deb")).arg(script));
     let (said, manifest) = said.split_once("\n{").expect("a manifest at the end");
     let manifest: Value = serde_json::from_str(&format!("{{{manifest}")).expect("JSON");
     let sandbox = serde_json::json!({ "holds": ["landlock", "seccomp"], "missing": [] });
