@@ -37,6 +37,7 @@ mod harm;
 mod hostile;
 mod input;
 mod iperf;
+mod junit;
 mod kept_runs;
 mod lab;
 mod layers;
