@@ -1,6 +1,6 @@
 //! How long a query and its answer take on one core, without the network.
 //!
-//!     cargo run --release -p lineside-dns --example dns_rate
+//!     cargo run --profile dist -p lineside-dns --example dns_rate
 
 use std::hint::black_box;
 use std::time::Instant;

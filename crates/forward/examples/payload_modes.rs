@@ -3,7 +3,7 @@
 //! random, as those of a UMEM do after a while. The modes take turns; the least time that the
 //! processor spent for each is printed.
 //!
-//!     cargo run --release -p lineside-forward --example payload_modes [-- ROUNDS]
+//!     cargo run --profile dist -p lineside-forward --example payload_modes [-- ROUNDS]
 
 use std::error::Error;
 

@@ -1,6 +1,6 @@
 //! How long a head takes to read on one core.
 //!
-//!     cargo run --release -p lineside-http --example http_rate
+//!     cargo run --profile dist -p lineside-http --example http_rate
 //!
 //! The same messages again and again, so that all of them is in the cache; pieces of 64 KiB, as a
 //! socket gives them at best. It does not show what a connection's state costs when it is not in a

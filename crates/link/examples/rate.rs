@@ -1,6 +1,6 @@
 //! How many frames a second go through a link in virtual time on one core.
 //!
-//!     cargo run --release -p lineside-link --example rate
+//!     cargo run --profile dist -p lineside-link --example rate
 //!
 //! Frames of 64 bytes in memory that is used again, 100 ns apart. It does not show what a port
 //! costs, nor memory that is not in a cache.

@@ -1,7 +1,7 @@
 //! What datagrams cost: an echo and a sink on loopback by the kernel's sockets, both ends here.
 //!
 //! ```text
-//! cargo run --release -p lineside-load --example datagrams -- SECONDS [RATE]
+//! cargo run --profile dist -p lineside-load --example datagrams -- SECONDS [RATE]
 //! ```
 //!
 //! Without a rate the loop is closed. It does not show what a network does, nor our own stack.

@@ -123,6 +123,13 @@ impl Account for Leaving {
     }
 }
 
+impl<A: Application> World<A> {
+    /// As the stack sees it: without the application's type, so that there is one stack for all.
+    fn effects(&mut self) -> &mut (dyn Effects + '_) {
+        self
+    }
+}
+
 impl<A: Application> Effects for World<A> {
     fn transmit(&mut self, frame: Frame, departure: lineside_tcp::Departure) {
         let carries = match departure.why {
@@ -312,7 +319,9 @@ impl<A: Application> StackLoop<A> {
         };
         siblings.take(&mut self.handed, max);
         if !self.handed.is_empty() {
-            self.stack.on_burst(now, &mut self.handed, &mut self.world);
+            let world = &mut self.world;
+            self.stack
+                .on_burst(now, &mut self.handed, &mut world.effects());
         }
     }
 
@@ -395,7 +404,7 @@ impl<A: Application> StackLoop<A> {
             remote,
         });
         if let Some((remote, _)) = remote {
-            stack.seek(now, remote, world);
+            stack.seek(now, remote, &mut world.effects());
         }
         let calls = &mut world.calls;
         world
@@ -432,9 +441,7 @@ impl<A: Application> StackLoop<A> {
             .application
             .fill_datagram(owner, token, leaves_ns, bytes);
         world.leaving = Some((owner, token));
-        let sent = stack.datagram(now, ends, (len as usize, due), world, |place| {
-            place.copy_from_slice(bytes);
-        });
+        let sent = send_copy(stack, now, ends, due, bytes, world.effects());
         let has_left = world.leaving.take().is_none();
         let World {
             application, calls, ..
@@ -472,7 +479,7 @@ impl<A: Application> StackLoop<A> {
                 remote,
                 owner,
             } => {
-                let opened = stack.connect(now, local, remote, owner, world);
+                let opened = stack.connect(now, local, remote, owner, &mut world.effects());
                 if let Err(refused) = opened {
                     let reason = reason_of_refusal(refused);
                     world
@@ -486,26 +493,49 @@ impl<A: Application> StackLoop<A> {
                 len,
                 due,
             } => match due {
-                Some(due) => stack.send_at(now, StackConnection(number), len, due, world),
-                None => stack.send(now, StackConnection(number), len, world),
+                Some(due) => {
+                    stack.send_at(now, StackConnection(number), len, due, &mut world.effects())
+                }
+                None => stack.send(now, StackConnection(number), len, &mut world.effects()),
             },
             Call::Finish(ConnectionId(number)) => {
-                stack.shutdown(now, StackConnection(number), world)
+                stack.shutdown(now, StackConnection(number), &mut world.effects())
             }
-            Call::Close(ConnectionId(number)) => stack.close(now, StackConnection(number), world),
-            Call::Abort(ConnectionId(number)) => stack.abort(now, StackConnection(number), world),
-            Call::Window { connection, bytes } => {
-                stack.set_window(now, StackConnection(connection.0), bytes, world)
+            Call::Close(ConnectionId(number)) => {
+                stack.close(now, StackConnection(number), &mut world.effects())
             }
+            Call::Abort(ConnectionId(number)) => {
+                stack.abort(now, StackConnection(number), &mut world.effects())
+            }
+            Call::Window { connection, bytes } => stack.set_window(
+                now,
+                StackConnection(connection.0),
+                bytes,
+                &mut world.effects(),
+            ),
         };
         // A connection that is over has said so by a callback. Without room for a larger record the
         // connection cannot send: it ends, and says so too.
         if made == Err(Refused::Full)
             && let Call::Send { connection, .. } = call
         {
-            let _ = stack.abort(now, StackConnection(connection.0), world);
+            let _ = stack.abort(now, StackConnection(connection.0), &mut world.effects());
         }
     }
+}
+
+/// Sends a datagram with these bytes.
+fn send_copy(
+    stack: &mut Stack,
+    now: Nanoseconds,
+    ends: [End; 2],
+    due: Option<Nanoseconds>,
+    bytes: &[u8],
+    mut effects: &mut (dyn Effects + '_),
+) -> Result<(), Refused> {
+    stack.datagram(now, ends, (bytes.len(), due), &mut effects, |place| {
+        place.copy_from_slice(bytes);
+    })
 }
 
 /// Binds to the next port that is free.
@@ -555,14 +585,14 @@ impl<A: Application> Engine for StackLoop<A> {
         if let Some(siblings) = &mut self.siblings {
             siblings.hand_over(burst);
         }
-        self.stack.on_burst(now, burst, &mut self.world);
+        self.stack.on_burst(now, burst, &mut self.world.effects());
     }
 
     fn on_timer(&mut self, now: Nanoseconds, until: Nanoseconds, out: &mut Sides<Leaving>) {
         self.pass(now);
         let steps = self.steps(until);
         self.take_handed(now, steps);
-        self.stack.on_timer(now, &mut self.world);
+        self.stack.on_timer(now, &mut self.world.effects());
         for _ in 0..steps {
             let World {
                 application, calls, ..

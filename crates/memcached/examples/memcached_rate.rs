@@ -1,6 +1,6 @@
 //! How long a retrieval takes at both ends on one core, without the network.
 //!
-//!     cargo run --release -p lineside-memcached --example memcached_rate
+//!     cargo run --profile dist -p lineside-memcached --example memcached_rate
 //!
 //! 1,000 keys, values of 100 bytes, 64 commands a push. It does not show what items cost that are
 //! not in a cache, nor sockets.

@@ -1,5 +1,5 @@
-//! What a step costs a polling loop when it fires and when it is undone: `cargo run --release
-//! --example firing` prints a line for each kind of link and step, in nanoseconds.
+//! What a step costs a polling loop when it fires and when it is undone: `cargo run --profile
+//! dist --example firing` prints a line for each kind of link and step, in nanoseconds.
 
 use std::time::Instant;
 

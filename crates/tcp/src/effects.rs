@@ -117,3 +117,35 @@ pub trait Effects {
     /// A neighbour does not answer.
     fn on_silent(&mut self, _neighbour: IpAddr) {}
 }
+
+/// Behind a pointer: an owner that is generic has one stack compiled for all its kinds, and not
+/// one for each.
+impl Effects for &mut (dyn Effects + '_) {
+    fn transmit(&mut self, frame: Frame, departure: Departure) {
+        (**self).transmit(frame, departure);
+    }
+
+    fn fill(&mut self, connection: ConnectionId, owner: u32, offset: u64, bytes: &mut [u8]) {
+        (**self).fill(connection, owner, offset, bytes);
+    }
+
+    fn on_event(&mut self, connection: ConnectionId, owner: u32, event: Event<'_>) {
+        (**self).on_event(connection, owner, event);
+    }
+
+    fn on_error(&mut self, connection: ConnectionId, owner: u32, failure: Failure) {
+        (**self).on_error(connection, owner, failure);
+    }
+
+    fn on_datagram(&mut self, owner: u32, datagram: &Datagram<'_>) {
+        (**self).on_datagram(owner, datagram);
+    }
+
+    fn on_datagram_error(&mut self, owner: u32, ends: [(IpAddr, u16); 2], failure: Failure) {
+        (**self).on_datagram_error(owner, ends, failure);
+    }
+
+    fn on_silent(&mut self, neighbour: IpAddr) {
+        (**self).on_silent(neighbour);
+    }
+}

@@ -1,6 +1,6 @@
 //! What it costs to take the next timer and to insert another one, beside a `BTreeMap`.
 //!
-//!     cargo run --release -p lineside-time --example wheel
+//!     cargo run --profile dist -p lineside-time --example wheel
 //!
 //! Timers of exponentially distributed distances, so many pending at each moment ("hold model").
 //! Medians of 9 rounds, both kinds in turn. It does not show what is done when a timer fires, nor

@@ -1,6 +1,6 @@
 //! Bytes a row of every column of a trace under each candidate encoding, so that the choice in
 //! `tables.rs` can be measured again:
-//! `cargo run --release -p lineside-trace --example encodings TRACE`.
+//! `cargo run --profile dist -p lineside-trace --example encodings TRACE`.
 //!
 //! Each column is written alone, in row groups as long as a part's, with zstd 1. It does not show
 //! speed, which `research/ecosystem.md` 1 does.

@@ -1,7 +1,7 @@
 //! What an arrival costs: drawn and mapped to its instant, alone and as one of two or eight
 //! workers, which draw the arrivals of the others as well; and what a size, a key or a text costs.
 //!
-//!     cargo run --release -p lineside-workload --example schedule
+//!     cargo run --profile dist -p lineside-workload --example schedule
 //!
 //! Medians of 9 rounds, in nanoseconds for each arrival of the worker's own. It does not show what
 //! is done when one is due, nor caches that other work has filled.

@@ -16,9 +16,10 @@ use crate::support::{repository, wait_until};
 use crate::wire::{Namespace, need_wire};
 
 /// What a line of a document begins with if it is a command.
-const PROGRAMS: [&str; 13] = [
+const PROGRAMS: [&str; 14] = [
     "$ ",
     "lineside ",
+    "target/demo/lineside ",
     "target/release/lineside ",
     "target/debug/lineside ",
     "sudo ",
@@ -34,7 +35,7 @@ const PROGRAMS: [&str; 13] = [
 
 /// Commands that are not run here, and why.
 const ELSEWHERE: [(&str, &str); 15] = [
-    ("./demo", "builds a release"),
+    ("./demo", "builds the program"),
     ("./test", "runs this"),
     ("cargo ", "builds"),
     ("apt-get ", "`./test` installs"),
@@ -93,8 +94,8 @@ const WRITTEN: [&str; 4] = ["-o", "-w", "--write-pcap", "--html"];
 /// What documents take for granted: programs, two days' traces, files that they show.
 const FOLDER: &str = r#"
     set -e
-    mkdir -p bin target/release target/debug man1
-    for place in bin target/release target/debug; do ln -s "$PROGRAM" $place/lineside; done
+    mkdir -p bin target/demo target/release target/debug man1
+    for place in bin target/demo target/release target/debug; do ln -s "$PROGRAM" $place/lineside; done
     for name in contrib examples lab docs; do ln -s "$REPOSITORY/$name" $name; done
     program() { printf '#!/bin/sh\n%s\n' "$2" >bin/$1; chmod +x bin/$1; }
     program sudo 'exec "$@"'

@@ -8,6 +8,7 @@
 mod any;
 mod beside;
 mod between;
+mod built;
 mod bundle;
 mod carrier;
 mod commands;
@@ -57,6 +58,7 @@ mod monitors;
 mod nfs_load;
 mod on;
 mod package;
+mod packages;
 mod packets;
 mod peer;
 mod probe;

@@ -1,19 +1,19 @@
-//! What `contrib/package` makes: a package, a unit and an image that do as the guide says.
+//! The unit of `contrib/package`, and what a service says to systemd.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
-use tempfile::TempDir;
 
+use crate::packages::{file, packages};
 use crate::support::{lineside, repository, talk};
 use crate::wire::{Namespace, Running, need_wire, open_folder};
 
-fn missing(tools: &[&str]) -> bool {
+pub(crate) fn missing(tools: &[&str]) -> bool {
     let is_missing = |tool: &&&str| {
         let found = Command::new("sh")
             .args(["-c", "command -v \"$0\"", tool])
@@ -27,7 +27,7 @@ fn missing(tools: &[&str]) -> bool {
     true
 }
 
-fn printed(command: &mut Command) -> String {
+pub(crate) fn printed(command: &mut Command) -> String {
     let output = command.output().expect("it runs");
     assert!(output.status.success(), "{command:?}: {}", talk(&output));
     String::from_utf8(output.stdout).expect("text")
@@ -35,184 +35,6 @@ fn printed(command: &mut Command) -> String {
 
 fn unit() -> PathBuf {
     repository().join("contrib/package/lineside-capture@.service")
-}
-
-/// The package around a binary, by way of a folder of its own.
-fn packed(binary: &Path, umask: &str) -> TempDir {
-    let folder = tempfile::tempdir().expect("a folder");
-    let build = format!("umask {umask}; exec \"$@\"");
-    let script = repository().join("contrib/package/build");
-    let mut command = Command::new("bash");
-    command
-        .args(["-c", &build, "bash"])
-        .args([script.as_os_str(), folder.path().as_os_str()])
-        .arg("--binary")
-        .arg(binary)
-        .env("SOURCE_DATE_EPOCH", "1700000000")
-        .env("LINESIDE_PACKAGE_COMPRESSION", "gzip");
-    printed(&mut command);
-    folder
-}
-
-/// A file of the folder with this end.
-fn file(folder: &Path, end: &str) -> PathBuf {
-    let mut entries = fs::read_dir(folder).expect("there").flatten();
-    let found = entries.find(|entry| entry.file_name().to_string_lossy().ends_with(end));
-    found.unwrap_or_else(|| panic!("no {end}")).path()
-}
-
-/// Without what a debugger needs it packs ten times as fast.
-fn stripped(folder: &Path) -> PathBuf {
-    let to = folder.join("lineside");
-    let mut strip = Command::new("strip");
-    strip.arg("-o").arg(&to).arg(lineside().get_program());
-    if !strip.status().is_ok_and(|status| status.success()) {
-        fs::copy(lineside().get_program(), &to).expect("copied");
-    }
-    to
-}
-
-#[test]
-fn the_package_installs_and_two_builds_are_alike() {
-    if missing(&["bash", "dpkg", "dpkg-deb"]) {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
-    let binary = stripped(folder.path());
-    let (one, two) = (packed(&binary, "022"), packed(&binary, "077"));
-    let sums = |of: &TempDir| fs::read_to_string(of.path().join("SHA256SUMS")).expect("there");
-    assert_eq!(sums(&one), sums(&two), "two builds, one hash");
-
-    let deb = file(one.path(), ".deb");
-    let listed = printed(Command::new("dpkg-deb").arg("-c").arg(&deb));
-    for name in [
-        "./usr/bin/lineside",
-        "./lib/systemd/system/lineside-capture@.service",
-        "./usr/lib/sysusers.d/lineside.conf",
-        "./etc/lineside/capture.toml",
-        "./usr/share/man/man1/lineside.1.gz",
-        "./usr/share/man/man1/lineside-doctor.1.gz",
-        "./usr/share/bash-completion/completions/lineside",
-        "./usr/share/zsh/vendor-completions/_lineside",
-        "./usr/share/fish/vendor_completions.d/lineside.fish",
-        "./usr/share/doc/lineside/copyright",
-        "./usr/share/doc/lineside/changelog.gz",
-        "./usr/share/doc/lineside/schema/doctor.schema.json",
-    ] {
-        let line = listed.lines().find(|line| line.ends_with(name));
-        let line = line.unwrap_or_else(|| panic!("no {name}: {listed}"));
-        let is_right = line.contains(" root/root ") && line.contains("2023-11-14");
-        let mode = if name.ends_with("bin/lineside") {
-            "-rwxr-xr-x"
-        } else {
-            "-rw-r--r--"
-        };
-        assert!(is_right && line.starts_with(mode), "{line}");
-    }
-    installed(&deb, folder.path());
-    image(one.path(), folder.path());
-}
-
-/// Installs, changes the configuration, installs again, removes: what the user wrote stays.
-fn installed(deb: &Path, folder: &Path) {
-    let root = folder.join("root");
-    for name in ["info", "updates", "triggers"] {
-        fs::create_dir_all(root.join("var/lib/dpkg").join(name)).expect("made");
-    }
-    fs::write(root.join("var/lib/dpkg/status"), "").expect("written");
-    let dpkg = |arguments: &[&str]| {
-        let mut command = Command::new("dpkg");
-        command
-            .arg(format!("--root={}", root.display()))
-            .arg("--log=/dev/null")
-            .args(["--force-not-root", "--force-script-chrootless"])
-            .args(arguments)
-            .env(
-                "PATH",
-                "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin",
-            );
-        printed(&mut command)
-    };
-    let deb = deb.to_str().expect("text");
-    dpkg(&["-i", deb]);
-    let version = printed(Command::new(root.join("usr/bin/lineside")).arg("--version"));
-    assert!(version.contains(env!("CARGO_PKG_VERSION")), "{version}");
-    let configuration = root.join("etc/lineside/capture.toml");
-    fs::write(&configuration, "[capture]\nmemory = \"128MiB\"\n").expect("written");
-    dpkg(&["-i", deb]);
-    dpkg(&["-r", "lineside"]);
-    assert!(!root.join("usr/bin/lineside").exists());
-    let kept = fs::read_to_string(&configuration).expect("it stays");
-    assert!(kept.contains("128MiB"), "{kept}");
-}
-
-/// Every blob is what its name says, and each descriptor leads to one of its size.
-fn image(out: &Path, folder: &Path) {
-    let at = folder.join("image");
-    fs::create_dir(&at).expect("made");
-    let archive = file(out, ".oci.tar");
-    printed(
-        Command::new("tar")
-            .arg("-xf")
-            .arg(archive)
-            .arg("-C")
-            .arg(&at),
-    );
-    let json = |path: PathBuf| -> Value {
-        serde_json::from_str(&fs::read_to_string(path).expect("there")).expect("JSON")
-    };
-    let blob = |descriptor: &Value| {
-        let digest = descriptor["digest"].as_str().expect("a digest");
-        let hash = digest.strip_prefix("sha256:").expect("SHA-256");
-        let path = at.join("blobs/sha256").join(hash);
-        let len = fs::metadata(&path).expect("there").len();
-        assert_eq!(descriptor["size"], len, "{descriptor}");
-        let sum = printed(Command::new("sha256sum").arg(&path));
-        assert!(sum.starts_with(hash), "{sum}");
-        path
-    };
-    assert_eq!(json(at.join("oci-layout"))["imageLayoutVersion"], "1.0.0");
-    let manifest = json(blob(&json(at.join("index.json"))["manifests"][0]));
-    let config = json(blob(&manifest["config"]));
-    assert_eq!(config["config"]["Entrypoint"][0], "/usr/bin/lineside");
-    let layer = blob(&manifest["layers"][0]);
-    let plain = Command::new("gzip")
-        .arg("-dc")
-        .arg(&layer)
-        .output()
-        .expect("gzip runs");
-    let tar = folder.join("layer.tar");
-    fs::write(&tar, plain.stdout).expect("written");
-    let sum = printed(Command::new("sha256sum").arg(&tar));
-    let diff = config["rootfs"]["diff_ids"][0].as_str().expect("a digest");
-    assert_eq!(diff.strip_prefix("sha256:"), sum.split(' ').next());
-    let listed = printed(Command::new("tar").arg("-tvf").arg(&tar));
-    assert!(listed.contains("-rwxr-xr-x 0/0"), "{listed}");
-}
-
-#[test]
-fn the_script_that_packs_refuses_what_it_does_not_know() {
-    if missing(&["bash", "dpkg", "dpkg-deb"]) {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
-    for (arguments, word) in [
-        (&[][..], "no folder"),
-        (&["out", "--binaries"][..], "unknown flag"),
-        (&["out", "--binary"][..], "takes a FILE"),
-        (&["out", "more"][..], "one folder"),
-    ] {
-        let output: Output = Command::new(repository().join("contrib/package/build"))
-            .args(arguments)
-            .current_dir(folder.path())
-            .output()
-            .expect("it runs");
-        assert!(
-            !output.status.success() && talk(&output).contains(word),
-            "{}",
-            talk(&output)
-        );
-    }
 }
 
 #[test]
@@ -250,8 +72,7 @@ fn a_systemd_starts_and_restarts_the_unit() {
     {
         return println!("SKIP: systemd is missing");
     }
-    let folder = tempfile::tempdir().expect("a folder");
-    let made = packed(&stripped(folder.path()), "022");
+    let Some(made) = packages() else { return };
     let script = "set -e
         process() { systemctl show --property MainPID --value $unit; }
         first=$(process)
@@ -264,7 +85,7 @@ fn a_systemd_starts_and_restarts_the_unit() {
         lineside info $folder
         cat $(ls -d $folder/run=* | head -1)/trace.json";
     let mut lab = Command::new(repository().join("lab/unit"));
-    let said = printed(lab.arg(file(made.path(), ".deb")).arg(script));
+    let said = printed(lab.arg(file(made, ".deb")).arg(script));
     let (said, manifest) = said.split_once("\n{").expect("a manifest at the end");
     let manifest: Value = serde_json::from_str(&format!("{{{manifest}")).expect("JSON");
     let sandbox = serde_json::json!({ "holds": ["landlock", "seccomp"], "missing": [] });

@@ -1,4 +1,4 @@
-//! The `lineside` command.
+//! The `lineside` command, all of it but the `main` of `src/bin/lineside.rs`.
 #![forbid(unsafe_code)]
 // Texts go out by way of `print`, which takes away what could steer a terminal.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
@@ -51,7 +51,7 @@ use crate::exit::Exit;
 
 /// Understand, reproduce and improve how applications behave over a network.
 #[derive(Debug, Parser)]
-#[command(name = "lineside", version)]
+#[command(name = "lineside", version = version::VERSION)]
 struct Arguments {
     #[command(subcommand)]
     verb: Verb,
@@ -128,7 +128,8 @@ fn parsed() -> Arguments {
     })
 }
 
-fn main() -> ExitCode {
+/// Runs the verb that the command line names.
+pub fn main() -> ExitCode {
     lineside_host::close_inherited(std::env::args_os());
     let done = match parsed().verb {
         Verb::Capture(arguments) => capture::run(&arguments),
