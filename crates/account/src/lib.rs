@@ -11,4 +11,7 @@ mod text;
 
 pub use budget::{Budget, Claim, Lease, parse_size};
 pub use counters::{Counter, Counters, Kind};
-pub use text::{bytes, grouped, harmless, harmless_json, time};
+pub use text::{
+    bit_rate, bytes, exact_time, grouped, harmless, harmless_json, number, percent, rate,
+    signed_time, time,
+};

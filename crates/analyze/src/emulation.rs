@@ -1,13 +1,17 @@
 //! An emulated link, as the certificate in `trace.json` describes it.
 
+mod first;
+
 use std::collections::BTreeMap;
 
 use lineside_trace::{Manifest, State};
 use serde::{Deserialize, Serialize};
 
 use crate::emulated_core::{self, EmulatedCore};
-use crate::numbers::{bytes, grouped, time};
+use crate::numbers::{bytes, grouped, signed_time};
 use crate::page::{Block, Cell, Column, Fact, Kind, Section, Table, Verdict};
+
+pub(crate) use first::first;
 
 /// What an emulated link was asked, what it drew and what it did.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -33,9 +37,26 @@ pub struct Emulation {
     pub core: Option<EmulatedCore>,
     /// What was changed while it ran, in order.
     pub changes: Vec<EmulationChange>,
+    /// The steps that were asked for.
+    pub steps: Vec<EmulatedStep>,
     /// What the polling loop saw of itself.
     #[serde(rename = "loop")]
     pub polling: Option<EmulationLoop>,
+}
+
+/// A step, and how often it fired.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct EmulatedStep {
+    /// As it was given.
+    pub words: String,
+    /// How often it fired.
+    pub fired: u64,
+    /// How often it was to fire, and nothing was changed.
+    pub refused: u64,
+    /// Instants of an `every` that passed while the machine did nothing.
+    pub missed: u64,
 }
 
 /// How the wall clock was set during a run.
@@ -209,6 +230,7 @@ pub(crate) fn emulation(manifest: &Manifest) -> Option<Emulation> {
     emulation.directions = serde_json::from_value(part("directions")).unwrap_or_default();
     emulation.core = serde_json::from_value(part("core")).unwrap_or_default();
     emulation.changes = serde_json::from_value(part("changes")).unwrap_or_default();
+    emulation.steps = serde_json::from_value(part("steps")).unwrap_or_default();
     emulation.polling = serde_json::from_value(part("loop")).unwrap_or_default();
     Some(emulation)
 }
@@ -254,6 +276,8 @@ pub(crate) fn sections(emulation: &Emulation) -> Vec<Section> {
     }
     let asked = emulation.asked.iter();
     facts.extend(asked.map(|(name, words)| fact(label(name), words.clone(), "asked".to_owned())));
+    let steps = emulation.steps.iter();
+    facts.extend(steps.map(|step| fact("step", step.words.clone(), step.counts())));
     facts.extend(clock_facts(&emulation.clock_steps));
     if let Some(polling) = &emulation.polling {
         facts.extend(loop_facts(polling));
@@ -286,7 +310,7 @@ fn changes_section(changes: &[EmulationChange]) -> Section {
         column("frames", Kind::Number),
         column("dropped", Kind::Number),
         column("mean", Kind::Number),
-        column("99 %", Kind::Number),
+        column("p99", Kind::Number),
     ];
     let row = |change: &EmulationChange| {
         let realised = |of: fn(&EmulatedTimes) -> i64| {
@@ -312,15 +336,77 @@ fn changes_section(changes: &[EmulationChange]) -> Section {
         rest: "delays of a direction above are those since its latest change".to_owned(),
         axis: None,
     })];
-    let words = |change: &EmulationChange| {
-        let after = change.after_ns.map(signed).unwrap_or_default();
-        Block::Text(format!("{after} {}: {}", change.direction, change.words()))
-    };
-    blocks.extend(changes.iter().map(words));
+    blocks.extend(
+        gathered(changes)
+            .into_iter()
+            .map(|each| Block::Text(each.text())),
+    );
     Section {
         heading: "Changes of the link".to_owned(),
         note: String::new(),
         blocks,
+    }
+}
+
+/// Equal changes of a direction.
+pub(crate) struct Gathered<'a> {
+    direction: &'a str,
+    words: String,
+    times_ns: Vec<i64>,
+}
+
+/// Equal changes together, in the order of the first of each.
+pub(crate) fn gathered(changes: &[EmulationChange]) -> Vec<Gathered<'_>> {
+    let mut all: Vec<Gathered<'_>> = Vec::new();
+    for change in changes {
+        let (direction, words) = (&*change.direction, change.words());
+        let is_same =
+            |each: &&mut Gathered<'_>| (each.direction, &each.words) == (direction, &words);
+        match all.iter_mut().find(is_same) {
+            Some(each) => each.times_ns.extend(change.after_ns),
+            None => all.push(Gathered {
+                direction,
+                words,
+                times_ns: change.after_ns.into_iter().collect(),
+            }),
+        }
+    }
+    all
+}
+
+impl Gathered<'_> {
+    /// `outbound: link down (before: up), 20 times, at 1.00 s, 2.00 s, 3.00 s, ...`
+    pub(crate) fn text(&self) -> String {
+        const SHOWN: usize = 3;
+        let times = { self.times_ns.iter().take(SHOWN) }.map(|&ns| signed(ns));
+        let mut times: Vec<String> = times.collect();
+        let count = match self.times_ns.len() {
+            0 | 1 => String::new(),
+            count => format!(", {} times", grouped(count as u64)),
+        };
+        if self.times_ns.len() > SHOWN {
+            times.push("...".to_owned());
+        }
+        let Self {
+            direction, words, ..
+        } = self;
+        format!("{direction}: {words}{count}, at {}", times.join(", "))
+    }
+}
+
+impl EmulatedStep {
+    /// `fired 20 times, 2 refused`
+    pub(crate) fn counts(&self) -> String {
+        let fired = match self.fired {
+            0 => "never fired".to_owned(),
+            1 => "fired once".to_owned(),
+            count => format!("fired {} times", grouped(count)),
+        };
+        let more = [(self.refused, "refused"), (self.missed, "missed")];
+        let more = more.into_iter().filter(|(count, _)| *count > 0);
+        more.fold(fired, |text, (count, what)| {
+            format!("{text}, {} {what}", grouped(count))
+        })
     }
 }
 
@@ -375,7 +461,7 @@ fn loop_facts(polling: &EmulationLoop) -> Vec<Fact> {
     facts.push(fact(
         "lead",
         signed(polling.lead_ns),
-        "releases begin so much before their instant".to_owned(),
+        "it wakes so much early".to_owned(),
     ));
     facts.push(fact(
         "stalls",
@@ -431,24 +517,16 @@ fn direction_section(name: &str, direction: &EmulatedDirection) -> Section {
         facts.push(fact("under way", grouped(direction.held), note));
     }
     facts.push(fact(
-        "memory bears",
+        "buffer",
         bytes(direction.rate_times_delay_bytes_max),
-        "of rate x delay".to_owned(),
+        "the bandwidth x delay that memory bears".to_owned(),
     ));
     let head = |head, kind| Column {
         head,
         kind,
         wide: false,
     };
-    let names = [
-        "mean",
-        "deviation",
-        "1 %",
-        "median",
-        "99 %",
-        "99.9 %",
-        "most",
-    ];
+    let names = ["mean", "deviation", "p1", "p50", "p99", "p99.9", "max"];
     let mut columns = vec![head("", Kind::Name)];
     columns.extend(names.map(|name| head(name, Kind::Number)));
     let rows: Vec<Vec<Cell>> = [
@@ -460,6 +538,15 @@ fn direction_section(name: &str, direction: &EmulatedDirection) -> Section {
     .into_iter()
     .filter_map(|(name, times)| {
         let times = times.as_ref()?;
+        // A constant delay needs one word.
+        if times.deviation_ns == 0.0 && times.p01_ns == times.max_ns {
+            let mut row = vec![
+                Cell::Text(name.to_owned()),
+                Cell::Text(signed(times.max_ns)),
+            ];
+            row.resize_with(names.len() + 1, || Cell::Text(String::new()));
+            return Some(row);
+        }
         let cells = [
             times.mean_ns as i64,
             times.deviation_ns as i64,
@@ -501,7 +588,7 @@ fn direction_section(name: &str, direction: &EmulatedDirection) -> Section {
 
 impl EmulatedDirection {
     /// Frames that were dropped, and why.
-    fn dropped(&self) -> Vec<(u64, String)> {
+    pub(super) fn dropped(&self) -> Vec<(u64, String)> {
         let why = |reason: &str| match reason {
             "down" => "while the link was down".to_owned(),
             "memory" => "because memory was full".to_owned(),
@@ -561,9 +648,8 @@ fn bound(us: u64) -> String {
     }
 }
 
-fn signed(ns: i64) -> String {
-    let sign = if ns < 0 { "-" } else { "" };
-    format!("{sign}{}", time(ns.unsigned_abs()))
+pub(crate) fn signed(ns: i64) -> String {
+    signed_time(ns as f64)
 }
 
 #[cfg(test)]

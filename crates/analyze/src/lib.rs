@@ -46,7 +46,7 @@ mod unfinished;
 mod usage;
 
 pub use assertion::{
-    Assert, AssertError, Assertion, LoadFigures, assert, assert_both, assert_load,
+    Assert, AssertError, Assertion, LoadFigures, WithAssertions, assert, assert_both, assert_load,
 };
 pub use compare::{
     Appearance, Appearances, COMPARE_VERSION, Change, CompareParameters, Compared, Comparison,
@@ -54,7 +54,8 @@ pub use compare::{
 };
 pub use emulated_core::{EmulatedAddresses, EmulatedCore, EmulatedPort};
 pub use emulation::{
-    EmulatedCounters, EmulatedDirection, EmulatedTimes, Emulation, EmulationFloor, EmulationLoop,
+    EmulatedCounters, EmulatedDirection, EmulatedStep, EmulatedTimes, Emulation, EmulationFloor,
+    EmulationLoop,
 };
 pub use filter::{Filter, Moment, MomentError};
 pub use findings::{Finding, Place};
@@ -65,7 +66,7 @@ pub use forwarding::{
 };
 pub use interval::{INTERVALS_MAX, Interval, Iostat, Series, intervals};
 pub use load::{
-    LoadAsked, LoadConnections, LoadDepartures, LoadGenerator, LoadOverTime, LoadQuantile,
+    LoadAsked, LoadConnections, LoadDepartures, LoadFit, LoadGenerator, LoadOverTime, LoadQuantile,
     LoadRates, LoadReport, LoadRequests, LoadSteps, LoadTimes,
 };
 pub use model::*;
@@ -74,7 +75,7 @@ pub use monitors::{
     MonitorRate, MonitorWindows, MonitoredFlow, Monitors, MonitorsOverTime,
 };
 pub use numbers::{Zone, bytes, grouped, time};
-pub use report::report;
+pub use report::{closing, report};
 pub use runs::{OneRun, RunOfMany, gap_text, may_be_of_runs, runs_of};
 pub use slow::{
     Divided, Frames, GROUPS_MAX, Per, SLOW_MAX, Slow, SlowBy, SlowGroup, SlowGroups, SlowOperation,

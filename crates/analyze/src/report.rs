@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use hashbrown::{HashMap, HashSet};
-use lineside_trace::Table;
+use lineside_trace::{Manifest, Table};
 
 use crate::aggregate::{
     Aggregate, Batch, CLIENTS_MAX, Flow, KINDS_MAX, Lexica, STEPS_MAX, quantiles,
@@ -152,6 +152,25 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
     Ok(report)
 }
 
+/// A run that ends, by its manifest alone; `name` is that of its folder, empty without one.
+pub fn closing(name: &str, manifest: &Manifest) -> Report {
+    let mut report = Report {
+        trace: manifest_facts(manifest),
+        emulation: crate::emulation::emulation(manifest),
+        forwarding: crate::forwarding::forwarding(manifest),
+        load: load(Some(manifest), None),
+        missing: Missing {
+            verdict: Some(manifest.verdict.state),
+            reasons: manifest.verdict.reasons.clone(),
+            shares: manifest.verdict.shares.clone(),
+            ..Missing::default()
+        },
+        ..Report::default()
+    };
+    report.parameters.asked.trace = name.to_owned();
+    report
+}
+
 fn facts(trace: &Trace) -> TraceFacts {
     let lacks = trace.lacks.iter().cloned().collect();
     let Some(manifest) = &trace.manifest else {
@@ -161,13 +180,20 @@ fn facts(trace: &Trace) -> TraceFacts {
         };
     };
     TraceFacts {
+        runs: trace.runs.clone(),
+        lacks,
+        ..manifest_facts(manifest)
+    }
+}
+
+fn manifest_facts(manifest: &Manifest) -> TraceFacts {
+    TraceFacts {
         trace_id: manifest.trace_id.clone(),
         schema_version: manifest.schema_version.clone(),
         tool: format!("{} {}", manifest.tool.name, manifest.tool.version),
         inputs: manifest.inputs.clone(),
         sandbox: manifest.sandbox.clone(),
-        runs: trace.runs.clone(),
-        lacks,
+        ..TraceFacts::default()
     }
 }
 

@@ -82,8 +82,8 @@ pub fn runs_of(folder: &Path) -> Option<Vec<OneRun>> {
     (!runs.is_empty()).then_some(runs)
 }
 
-/// What lies between a run and the next one, in words; `None` of files, whose frames come from
-/// other times than their runs'.
+/// What lies between a run and the next one, in words; `None` of files, also piped in, whose frames
+/// come from other times than their runs'.
 pub fn gap_text(before: &Manifest, next: &Manifest, zone: &Zone) -> Option<String> {
     if !may_lie_between(before, next) {
         return None;
@@ -109,12 +109,65 @@ pub(crate) fn was_killed(run: &Manifest) -> bool {
     reasons.any(|reason| reason.starts_with("killed:"))
 }
 
-/// Whether frames may have passed between two runs. One that was killed early does not say what it
-/// reads.
+/// What the frames of a run are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// Of the time of the run.
+    Live,
+    /// Of another time.
+    Files,
+    /// A run that was killed early does not say.
+    Unknown,
+}
+
+impl Source {
+    fn of(run: &Manifest) -> Self {
+        let of_input = |(at, input): (usize, &InputFacts)| match (&input.live, &*input.name) {
+            (Some(_), _) => Self::Live,
+            (None, "-") => was_recorded(run, at).map_or(Self::Unknown, |was| match was {
+                true => Self::Files,
+                false => Self::Live,
+            }),
+            (None, _) => Self::Files,
+        };
+        let all: Vec<Self> = run.inputs.iter().enumerate().map(of_input).collect();
+        match all.as_slice() {
+            [] => Self::Unknown,
+            all if all.contains(&Self::Live) => Self::Live,
+            all if all.contains(&Self::Unknown) => Self::Unknown,
+            _ => Self::Files,
+        }
+    }
+}
+
+/// Whether frames may have passed between two runs. Of two that do not say what they are of, those
+/// of an interface may; a pipe may as well bring a file.
 fn may_lie_between(before: &Manifest, next: &Manifest) -> bool {
-    let is_file = |input: &InputFacts| input.live.is_none() && input.name != "-";
-    let is_of_files = |run: &Manifest| !run.inputs.is_empty() && run.inputs.iter().all(is_file);
-    !(is_of_files(before) || is_of_files(next))
+    match (Source::of(before), Source::of(next)) {
+        (Source::Files, _) | (_, Source::Files) => false,
+        (Source::Unknown, Source::Unknown) => ![before, next].iter().any(|run| reads_pipe(run)),
+        _ => true,
+    }
+}
+
+/// Whether standard input is read, as far as the configuration says.
+fn reads_pipe(run: &Manifest) -> bool {
+    let inputs = run.configuration["capture"]["inputs"].as_array();
+    let mut inputs = inputs.into_iter().flatten();
+    inputs.any(|input| input.as_str() == Some("-")) || run.inputs.iter().any(|it| it.name == "-")
+}
+
+/// What a live capture that is piped in may buffer, and its clock be off.
+const PIPE_LATE_NS: i64 = 60_000_000_000;
+
+/// Whether frames of an input that is piped in were stamped long before the run, or after it: it is
+/// a file, and no live capture. `None`: nothing says so.
+fn was_recorded(run: &Manifest, input: usize) -> Option<bool> {
+    let (first, last) =
+        { run.clocks.get(input) }.and_then(|clock| clock.first_ns.zip(clock.last_ns))?;
+    let before = { run.started_ns }.is_some_and(|start| last < start.saturating_sub(PIPE_LATE_NS));
+    let after = { run.ended_ns }.is_some_and(|end| first > end.saturating_add(PIPE_LATE_NS));
+    Some(before || after)
 }
 
 /// The runs that a report is about, each with the time before it.
@@ -273,4 +326,50 @@ fn worse(one: State, other: State) -> State {
         State::Unfinished => 4,
     };
     if rank(other) > rank(one) { other } else { one }
+}
+
+#[cfg(test)]
+mod tests {
+    use lineside_trace::ClockFacts;
+
+    use super::*;
+
+    #[test]
+    fn a_capture_of_another_day_that_is_piped_in_is_a_file() {
+        const DAY: i64 = 86_400_000_000_000;
+        let run = |started_ns: i64, stamps: [i64; 2]| Manifest {
+            started_ns: Some(started_ns),
+            ended_ns: Some(started_ns + 1_000),
+            inputs: vec![InputFacts {
+                name: "-".to_owned(),
+                ..InputFacts::default()
+            }],
+            clocks: vec![ClockFacts {
+                first_ns: Some(stamps[0]),
+                last_ns: Some(stamps[1]),
+                ..ClockFacts::default()
+            }],
+            ..Manifest::default()
+        };
+        let gap = |stamps: fn(i64) -> [i64; 2]| {
+            let runs = [10 * DAY, 11 * DAY].map(|start| run(start, stamps(start)));
+            gap_text(&runs[0], &runs[1], &Zone::default())
+        };
+        assert_eq!(gap(|_| [DAY, DAY + 5]), None, "recorded before");
+        assert_eq!(gap(|_| [90 * DAY, 91 * DAY]), None, "a clock far ahead");
+        // Killed before it said anything: nothing shows that it was live.
+        let killed = Manifest::default();
+        let piped = Manifest {
+            configuration: serde_json::json!({ "capture": { "inputs": ["-"] } }),
+            ..Manifest::default()
+        };
+        assert!(gap_text(&killed, &killed, &Zone::default()).is_some());
+        assert_eq!(gap_text(&piped, &piped, &Zone::default()), None);
+        // tcpdump's pipe: stamps of the run, and a little before.
+        assert!(gap(|start| [start - 900, start + 500]).is_some());
+        assert!(
+            gap(|start| [start - DAY, start + 500]).is_some(),
+            "a ring since yesterday"
+        );
+    }
 }

@@ -16,6 +16,8 @@ use crate::page::{
 pub const WIDTH: usize = 80;
 /// Lines of the first screen.
 pub(crate) const SCREEN: usize = 24;
+/// Lines of it that findings have at least, where there are any.
+const FINDINGS_LINES: usize = 4;
 /// Findings on the first screen.
 const FINDINGS_MAX: usize = 5;
 /// Columns of a bar in a table.
@@ -69,22 +71,27 @@ impl Style {
 
 pub use crate::compare::words::comparison;
 
-/// The answer: what was seen and whether to believe it, what stands out, and the workload, on one
-/// screen. Of an emulated link the certificate comes first.
+/// The answer: what was seen and whether to believe it, the certificate of a run in short, what
+/// stands out, and the workload, on one screen.
 pub fn first(report: &Report, style: &Style) -> String {
-    let page = page(report, &style.zone);
     let mut pen = Pen::new(style);
-    if !page.certificate.is_empty() {
-        pen.title(&page.title, &page.about);
-        page.certificate.iter().for_each(|each| pen.section(each));
-        match page.first {
-            Some(_) => pen.out.push('\n'),
-            None => page.sections.iter().for_each(|each| pen.section(each)),
-        }
-    }
-    if let Some(first) = &page.first {
-        pen.first(first);
-    }
+    let first = page(report, &style.zone).first;
+    let rest = match first.certificate.is_empty() {
+        true => "Workload (--full and --html FILE show the rest)",
+        false => "--full and --html FILE show the rest",
+    };
+    pen.first(&first, true, rest);
+    pen.out
+}
+
+/// The same of a run that ends, of which nothing but the certificate was read.
+pub fn closing(report: &Report, style: &Style) -> String {
+    let mut pen = Pen::new(style);
+    let rest = match report.parameters.asked.trace.as_str() {
+        "" => String::new(),
+        trace => format!("lineside report {trace} --full shows the rest"),
+    };
+    pen.first(&page(report, &style.zone).first, false, &rest);
     pen.out
 }
 
@@ -119,7 +126,9 @@ impl<'a> Pen<'a> {
     }
 
     fn title(&mut self, title: &str, about: &[String]) {
-        let _ = writeln!(self.out, "{}", self.style.heading(title));
+        if !title.is_empty() {
+            let _ = writeln!(self.out, "{}", self.style.heading(title));
+        }
         for line in about {
             self.wrapped("", line);
         }
@@ -135,40 +144,83 @@ impl<'a> Pen<'a> {
         }
     }
 
-    fn first(&mut self, first: &First) {
-        let mut head = vec![self.style.heading(&first.title)];
-        for line in &first.seen {
-            // A verdict has two lines, all else one.
-            let room = if line.label == "verdict" { 2 } else { 1 };
-            let text = self.labelled_within(line, room);
-            head.extend(text.into_iter().map(|text| match line.alarms {
-                true => self.style.alarm(&text),
-                false => text,
-            }));
+    /// `is_read`: the rows of the trace were read, so that it is known what stands out.
+    fn first(&mut self, first: &First, is_read: bool, rest: &str) {
+        let mut head: Vec<String> = Vec::new();
+        if !first.title.is_empty() {
+            head.push(self.style.heading(&first.title));
         }
-        let workload: Vec<String> = { first.workload.iter() }
-            .flat_map(|line| self.labelled_within(line, 1))
-            .chain(first.chart.iter().map(|chart| self.spark_line(chart)))
-            .collect();
-        // Two headings, each below an empty line.
-        let room = SCREEN.saturating_sub(head.len() + workload.len() + 4);
-        let shown = first.findings.len().min(FINDINGS_MAX).min(room / 2);
-        let findings = self.fitted(&first.findings[..shown], room);
-        let heading = match first.findings.len() {
+        head.extend(self.all_labelled(&first.seen));
+        let mut workload = self.all_labelled(&first.workload);
+        workload.extend(first.chart.iter().map(|chart| self.spark_line(chart)));
+        let has_findings = is_read && !(first.findings.is_empty() && workload.is_empty());
+        let rest = match rest {
+            "" => Vec::new(),
+            rest => vec![String::new(), self.style.heading(rest)],
+        };
+        // The certificate and the heading of findings stand below an empty line each.
+        let least = head.len() + rest.len() + workload.len() + 1 + 2 * usize::from(has_findings);
+        let mut room = SCREEN.saturating_sub(least);
+        if has_findings && !first.findings.is_empty() {
+            room = room.saturating_sub(FINDINGS_LINES);
+        }
+        let certificate = self.certificate_within(&first.certificate, room);
+        let mut parts = vec![head, certificate];
+        if has_findings {
+            let used = parts.iter().map(Vec::len).sum::<usize>() + rest.len() + workload.len() + 2;
+            parts.extend(self.findings_within(&first.findings, SCREEN.saturating_sub(used)));
+        }
+        parts.extend([rest, workload]);
+        for line in parts.iter().flatten() {
+            let _ = writeln!(self.out, "{line}");
+        }
+    }
+
+    /// A heading, and the findings below it.
+    fn findings_within(&self, findings: &[Insight], room: usize) -> [Vec<String>; 2] {
+        let shown = findings.len().min(FINDINGS_MAX).min(room / 2);
+        let heading = match findings.len() {
             0 => "Nothing stands out".to_owned(),
             all if all > shown => format!("What stands out, the worst {shown} of {all}"),
             _ => "What stands out, worst first".to_owned(),
         };
-        let rest = "Workload (--full and --html FILE show the rest)";
-        let parts = [
-            head,
-            vec![String::new(), self.style.heading(&heading)],
-            findings,
-            vec![String::new(), self.style.heading(rest)],
-            workload,
-        ];
-        for line in parts.iter().flatten() {
-            let _ = writeln!(self.out, "{line}");
+        let heading = vec![String::new(), self.style.heading(&heading)];
+        [heading, self.fitted(&findings[..shown], room)]
+    }
+
+    /// The lines of a certificate below an empty one; the last ones are left out, and it says so.
+    fn certificate_within(&self, lines: &[Line], room: usize) -> Vec<String> {
+        if lines.is_empty() {
+            return Vec::new();
+        }
+        let mut shown = vec![String::new()];
+        for (at, each) in lines.iter().enumerate() {
+            let left = lines.len() - at - 1;
+            // Each of the others has a line, or all of them one that counts them.
+            let kept = left.min(1);
+            let free = room.saturating_sub(shown.len() - 1 + kept);
+            if free == 0 && left > 0 {
+                let rest = format!("{} more lines", left + 1);
+                shown.push(format!("{:<LABEL$}{rest}", "..."));
+                break;
+            }
+            let spare = free.saturating_sub(left.saturating_sub(kept)).max(1);
+            let text = self.labelled_within(each, each.lines_max.min(spare));
+            shown.extend(self.alarmed(each, text));
+        }
+        shown
+    }
+
+    fn all_labelled(&self, lines: &[Line]) -> Vec<String> {
+        { lines.iter() }
+            .flat_map(|line| self.alarmed(line, self.labelled_within(line, line.lines_max)))
+            .collect()
+    }
+
+    fn alarmed(&self, line: &Line, text: Vec<String>) -> Vec<String> {
+        match line.alarms {
+            true => text.iter().map(|text| self.style.alarm(text)).collect(),
+            false => text,
         }
     }
 

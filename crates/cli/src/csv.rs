@@ -10,11 +10,11 @@ use lineside_account::harmless;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::print::print_styled;
+use crate::print::print_data;
 
 /// Prints rows; without any there are no names either, and nothing is printed.
 pub(crate) fn print_csv(rows: &[impl Serialize]) -> anyhow::Result<()> {
-    print_styled(&text(rows)?)
+    print_data(&text(rows)?)
 }
 
 fn text(rows: &[impl Serialize]) -> anyhow::Result<String> {

@@ -5,6 +5,7 @@
 
 mod bundle;
 mod capture;
+mod charset;
 mod config;
 mod confine;
 mod csv;
@@ -22,6 +23,7 @@ mod habits;
 mod help;
 mod info;
 mod inputs;
+mod junit;
 mod link;
 mod load;
 mod manual;

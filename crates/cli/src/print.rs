@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io::{self, IsTerminal};
+use std::path::Path;
 
 use anyhow::bail;
-use lineside_account::{Counter, Counters, harmless, harmless_json};
+use lineside_account::{Counter, Counters, exact_time, harmless, harmless_json, signed_time};
 use lineside_analyze::{Zone, bytes, grouped, terminal};
 use lineside_capture::Tally;
 use lineside_measure::Spread;
@@ -13,6 +14,7 @@ use lineside_run::{counted, unread};
 use lineside_trace::{InputFacts, Manifest, TableSummary, Verdict};
 use serde::Serialize;
 
+use crate::charset;
 use crate::exit::Exit;
 
 /// Prints to standard output; a reader that closes it early, such as `head`, is no error. What
@@ -30,6 +32,11 @@ pub(crate) fn print_if_read(text: &str) -> anyhow::Result<bool> {
 
 /// Prints a text that has styles of our own in it, and whose other parts are harmless.
 pub(crate) fn print_styled(text: &str) -> anyhow::Result<()> {
+    print_data(&charset::shown(text))
+}
+
+/// Prints data, such as JSON, as they are.
+pub(crate) fn print_data(text: &str) -> anyhow::Result<()> {
     is_read(io::Write::write_all(
         &mut io::stdout().lock(),
         text.as_bytes(),
@@ -48,7 +55,7 @@ fn is_read(written: io::Result<()>) -> anyhow::Result<bool> {
 
 /// Prints JSON as [`print()`] does.
 pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
-    print_styled(&json_text(value)?)
+    print_data(&json_text(value)?)
 }
 
 /// A value as JSON that steers no terminal either.
@@ -59,7 +66,8 @@ pub(crate) fn json_text(value: &impl Serialize) -> anyhow::Result<String> {
 /// Prints a text to standard error, as [`print()`] does. A terminal that was closed takes none, and
 /// that ends nothing.
 pub(crate) fn talk(text: &str) {
-    let _ = io::Write::write_all(&mut io::stderr().lock(), harmless_lines(text).as_bytes());
+    let text = harmless_lines(text);
+    let _ = io::Write::write_all(&mut io::stderr().lock(), charset::shown(&text).as_bytes());
 }
 
 /// Prints a line to standard error. Further lines of the text are indented: none of them looks like
@@ -102,11 +110,19 @@ pub(crate) fn style(zone: Zone) -> terminal::Style {
     let asked = std::env::var("COLUMNS").ok();
     let asked = asked.and_then(|columns| columns.parse().ok());
     let width = asked.or_else(lineside_host::terminal_columns);
+    let width = width.map_or(terminal::WIDTH, |width: usize| width.clamp(60, 200));
     terminal::Style {
         colour: !plain && io::stdout().is_terminal(),
-        width: width.map_or(terminal::WIDTH, |width: usize| width.clamp(60, 200)),
+        width: width - charset::spare_columns(),
         zone,
     }
+}
+
+/// The first screen of a run that ends.
+pub(crate) fn closing(folder: Option<&Path>, manifest: &Manifest) -> String {
+    let name = folder.map_or_else(String::new, |folder| folder.display().to_string());
+    let report = lineside_analyze::closing(&name, manifest);
+    terminal::closing(&report, &style(Zone::local()))
 }
 
 pub(crate) fn input_lines(inputs: &[InputFacts], out: &mut String) {
@@ -202,36 +218,24 @@ pub(crate) fn verdict_word(verdict: &Verdict) -> String {
 
 /// `12.3 s`
 pub(crate) fn seconds(ns: i64) -> String {
-    format!("{:.3} s", ns as f64 / 1e9)
+    signed_time(ns as f64)
 }
 
-/// A distribution in a line.
+/// A distribution in a line; one of a single value is that value.
 pub(crate) fn spread_text(spread: &Spread) -> String {
+    if spread.min_ns == spread.max_ns {
+        return exact_time(spread.max_ns as f64);
+    }
+    let time = |ns: i64| signed_time(ns as f64);
     format!(
-        "mean {}, deviation {}; 1 % {}, 50 % {}, 99 % {}, 99.9 % {}, most {}",
-        fine_time(spread.mean_ns),
-        fine_time(spread.deviation_ns),
-        fine_time(spread.p01_ns as f64),
-        fine_time(spread.p50_ns as f64),
-        fine_time(spread.p99_ns as f64),
-        fine_time(spread.p999_ns as f64),
-        fine_time(spread.max_ns as f64)
-    )
-}
-
-/// A time in the unit that suits it, with at most three digits after the point, of which none is a
-/// zero at the end: `40 ms`, `12.875 ms`.
-pub(crate) fn fine_time(ns: f64) -> String {
-    let (factor, unit) = match ns.abs() {
-        0.0..1e3 => (1.0, "ns"),
-        1e3..1e6 => (1e3, "us"),
-        1e6..1e9 => (1e6, "ms"),
-        _ => (1e9, "s"),
-    };
-    let digits = format!("{:.3}", ns / factor);
-    format!(
-        "{} {unit}",
-        digits.trim_end_matches('0').trim_end_matches('.')
+        "mean {}, deviation {}; p1 {}, p50 {}, p99 {}, p99.9 {}, max {}",
+        signed_time(spread.mean_ns),
+        signed_time(spread.deviation_ns),
+        time(spread.p01_ns),
+        time(spread.p50_ns),
+        time(spread.p99_ns),
+        time(spread.p999_ns),
+        time(spread.max_ns)
     )
 }
 

@@ -5,6 +5,7 @@
 
 use std::sync::mpsc::Sender;
 
+use lineside_account::{exact_time, signed_time};
 use lineside_filter::Filter;
 use lineside_frame::{Burst, Frame};
 use lineside_link::Delay;
@@ -201,10 +202,9 @@ pub fn below_floor(live: &LiveLoop, side: SideId) -> Option<String> {
     let is_asked = link.settings().delay != Delay::default();
     (is_asked && asked_ns < floor_ns).then(|| {
         format!(
-            "delays of {:.1} us were asked for and are below the floor: without any, a frame takes \
-            {:.1} us",
-            asked_ns as f64 / 1e3,
-            floor_ns as f64 / 1e3,
+            "delays of {} were asked for and are below the floor: without any, a frame takes {}",
+            exact_time(asked_ns as f64),
+            signed_time(floor_ns as f64),
         )
     })
 }

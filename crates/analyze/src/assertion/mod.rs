@@ -26,7 +26,7 @@ pub use language::{Assert, AssertError};
 use measured::Measured;
 
 use crate::filter::Filter;
-use crate::numbers::{bytes, grouped, percent, time};
+use crate::numbers::{bytes, grouped, number, percent, rate, time};
 use crate::trace::TraceError;
 use language::{Comparator, Metric, Of, Unit};
 
@@ -38,6 +38,8 @@ pub struct Assertion {
     pub assertion: String,
     /// Whether it holds.
     pub holds: bool,
+    /// Whether it cannot be judged, as there is nothing that it could be of: it does not hold.
+    pub undecided: bool,
     /// What was found: nanoseconds, bytes per second, operations per second, a share or a count,
     /// as the metric has it; null: there is nothing that it could be of.
     pub value: Option<f64>,
@@ -47,6 +49,17 @@ pub struct Assertion {
     pub operations: u64,
     /// The finding in words.
     pub what: String,
+}
+
+/// What a run prints as JSON, with what came of its assertions.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct WithAssertions<T, A = Vec<Assertion>> {
+    /// The run.
+    #[serde(flatten)]
+    pub of: T,
+    /// The assertions, judged, in the order in which they were given.
+    pub assertions: A,
 }
 
 /// Judges assertions about one trace.
@@ -116,7 +129,7 @@ impl LoadFigures<'_> {
 /// Judges assertions about a load.
 pub fn assert_load(figures: &LoadFigures<'_>, asserts: &[Assert]) -> Vec<Assertion> {
     { asserts.iter() }
-        .map(|each| judged(each, figures.figure(each.metric), ""))
+        .map(|each| judged_of(each, figures.figure(each.metric), "", "request"))
         .collect()
 }
 
@@ -166,7 +179,12 @@ fn ratio(a: Figure, b: Figure) -> Figure {
     (value, operations)
 }
 
-fn judged(assert: &Assert, (value, operations): Figure, note: &str) -> Assertion {
+fn judged(assert: &Assert, figure: Figure, note: &str) -> Assertion {
+    judged_of(assert, figure, note, "operation")
+}
+
+/// `what` is counted: a request, an operation.
+fn judged_of(assert: &Assert, (value, operations): Figure, note: &str, what: &str) -> Assertion {
     let holds = value
         .as_ref()
         .is_ok_and(|&value| assert.comparator.holds(value, assert.bound));
@@ -177,20 +195,20 @@ fn judged(assert: &Assert, (value, operations): Figure, note: &str) -> Assertion
     let found = match &value {
         Ok(value) => {
             let number = text(unit, *value);
-            let one = if operations == 1 {
-                "operation"
-            } else {
-                "operations"
-            };
+            let many = if operations == 1 { "" } else { "s" };
             match assert.metric {
                 Metric::Count => format!("it is {number}"),
                 Metric::Loss => format!("it is {number} of the bytes or frames"),
-                _ => format!("it is {number}, of {} {one}", grouped(operations)),
+                _ => format!("it is {number}, of {} {what}{many}", grouped(operations)),
             }
         }
         Err(why) => why.clone(),
     };
-    let state = if holds { "holds" } else { "fails" };
+    let state = match (holds, &value) {
+        (true, _) => "holds",
+        (false, Ok(_)) => "fails",
+        (false, Err(_)) => "is undecided",
+    };
     let note = if note.is_empty() {
         String::new()
     } else {
@@ -200,6 +218,7 @@ fn judged(assert: &Assert, (value, operations): Figure, note: &str) -> Assertion
         what: format!("{} {state}: {found}{note}", assert.text),
         assertion: assert.text.clone(),
         holds,
+        undecided: value.is_err(),
         value: value.ok(),
         bound: assert.bound,
         operations,
@@ -210,10 +229,10 @@ fn text(unit: Unit, value: f64) -> String {
     match unit {
         Unit::Time => time(value as u64),
         Unit::Share => percent(value),
-        Unit::PerSecond => format!("{value:.1}/s"),
+        Unit::PerSecond => rate(value),
         Unit::BytesPerSecond => format!("{}/s", bytes(value as u64)),
         Unit::Count => grouped(value as u64),
-        Unit::Times => format!("{value:.3} times"),
+        Unit::Times => format!("{} times", number(value)),
     }
 }
 

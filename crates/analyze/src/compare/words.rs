@@ -6,7 +6,7 @@ use lineside_trace::State;
 
 use super::sample::{Kind, Outcome};
 use super::{Appearance, Appearances, Compared, Comparison, Course, Side, Subject};
-use crate::numbers::{bytes, file_name, grouped, percent, tail, time};
+use crate::numbers::{bytes, file_name, grouped, percent, rate, tail, time};
 use crate::terminal::{SCREEN, Style, WIDTH, lines_of};
 
 /// Columns that a path or a client keeps in a line.
@@ -55,25 +55,14 @@ fn who(subject: &Subject) -> String {
 fn figure(measure: &str) -> (&'static str, fn(f64) -> String) {
     let ns: fn(f64) -> String = |ns| time(ns as u64);
     match measure {
-        "latency_p50_ns" => ("median", ns),
-        "latency_p99_ns" => ("99 %", ns),
+        "latency_p50_ns" => ("p50", ns),
+        "latency_p99_ns" => ("p99", ns),
         "latency_geometric_mean_ns" => ("typically", ns),
-        "operations_per_second" => ("operations", |rate| format!("{}/s", number(rate))),
+        "operations_per_second" => ("operations", rate),
         "read_bytes_per_second" => ("read", |rate| format!("{}/s", bytes(rate as u64))),
         "written_bytes_per_second" => ("written", |rate| format!("{}/s", bytes(rate as u64))),
         "outcome_share" => ("of its operations", percent),
         _ => ("of all operations", percent),
-    }
-}
-
-/// Three digits.
-fn number(value: f64) -> String {
-    if value >= 1_000.0 {
-        grouped(value.round() as u64)
-    } else if value >= 100.0 {
-        format!("{value:.0}")
-    } else {
-        format!("{value:.1}")
     }
 }
 

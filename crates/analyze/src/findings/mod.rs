@@ -141,12 +141,28 @@ impl Findings {
         found.extend(latency);
         found.extend(ones.into_iter().map(|one| one.finding));
         found.extend(workload::findings(scene.report));
+        if scene.report.load.is_some() {
+            found.retain(|finding| !OF_CLIENTS.contains(&finding.kind));
+        }
         let forwarding = scene.report.forwarding.iter();
         found.extend(forwarding.flat_map(forwarder::findings));
         rank(&mut found);
         (found, network.rates(scene.report.trace.speed_bps()))
     }
 }
+
+/// Findings that advise clients: a load asked for its mix itself.
+const OF_CLIENTS: [&str; 9] = [
+    "attributes",
+    "getattr_storm",
+    "alignment",
+    "misaligned_client",
+    "small_sequential",
+    "hot_files",
+    "busy_client",
+    "slow_client",
+    "one_at_a_time",
+];
 
 /// Whether what TCP had to do explains why one is slow: to this client, or for everybody where
 /// replies wait for earlier ones to leave, which counts as the server's time.

@@ -17,7 +17,7 @@ use super::{Finding, Place, Scene};
 use crate::choice::end_name;
 use crate::columns::{Integers, Shorts, Texts};
 use crate::model::WireRate;
-use crate::numbers::{bytes, grouped, percent, share, time};
+use crate::numbers::{bytes, grouped, percent, rate, share, time};
 use crate::trace::Trace;
 
 /// Segments that were sent again although they were needed: so many, and this share.
@@ -513,8 +513,9 @@ impl Network {
                 time(rtt)
             ),
             evidence: format!(
-                "never more than one call was outstanding; {in_all:.0} operations a second; the server \
-                itself takes {} on average",
+                "never more than one call was outstanding; {} operations; the server itself \
+                takes {} on average",
+                rate(in_all),
                 time(
                     (worst.times.server_ns / worst.times.operations.max(1))
                         .saturating_sub(worst.sent[1].rtt_min_ns.unwrap_or(0))

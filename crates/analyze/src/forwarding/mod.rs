@@ -1,5 +1,6 @@
 //! A forwarder, as the certificate in `trace.json` describes it.
 
+mod first;
 mod model;
 
 use lineside_account::bytes;
@@ -12,6 +13,7 @@ use crate::page::{
     text, wide,
 };
 
+pub(crate) use first::first;
 pub use model::{
     Forwarding, ForwardingChange, ForwardingCourse, ForwardingDriver, ForwardingNode,
     ForwardingNodeCourse, ForwardingPayloads, ForwardingPort, ForwardingService, ForwardingTable,
@@ -177,7 +179,7 @@ fn facts(it: &Forwarding) -> Vec<Fact> {
     if let Some(times) = &it.residence {
         let [p50, p99, max] =
             [times.p50_ns, times.p99_ns, times.max_ns].map(|ns| time(ns.unsigned_abs()));
-        let value = format!("50 % {p50}, 99 % {p99}, most {max}");
+        let value = format!("p50 {p50}, p99 {p99}, max {max}");
         facts.push(fact("residence", value, "of a frame in the program".into()));
     }
     let outcomes =

@@ -81,7 +81,7 @@ mod tests {
         };
         share_curve(&curve, &mut page);
         assert!(
-            page.contains("<span style=\"left:100.00%\">99.9 %</span></div>"),
+            page.contains("<span style=\"left:100.00%\">p99.9</span></div>"),
             "{page}"
         );
         assert!(

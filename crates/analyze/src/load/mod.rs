@@ -1,21 +1,21 @@
 //! A load, as the certificate in `trace.json` describes it, and its course by its rows.
 
 mod course;
+mod first;
 mod pictures;
+mod words;
 
 use std::collections::BTreeMap;
 
-use lineside_account::bytes;
 use lineside_trace::{Manifest, State};
 use serde::{Deserialize, Serialize};
 
-use crate::emulation::fact;
-use crate::numbers::{grouped, percent, time};
-use crate::page::{Block, Colour, Fact, Section, Verdict};
-
 pub(crate) use course::{COLUMNS, Course};
 pub use course::{LoadOverTime, LoadQuantile, LoadSteps};
+pub(crate) use first::first;
 pub(crate) use pictures::pictures;
+use words::cause_words;
+pub(crate) use words::section;
 
 /// What a load was asked, and what came of it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -70,14 +70,24 @@ impl LoadReport {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct LoadAsked {
-    /// The server.
+    /// The URL, as it was given.
     pub url: String,
+    /// `http`, `echo`.
+    pub protocol: String,
+    /// Addresses and ports of the servers.
+    pub servers: Vec<String>,
     /// Connections at once.
     pub connections: u32,
+    /// Workers.
+    pub workers: u32,
     /// How instants are spread, in words; null in a closed loop.
     pub arrivals: Option<String>,
     /// The rate, in words.
     pub rate: Option<String>,
+    /// What arrives: `requests` or `connections`.
+    pub arrivals_of: String,
+    /// `io`, `app` or `sleep`.
+    pub timer: String,
     /// Seed of all draws.
     pub seed: u64,
 }
@@ -91,6 +101,8 @@ pub struct LoadRates {
     pub offered: Option<f64>,
     /// Arrivals that became requests; null in a closed loop.
     pub achieved: Option<f64>,
+    /// The share of arrivals that did not; null in a closed loop.
+    pub missed_share: Option<f64>,
     /// Answers.
     pub answered: f64,
     /// Bytes of answers.
@@ -108,8 +120,20 @@ pub struct LoadRequests {
     pub planned: u64,
     /// Answers.
     pub answered: u64,
-    /// Requests that found no connection at their instant.
+    /// Requests that found no free connection when they were due.
     pub waited: u64,
+    /// Requests of an open loop that the generator checked more than 1 ms after they were due.
+    pub overdue: u64,
+    /// How often the schedule was moved after a stall.
+    pub moved: u64,
+    /// Datagrams that left and want no answer.
+    pub one_way: u64,
+    /// Answers in datagrams to requests that had failed by then.
+    pub late_answers: u64,
+    /// Answers in datagrams to requests that were answered before.
+    pub duplicates: u64,
+    /// Datagrams that came and answered nothing.
+    pub strays: u64,
     /// Planned and never sent, by reason.
     pub unsent: BTreeMap<String, u64>,
     /// Sent and not answered, by cause.
@@ -123,8 +147,12 @@ pub struct LoadRequests {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct LoadTimes {
+    /// How many there are.
+    pub count: u64,
     /// Half of them are at most this.
     pub p50_ns: u64,
+    /// 90 %.
+    pub p90_ns: u64,
     /// 99 %.
     pub p99_ns: u64,
     /// 99.9 %.
@@ -153,12 +181,20 @@ pub struct LoadGenerator {
     pub transport: String,
     /// Processor seconds of all workers.
     pub cpu_s: f64,
+    /// The same for a million answers; null without answers.
+    pub cpu_s_per_million: Option<f64>,
     /// Of the busiest worker's time, the share that it was running.
     pub busiest_share: f64,
     /// Turns of a worker's loop that took more than 1 ms.
     pub stalls: u64,
     /// The longest of them.
     pub stall_max_ns: u64,
+    /// Writes that a window, or a socket without room, held back.
+    pub held_back: u64,
+    /// Frames with bytes that were sent before.
+    pub retransmitted: u64,
+    /// Frames that this end's ports dropped or never sent.
+    pub dropped: u64,
 }
 
 /// How departures lay to their instants.
@@ -168,6 +204,33 @@ pub struct LoadGenerator {
 pub struct LoadDepartures {
     /// From the planned instant to the departure.
     pub lateness: Option<LoadTimes>,
+    /// Departures more than 10 us late.
+    pub over_10us: u64,
+    /// Departures more than 100 us late.
+    pub over_100us: u64,
+    /// Departures more than 1 ms late.
+    pub over_1000us: u64,
+    /// How the first of them fit the model; null in a closed loop.
+    pub fit: Option<LoadFit>,
+}
+
+/// How well departures fit their model.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct LoadFit {
+    /// How many were judged.
+    pub departures: u64,
+    /// Distance by Kolmogorov and Smirnov; null for constant arrivals, as the next.
+    pub distance: Option<f64>,
+    /// How likely a distance at least as large is if the generator adds nothing.
+    pub p_value: Option<f64>,
+    /// The area between the distributions of the gaps as they left and as they were due.
+    pub misfit_ns: f64,
+    /// Half of the gaps were no farther from the gap that was due, longer or shorter.
+    pub gap_error_p50_ns: u64,
+    /// 99 % of the gaps.
+    pub gap_error_p99_ns: u64,
 }
 
 /// The certificate of a load, and its course; `None` of other runs, and of a load that goes on or
@@ -187,175 +250,22 @@ pub(crate) fn load(manifest: Option<&Manifest>, course: Option<Course>) -> Optio
     })
 }
 
-/// The certificate in words.
-pub(crate) fn section(load: &LoadReport) -> Section {
-    let state = load
-        .verdict
-        .and_then(|state| serde_json::to_value(state).ok());
-    let state = state.as_ref().and_then(serde_json::Value::as_str);
-    let state = state.unwrap_or("not known").to_owned();
-    let verdict = Block::Verdict(Verdict {
-        complete: state == "complete",
-        state,
-        reasons: { load.reasons.iter() }
-            .map(|reason| ("because", reason.clone()))
-            .collect(),
-    });
-    Section {
-        heading: "Load".to_owned(),
-        note: String::new(),
-        blocks: vec![verdict, Block::List(facts(load))],
-    }
-}
-
-fn facts(load: &LoadReport) -> Vec<Fact> {
-    let LoadAsked {
-        url,
-        connections,
-        arrivals,
-        rate,
-        seed,
-    } = &load.asked;
-    let model = match (arrivals, rate) {
-        (None, _) => "as fast as answers come".to_owned(),
-        (Some(arrivals), None) => format!("{arrivals}, seed {seed}"),
-        (Some(arrivals), Some(rate)) => format!("{arrivals} at {rate} a second, seed {seed}"),
-    };
-    let plain = |label, value| fact(label, value, String::new());
-    let mut facts = vec![
-        plain("server", url.clone()),
-        plain(
-            "model",
-            format!("{model}, {} connections", grouped((*connections).into())),
-        ),
-    ];
-    if let (Some(offered), Some(achieved)) = (load.rates.offered, load.rates.achieved) {
-        let note = format!("{achieved:.1} achieved");
-        facts.push(fact("offered", format!("{offered:.1} a second"), note));
-    }
-    let requests = &load.requests;
-    let answered = format!(
-        "{} of {}",
-        grouped(requests.answered),
-        grouped(requests.planned)
-    );
-    facts.push(fact(
-        "answered",
-        answered,
-        format!(
-            "{:.1} a second, {}/s in, {}/s out",
-            load.rates.answered,
-            bytes(load.rates.received_bytes as u64),
-            bytes(load.rates.request_bytes as u64)
-        ),
-    ));
-    for (label, counts, of) in [
-        ("statuses", &requests.statuses, "of "),
-        ("failed", &requests.failed, ""),
-        ("not sent", &requests.unsent, ""),
-        ("not opened", &load.connections.refused, ""),
-    ] {
-        let counts = counts.iter();
-        let words: Vec<_> = counts
-            .map(|(name, &count)| format!("{} {of}{name}", grouped(count)))
-            .collect();
-        if !words.is_empty() {
-            facts.push(plain(label, words.join(", ")));
-        }
-    }
-    if requests.waited > 0 {
-        let note = "requests found no connection at their instant".to_owned();
-        facts.push(fact("waited", grouped(requests.waited), note));
-    }
-    facts.extend(time_facts(load));
-    facts.push(processor(&load.generator));
-    facts
-}
-
-fn time_facts(load: &LoadReport) -> Vec<Fact> {
-    let of_operations = load.operations.iter();
-    let of_operations = of_operations.map(|(name, times)| ("latency", Some(times), &**name));
-    // A closed loop plans no instants.
-    let is_open = load.is_open();
-    let service = load.service.as_ref().filter(|_| is_open);
-    let lateness = load.departures.lateness.as_ref().filter(|_| is_open);
-    let since = if is_open {
-        "since the planned instant"
-    } else {
-        ""
-    };
-    let all = [
-        ("latency", load.latency.as_ref(), since),
-        ("service", service, "since the departure"),
-        (
-            "first byte",
-            load.first_byte.as_ref(),
-            "since the departure",
-        ),
-    ];
-    let of_ends = [
-        ("connecting", load.opening.as_ref(), ""),
-        ("late", lateness, "departures after their instants"),
-    ];
-    { all.into_iter().chain(of_operations).chain(of_ends) }
-        .filter_map(|(label, times, note)| Some(fact(label, times_text(times?), note.to_owned())))
-        .collect()
-}
-
-fn processor(generator: &LoadGenerator) -> Fact {
-    let stalls = match generator.stalls {
-        0 => String::new(),
-        stalls => format!(
-            "; turns of a loop over 1 ms: {}, {} the longest",
-            grouped(stalls),
-            time(generator.stall_max_ns)
-        ),
-    };
-    let note = format!(
-        "the busiest worker {} of the time, by {}{stalls}",
-        percent(generator.busiest_share),
-        generator.transport
-    );
-    fact("processor", format!("{:.3} s", generator.cpu_s), note)
-}
-
-/// A cause of failures in a drawing.
-fn cause_words(cause: &str) -> (&'static str, Colour) {
-    match cause {
-        "reset" => ("reset", Colour::Failed),
-        "closed" => ("closed by the server", Colour::Write),
-        "timeout" => ("no answer in time", Colour::Unanswered),
-        "unreachable" => ("unreachable", Colour::Upper),
-        "protocol" => ("no answer of the protocol", Colour::Read),
-        "local" => ("no port, descriptor or memory", Colour::Other),
-        _ => ("other", Colour::Other),
-    }
-}
-
-fn times_text(times: &LoadTimes) -> String {
-    format!(
-        "50 % {}, 99 % {}, 99.9 % {}, most {}",
-        time(times.p50_ns),
-        time(times.p99_ns),
-        time(times.p999_ns),
-        time(times.max_ns)
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use lineside_trace::Verdict;
     use serde_json::json;
 
     use super::*;
+    use crate::page::{Block, Cell};
 
     #[test]
     fn a_certificate_of_a_load_is_read_and_others_are_not() {
         let certificate = json!({
             "asked": { "url": "http://a/", "connections": 50, "arrivals": "poisson", "rate": "10" },
             "rates": { "offered": 10.0, "achieved": 9.5, "answered": 9.0 },
-            "requests": { "planned": 100, "answered": 90, "failed": { "reset": 10 } },
-            "latency": { "p50_ns": 5_000_000, "count": 90 }
+            "requests": { "planned": 100, "answered": 90, "failed": { "reset": 10 },
+                          "statuses": { "HIT": 90 } },
+            "latency": { "p50_ns": 5_000_000, "p90_ns": 6_000_000, "count": 90 }
         });
         let manifest = |verb: &str| Manifest {
             configuration: json!({ verb: {} }),
@@ -373,18 +283,39 @@ mod tests {
             (found.verdict, found.requests.answered),
             (Some(State::Disturbed), 90)
         );
-        let facts = facts(&found);
+        let section = section(&found);
+        assert_eq!(section.heading, "Load");
+        let Some(Block::List(facts)) = section.blocks.get(1) else {
+            panic!("facts after the verdict");
+        };
         let value = |label| {
             let fact = facts.iter().find(|fact| fact.label == label);
             fact.map(|fact| fact.value.as_str())
         };
         assert_eq!(
             value("model"),
-            Some("poisson at 10 a second, seed 0, 50 connections")
+            Some("open loop: poisson at 10/s, 50 connections, seed 0")
         );
-        assert_eq!(value("failed"), Some("10 reset"));
-        assert_eq!(value("statuses"), None);
-        assert!(value("latency").is_some_and(|text| text.starts_with("50 % 5.00 ms")));
-        assert_eq!(section(&found).heading, "Load");
+        assert_eq!(value("failed"), Some("reset or refused by the server 10"));
+        assert_eq!(value("statuses"), Some("HIT 90"));
+        let Some(Block::Table(times)) = section.blocks.get(2) else {
+            panic!("times after the facts");
+        };
+        let heads = times.columns.iter().map(|column| column.head);
+        let heads: Vec<_> = heads.collect();
+        assert_eq!(heads, ["", "p50", "p90", "p99", "p99.9", "max", "count"]);
+        let Cell::Text(p90) = &times.rows[0][2] else {
+            panic!("a time");
+        };
+        assert_eq!(p90, "6.00 ms");
+        let lines = first(&found);
+        let latency = lines.iter().find(|line| line.label == "latency");
+        let latency = latency
+            .map(|line| line.parts.join(", "))
+            .unwrap_or_default();
+        assert!(
+            latency.starts_with("p50 5.00 ms, p90 6.00 ms, p99"),
+            "{latency}"
+        );
     }
 }

@@ -90,9 +90,9 @@ fn times(steps: &LoadSteps) -> Vec<Layer> {
         values: values.to_vec(),
     };
     vec![
-        layer("median", Colour::Median, &steps.p50_ns),
-        layer("99 %", Colour::Upper, &steps.p99_ns),
-        layer("most", Colour::Failed, &steps.max_ns),
+        layer("p50", Colour::Median, &steps.p50_ns),
+        layer("p99", Colour::Upper, &steps.p99_ns),
+        layer("max", Colour::Failed, &steps.max_ns),
     ]
 }
 

@@ -98,7 +98,7 @@ pub(crate) fn histogram(histogram: &Histogram, out: &mut String) {
     let (from, to) = (from - margin, to + margin);
     let x = |position: f64| (position - from) / (to - from) * WIDTH;
     let (mut drawing, areas) = bars(histogram, x);
-    let quantiles = [("median", "median", of.p50), ("failed", "99 %", of.p99)];
+    let quantiles = [("median", "p50", of.p50), ("failed", "p99", of.p99)];
     for (class, _, quantile) in quantiles {
         let at = x(super::distribution::position(quantile as f64 + 1.0));
         let _ = write!(

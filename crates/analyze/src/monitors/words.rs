@@ -6,7 +6,7 @@ use super::model::{
     Monitors, MonitorsOverTime,
 };
 use super::{Histogram, Timeline};
-use crate::numbers::{Zone, bit_rate, bytes, grouped, percent, share, time};
+use crate::numbers::{Zone, bit_rate, bytes, grouped, percent, rate, share, time};
 use crate::page::{
     Block, Cell, Column, Fact, Kind, Section, Table, column, number, short, table, text, wide,
 };
@@ -65,12 +65,12 @@ fn mean(number: f64, unit: &str) -> String {
 }
 
 /// Frames a second.
-pub(super) fn packet_rate(rate: f64) -> String {
-    format!("{}/s", short(if rate < 10.0 { rate } else { rate.round() }))
+pub(super) fn packet_rate(frames: f64) -> String {
+    rate(frames)
 }
 
 pub(super) fn bits(rate: f64) -> String {
-    bit_rate(rate.round() as u64)
+    bit_rate(rate)
 }
 
 /// The sections about monitors: what happened, and then each place.
@@ -380,12 +380,12 @@ fn spread_table(caption: &str, first: &[Column], rows: Vec<Vec<Cell>>, rest: &st
     let columns = [
         column("Measured", Kind::Name),
         column("count", Kind::Number),
-        wide("least", Kind::Number),
-        column("median", Kind::Number),
-        wide("90 %", Kind::Number),
-        column("99 %", Kind::Number),
-        wide("99.9 %", Kind::Number),
-        column("most", Kind::Number),
+        wide("min", Kind::Number),
+        column("p50", Kind::Number),
+        wide("p90", Kind::Number),
+        column("p99", Kind::Number),
+        wide("p99.9", Kind::Number),
+        column("max", Kind::Number),
         column("mean", Kind::Number),
         wide("within", Kind::Number),
     ];
@@ -414,8 +414,8 @@ fn of_distributions(place: &MonitorPlace) -> Vec<Block> {
         rest.push("Packets and bytes a window are of those that are not empty.");
     }
     rest.push(
-        "A quantile is the highest value of its bin: the exact one is lower by what stands under \
-        within at most.",
+        "A quantile is the highest value of its bin: the exact one is lower by the width of the bin \
+        at most, which --html and --json give as a share.",
     );
     let mut blocks = vec![spread_table("distributions", &[], rows, &rest.join(" "))];
     // A single value has no shape.

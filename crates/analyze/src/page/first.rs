@@ -4,16 +4,19 @@
 use lineside_trace::SandboxFacts;
 
 use super::sections::loss_text;
-use super::{Chart, Colour, Layer, NOT_KNOWN, Scale, chosen, moved_bytes};
+use super::{Chart, Colour, Layer, NOT_KNOWN, Scale, chosen, moved_bytes, title};
 use crate::findings::{Finding, Place};
-use crate::model::{Direction, Ranking, Report};
-use crate::numbers::{Zone, file_name, grouped, percent, share, time};
+use crate::model::{Direction, Operation, Ranking, Report};
+use crate::numbers::{Zone, file_name, grouped, percent, rate, share, time};
 
 /// The first screen in words: each line has a label, and parts of which the last may be left out.
 pub(crate) struct First {
+    /// Empty where there is no folder.
     pub(crate) title: String,
     /// What was seen, and whether to believe it.
     pub(crate) seen: Vec<Line>,
+    /// The certificate of an emulated link, of a forwarder or of a load, in short.
+    pub(crate) certificate: Vec<Line>,
     /// Everything that stands out, worst first.
     pub(crate) findings: Vec<Insight>,
     pub(crate) workload: Vec<Line>,
@@ -22,10 +25,12 @@ pub(crate) struct First {
 }
 
 pub(crate) struct Line {
-    pub(crate) label: &'static str,
+    pub(crate) label: String,
     pub(crate) parts: Vec<String>,
     /// Whether it is a warning.
     pub(crate) alarms: bool,
+    /// Lines that it may take where there is room.
+    pub(crate) lines_max: usize,
 }
 
 /// A finding in words.
@@ -39,20 +44,34 @@ pub(crate) struct Insight {
     pub(crate) advice: String,
 }
 
+/// Reasons of a run's verdict that have a line each.
+const REASONS_MAX: usize = 3;
+
 impl First {
-    pub(super) fn of(report: &Report, zone: &Zone) -> Self {
+    /// `is_alone`: without operations, the certificate is all that there is.
+    pub(super) fn of(report: &Report, zone: &Zone, is_alone: bool) -> Self {
         let over_time = &report.over_time;
         let layers = [&over_time.reads, &over_time.writes, &over_time.others];
         let sum = |step: usize| layers.iter().map(|layer| layer[step]).sum();
         let values: Vec<u64> = (0..over_time.reads.len()).map(sum).collect();
+        let certificate = { report.emulation.as_ref() }
+            .map(crate::emulation::first)
+            .or_else(|| Some(crate::load::first(report.load.as_ref()?)))
+            .or_else(|| Some(crate::forwarding::first(report.forwarding.as_ref()?)));
+        // What a load asked for is not news: it is in the certificate.
+        let has_workload = !is_alone && report.load.is_none();
+        let of_workload = has_workload.then(|| workload(report));
         let monitors =
             { report.monitors.iter() }.map(|found| line("monitors", crate::monitors::line(found)));
         Self {
-            title: format!("Report on {}", report.parameters.asked.trace),
+            title: title(report),
             seen: seen(report, zone),
+            certificate: certificate.unwrap_or_default(),
             findings: insights(report, zone),
-            workload: workload(report).into_iter().chain(monitors).collect(),
-            chart: (!values.is_empty()).then(|| Chart {
+            workload: { of_workload.into_iter().flatten() }
+                .chain(monitors)
+                .collect(),
+            chart: (!is_alone && !values.is_empty()).then(|| Chart {
                 title: "operations",
                 scale: Scale::Rate,
                 start_ns: over_time.start_ns,
@@ -82,15 +101,17 @@ fn runs(report: &Report) -> Option<String> {
     (!runs.is_empty()).then(|| format!("{}{between}", grouped(runs.len() as u64)))
 }
 
-fn line(label: &'static str, parts: impl IntoIterator<Item = String>) -> Line {
+/// A line of parts of which the empty ones are left out.
+pub(crate) fn line(label: &str, parts: impl IntoIterator<Item = String>) -> Line {
     Line {
-        label,
+        label: label.to_owned(),
         parts: parts.into_iter().filter(|part| !part.is_empty()).collect(),
         alarms: false,
+        lines_max: 1,
     }
 }
 
-fn alarm(label: &'static str, parts: impl IntoIterator<Item = String>) -> Line {
+pub(crate) fn alarm(label: &str, parts: impl IntoIterator<Item = String>) -> Line {
     Line {
         alarms: true,
         ..line(label, parts)
@@ -122,10 +143,13 @@ fn seen(report: &Report, zone: &Zone) -> Vec<Line> {
     let unfinished = missing.unfinished.as_ref();
     let unfinished = unfinished.map(|unfinished| unfinished.text(zone));
     let mut reasons = unfinished.iter().chain(&missing.reasons);
-    let others = (reasons.clone().count()).saturating_sub(1);
+    // Of a run of ours each of the first reasons has a line.
+    let is_run = report.emulation.is_some() || report.load.is_some() || report.forwarding.is_some();
+    let listed = if is_run { REASONS_MAX } else { 1 };
+    let others = (reasons.clone().count()).saturating_sub(listed);
     let why = match reasons.next() {
         Some(first) => first.clone(),
-        None if is_complete && report.load.is_none() => {
+        None if is_complete && report.understood.is_some() => {
             "everything that passed the tap was seen".to_owned()
         }
         None => String::new(),
@@ -140,12 +164,20 @@ fn seen(report: &Report, zone: &Zone) -> Vec<Line> {
         1 => "and 1 more reason".to_owned(),
         count => format!("and {count} more reasons"),
     };
-    let verdict = [why, others];
-    lines.push(if is_complete {
-        line("verdict", verdict)
-    } else {
-        alarm("verdict", verdict)
-    });
+    let more = reasons.take(listed - 1).cloned();
+    for (label, parts) in [("verdict", vec![why])]
+        .into_iter()
+        .chain(more.map(|why| ("", vec![why])))
+    {
+        lines.push(Line {
+            alarms: !is_complete,
+            lines_max: if is_run { 3 } else { 2 },
+            ..line(label, parts)
+        });
+    }
+    if let Some(last) = lines.last_mut().filter(|_| !others.is_empty()) {
+        last.parts.push(others);
+    }
     lines.push(alarm("lost", missing.losses.iter().map(loss_text)));
     let unreadable = match missing.unreadable.as_slice() {
         [] => Vec::new(),
@@ -239,18 +271,13 @@ fn insight(finding: &Finding, zone: &Zone, range: Option<(i64, i64)>) -> Insight
 fn workload(report: &Report) -> Vec<Line> {
     let totals = &report.totals;
     let operations = totals.operations;
-    let rate = |number: u64| match totals.duration_ns {
-        0 => 0.0,
-        ns => number as f64 / (ns as f64 / 1e9),
-    };
     let counted = |number: u64, what: &str| match number {
         0 => String::new(),
         number => format!("{} {what}", grouped(number)),
     };
-    let per_second = match rate(operations) {
-        0.0 => String::new(),
-        rate @ ..10.0 => format!(" ({rate:.1}/s)"),
-        rate => format!(" ({}/s)", grouped(rate.round() as u64)),
+    let per_second = match totals.duration_ns {
+        0 => String::new(),
+        ns => format!(" ({})", rate(operations as f64 / (ns as f64 / 1e9))),
     };
     let again = match totals.retransmissions + totals.repeated {
         0 => String::new(),
@@ -274,10 +301,16 @@ fn workload(report: &Report) -> Vec<Line> {
     }
     let name = |at: usize| {
         let each = &report.operations[at];
+        let is_same = |other: &&Operation| {
+            (&other.program, &other.operation) == (&each.program, &each.operation)
+        };
+        let has_versions = report.operations.iter().filter(is_same).count() > 1;
+        let version = each.version.filter(|_| has_versions);
+        let version = version.map_or_else(String::new, |version| format!("v{version} "));
         match each.operation.as_str() {
             "" => "call not seen".to_owned(),
-            operation if each.program == "nfs" => operation.to_owned(),
-            operation => format!("{} {operation}", each.program),
+            operation if each.program == "nfs" => format!("{version}{operation}"),
+            operation => format!("{} {version}{operation}", each.program),
         }
     };
     let kinds = 0..report.operations.len();
@@ -299,7 +332,7 @@ fn workload(report: &Report) -> Vec<Line> {
     });
     let mut times: Vec<String> = times.collect();
     if let Some(first) = times.first_mut() {
-        *first = format!("median / 99 %: {first}");
+        *first = format!("p50 / p99: {first}");
     }
     let moved = |direction: &Direction, what: &str| {
         let moved = moved_bytes(report, direction.moved_bytes, what);

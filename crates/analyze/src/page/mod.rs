@@ -7,7 +7,7 @@ mod sections;
 mod usage;
 
 use first::insights;
-pub(crate) use first::{First, Insight, Line};
+pub(crate) use first::{First, Insight, Line, alarm, line};
 
 use crate::model::{Concentration, Operation, Report};
 use crate::monitors::{Histogram, Timeline};
@@ -23,8 +23,8 @@ pub(crate) struct Page {
     pub(crate) about: Vec<String>,
     /// The certificate of an emulated link, of a forwarder or of a load.
     pub(crate) certificate: Vec<Section>,
-    /// The first screen, unless there is no more than the certificate and what monitors found.
-    pub(crate) first: Option<First>,
+    /// The first screen.
+    pub(crate) first: First,
     /// Everything, most important first.
     pub(crate) sections: Vec<Section>,
     pub(crate) footer: String,
@@ -154,7 +154,7 @@ impl Scale {
     pub(crate) fn text(self, value: f64, step_ns: u64) -> String {
         let rate = value / (step_ns.max(1) as f64 / 1e9);
         match self {
-            Self::Rate | Self::Lines => format!("{}/s", short(rate)),
+            Self::Rate | Self::Lines => crate::numbers::rate(rate),
             Self::Count => short(value),
             Self::ByteRate => format!("{}/s", bytes(rate.round() as u64)),
             Self::Time => time(value as u64),
@@ -261,16 +261,24 @@ pub(crate) fn page(report: &Report, zone: &Zone) -> Page {
         usage::busiest("users", "User", &report.users),
     ];
     Page {
-        title: format!("Report on {}", report.parameters.asked.trace),
+        title: title(report),
         about: about(report, zone),
         certificate,
-        first: (!is_alone).then(|| First::of(report, zone)),
+        first: First::of(report, zone, is_alone),
         sections: { pictures.into_iter().chain(before.into_iter().flatten()) }
             .filter(|_| !is_alone)
             .chain(monitors)
             .chain(after.into_iter().flatten().filter(|_| !is_alone))
             .collect(),
         footer: footer(report),
+    }
+}
+
+/// Empty of a run without a folder.
+fn title(report: &Report) -> String {
+    match report.parameters.asked.trace.as_str() {
+        "" => String::new(),
+        trace => format!("Report on {trace}"),
     }
 }
 
@@ -427,13 +435,13 @@ fn footer(report: &Report) -> String {
     )
 }
 
-/// `99.9 %`: the share of which a power of ten is left.
+/// `p99.9`: the share of which a power of ten is left.
 pub(crate) fn round_share(decade: i32) -> String {
     match decade {
-        ..=0 => "0 %".to_owned(),
-        1 => "90 %".to_owned(),
-        2 => "99 %".to_owned(),
-        decade => format!("99.{} %", "9".repeat(decade.unsigned_abs() as usize - 2)),
+        ..=0 => "p0".to_owned(),
+        1 => "p90".to_owned(),
+        2 => "p99".to_owned(),
+        decade => format!("p99.{}", "9".repeat(decade.unsigned_abs() as usize - 2)),
     }
 }
 

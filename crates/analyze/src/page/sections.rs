@@ -215,8 +215,8 @@ pub(super) fn over_time(over_time: &OverTime, zone: &Zone) -> Option<Section> {
             "Server time",
             Scale::Time,
             vec![
-                quantile("median", Colour::Median, &over_time.server_time_p50_ns),
-                quantile("99 %", Colour::Upper, &over_time.server_time_p99_ns),
+                quantile("p50", Colour::Median, &over_time.server_time_p50_ns),
+                quantile("p99", Colour::Upper, &over_time.server_time_p99_ns),
             ],
         ),
         (
@@ -263,11 +263,11 @@ pub(super) fn operations(operations: &[Operation]) -> Option<Section> {
         &[
             column("Operation", Kind::Name),
             column("operations", Kind::Number),
-            column("median", Kind::Number),
-            wide("90 %", Kind::Number),
-            column("99 %", Kind::Number),
-            wide("99.9 %", Kind::Number),
-            column("most", Kind::Number),
+            column("p50", Kind::Number),
+            wide("p90", Kind::Number),
+            column("p99", Kind::Number),
+            wide("p99.9", Kind::Number),
+            column("max", Kind::Number),
             column("share", Kind::Number),
             wide("", Kind::Bar(Colour::Median)),
             column("failed", Kind::Number),
@@ -304,12 +304,12 @@ pub(super) fn operations(operations: &[Operation]) -> Option<Section> {
         &[
             column("Operation", Kind::Name),
             column("moved", Kind::Number),
-            column("call, median", Kind::Number),
-            column("99 %", Kind::Number),
-            wide("most", Kind::Number),
-            column("reply, median", Kind::Number),
-            column("99 %", Kind::Number),
-            wide("most", Kind::Number),
+            column("call, p50", Kind::Number),
+            column("p99", Kind::Number),
+            wide("max", Kind::Number),
+            column("reply, p50", Kind::Number),
+            column("p99", Kind::Number),
+            wide("max", Kind::Number),
         ],
         10,
         operations.iter().filter(takes_time),
@@ -367,7 +367,7 @@ pub(super) fn wire(report: &Report) -> Option<Section> {
     let claims = match speed {
         Some(bits) => format!(
             " The interface claims to carry {}; a virtual one may claim any speed.",
-            bit_rate(bits)
+            bit_rate(bits as f64)
         ),
         None => " The speed of the interface is not known.".to_owned(),
     };

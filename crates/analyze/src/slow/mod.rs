@@ -18,6 +18,7 @@ mod terminal;
 use std::cmp::Reverse;
 use std::path::Path;
 
+use hashbrown::HashMap;
 use lineside_trace::Table;
 
 pub use frames::Frames;
@@ -115,7 +116,7 @@ pub fn slow(path: &Path, filter: &Filter, request: &SlowRequest) -> Result<Slow,
     let left_out = picks.left_out();
     let mut slow = picks.slow;
     slow.left_out = left_out;
-    slow.operations = operation::operations(&mut trace, &picks.picks, &lexica);
+    slow.operations = operation::operations(&mut trace, &picks.picks, &picks.best, &lexica);
     let inputs = trace
         .manifest
         .as_ref()
@@ -134,6 +135,8 @@ struct Picks {
     found: u64,
     /// The compound whose rows pass.
     rpc_id: Option<i64>,
+    /// By connection.
+    best: Best,
     slow: Slow,
 }
 
@@ -146,6 +149,7 @@ impl Default for Picks {
             picks: Vec::new(),
             found: 0,
             rpc_id: None,
+            best: Best::default(),
             slow: Slow::default(),
         }
     }
@@ -159,16 +163,37 @@ impl Picks {
         chosen: &Chosen,
         lexica: &Lexica,
     ) {
+        let [read, write] = ["READ", "WRITE"].map(|name| lexica.words.find(name));
         for row in batch.chosen(chosen, lexica) {
+            let operation = Some(batch.operation.get(row));
+            let times = [
+                batch.call_time_ns.get(row),
+                batch.call_end_ns.get(row),
+                batch.reply_time_ns.get(row),
+                batch.reply_end_ns.get(row),
+            ];
+            let span = match operation {
+                _ if operation == write => times[0].zip(times[1]),
+                _ if operation == read => times[2].zip(times[3]),
+                _ => None,
+            };
+            let moved = batch
+                .transferred
+                .get(row)
+                .and_then(|bytes| u64::try_from(bytes).ok());
+            let took = span.and_then(|(from, to)| duration(from, to));
+            if let Some((bytes, took_ns)) = moved.zip(took) {
+                let connection = facts.connection_id.get(row).unwrap_or_default();
+                self.best
+                    .note(connection, operation == write, bytes, took_ns);
+            }
             let rpc_id = batch.rpc_id.get(row);
             let is_next = rpc_id.is_none() || rpc_id != self.rpc_id;
             self.rpc_id = rpc_id;
             if is_next {
                 self.slow.unanswered += u64::from(batch.reply_missing.get(row));
             }
-            let (Some(call), Some(reply)) =
-                (batch.call_time_ns.get(row), batch.reply_end_ns.get(row))
-            else {
+            let (Some(call), Some(reply)) = (times[0], times[3]) else {
                 continue;
             };
             let Some(latency_ns) = duration(call, reply) else {
@@ -222,6 +247,37 @@ impl Picks {
 
     fn left_out(&self) -> u64 {
         self.found - self.picks.len() as u64
+    }
+}
+
+/// Connections whose best rates are remembered.
+const CONNECTIONS_MAX: usize = 1 << 16;
+/// Messages of fewer bytes say little of what a link carries.
+const BEST_BYTES_MIN: u64 = 8 << 10;
+
+/// The least time that a byte took, of calls and of replies of a connection: what its link can do.
+#[derive(Debug, Default)]
+pub(crate) struct Best {
+    /// Nanoseconds a byte, of WRITE's calls and of READ's replies.
+    of: HashMap<(i64, bool), f64>,
+}
+
+impl Best {
+    fn note(&mut self, connection: i64, is_call: bool, bytes: u64, took_ns: u64) {
+        let key = (connection, is_call);
+        if bytes < BEST_BYTES_MIN || self.of.len() >= CONNECTIONS_MAX && !self.of.contains_key(&key)
+        {
+            return;
+        }
+        let each = took_ns as f64 / bytes as f64;
+        let best = self.of.entry(key).or_insert(each);
+        *best = best.min(each);
+    }
+
+    /// How long so many bytes take at the best that was seen; 0 if nothing was.
+    pub(crate) fn time_ns(&self, connection: i64, is_call: bool, bytes: u64) -> u64 {
+        let each = self.of.get(&(connection, is_call)).copied();
+        (each.unwrap_or(0.0) * bytes as f64) as u64
     }
 }
 

@@ -5,7 +5,7 @@ use lineside_trace::Table;
 use lineside_trace::read::{Column, ReadError};
 use serde::Serialize;
 
-use super::{Frames, SlowBy, duration};
+use super::{Best, Frames, SlowBy, duration};
 use crate::aggregate::{Batch, Lexica};
 use crate::columns::{Integers, Lexicon, Shorts, Texts, Word, Words};
 use crate::names::Paths;
@@ -74,12 +74,20 @@ pub struct Divided {
     /// Call and reply waited for bytes that had to be sent again; null: the trace is older than
     /// this, and it is in the other parts.
     pub recovery_ns: Option<u64>,
+    /// Of `transfer_ns`: a message paused for so long that a lost last segment, of which no tap
+    /// shows that it was sent before, or a sender that stood still explains it better than a slow
+    /// link: 200 ms or more beyond four times what as many bytes took at the connection's best.
+    /// Null: none did.
+    pub pause_ns: Option<u64>,
     /// From the tap to the server and back: the shortest round trip of the connection. Null: none
     /// was measured, and it is in `server_ns`.
     pub way_ns: Option<u64>,
     /// The rest: the server had the call.
     pub server_ns: Option<u64>,
 }
+
+/// The least timer of TCP for a segment that nothing acknowledges, in Linux: `TCP_RTO_MIN`.
+const PAUSE_NS: u64 = 200_000_000;
 
 /// Columns that a slow operation needs besides those of every pass.
 pub(super) struct OwnColumns {
@@ -255,7 +263,7 @@ impl Pick {
 
     /// A call that is sent again may have been lost before the tap, which is in its transfer, or
     /// behind it, which is after its end.
-    fn divided(&self, way_ns: Option<u64>) -> Divided {
+    fn divided(&self, way_ns: Option<u64>, best: &Best) -> Divided {
         let (call, reply) = (self.span(0, 1).unwrap_or(0), self.span(2, 3).unwrap_or(0));
         let recovery = self.recovery_ns.unwrap_or_default();
         let in_call = recovery[0].min(call);
@@ -264,8 +272,20 @@ impl Pick {
         let behind = (recovery[0] - in_call).min(server.unwrap_or(0));
         let server = server.map(|ns| ns - behind);
         let way_ns = way_ns.zip(server).map(|(way, server)| way.min(server));
+        let bytes = self
+            .transferred
+            .map_or(0, |bytes| bytes.max(0).unsigned_abs());
+        let pause = |is_call: bool, took_ns: u64| {
+            let expected_ns = best
+                .time_ns(self.connection_id, is_call, bytes)
+                .saturating_mul(4);
+            let pause_ns = took_ns.saturating_sub(expected_ns);
+            if pause_ns < PAUSE_NS { 0 } else { pause_ns }
+        };
+        let pause_ns = pause(true, call - in_call) + pause(false, reply - in_reply);
         Divided {
             transfer_ns: call - in_call + reply - in_reply,
+            pause_ns: (pause_ns > 0).then_some(pause_ns),
             recovery_ns: self.recovery_ns.map(|_| in_call + behind + in_reply),
             way_ns,
             server_ns: server.map(|ns| ns - way_ns.unwrap_or(0)),
@@ -286,7 +306,12 @@ fn weight(operation: &str) -> u8 {
 }
 
 /// What is shown of the picks, in their order.
-pub(super) fn operations(trace: &mut Trace, picks: &[Pick], lexica: &Lexica) -> Vec<SlowOperation> {
+pub(super) fn operations(
+    trace: &mut Trace,
+    picks: &[Pick],
+    best: &Best,
+    lexica: &Lexica,
+) -> Vec<SlowOperation> {
     let paths = Paths::of(trace, picks.iter().filter_map(|each| each.file_id));
     let mut texts = RowTexts::of(trace, picks, lexica);
     let connections: HashSet<i64> = picks.iter().map(|each| each.connection_id).collect();
@@ -311,7 +336,7 @@ pub(super) fn operations(trace: &mut Trace, picks: &[Pick], lexica: &Lexica) -> 
             offset_bytes: pick.offset.map(|bits| bits as u64),
             latency_ns: pick.latency_ns(),
             server_time_ns: pick.server_time_ns(),
-            divided: pick.divided(ways.get(&pick.connection_id).copied()),
+            divided: pick.divided(ways.get(&pick.connection_id).copied(), best),
             file_id: pick.file_id,
             path,
             frames: pick.frames,
@@ -422,12 +447,36 @@ mod tests {
             Some([900, 900]),
         ] {
             for way_ns in [None, Some(1), Some(90), Some(1_000)] {
-                let divided = pick(recovery_ns).divided(way_ns);
+                let divided = pick(recovery_ns).divided(way_ns, &Best::default());
                 assert_eq!(sum(divided), 140, "{recovery_ns:?} {way_ns:?} {divided:?}");
             }
         }
-        let lost_behind_the_tap = pick(Some([60, 0])).divided(Some(20));
+        let lost_behind_the_tap = pick(Some([60, 0])).divided(Some(20), &Best::default());
         assert_eq!(lost_behind_the_tap.server_ns, Some(100 - 50 - 20));
+    }
+
+    #[test]
+    fn a_pause_is_no_slow_link() {
+        const MS: i64 = 1_000_000;
+        let write = |transferred, took: i64, recovery: i64| Pick {
+            times: [0, took, took + MS, took + 2 * MS].map(Some),
+            transferred: Some(transferred),
+            recovery_ns: Some([recovery.unsigned_abs(), 0]),
+            ..Pick::default()
+        };
+        let mut best = Best::default();
+        let pause = |best: &Best, pick: Pick| pick.divided(None, best).pause_ns;
+        // 64 KiB pass in 1 ms: a call of 218 ms waited for its last segment.
+        best.note(0, true, 65_536, 1_000_000);
+        let paused = pause(&best, write(65_536, 218 * MS, 0));
+        assert_eq!(paused, Some(214_000_000));
+        // TCP showed what it waited for, or it was short.
+        assert_eq!(pause(&best, write(65_536, 218 * MS, 217 * MS)), None);
+        assert_eq!(pause(&best, write(65_536, 150 * MS, 0)), None);
+        // A link on which as many bytes never took less is slow.
+        let mut slow = Best::default();
+        slow.note(0, true, 65_536, 200_000_000);
+        assert_eq!(pause(&slow, write(65_536, 218 * MS, 0)), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Per, Slow, SlowGroup, SlowGroups, SlowOperation};
+use super::{Frames, Per, Slow, SlowGroup, SlowGroups, SlowOperation};
 use crate::numbers::{Zone, bytes, file_name, grouped, harmless, percent};
 
 /// Rows of cells below a heading: each column is as wide as its widest cell, numbers on the right.
@@ -48,28 +48,35 @@ pub fn slow_text(slow: &Slow, zone: &Zone) -> String {
     };
     let recovery: fn(&SlowOperation) -> Option<u64> = |each| each.divided.recovery_ns;
     let way: fn(&SlowOperation) -> Option<u64> = |each| each.divided.way_ns;
-    let (has_recovery, has_way) = (any(recovery), any(way));
-    let mut heading = vec![
-        ("TIME", false),
-        ("CLIENT", false),
+    let pause: fn(&SlowOperation) -> Option<u64> = |each| each.divided.pause_ns;
+    let (has_recovery, has_way, has_pause) = (any(recovery), any(way), any(pause));
+    // The rows of a load have no frames, and those of the kernel's sockets no client.
+    let all = &slow.operations;
+    let has_frames = all.is_empty() || all.iter().any(|each| each.frames != Frames::default());
+    let has_client = all.is_empty() || all.iter().any(|each| !each.client_address.is_empty());
+    let mut heading = vec![("TIME", false)];
+    heading.extend(has_client.then_some(("CLIENT", false)));
+    heading.extend([
         ("UID", true),
         ("OP", false),
         ("BYTES", true),
         ("OFFSET_KB", true),
         ("LAT(ms)", true),
         ("SERVER", true),
-    ];
+    ]);
     heading.extend(has_way.then_some(("WAY", true)));
     heading.push(("TRANSFER", true));
+    heading.extend(has_pause.then_some(("PAUSE", true)));
     heading.extend(has_recovery.then_some(("RESENT", true)));
-    heading.extend([("FRAMES", false), ("ID", true), ("FILENAME", false)]);
+    heading.extend(has_frames.then_some(("FRAMES", false)));
+    heading.extend([("ID", true), ("FILENAME", false)]);
     let number =
         |number: Option<i64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
     let row = |each: &SlowOperation| {
         let time = zone.date(each.call_time_ns);
-        let mut row = vec![
-            time.get(from..23).unwrap_or(&time).to_owned(),
-            harmless(&each.client_address),
+        let mut row = vec![time.get(from..23).unwrap_or(&time).to_owned()];
+        row.extend(has_client.then(|| harmless(&each.client_address)));
+        row.extend([
             number(each.user_id.filter(|&id| id >= 0)),
             harmless(&each.operation),
             number(each.transferred_bytes.filter(|&bytes| bytes >= 0)),
@@ -77,12 +84,13 @@ pub fn slow_text(slow: &Slow, zone: &Zone) -> String {
                 .map_or_else(|| "-".to_owned(), |offset| (offset / 1024).to_string()),
             ms(Some(each.latency_ns)),
             ms(each.divided.server_ns),
-        ];
+        ]);
         row.extend(has_way.then(|| ms(way(each))));
         row.push(ms(Some(each.divided.transfer_ns)));
+        row.extend(has_pause.then(|| ms(pause(each))));
         row.extend(has_recovery.then(|| ms(recovery(each))));
+        row.extend(has_frames.then(|| each.frames.text(slow.has_inputs)));
         row.extend([
-            each.frames.text(slow.has_inputs),
             each.operation_id.to_string(),
             harmless(&file_name(
                 each.path.as_deref().unwrap_or_default(),
@@ -109,12 +117,12 @@ pub fn slow_groups_text(groups: &SlowGroups, zone: &Zone) -> String {
     let has_recovery =
         { groups.groups.iter() }.any(|each| each.recovery_ns.is_some_and(|ns| ns > 0));
     let mut heading = vec![
-        ("OPS", true),
+        ("CALLS", true),
         ("SLOW", true),
         ("SHARE", true),
         ("P50(ms)", true),
         ("P99(ms)", true),
-        ("MOST(ms)", true),
+        ("MAX(ms)", true),
         ("SERVER P99", true),
     ];
     heading.extend(has_recovery.then_some(("RESENT", true)));

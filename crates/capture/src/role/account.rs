@@ -137,7 +137,7 @@ impl Account {
     /// The last second in a line for the screen.
     pub(super) fn line(&self) -> String {
         let mut line = format!(
-            "{} operations/s{}",
+            "{} calls/s{}",
             rate(&self.recent, self.recent_s),
             quantiles(&self.recent)
         );
@@ -163,11 +163,19 @@ impl Account {
         line
     }
 
+    /// A run that only wrote frames, in a line: no operations were looked for.
+    pub(super) fn passed(&self, elapsed: Duration) -> String {
+        let took = time(elapsed.as_nanos() as u64);
+        let mut line = format!("{} frames written in {took}", grouped(self.frames));
+        self.dropped(&mut line, None);
+        line + "; no operations were looked for: -o RUN does"
+    }
+
     /// The whole run in a line.
     pub(super) fn whole(&self, elapsed: Duration) -> String {
         let times = self.latencies.counted();
         let mut line = format!(
-            "{} operations in {} ({}/s){}",
+            "{} calls in {} ({}/s){}",
             grouped(times.count()),
             time(elapsed.as_nanos() as u64),
             rate(&times, elapsed.as_secs_f64()),
@@ -200,12 +208,12 @@ impl Account {
     }
 }
 
-/// `, median 1.20 ms, p99 3.40 ms`
+/// `, p50 1.20 ms, p99 3.40 ms`
 fn quantiles(times: &CountedTimes) -> String {
     let quantile = |share| times.quantile_ns(share).map(time);
     let both = quantile(0.5).zip(quantile(0.99));
     both.map_or_else(String::new, |(median, p99)| {
-        format!(", median {median}, p99 {p99}")
+        format!(", p50 {median}, p99 {p99}")
     })
 }
 
@@ -272,13 +280,13 @@ mod tests {
         (1..=100).for_each(|us| account.latencies().add(us * 1_000));
         let line = line_at(1, &counters, &mut account);
         assert!(
-            line.starts_with("100 operations/s, median 50.2 us, p99 99.3 us, none dropped; 0 f"),
+            line.starts_with("100 calls/s, p50 50.2 us, p99 99.3 us, none dropped; 0 f"),
             "{line}"
         );
         // Two calls of long ago have no reply: that is no stall.
         let line = line_at(60, &counters, &mut account);
         assert!(
-            line.starts_with("0 operations/s, none dropped; 0 frames"),
+            line.starts_with("0 calls/s, none dropped; 0 frames"),
             "{line}"
         );
         counters.add(Counter::RpcCalls, 3);

@@ -60,6 +60,8 @@ pub(super) struct Watch<'a> {
     makes_room: bool,
     /// The folder is no longer at its path, which was told.
     is_elsewhere: bool,
+    /// Frames only go into a capture file: nothing looks for operations.
+    only_passes: bool,
     /// When parts end by the machine's clock.
     windows: Option<PartWindows>,
     began_ns: i64,
@@ -127,6 +129,7 @@ impl<'a> Watch<'a> {
             // Of other files parts end by their stamps.
             reads_pipe: rotation.by_clock && settings.inputs.iter().any(|path| is_pipe(path)),
             is_elsewhere: false,
+            only_passes: false,
             makes_room: rotation.retention.is_limited(),
             windows: { rotation.by_clock }.then(|| PartWindows::new(rotation.part_time_ns())),
             began_ns: around.clock.now(),
@@ -343,7 +346,11 @@ impl<'a> Watch<'a> {
     pub(super) fn end(mut self) -> (Stop, bool) {
         self.note_live();
         if let Some(live) = &self.live {
-            let line = live.account.whole(self.around.stopwatch.elapsed());
+            let elapsed = self.around.stopwatch.elapsed();
+            let line = match self.only_passes {
+                true => live.account.passed(elapsed),
+                false => live.account.whole(elapsed),
+            };
             self.around.progress.end_line(&line);
         }
         let is_endless = self.live.is_some() || self.follow.is_some();
@@ -357,6 +364,7 @@ impl<'a> Watch<'a> {
 
     /// Without a trace: frames only go into the capture file, which the port writes.
     pub(super) fn pass(&mut self, port: &mut Input, frames_max: u64) -> Ran {
+        self.only_passes = true;
         let mut passing = Passing::default();
         let errors = receive_all(port, &mut passing, frames_max, |port, passing, moment| {
             passing.is_last = moment == Moment::Last;

@@ -15,6 +15,7 @@ use lineside_trace::Runtime;
 
 use super::flags::Arguments;
 use super::keys::Section;
+use crate::charset;
 use crate::inputs::listening_lines;
 use crate::print::{
     counter_lines, filter_line, input_lines, print, print_json, say, seconds, table_lines, talk,
@@ -123,7 +124,8 @@ impl Progress for Terminal {
     }
 
     fn set_line(&mut self, line: &str) {
-        self.bar.set_message(harmless(line));
+        self.bar
+            .set_message(charset::shown(&harmless(line)).into_owned());
         self.bar.tick();
     }
 
@@ -161,7 +163,11 @@ fn progress_bar(facts: &[&Facts]) -> ProgressBar {
             "{spinner} {bytes} {binary_bytes_per_sec}",
         ),
     };
-    bar.with_style(ProgressStyle::with_template(template).expect("the template is a constant"))
+    let mut style = ProgressStyle::with_template(template).expect("the template is a constant");
+    if charset::is_ascii() {
+        style = style.progress_chars("#> ").tick_chars("|/-\\ ");
+    }
+    bar.with_style(style)
 }
 
 /// The lines of `--stats`.

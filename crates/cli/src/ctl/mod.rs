@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use clap::Args;
+use lineside_account::signed_time;
 use lineside_path::SettingsWords;
 use lineside_path::emulate::ChangeAnswer;
 
@@ -20,7 +21,7 @@ use crate::link::keys::LinkWords;
 use crate::link::request::{Change, Done, NewStep, Request, Text};
 use crate::link::spec::files;
 use crate::link::steps::StepWords;
-use crate::print::{fine_time, print, print_json};
+use crate::print::{print, print_json};
 use stats::Form;
 
 /// Flags of `ctl`.
@@ -86,7 +87,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
             let after_ns = mark.after_ns.unwrap_or_default();
             print(&format!(
                 "mark at {}: {}\n",
-                fine_time(after_ns as f64),
+                signed_time(after_ns as f64),
                 mark.text
             ))?;
         }

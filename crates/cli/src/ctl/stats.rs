@@ -5,8 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
-use lineside_account::harmless_json;
-use lineside_analyze::grouped;
+use lineside_account::{exact_time, grouped, harmless_json, time};
 use lineside_host::Stopwatch;
 use lineside_run::stats::{DirectionStats, DropStats, MonitorStats, RunStats};
 
@@ -15,7 +14,7 @@ use crate::exit::Exit;
 use crate::farm::ForwardDone;
 use crate::link::ask::{Asked, why_none};
 use crate::link::request::{Done, Request};
-use crate::print::{fine_time, print_if_read};
+use crate::print::print_if_read;
 
 /// The least time between two looks: each takes the loop some microseconds.
 const EVERY_MIN: Duration = Duration::from_millis(10);
@@ -145,7 +144,7 @@ fn lines(stats: &RunStats) -> String {
             out,
             "loop           {} stalls of more than 100 us, {} the longest",
             grouped(polling.stalls),
-            fine_time(polling.stall_max_ns as f64)
+            time(polling.stall_max_ns.max(0).cast_unsigned())
         );
     }
     if let Some(tap) = &stats.tap {
@@ -184,7 +183,7 @@ fn directions_lines(stats: &RunStats, out: &mut String) {
 }
 
 fn direction_lines(direction: &DirectionStats, out: &mut String) {
-    let time = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), |ns| fine_time(ns as f64));
+    let time = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), time);
     let (entered, released) = match &direction.rates {
         Some(rates) => (megabits(rates.entered_bps), megabits(rates.released_bps)),
         None => ("-".to_owned(), "-".to_owned()),
@@ -246,12 +245,12 @@ fn monitor_lines(monitor: &MonitorStats, out: &mut String) {
     );
     for each in &monitor.distributions {
         let value = |value: u64| match each.metric.ends_with("_ns") {
-            true => fine_time(value as f64),
+            true => time(value),
             false => grouped(value),
         };
         let _ = writeln!(
             out,
-            "  {:<28}{:>12}   p50 {}, p90 {}, p99 {}, most {}",
+            "  {:<28}{:>12}   p50 {}, p90 {}, p99 {}, max {}",
             each.metric,
             grouped(each.count),
             value(each.p50),
@@ -264,7 +263,7 @@ fn monitor_lines(monitor: &MonitorStats, out: &mut String) {
         let _ = writeln!(
             out,
             "  {:<28}{:>12}   {} frames/s, {} Mb/s",
-            format!("latest {}", fine_time(window.window_ns as f64)),
+            format!("latest {}", exact_time(window.window_ns as f64)),
             grouped(window.packets),
             grouped(window.pps as u64),
             megabits(window.bps)
@@ -313,7 +312,7 @@ mod tests {
         let words: Vec<_> = out.split_whitespace().collect();
         assert_eq!(
             words.join(" "),
-            "outbound 12,345 12,000 342 3 0 10 ms 12.875 ms - - dropped by loss 300, limit 42"
+            "outbound 12,345 12,000 342 3 0 10.0 ms 12.9 ms - - dropped by loss 300, limit 42"
         );
     }
 
@@ -351,7 +350,7 @@ mod tests {
             lines,
             [
                 "monitor 'gap,packets' at m0.came",
-                "gap_ns 9 p50 1 us, p90 2 us, p99 3 us, most 4 us",
+                "gap_ns 9 p50 1.00 us, p90 2.00 us, p99 3.00 us, max 4.00 us",
                 "latest 1 ms 5 5,000 frames/s, 40.0 Mb/s",
                 "flows 3 4 seen"
             ]

@@ -3,14 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use lineside_analyze::bytes;
+use lineside_account::{bytes, percent, signed_time, time};
 use lineside_host::{
     Cores, HostLimits, MachineFacts, StealCounts, clock_read_ns, free_disk_bytes, wake_latenesses,
 };
 use lineside_run::{Condition, Finding, Wake};
 
 use super::{finding, helped, measured};
-use crate::print::fine_time;
 
 /// Naps of half a millisecond that take a tenth of a second.
 const NAP: Duration = Duration::from_micros(500);
@@ -38,7 +37,7 @@ fn clock() -> Finding {
     let limits = HostLimits::read();
     let cost_ns = clock_read_ns(20_000);
     let figures = [("read_ns", Some(cost_ns.round() as u64))];
-    let cost = format!("{} a reading", fine_time(cost_ns.round()));
+    let cost = format!("{} a reading", signed_time(cost_ns));
     let Some(source) = limits.clock_source else {
         let effect = "stamps are as precise as a reading of the clock";
         let found = format!("not shown (no /sys); {cost}");
@@ -87,7 +86,7 @@ fn steal_of(share: Option<f64>) -> Finding {
             effect,
         );
     };
-    let found = format!("{:.1} % of the last 0.1 s", share * 100.0);
+    let found = format!("{} of the last 0.1 s", percent(share));
     let figures = [("permille", Some((share * 1000.0).round() as u64))];
     if share < 0.005 {
         let effect = "no other machine took this one's cores";
@@ -104,9 +103,9 @@ fn steal_of(share: Option<f64>) -> Finding {
 }
 
 fn waking(wake: &Wake) -> Finding {
-    let text = |ns: u64| fine_time(ns as f64);
+    let text = time;
     let found = format!(
-        "{} naps of {}: half end {} late, 99 % {}, the latest {}",
+        "{} naps of {}: late by p50 {}, p99 {}, max {}",
         wake.samples,
         text(wake.nap_ns),
         text(wake.p50_ns),

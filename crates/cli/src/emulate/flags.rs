@@ -18,7 +18,8 @@ pub(crate) struct Arguments {
     /// Give the client's interface no address: its program has a stack of its own
     #[arg(long, hide = true)]
     pub(super) bare_client: bool,
-    /// Print the whole certificate of a run with commands, of which a line is printed otherwise
+    /// Print the whole certificate at the end: of a run with commands, a line is printed otherwise,
+    /// of others a screen
     #[arg(long)]
     pub(super) certificate: bool,
     /// Print the certificate as JSON

@@ -22,7 +22,7 @@ use crate::exit::Exit;
 use crate::link::section::COMMAND_SIDES;
 use crate::link::spec::LinkSpec;
 use crate::link::steps::StepContext;
-use crate::print::{print, print_json, say, talk, warn};
+use crate::print::{print, print_json, print_styled, say, talk, warn};
 
 impl Arguments {
     /// Between two commands.
@@ -123,11 +123,14 @@ impl Arguments {
         json["loop"] = serde_json::to_value(&outcome.facts)?;
         json["machine"] = serde_json::to_value(&notes.run.manifest.machine)?;
         let taken = Taken::note(taken, &mut notes, &certificate);
-        notes.end(outcome.inputs, &certificate, &json)?;
+        let closing = notes.end(outcome.inputs, &certificate, &json)?;
         if self.json {
             print_json(&json)?;
         } else if !self.quiet {
-            print(&(lines(&certificate) + &loop_lines(&outcome.facts)))?;
+            match self.certificate {
+                true => print(&(lines(&certificate) + &loop_lines(&outcome.facts)))?,
+                false => print_styled(&closing)?,
+            }
         }
         outcome.failure.map_or(Ok(()), Err)?;
         taken?;

@@ -1,6 +1,6 @@
 //! Runs between live ports, for the terminal: events as they come, and the loop's facts at the end.
 
-use lineside_analyze::{grouped, time};
+use lineside_account::{grouped, signed_time, time};
 use lineside_path::emulate::Event;
 use lineside_path::{Certificate, Direction};
 use lineside_reactor::LoopFacts;
@@ -9,7 +9,7 @@ use super::flags::Arguments;
 use crate::confine;
 use crate::inputs::listening_lines;
 use crate::link::section::Section;
-use crate::print::{fine_time, say, talk, verdict_word, warn};
+use crate::print::{say, talk, verdict_word, warn};
 
 impl Arguments {
     /// Prints an event to standard error; with `--quiet`, only what went wrong.
@@ -44,14 +44,14 @@ pub(super) fn loop_lines(facts: &LoopFacts) -> String {
     let mut out = format!(
         "loop         releases begin {} early, {} stalls of the machine of more than 100 us, {} the \
          longest\n",
-        fine_time(facts.lead_ns as f64),
+        signed_time(facts.lead_ns as f64),
         facts.stalls,
-        fine_time(facts.stall_max_ns as f64)
+        signed_time(facts.stall_max_ns as f64)
     );
     if let Some(floor_ns) = facts.floor_ns {
         out += &format!(
             "             {} is the delay of a frame that no setting delays\n",
-            fine_time(floor_ns as f64)
+            signed_time(floor_ns as f64)
         );
     }
     for (count, what) in [
@@ -98,7 +98,7 @@ pub(super) fn line(certificate: &Certificate) -> String {
             part += &format!(", {} under way", time(realised.p50_ns.max(0) as u64));
             // What a link without jitter and queues adds is less.
             if realised.p99_ns > realised.p50_ns + realised.p50_ns / 50 + 200_000 {
-                part += &format!(" (99 %: {})", time(realised.p99_ns.max(0) as u64));
+                part += &format!(" (p99 {})", time(realised.p99_ns.max(0) as u64));
             }
         }
         let drops = counters.dropped;

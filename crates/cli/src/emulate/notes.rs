@@ -1,7 +1,7 @@
 //! The record of a run, in its folder if it has one.
 
 use lineside_account::Budget;
-use lineside_host::{FolderError, SystemClock};
+use lineside_host::{FolderError, RunFolder, SystemClock};
 use lineside_measure::monitor::Words;
 use lineside_path::Certificate;
 use lineside_path::emulate::Controlled;
@@ -13,7 +13,7 @@ use super::flags::Arguments;
 use crate::link::control;
 use crate::link::spec::LinkSpec;
 use crate::link::steps::StepContext;
-use crate::print::warn;
+use crate::print::{closing, warn};
 
 /// The record of a run, in its folder if it has one.
 pub(super) struct Notes {
@@ -78,15 +78,18 @@ impl Notes {
         Ok(())
     }
 
-    /// Writes the outcome; `json` is the certificate as it is printed.
+    /// Writes the outcome; `json` is the certificate as it is printed. Returns its first screen.
     pub(super) fn end(
         mut self,
         inputs: Vec<InputFacts>,
         certificate: &Certificate,
         json: &serde_json::Value,
-    ) -> Result<(), FolderError> {
+    ) -> Result<String, FolderError> {
         self.run.manifest.inputs = inputs;
         self.run.manifest.certificate = Some(json.clone());
-        self.run.end(certificate.verdict.clone(), self.clock.now())
+        self.run
+            .end(certificate.verdict.clone(), self.clock.now())?;
+        let folder = self.run.folder.as_ref().map(RunFolder::path);
+        Ok(closing(folder, &self.run.manifest))
     }
 }

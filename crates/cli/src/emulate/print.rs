@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use lineside_analyze::{bytes, grouped, time};
+use lineside_account::{bytes, grouped, number, time};
 use lineside_link::Drops;
 use lineside_measure::Spread;
 use lineside_path::{
@@ -58,18 +58,7 @@ pub(super) fn lines(certificate: &Certificate) -> String {
         for warning in &report.warnings {
             let _ = writeln!(out, "             {warning}");
         }
-        for change in changes {
-            let _ = writeln!(
-                out,
-                "  until {} after the start, {} frames had come, {} were dropped; delay {}",
-                time(change.after_ns.unwrap_or_default().max(0) as u64),
-                grouped(change.entered),
-                grouped(change.dropped.total()),
-                change.before.delay
-            );
-            spread_line("asked", Some(&change.delays.asked), &mut out);
-            spread_line("realised", change.delays.realised.as_ref(), &mut out);
-        }
+        change_lines(&changes, &mut out);
     }
     if let Some(core) = &certificate.core {
         core_lines(core, &mut out);
@@ -79,6 +68,44 @@ pub(super) fn lines(certificate: &Certificate) -> String {
     let _ = writeln!(out, "seed         {}", certificate.seed);
     verdict_lines(&certificate.verdict, &mut out);
     out
+}
+
+/// What frames had until each change; changes with equal delays are gathered.
+fn change_lines(changes: &[&ChangeReport], out: &mut String) {
+    let words = |change: &ChangeReport| {
+        let realised = change.delays.realised.as_ref().map(spread_text);
+        let asked = spread_text(&change.delays.asked);
+        (change.before.delay.clone(), asked, realised)
+    };
+    let mut groups: Vec<(_, Vec<&ChangeReport>)> = Vec::new();
+    for &change in changes {
+        let words = words(change);
+        match groups.iter_mut().find(|(known, _)| *known == words) {
+            Some((_, group)) => group.push(change),
+            None => groups.push((words, vec![change])),
+        }
+    }
+    for ((delay, asked, realised), group) in groups {
+        let after = group
+            .last()
+            .and_then(|change| change.after_ns)
+            .unwrap_or_default();
+        let count = match group.len() {
+            1 => String::new(),
+            count => format!("{} changes, ", grouped(count as u64)),
+        };
+        let _ = writeln!(
+            out,
+            "  {count}until {} after the start: {} frames had come, {} were dropped; delay {delay}",
+            time(after.max(0).cast_unsigned()),
+            grouped(group.iter().map(|change| change.entered).sum()),
+            grouped(group.iter().map(|change| change.dropped.total()).sum())
+        );
+        let _ = writeln!(out, "  {:<10} {asked}", "asked");
+        if let Some(realised) = realised {
+            let _ = writeln!(out, "  {:<10} {realised}", "realised");
+        }
+    }
 }
 
 /// What steps did.
@@ -192,7 +219,7 @@ fn count_lines(report: &DirectionReport, changes: &[&ChangeReport], out: &mut St
     for (count, what) in [
         dropped("lost", |drops| drops.loss, |words| &words.loss),
         dropped(
-            "came while the link was down",
+            "dropped: link down",
             |drops| drops.down,
             |words| &words.link,
         ),
@@ -233,12 +260,12 @@ fn delay_lines(report: &DirectionReport, out: &mut String) {
         if let Some(distance) = distance {
             let _ = write!(
                 out,
-                "  {what:<10} {:.4} from asked by Kolmogorov and Smirnov",
-                distance.ks
+                "  {what:<10} KS distance from asked {}",
+                number(distance.ks)
             );
             // It is for independent draws.
             if !report.settings.delay.contains(" order correlated ") {
-                let _ = write!(out, ", p-value {:.3}", distance.p_value);
+                let _ = write!(out, ", p={}", number(distance.p_value));
             }
             out.push('\n');
         }

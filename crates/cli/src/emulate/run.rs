@@ -26,7 +26,7 @@ use crate::confine;
 use crate::exit::Exit;
 use crate::inputs::open;
 use crate::link::section::{CAPTURE_SIDES, Mode, Prepared};
-use crate::print::{print, print_json, talk, warn};
+use crate::print::{print, print_json, print_styled, talk, warn};
 
 pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let arguments = Arguments {
@@ -123,7 +123,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
         ..Evidence::default()
     });
     let json = serde_json::to_value(&certificate)?;
-    notes.end(inputs_facts(&port.facts()), &certificate, &json)?;
+    let closing = notes.end(inputs_facts(&port.facts()), &certificate, &json)?;
     let warnings = port
         .facts()
         .into_iter()
@@ -133,10 +133,13 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     }
     if arguments.json {
         print_json(&certificate)?;
-    } else if arguments.writes_to_standard_output() && !arguments.quiet {
-        talk(&lines(&certificate));
     } else if !arguments.quiet {
-        print(&lines(&certificate))?;
+        match (arguments.certificate, arguments.writes_to_standard_output()) {
+            (true, true) => talk(&lines(&certificate)),
+            (true, false) => print(&lines(&certificate))?,
+            (false, true) => talk(&closing),
+            (false, false) => print_styled(&closing)?,
+        }
     }
     failure.map_or(Ok(()), Err)?;
     written?;

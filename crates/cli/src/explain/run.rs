@@ -13,7 +13,7 @@ use crate::farm::{ForwardDone, ForwardRequest};
 use crate::link::ask::Asked;
 use crate::link::request::{Done, Request};
 use crate::link::section::Mode;
-use crate::print::{json_text, print};
+use crate::print::{json_text, print, print_data};
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     if let Some(flow) = &arguments.flow {
@@ -95,7 +95,7 @@ fn explain_flow(flow: &str, arguments: &Arguments) -> anyhow::Result<Exit> {
     };
     match Asked::new(run, confining)?.done(&request)? {
         Done::Forward(ForwardDone::Explained { explanation, .. }) if arguments.json => {
-            print(&json_text(&explanation)?)?;
+            print_data(&json_text(&explanation)?)?;
         }
         Done::Forward(ForwardDone::Explained { text, .. }) => print(&format!("{text}\n"))?,
         _ => anyhow::bail!("{}: the run answers something else", run.display()),

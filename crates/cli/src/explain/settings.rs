@@ -1,12 +1,12 @@
 //! The effect of settings on a frame of a given size.
 
+use lineside_account::{bit_rate, exact_time};
 use lineside_link::{Excess, Jitter, Limit, Link, Order, Schedule, Settings};
 use lineside_measure::Spread;
 use lineside_path::Direction;
 use lineside_time::format_duration;
 
 use super::account::{Explained, Part};
-use super::print::{bit_rate, us};
 
 /// The effect of the settings on a frame of this size.
 pub(super) fn of_settings<T: lineside_link::Item>(
@@ -41,7 +41,7 @@ pub(super) fn of_settings<T: lineside_link::Item>(
                 _ => format!(
                     "order is kept: a frame with a short delay waits for those before it, as soon \
                     as frames come closer than the delays differ (deviation {})",
-                    us(requested.deviation_ns)
+                    exact_time(requested.deviation_ns)
                 ),
             },
         });
@@ -89,15 +89,19 @@ fn rate_part(settings: &Settings, rate: u64, size: u32, load: f64) -> (Part, f64
         because: match (constant, burst * 8 >= bits) {
             (None, _) => format!(
                 "{bytes} at {} in the mean of the time; when it comes decides",
-                bit_rate(rate)
+                bit_rate(rate as f64)
             ),
             (Some(_), false) => {
-                format!("8 x {bytes} / {} = {}", bit_rate(rate), us(service_ns))
+                format!(
+                    "8 x {bytes} / {} = {}",
+                    bit_rate(rate as f64),
+                    exact_time(service_ns)
+                )
             }
             (Some(_), true) => format!(
                 "8 x {bytes} / {} = {}, but after a pause {burst} bytes leave at once",
-                bit_rate(rate),
-                us(service_ns)
+                bit_rate(rate as f64),
+                exact_time(service_ns)
             ),
         },
     };
@@ -133,8 +137,8 @@ fn queue_part<T: lineside_link::Item>(
                 "at {:.1} % load {load:.3} / (2 x (1 - {load:.3})) x {} = {} in the mean, if \
                 frames come at random (M/D/1); at most what the limit of {} holds",
                 load * 100.0,
-                us(service_ns),
-                us(queue_ns),
+                exact_time(service_ns),
+                exact_time(queue_ns),
                 link.limit()
             )
         },
@@ -156,8 +160,8 @@ fn delay_because(settings: &Settings, requested: &Spread) -> String {
     let base = format_duration(settings.delay.base_ns);
     let spread = format!(
         "mean {}, deviation {}",
-        us(requested.mean_ns),
-        us(requested.deviation_ns)
+        exact_time(requested.mean_ns),
+        exact_time(requested.deviation_ns)
     );
     match &settings.delay.jitter {
         Jitter::None => format!("{base} for each frame"),

@@ -2,11 +2,9 @@
 
 use std::fmt::Write;
 
-use lineside_account::grouped;
+use lineside_account::{exact_time, grouped, percent};
 use lineside_nat::{Service, Settings};
 use serde_json::Value;
-
-use crate::print::fine_time;
 
 /// What settings ask for, in lines.
 pub(crate) fn check_lines(settings: &Settings) -> String {
@@ -47,7 +45,7 @@ fn service_lines(service: &Service, out: &mut String) {
             None => "a handshake".to_owned(),
             Some(http) => format!("GET {}", http.path),
         };
-        let time = |ns: i64| fine_time(ns as f64);
+        let time = |ns: i64| exact_time(ns as f64);
         let _ = writeln!(
             out,
             "  check    {what} every {}, within {}",
@@ -162,12 +160,12 @@ fn service_counts(service: &Value, out: &mut String) {
         .sum();
     let share = |part: &Value, whole: u64| {
         let part = part.as_u64().unwrap_or_default() as f64;
-        100.0 * part / whole.max(1) as f64
+        percent(part / whole.max(1) as f64)
     };
     for node in &nodes {
         let _ = writeln!(
             out,
-            "  {:<24} {:<9}{:>9} began ({:.1} %, weight {:.1} %), {} now, {} checks good, {} bad",
+            "  {:<24} {:<9}{:>9} began ({}, weight {}), {} now, {} checks good, {} bad",
             text(&node["address"]),
             text(&node["state"]),
             count(&node["opened"]),

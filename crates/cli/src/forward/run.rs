@@ -7,7 +7,7 @@ use anyhow::Context;
 use lineside_forward::{
     Asking, Controlled, Event, Forward, Outcome, TableFile, Tapping, read_table,
 };
-use lineside_host::{Signals, SystemClock};
+use lineside_host::{RunFolder, Signals, SystemClock};
 use lineside_measure::monitor::Point;
 use lineside_port::CaptureWriter;
 use lineside_run::{Run, not_confined, sandbox_facts};
@@ -18,10 +18,10 @@ use super::flags::Arguments;
 use crate::config::{self, ConfigError};
 use crate::confine;
 use crate::exit::Exit;
-use crate::farm::{ForwardDone, Known, Prepared, Section, check_lines, lines};
+use crate::farm::{ForwardDone, Known, Prepared, Section, check_lines};
 use crate::inputs::listening_lines;
 use crate::link::request::{Done, Request, answer_to_json};
-use crate::print::{print, print_json, say, talk, warn};
+use crate::print::{closing, print, print_json, print_styled, say, talk, warn};
 use crate::write_frames::{frame_file, missed, why_missing, write_all};
 
 pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
@@ -211,7 +211,8 @@ impl Arguments {
         if self.json {
             print_json(&json)?;
         } else if !self.quiet {
-            print(&lines(&json))?;
+            let folder = record.folder.as_ref().map(RunFolder::path);
+            print_styled(&closing(folder, &record.manifest))?;
         }
         failure.map_or(Ok(()), Err)?;
         // It has no end of its own: a signal that ends it cuts nothing short.

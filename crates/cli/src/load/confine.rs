@@ -24,6 +24,8 @@ pub(super) struct Written<'a> {
     pub(super) capture: Option<BorrowedFd<'a>>,
     /// That of `--hdr`.
     pub(super) log: Option<&'a HdrLog>,
+    /// That of `--junit`.
+    pub(super) junit: Option<BorrowedFd<'a>>,
 }
 
 impl Arguments {
@@ -71,7 +73,10 @@ impl Arguments {
             && prepared.needs_no_privilege()
         {
             let log = written.log.map(HdrLog::file);
-            let files: Vec<_> = written.capture.into_iter().chain(log).collect();
+            let files = { written.capture.into_iter() }
+                .chain(log)
+                .chain(written.junit);
+            let files: Vec<_> = files.collect();
             lineside_host::drop_privileges(folder, &files)?;
             return Ok(());
         }

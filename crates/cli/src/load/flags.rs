@@ -205,6 +205,9 @@ pub(crate) struct Arguments {
     /// Be directed by another host, over standard input and output
     #[arg(long = "agent", hide = true)]
     pub(super) agent_of_another: bool,
+    /// Write what came of each --assert as JUnit's XML, for Jenkins and GitLab
+    #[arg(long, value_name = "FILE")]
+    pub(super) junit: Option<PathBuf>,
     /// Print the certificate as JSON
     #[arg(long)]
     pub(super) json: bool,

@@ -13,7 +13,6 @@ mod making;
 mod other_end;
 mod pace;
 mod presets;
-mod print;
 mod progress;
 mod recording;
 mod run;

@@ -69,7 +69,7 @@ impl Watch for Progress<'_> {
         if self.prints {
             talk(&format!(
                 "{:>6} {:>9} {:>12} {:>12} {:>10} {:>10} {:>10} {:>8}\n",
-                "", "open", "answers/s", "bytes/s", "50 %", "99 %", "most", "failed"
+                "", "open", "answers/s", "bytes/s", "p50", "p99", "max", "failed"
             ));
             talk(&format!("{:>6} {:>9}\n", "0 s", grouped(open.into())));
         }

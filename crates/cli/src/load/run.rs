@@ -1,8 +1,8 @@
 //! `lineside load`: the entrance, and what becomes of the outcome.
 
 use anyhow::{Context, anyhow};
-use lineside_analyze::{Assertion, assert_load};
-use lineside_host::{RunClock, Signals, StealCounts, SystemClock};
+use lineside_analyze::{Assertion, WithAssertions, assert_load};
+use lineside_host::{RunClock, RunFolder, Signals, StealCounts, SystemClock};
 use lineside_load::certificate::{Certificate, Machine};
 use lineside_load::run::Outcome;
 use lineside_load::serve::ServeSettings;
@@ -16,7 +16,6 @@ use super::flags::{Arguments, Other};
 use super::hdr::HdrLog;
 use super::hosts::Remote;
 use super::limits::LimitWords;
-use super::print::lines;
 use super::progress::Progress;
 use super::recording::Recording;
 use super::serve::serve;
@@ -25,7 +24,8 @@ use super::tap::{self, Tapping};
 use super::{agent, hosts, other_end, search};
 use crate::config::{self, ConfigError};
 use crate::exit::Exit;
-use crate::print::{print, print_json};
+use crate::junit::Junit;
+use crate::print::{closing, print_json, print_styled};
 
 pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     if let Some(Other::Serve(arguments)) = &given.other {
@@ -44,6 +44,10 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let limits = LimitWords::resolved(arguments.keys.limits.as_ref())?;
     let every = every(arguments.keys.rows.as_deref().unwrap_or_default())?;
     if arguments.keys.search == Some(true) {
+        if arguments.junit.is_some() {
+            let why = "--junit is for one load: leave --search out, or --junit";
+            return Err(ConfigError::usage(why).into());
+        }
         return search::run(&arguments, &asserts, &limits);
     }
     arguments.hosts_must_fit()?;
@@ -53,20 +57,20 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let signals = Signals::register().context("cannot handle signals")?;
     let mut notes = arguments.begin()?;
     let log = arguments.hdr_log().inspect_err(|_| notes.withdraw())?;
+    let junit = Junit::open(arguments.junit.as_deref(), asserts.len());
+    let junit = junit.inspect_err(|_| withdraw(&notes, log.as_ref(), None))?;
     notes.save()?;
     let clock = RunClock::start();
     let written = Written {
         capture: tapping.as_ref().and_then(Tapping::file),
         log: log.as_ref(),
+        junit: junit.as_ref().map(Junit::file),
     };
     let ends = (&prepared, other_end.as_ref());
     let confined = arguments.confine(ends, &written, &mut notes, clock, || {
         arguments.begin_hosts()
     });
-    let hosts = confined.inspect_err(|_| {
-        notes.withdraw();
-        log.iter().for_each(HdrLog::withdraw);
-    })?;
+    let hosts = confined.inspect_err(|_| withdraw(&notes, log.as_ref(), junit.as_ref()))?;
     let recording = notes.folder.as_ref().map(|folder| {
         let (workers, budget) = (prepared.settings.workers, &prepared.settings.budget);
         Recording::new(folder, &notes.manifest.trace_id, every, workers, budget)
@@ -89,10 +93,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
         )
     })?;
     let log = progress.log.take();
-    let outcome = outcome.inspect_err(|_| {
-        notes.withdraw();
-        log.iter().for_each(HdrLog::withdraw);
-    })?;
+    let outcome = outcome.inspect_err(|_| withdraw(&notes, log.as_ref(), junit.as_ref()))?;
     let logged = log.map_or(Ok(()), |log| log.finish(&outcome));
     let machine = Machine {
         steal_share: StealCounts::share_since(steal),
@@ -110,10 +111,20 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     notes.manifest.certificate = Some(serde_json::to_value(&certificate)?);
     notes.end(certificate.verdict.clone(), SystemClock::default().now())?;
     let judged = assert_load(&figures(&certificate, &outcome), &asserts);
-    arguments.print(&certificate, &judged)?;
+    if let Some(junit) = junit {
+        junit.finish("load", &certificate.asked.url, &judged)?;
+    }
+    arguments.print(&notes, &certificate, &judged)?;
     written.and(logged).map_err(|why| anyhow!(why))?;
     untapped.map_or(Ok(()), |why| Err(anyhow!(why)))?;
     Ok(exit(certificate.verdict.state, &judged))
+}
+
+/// The run failed: there is nothing to keep.
+fn withdraw(run: &Run, log: Option<&HdrLog>, junit: Option<&Junit>) {
+    run.withdraw();
+    log.iter().for_each(|log| log.withdraw());
+    junit.iter().for_each(|junit| junit.withdraw());
 }
 
 fn exit(state: State, judged: &[Assertion]) -> Exit {
@@ -204,11 +215,20 @@ impl Arguments {
         )?)
     }
 
-    fn print(&self, certificate: &Certificate, judged: &[Assertion]) -> anyhow::Result<()> {
+    fn print(
+        &self,
+        run: &Run,
+        certificate: &Certificate,
+        judged: &[Assertion],
+    ) -> anyhow::Result<()> {
         if self.json {
-            print_json(certificate)?;
+            print_json(&WithAssertions {
+                of: certificate,
+                assertions: judged,
+            })?;
         } else if !self.quiet {
-            print(&lines(certificate))?;
+            let folder = run.folder.as_ref().map(RunFolder::path);
+            print_styled(&closing(folder, &run.manifest))?;
         }
         assertion_lines(judged, self.json, self.quiet)
     }

@@ -4,11 +4,12 @@
 //! the assertions hold: RFC 2544, section 26.1, for loss; RFC 9411, section 7, for the answers.
 
 use anyhow::Context;
-use lineside_account::{grouped, time};
+use lineside_account::{grouped, percent, rate as per_second, time};
 use lineside_analyze::{Assert, assert_load};
 use lineside_host::{RunClock, Signals, StealCounts};
 use lineside_load::certificate::{Certificate, Limits, Machine};
 use lineside_load::search::{Found, Search, SearchPlan};
+use lineside_trace::Manifest;
 
 use super::assertions::figures;
 use super::flags::{Arguments, Section};
@@ -16,7 +17,7 @@ use super::progress::Progress;
 use super::settings::Prepared;
 use crate::config::{ConfigError, Time};
 use crate::exit::Exit;
-use crate::print::{print, print_json, talk};
+use crate::print::{closing, print, print_json, print_styled, talk};
 
 /// A trial, unless -d says otherwise.
 const TRIAL_NS: i64 = 2_000_000_000;
@@ -138,7 +139,7 @@ fn trial(
         let lost = counts.planned - counts.succeeded;
         Some(format!("{} without a good answer", grouped(lost)))
     } else if missed > limits.rate_missed {
-        Some(format!("{:.2} % of the rate missed", missed * 100.0))
+        Some(format!("{} of the rate missed", percent(missed)))
     } else if behind_ns > span_ns * BEHIND_MAX {
         let behind = time(behind_ns as u64);
         Some(format!("the last answer came {behind} behind the schedule"))
@@ -153,7 +154,10 @@ fn trial_line(number: u32, rate: f64, certificate: &Certificate, why: Option<&st
     let p99 = { certificate.latency.as_ref() }
         .map_or_else(|| "-".to_owned(), |latency| time(latency.p99_ns));
     let came = why.map_or_else(|| "passes".to_owned(), |why| format!("fails: {why}"));
-    format!("{number:>4} {rate:>14.1} a second {p99:>10} at 99 %  {came}\n")
+    format!(
+        "{number:>4} {:>12} p99 {p99:>10}  {came}\n",
+        per_second(rate)
+    )
 }
 
 fn finish(
@@ -179,15 +183,21 @@ fn finish(
         let trials = search.trials();
         let found = match (rate, is_sure) {
             (Some(rate), true) => {
-                format!("{rate:.1} a second, twice; above it: ")
+                format!("{}, twice; above it: ", per_second(rate))
             }
-            (Some(rate), false) => format!("{rate:.1} a second, once; trials differ: "),
+            (Some(rate), false) => format!("{}, once; trials differ: ", per_second(rate)),
             (None, _) => "no rate passes: ".to_owned(),
         };
         let why = last_why.unwrap_or_else(|| "nothing fails, it is the greatest".to_owned());
         print(&format!("found        {found}{why} ({trials} trials)\n"))?;
         if let Some(certificate) = best.filter(|_| !arguments.quiet) {
-            print(&super::print::lines(&certificate))?;
+            let manifest = Manifest {
+                configuration: serde_json::json!({ "load": {} }),
+                verdict: certificate.verdict.clone(),
+                certificate: Some(serde_json::to_value(&certificate)?),
+                ..Manifest::default()
+            };
+            print_styled(&closing(None, &manifest))?;
         }
     }
     Ok(if is_sure { Exit::Done } else { Exit::Failure })

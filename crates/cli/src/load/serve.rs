@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
-use lineside_account::{Budget, bytes, grouped, time};
+use lineside_account::{Budget, bytes, grouped, percent, time};
 use lineside_dns::{NameBuf, Zone};
 use lineside_host::{RunClock, Signals, clock_name};
 use lineside_http::{Body, Responder, ResponseTemplate};
@@ -138,12 +138,12 @@ impl OneWay {
     fn line(&self) -> String {
         let of_all = self.received.saturating_add(self.lost).max(1) as f64;
         let mut line = format!(
-            "one way: {} datagrams in {} flows, {} lost ({:.4} %), {} again, {} out of order (by \
+            "one way: {} datagrams in {} flows, {} lost ({}), {} again, {} out of order (by \
              {} at most); jitter {}",
             grouped(self.received),
             grouped(self.flows),
             grouped(self.lost),
-            self.lost as f64 * 100.0 / of_all,
+            percent(self.lost as f64 / of_all),
             grouped(self.duplicates),
             grouped(self.reordered),
             grouped(self.extent_max),
@@ -152,7 +152,7 @@ impl OneWay {
         if let Some(delay) = &self.delay {
             let _ = write!(
                 line,
-                "; delay 50 % {}, 99 % {}, most {}",
+                "; delay p50 {}, p99 {}, max {}",
                 time(delay.p50_ns),
                 time(delay.p99_ns),
                 time(delay.max_ns)
@@ -372,14 +372,14 @@ fn report(
         })?;
     } else if !arguments.quiet {
         say(&format!(
-            "{} connections, {} of them failed; {} requests; {} in, {} out; {:.3} s of processor \
+            "{} connections, {} of them failed; {} requests; {} in, {} out; {} of processor \
              time",
             grouped(counts.opened),
             grouped(counts.failed),
             grouped(counts.requests),
             bytes(counts.received_bytes),
             bytes(counts.answer_bytes),
-            served.cpu_ns as f64 / 1e9
+            time(served.cpu_ns.max(0).cast_unsigned())
         ));
         if let Some(one_way) = one_way {
             say(&one_way.line());

@@ -86,12 +86,36 @@ fn bucket_flag(way: &WayFound, name: &str) -> Option<String> {
         .rate
         .filter(|rate| !rate.is_at_least && rate.bucket_bytes > 0)?;
     Some(format!(
-        "--rate '{name}: {}bit burst {}b'",
-        rate.bits_per_second, rate.bucket_bytes
+        "--rate '{name}: {} burst {}b'",
+        rate_word(rate.bits_per_second),
+        rate.bucket_bytes
     ))
+}
+
+/// A rate as a flag has it, of four digits: it is not known more closely.
+fn rate_word(bits_per_second: u64) -> String {
+    let digits = bits_per_second.max(1).ilog10();
+    let step = 10_u64.pow(digits.saturating_sub(3));
+    let rounded = (bits_per_second + step / 2) / step * step;
+    match rounded {
+        _ if rounded.is_multiple_of(1_000_000) => format!("{}mbit", rounded / 1_000_000),
+        _ if rounded.is_multiple_of(1_000) => format!("{}kbit", rounded / 1_000),
+        _ => format!("{rounded}bit"),
+    }
 }
 
 /// Times for `--delay '0 distribution FILE'`, one a line.
 fn table(times_ns: &[i64]) -> String {
     times_ns.iter().map(|ns| format!("{ns}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_has_four_digits_and_a_unit() {
+        let words = [19_999_995, 12_345_678, 1_234, 999, 0].map(rate_word);
+        assert_eq!(words, ["20mbit", "12350kbit", "1234bit", "999bit", "0mbit"]);
+    }
 }

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use lineside_analyze::{bytes, grouped};
+use lineside_account::{bit_rate, bytes, grouped, percent, signed_time};
 use lineside_probe::{Findings, RateFound, Share, WayFound};
 
-use crate::print::{fine_time, spread_text};
+use crate::print::spread_text;
 use crate::trips::By;
 
 /// The report. `flags` are those by which `emulate` takes the files, if there are any.
@@ -67,11 +67,11 @@ fn way_lines(name: &str, way: &WayFound, out: &mut String) {
         line(
             "varies",
             format!(
-                "above the least by 50 % {}, 90 % {}, 99 % {}, most {}",
-                fine_time(variation.p50_ns as f64),
-                fine_time(variation.p90_ns as f64),
-                fine_time(variation.p99_ns as f64),
-                fine_time(variation.max_ns as f64)
+                "above the least by p50 {}, p90 {}, p99 {}, max {}",
+                signed_time(variation.p50_ns as f64),
+                signed_time(variation.p90_ns as f64),
+                signed_time(variation.p99_ns as f64),
+                signed_time(variation.max_ns as f64)
             ),
         );
     }
@@ -101,10 +101,10 @@ fn way_lines(name: &str, way: &WayFound, out: &mut String) {
             || "none was answered".to_owned(),
             |trips| {
                 format!(
-                    "round trips of 50 % {}, 90 % {}, most {}",
-                    fine_time(trips.p50_ns as f64),
-                    fine_time(trips.p90_ns as f64),
-                    fine_time(trips.max_ns as f64)
+                    "round trips of p50 {}, p90 {}, max {}",
+                    signed_time(trips.p50_ns as f64),
+                    signed_time(trips.p90_ns as f64),
+                    signed_time(trips.max_ns as f64)
                 )
             },
         );
@@ -124,15 +124,15 @@ fn way_lines(name: &str, way: &WayFound, out: &mut String) {
     }
 }
 
-/// `7 of 400, 1.75 % (0.687 % to 4.388 % with 99 % confidence)`
+/// `7 of 400, 1.8 % (0.7 % to 4.4 % with 99 % confidence)`
 fn share_text(share: &Share) -> String {
     format!(
-        "{} of {}, {:.3} % ({:.3} % to {:.3} % with 99 % confidence)",
+        "{} of {}, {} ({} to {} with 99 % confidence)",
         grouped(share.count),
         grouped(share.of),
-        share.share * 100.0,
-        share.low * 100.0,
-        share.high * 100.0
+        percent(share.share),
+        percent(share.low),
+        percent(share.high)
     )
 }
 
@@ -169,12 +169,7 @@ fn rate_text(rate: &RateFound, way: &WayFound) -> String {
     )
 }
 
-/// `12.345 Mb/s`
+/// `12.3 Mb/s`
 fn rate_word(bits_per_second: u64) -> String {
-    let rate = bits_per_second as f64;
-    match bits_per_second {
-        0..1_000_000 => format!("{:.3} kb/s", rate / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.3} Mb/s", rate / 1e6),
-        _ => format!("{:.3} Gb/s", rate / 1e9),
-    }
+    bit_rate(bits_per_second as f64)
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use lineside_analyze::{bytes, grouped};
+use lineside_account::{bit_rate, bytes, grouped, time};
 use lineside_workload::Departures;
 
 use super::flags::Arguments;
@@ -56,8 +56,7 @@ fn lines(arguments: &Arguments, departures: &Departures) -> String {
         bytes(departures.bytes),
         arguments.interface
     );
-    let rate =
-        |bps: Option<f64>| bps.map_or(String::new(), |bps| format!(", {:.3} Mbit/s", bps / 1e6));
+    let rate = |bps: Option<f64>| bps.map_or(String::new(), |bps| format!(", {}", bit_rate(bps)));
     if let Some(asked_ns) = departures.asked_ns {
         let _ = writeln!(
             out,
@@ -80,15 +79,14 @@ fn lines(arguments: &Arguments, departures: &Departures) -> String {
         ),
     };
     if let Some(late) = departures.lateness {
-        let us = |ns: u64| ns as f64 / 1e3;
         let _ = writeln!(
             out,
-            "late         {:.1} us half of them, {:.1} us 99 %, {:.1} us 99.9 %, {:.1} us at most; \
+            "late         p50 {}, p99 {}, p99.9 {}, max {}; \
             {} by more than 100 us",
-            us(late.p50_ns),
-            us(late.p99_ns),
-            us(late.p999_ns),
-            us(late.max_ns),
+            time(late.p50_ns),
+            time(late.p99_ns),
+            time(late.p999_ns),
+            time(late.max_ns),
             grouped(late.late.over_100us)
         );
     }

@@ -4,8 +4,10 @@ use lineside_analyze::{Assertion, Filter, terminal};
 use lineside_host::Sandbox;
 
 use super::flags::CompareArguments;
+use crate::config::ConfigError;
 use crate::csv::print_csv;
 use crate::exit::Exit;
+use crate::junit::Junit;
 use crate::print::{exit, print_json, print_styled, say, style};
 
 pub(crate) fn run(arguments: CompareArguments) -> anyhow::Result<Exit> {
@@ -13,7 +15,28 @@ pub(crate) fn run(arguments: CompareArguments) -> anyhow::Result<Exit> {
     let named = { folders.into_iter().flatten() }.fold(Sandbox::new(), |sandbox, folder| {
         sandbox.may_read_below(folder)
     });
-    arguments.confining.enter(named, None)?;
+    if arguments.html.is_some() {
+        return Err(ConfigError::usage(
+            "compare has no page: --json and --csv have all figures, and 'lineside report TRACE \
+            --html FILE' makes a page of each trace",
+        )
+        .into());
+    }
+    let junit = Junit::open(arguments.junit.as_deref(), arguments.assert.len())?;
+    let confined = arguments.confining.enter(named, None);
+    let done = confined.and_then(|()| compare(&arguments));
+    let done = done.inspect_err(|_| junit.iter().for_each(Junit::withdraw));
+    let (assertions, done) = done?;
+    if let Some(junit) = junit {
+        let b = arguments.b.as_ref().unwrap_or(&arguments.a);
+        let both = format!("{} {}", arguments.a.display(), b.display());
+        junit.finish("compare", &both, &assertions)?;
+    }
+    Ok(judged(&assertions, done))
+}
+
+/// Prints the comparison. Returns what came of assertions, and whether all could be read.
+fn compare(arguments: &CompareArguments) -> anyhow::Result<(Vec<Assertion>, Exit)> {
     let filter = arguments.filter.filter();
     let zone = filter.zone.clone();
     let (a, b) = match (&arguments.b, arguments.at) {
@@ -52,7 +75,7 @@ pub(crate) fn run(arguments: CompareArguments) -> anyhow::Result<Exit> {
         ))?;
     }
     let done = exit(&comparison.unreadable());
-    Ok(judged(&comparison.assertions, done))
+    Ok((comparison.assertions, done))
 }
 
 /// Says what was found of each assertion. A trace that could not be read whole has failed already:

@@ -40,6 +40,9 @@ pub(crate) struct ReportArguments {
     /// given
     #[arg(long, value_name = "EXPR", conflicts_with = "interval", value_parser = assert_of_one)]
     pub(super) assert: Vec<Assert>,
+    /// Write what came of each --assert as JUnit's XML, for Jenkins and GitLab
+    #[arg(long, value_name = "FILE", conflicts_with = "interval")]
+    pub(super) junit: Option<PathBuf>,
     #[command(flatten)]
     pub(super) confining: Confining,
 }
@@ -62,6 +65,9 @@ pub(crate) struct CompareArguments {
     /// Print all figures, also those that are no news, and what only one of the traces has
     #[arg(long)]
     pub(super) full: bool,
+    /// There is no page of a comparison
+    #[arg(long, hide = true, value_name = "FILE", num_args = 0..=1)]
+    pub(super) html: Option<Option<PathBuf>>,
     /// Print JSON
     #[arg(long)]
     pub(super) json: bool,
@@ -72,6 +78,9 @@ pub(crate) struct CompareArguments {
     /// several may be given
     #[arg(long, value_name = "EXPR")]
     pub(super) assert: Vec<Assert>,
+    /// Write what came of each --assert as JUnit's XML, for Jenkins and GitLab
+    #[arg(long, value_name = "FILE")]
+    pub(super) junit: Option<PathBuf>,
     #[command(flatten)]
     pub(super) confining: Confining,
 }

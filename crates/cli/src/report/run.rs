@@ -5,7 +5,9 @@ use std::fs;
 
 use anyhow::{Context, bail};
 use lineside_account::harmless_json;
-use lineside_analyze::{SLOW_MAX, Slow, grouped, slow_groups_text, slow_text, terminal, time};
+use lineside_analyze::{
+    Assertion, SLOW_MAX, Slow, grouped, slow_groups_text, slow_text, terminal, time,
+};
 use serde::Serialize;
 
 use super::compare::judged;
@@ -14,14 +16,26 @@ use crate::config::ConfigError;
 use crate::confine;
 use crate::csv::print_csv;
 use crate::exit::Exit;
-use crate::print::{exit, print, print_json, print_styled, say, style};
+use crate::junit::Junit;
+use crate::print::{exit, print, print_data, print_json, print_styled, say, style};
 use crate::runs;
 
 pub(crate) fn run(arguments: ReportArguments) -> anyhow::Result<Exit> {
     let named = confine::trace(&arguments.trace);
-    arguments
-        .confining
-        .enter(named, arguments.html.as_deref())?;
+    let junit = Junit::open(arguments.junit.as_deref(), arguments.assert.len())?;
+    let confined = { arguments.confining }.enter(named, arguments.html.as_deref());
+    let done = confined.and_then(|()| report(&arguments));
+    let done = done.inspect_err(|_| junit.iter().for_each(Junit::withdraw));
+    let (assertions, done) = done?;
+    if let Some(junit) = junit {
+        let trace = arguments.trace.display().to_string();
+        junit.finish("report", &trace, &assertions)?;
+    }
+    Ok(judged(&assertions, done))
+}
+
+/// Prints the report. Returns what came of assertions, and whether all could be read.
+fn report(arguments: &ReportArguments) -> anyhow::Result<(Vec<Assertion>, Exit)> {
     let filter = arguments.filter.filter();
     let zone = filter.zone.clone();
     if let Some(interval_ns) = arguments.interval {
@@ -33,7 +47,7 @@ pub(crate) fn run(arguments: ReportArguments) -> anyhow::Result<Exit> {
         } else {
             print(&terminal::intervals(&series, &zone))?;
         }
-        return Ok(exit(&series.unreadable));
+        return Ok((Vec::new(), exit(&series.unreadable)));
     }
     let mut report = lineside_analyze::report(&arguments.trace, &filter)?;
     if let Some(unfinished) = &mut report.missing.unfinished {
@@ -45,7 +59,7 @@ pub(crate) fn run(arguments: ReportArguments) -> anyhow::Result<Exit> {
     if let Some(path) = &arguments.html {
         let page = lineside_analyze::html::page(&report, &zone);
         if path.as_os_str() == "-" {
-            print_styled(&page)?;
+            print_data(&page)?;
         } else {
             if path.is_file() && !arguments.force {
                 bail!(ConfigError::usage(&format!(
@@ -78,7 +92,7 @@ pub(crate) fn run(arguments: ReportArguments) -> anyhow::Result<Exit> {
         ));
     }
     let done = exit(&report.missing.unreadable);
-    Ok(judged(&report.assertions, done))
+    Ok((report.assertions, done))
 }
 
 pub(crate) fn run_slow(mut arguments: SlowArguments) -> anyhow::Result<Exit> {
@@ -126,14 +140,14 @@ fn print_json_lines(values: &[impl Serialize]) -> anyhow::Result<()> {
         lines += &harmless_json(&serde_json::to_string(value)?);
         lines.push('\n');
     }
-    print(&lines)
+    print_data(&lines)
 }
 
 /// What is not in the list, and where to look next.
 fn talk_about(slow: &Slow, arguments: &SlowArguments, latency_min_ns: u64, is_cut: bool) {
     match slow.latency_max_ns {
         Some(most) if slow.operations.is_empty() && latency_min_ns > 0 => say(&format!(
-            "none of {} operations took {} or more: the slowest took {}",
+            "none of {} calls took {} or more: the slowest took {}",
             grouped(slow.timed),
             time(latency_min_ns),
             time(most)
@@ -160,7 +174,7 @@ fn talk_about(slow: &Slow, arguments: &SlowArguments, latency_min_ns: u64, is_cu
     }
     if slow.backwards > 0 {
         say(&format!(
-            "{} operations end before they begin, by their stamps: the clocks of the \
+            "{} calls end before they begin, by their stamps: the clocks of the \
             inputs differ",
             grouped(slow.backwards)
         ));

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use lineside_analyze::time;
+use lineside_account::{bit_rate, percent, signed_time, time};
 use lineside_link::{DEVIATION, PathFile, PathStep, Table, Unit};
 use lineside_measure::Spread;
 
@@ -46,22 +46,22 @@ pub(super) fn path_lines(path: &PathFile) -> String {
     if let Some(ns) = number("delay_mean_ns") {
         let _ = writeln!(
             out,
-            "delay        {:.3} us in the mean of the time",
-            ns / 1e3
+            "delay        {} in the mean of the time",
+            signed_time(ns)
         );
     }
     if let Some(share) = number("loss_mean") {
         let _ = writeln!(
             out,
-            "loss         {:.3} % in the mean of the time",
-            share * 100.0
+            "loss         {} in the mean of the time",
+            percent(share)
         );
     }
     if let Some(rate) = number("rate_mean_bps") {
         let _ = writeln!(
             out,
-            "rate         {:.3} Mbit/s in the mean of the time",
-            rate / 1e6
+            "rate         {} in the mean of the time",
+            bit_rate(rate)
         );
     }
     let _ = writeln!(out, "use          --path {}", path.name());

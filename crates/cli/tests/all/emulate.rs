@@ -258,7 +258,14 @@ fn frames_under_way_leave_the_readers_memory() {
     let output = emulate(
         &input,
         &out,
-        &["--force", "--delay", "1h", "--memory", "24MiB"],
+        &[
+            "--force",
+            "--certificate",
+            "--delay",
+            "1h",
+            "--memory",
+            "24MiB",
+        ],
     );
     assert!(
         messages(&output).contains("verdict      limited"),
@@ -500,9 +507,17 @@ fn a_report_draws_the_certificate() {
         assert!(output.stderr.is_empty(), "{}", talk(&output));
         String::from_utf8(output.stdout).expect("text")
     };
-    let text = report(&[]);
-    for expected in ["Link outbound", "5ms 1ms", "by loss", "realised", "seed"] {
-        assert!(text.contains(expected), "{expected}: {text}");
+    let first = report(&[]);
+    assert!(first.lines().count() <= 25, "{first}");
+    // What was printed at the end is the same screen.
+    let closing = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(closing.lines().count() <= 25, "{closing}");
+    let text = report(&["--full"]);
+    assert!(text.contains("Link outbound"), "{text}");
+    for expected in ["outbound", "5ms 1ms", "by loss", "realised", "seed"] {
+        for text in [&first, &closing, &text] {
+            assert!(text.contains(expected), "{expected}: {text}");
+        }
     }
     assert!(!text.contains("Workload"), "there is no trace: {text}");
     let json: serde_json::Value = serde_json::from_str(&report(&["--json"])).expect("JSON");

@@ -21,6 +21,7 @@ mod forward_emulated;
 mod harm;
 mod hostile;
 mod input;
+mod junit;
 mod layers;
 mod manual;
 mod many_inputs;

@@ -370,6 +370,7 @@ fn each_class_of_frames_is_reported_and_unmatched_ones_warned() {
     datagrams(&capture, &sent);
     let printed = text(&[
         "emulate",
+        "--certificate",
         capture.to_str().expect("UTF-8"),
         "--loss",
         "out: match udp port 2: every 2",
@@ -388,6 +389,7 @@ fn each_class_of_frames_is_reported_and_unmatched_ones_warned() {
     );
     let printed = text(&[
         "emulate",
+        "--certificate",
         capture.to_str().expect("UTF-8"),
         "--delay",
         "match udp: 10ms 3ms order fifo",
@@ -399,7 +401,13 @@ fn each_class_of_frames_is_reported_and_unmatched_ones_warned() {
     let path = folder.path().join("path");
     std::fs::write(&path, "time loss\n0s 100%\n").expect("written");
     let path = path.to_str().expect("UTF-8");
-    let printed = text(&["emulate", capture.to_str().expect("UTF-8"), "--path", path]);
+    let printed = text(&[
+        "emulate",
+        "--certificate",
+        capture.to_str().expect("UTF-8"),
+        "--path",
+        path,
+    ]);
     let line = format!("40 lost: path {path}\n");
     assert!(printed.contains(&line), "{printed}");
 }

@@ -4,7 +4,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use lineside_account::Budget;
+use lineside_account::{Budget, signed_time};
 use lineside_host::{
     Capability, LinkSwitch, Privileges, RunClock, RunFolder, Sandbox, ServiceManager, Signals,
 };
@@ -314,9 +314,9 @@ fn report_floor(live: &LiveLoop, on_event: &mut dyn FnMut(Event<'_>)) {
     let Some(calibration) = live.facts().calibration else {
         return;
     };
-    let us = |ns: i64| ns as f64 / 1e3;
+    let us = |ns: i64| signed_time(ns as f64);
     on_event(Event::Note(format!(
-        "a frame takes {:.1} us at least (99 %: {:.1} us) once the loop has seen it, found by {}",
+        "a frame takes {} at least (p99 {}) once the loop has seen it, found by {}",
         us(calibration.floor_ns),
         us(calibration.turn.p99_ns + calibration.send.p99_ns),
         calibration.method

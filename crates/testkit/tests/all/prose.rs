@@ -141,6 +141,70 @@ fn long_modules_open_with_what_they_are() {
     assert!(silent.is_empty(), "\n{silent}");
 }
 
+/// Lines of the README: what is more stands in the cookbook and the guides.
+const README_LINES_MAX: usize = 120;
+
+#[test]
+fn the_readme_has_at_most_120_lines() {
+    let text = fs::read_to_string(repository().join("README.md")).expect("UTF-8");
+    let lines = text.lines().count();
+    assert!(lines <= README_LINES_MAX, "{lines} lines");
+}
+
+/// A heading as links name it.
+fn anchor(heading: &str) -> String {
+    let kept = |letter: &char| letter.is_alphanumeric() || matches!(letter, '_' | '-' | ' ');
+    let heading: String = heading.trim().to_lowercase().chars().filter(kept).collect();
+    heading.replace(' ', "-")
+}
+
+/// The headings of a Markdown text outside its code.
+fn anchors(text: &str) -> HashSet<String> {
+    let prose = text.split("\n```").step_by(2).flat_map(str::lines);
+    { prose.filter(|line| line.starts_with('#')) }
+        .map(|line| anchor(line.trim_start_matches('#')))
+        .collect()
+}
+
+/// The targets of links in a Markdown text that lead to no other host.
+fn links(text: &str) -> impl Iterator<Item = &str> {
+    let targets = text.split("](").skip(1);
+    targets
+        .filter_map(|rest| rest.split_once(')'))
+        .map(|(target, _)| target)
+        .filter(|target| !target.contains(char::is_whitespace) && !target.contains("://"))
+}
+
+#[test]
+fn links_lead_to_files_and_headings_that_exist() {
+    let (mut dead, mut checked) = (String::new(), 0);
+    for path in ours() {
+        if path.extension().is_none_or(|end| end != "md") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).expect("UTF-8");
+        for target in links(&text) {
+            let (file, heading) = target.split_once('#').unwrap_or((target, ""));
+            let to = match file {
+                "" => path.clone(),
+                file => path.with_file_name(file),
+            };
+            let is_markdown = to.extension().is_some_and(|end| end == "md");
+            let is_there = match heading {
+                "" => to.exists(),
+                heading => fs::read_to_string(&to)
+                    .is_ok_and(|text| !is_markdown || anchors(&text).contains(heading)),
+            };
+            checked += 1;
+            if !is_there {
+                let _ = writeln!(dead, "{}: {target}", path.display());
+            }
+        }
+    }
+    assert!(dead.is_empty(), "\n{dead}");
+    assert!(checked > 200, "{checked} links");
+}
+
 /// Two rows of one id are two truths: merges leave them behind.
 #[test]
 fn every_promise_of_the_specification_stands_once() {

@@ -453,7 +453,10 @@ fn assert_reported(run: &std::path::Path) {
         assert!(output.status.success(), "{}", talk(&output));
         String::from_utf8(output.stdout).expect("text")
     };
-    let text = report(&[]);
+    let first = report(&[]);
+    assert!(first.lines().count() <= 25, "{first}");
+    assert!(first.contains("tcp 10.9.1.100:80"), "{first}");
+    let text = report(&["--full"]);
     let down = "10.9.2.3:8080 of tcp 10.9.1.100:80: down from";
     for line in ["Forwarder", down, "Forwarder over time"] {
         assert!(text.contains(line), "{line}: {text}");

@@ -702,7 +702,7 @@ fn signals_print_rotate_and_end_with_everything_that_was_sent() {
             "{}",
             running.messages()
         );
-        assert!(running.messages().contains(" operations/s"));
+        assert!(running.messages().contains(" calls/s"));
         let out = running.out.clone();
         running.wait_until("a part with rows is there", || {
             running.signal("USR2");
@@ -714,9 +714,9 @@ fn signals_print_rotate_and_end_with_everything_that_was_sent() {
         let took = watch.elapsed();
         assert!(took.as_secs_f64() < 2.0, "{took:?}");
         assert!(parts_with_rows(&ended.out, Table::Operations) > 1);
-        let line = { ended.messages.lines() }.find(|line| line.contains(" operations in "));
+        let line = { ended.messages.lines() }.find(|line| line.contains(" calls in "));
         let line = line.expect("a line at the end").to_owned();
-        for words in ["/s), median ", ", p99 ", ", none dropped; "] {
+        for words in ["/s), p50 ", ", p99 ", ", none dropped; "] {
             assert!(line.contains(words), "{line}");
         }
         let live = ended.trace(0);

@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use lineside_analyze::WithAssertions;
 use lineside_load::certificate::Certificate;
 use lineside_trace::Row as _;
 use lineside_trace::tables::OperationRow;
@@ -282,15 +283,64 @@ fn wrong_words_of_a_load_are_refused() {
 }
 
 #[test]
+fn a_load_ends_with_one_screen_and_a_junit_file() {
+    let served = Served::start(&["http", "127.0.0.1:0"]);
+    let url = format!("http://{}/", served.at);
+    let folder = tempfile::tempdir().expect("a folder");
+    let (run, junit) = (folder.path().join("run"), folder.path().join("junit.xml"));
+    let paths = [&run, &junit].map(|path| path.to_str().expect("UTF-8").to_owned());
+    let words = ["-n", "30", "-c", "2", "-o", &paths[0], "--junit", &paths[1]];
+    let output = load(&[&[&*url], &words[..], &["--assert", "p50 < 1ns"]].concat());
+    assert!(
+        matches!(output.status.code(), Some(3 | 4)),
+        "{}",
+        talk(&output)
+    );
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.lines().count() <= 25, "{text}");
+    for words in [
+        "latency       p50 ",
+        ", p99.9 ",
+        ", max ",
+        "--full shows the rest",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    for old in ["a second", "50 %", "99 %"] {
+        assert!(!text.contains(old), "{old}: {text}");
+    }
+    crate::junit::is_junit(&junit, &[("p50 < 1ns", Some("failure"))]);
+    served.counts();
+}
+
+#[test]
 fn the_certificate_is_as_its_schema_says() {
-    let schema = schemars::schema_for!(Certificate).to_value();
+    let schema = schemars::schema_for!(WithAssertions<Certificate>).to_value();
     publish("load", &schema);
     let served = Served::start(&["http", "127.0.0.1:0"]);
     let url = format!("http://{}/", served.at);
     let mut found = Vec::new();
-    for words in [&["-n", "20"][..], &["-R", "50", "-d", "1200ms"]] {
+    let asserts = [
+        "-n",
+        "20",
+        "--assert",
+        "p99 < 1h",
+        "--assert",
+        "errors < 1%",
+    ];
+    for words in [&asserts[..], &["-R", "50", "-d", "1200ms"]] {
         let value = certificate(&[&[&*url, "-c", "2"], words].concat());
         check(&value, &schema, &schema, "load", &mut found);
+        let assertions = value["assertions"].as_array().expect("a list");
+        let asked = words.iter().filter(|word| **word == "--assert").count();
+        assert_eq!(assertions.len(), asked);
+        for each in assertions {
+            assert!(
+                each["holds"] == true && each["undecided"] == false,
+                "{each}"
+            );
+            assert!(each["value"].is_number(), "{each}");
+        }
     }
     assert!(found.is_empty(), "{found:#?}");
     served.counts();

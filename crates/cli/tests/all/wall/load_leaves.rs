@@ -199,7 +199,7 @@ fn a_report_of_a_load_draws_its_course() {
         "offered",
         "Late departures",
         "Times by share",
-        "99.9 %",
+        "p99.9",
     ] {
         assert!(page.contains(shown), "{shown}");
     }
@@ -211,11 +211,14 @@ fn a_report_of_a_load_draws_its_course() {
         "offered",
         "first byte",
         "connecting",
-        "processor",
+        "generator",
         "late ",
     ] {
         assert!(text.contains(shown), "{shown}: {text}");
     }
+    assert!(text.lines().count() <= 25, "{text}");
+    // A load asked for its mix itself.
+    assert!(!text.contains("Workload"), "{text}");
 }
 
 #[test]

@@ -204,7 +204,7 @@ fn reported(run: &Path, core: &Value) {
     let mut found = Vec::new();
     check(&json, &schema, &schema, "report", &mut found);
     assert!(found.is_empty(), "{found:#?}");
-    let (text, page) = (report(&[]), report(&["--html", "-"]));
+    let (text, page) = (report(&["--full"]), report(&["--html", "-"]));
     let count = |name: &str| grouped(number(&core[name]));
     let flooded = format!("{} copies", count("copies"));
     for expected in ["Switch", &count("came"), &flooded, "m2", "3 known"] {

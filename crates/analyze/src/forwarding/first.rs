@@ -1,0 +1,63 @@
+//! The certificate of a forwarder on the first screen.
+
+use super::{Forwarding, ForwardingNode, ForwardingService, facts};
+use crate::numbers::{grouped, percent, share};
+use crate::page::{Line, line};
+
+/// Services, and nodes of one, that are shown; the others are counted.
+const SHOWN: usize = 4;
+
+/// The certificate in lines, the most telling first.
+pub(crate) fn first(it: &Forwarding) -> Vec<Line> {
+    let facts = facts(it);
+    let mut lines: Vec<Line> = { facts.iter() }
+        .map(|fact| match fact.note.as_str() {
+            "" => line(fact.label, [fact.value.clone()]),
+            note => line(fact.label, [fact.value.clone(), note.to_owned()]),
+        })
+        .collect();
+    for service in it.services.iter().take(SHOWN) {
+        lines.extend(service_lines(service));
+    }
+    let more = it.services.len().saturating_sub(SHOWN);
+    if more > 0 {
+        lines.push(line("service", [format!("{more} more")]));
+    }
+    for line in &mut lines {
+        line.lines_max = 2;
+    }
+    lines
+}
+
+fn service_lines(service: &ForwardingService) -> Vec<Line> {
+    let whole = [
+        format!("{} {}", service.transport, service.address),
+        format!("{} connections began", grouped(service.opened)),
+        format!("{} now", grouped(service.connections)),
+    ];
+    let opened: u64 = service.nodes.iter().map(|node| node.opened).sum();
+    let node = |node: &ForwardingNode| {
+        let checks = match node.checks_bad {
+            0 => String::new(),
+            bad => format!("{} checks bad", grouped(bad)),
+        };
+        let parts = [
+            format!("{} {}", node.address, node.state),
+            format!(
+                "{} began ({})",
+                grouped(node.opened),
+                percent(share(node.opened, opened))
+            ),
+            format!("{} now", grouped(node.connections)),
+            checks,
+        ];
+        line("  node", parts)
+    };
+    let mut lines = vec![line("service", whole)];
+    lines.extend(service.nodes.iter().take(SHOWN).map(node));
+    let more = service.nodes.len().saturating_sub(SHOWN);
+    if more > 0 {
+        lines.push(line("  node", [format!("{more} more")]));
+    }
+    lines
+}
