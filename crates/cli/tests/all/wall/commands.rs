@@ -95,15 +95,25 @@ impl Ordinary {
     }
 
     fn command(&self) -> Command {
-        let mut command = if rustix::process::geteuid().is_root() {
-            let mut command = Command::new("setpriv");
-            command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
-            command.arg(&self.program);
-            command
-        } else {
-            Command::new(&self.program)
-        };
-        command.arg("emulate").current_dir(self.path());
+        self.command_by(&[])
+    }
+
+    /// The same, started by these words.
+    fn command_by(&self, starter: &[&str]) -> Command {
+        const ORDINARY: [&str; 6] = [
+            "setpriv",
+            "--reuid",
+            "65534",
+            "--regid",
+            "65534",
+            "--clear-groups",
+        ];
+        let is_root = rustix::process::geteuid().is_root();
+        let ordinary = if is_root { &ORDINARY[..] } else { &[] };
+        let program = self.program.to_str().expect("a name in UTF-8");
+        let words = [ordinary, starter, &[program, "emulate"]].concat();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).current_dir(self.path());
         command
     }
 
@@ -451,8 +461,13 @@ fn two_commands_that_cannot_run_are_refused() {
                 "--",
                 "./nowhere",
             ],
-            1,
+            127,
             "cannot start the client './nowhere'",
+        ),
+        (
+            &["--server", "sleep 60", "--server-wait", "0", "--", "/tmp"],
+            126,
+            "cannot start the client '/tmp'",
         ),
     ] {
         let output = ordinary.run(&[&["-o", "run"], words].concat());
@@ -714,6 +729,48 @@ fn greetings(output: &Output) -> Vec<String> {
         answer.to_owned()
     };
     text.lines().map(greeting).collect()
+}
+
+/// Talks to itself at 127.0.0.1, and prints how long a handshake took, in milliseconds.
+const ITSELF: &str = r#"
+import socket, time
+own = socket.create_server(("127.0.0.1", 0))
+began = time.monotonic()
+asking = socket.create_connection(own.getsockname())
+print(int((time.monotonic() - began) * 1e3))
+"#;
+
+#[test]
+fn without_pasta_the_link_is_in_the_loopback() {
+    let ordinary = Ordinary::new();
+    std::fs::write(ordinary.path().join("itself.py"), ITSELF).expect("written");
+    let client = "PATH=/usr/local/bin:/usr/bin:/bin exec python3 itself.py";
+    let mut command = ordinary.command_by(&["env", "PATH=/nowhere"]);
+    let command = command.args(["--delay", "20ms", "--", "/bin/sh", "-c", client]);
+    let output = command.output().expect("it runs");
+    if is_forbidden(&output) {
+        return;
+    }
+    let said = talk(&output);
+    assert_eq!(said.matches("needs 'pasta'").count(), 1, "{said}");
+    assert!(said.contains("as with --loopback"), "{said}");
+    let took = String::from_utf8_lossy(&output.stdout);
+    let took: u64 = took.trim().parse().expect("milliseconds");
+    assert!(took >= 40, "a handshake passes the link twice: {took} ms");
+}
+
+#[test]
+fn who_asks_for_the_loopback_is_not_warned_about_forwarding() {
+    need_wire!();
+    let host = Namespace::new("forwards");
+    let warns = |flags: &[&str]| {
+        let mut command = host.command(lineside().get_program());
+        command.args(["emulate", "--delay", "1ms"]).args(flags);
+        let output = command.args(["--", "true"]).output().expect("it runs");
+        talk(&output).contains("this host does not forward")
+    };
+    assert!(warns(&[]));
+    assert!(!warns(&["--loopback"]));
 }
 
 #[test]

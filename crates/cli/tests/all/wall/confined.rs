@@ -118,7 +118,7 @@ fn an_emulated_link_runs_in_a_sandbox_unless_asked_otherwise() {
     );
     let ended = running.interrupt();
     let sandbox = manifest(&ended.out).sandbox.expect("it is told");
-    assert_eq!(sandbox.missing, ["--no-sandbox"]);
+    assert_eq!(sandbox.missing, ["--sandbox off"]);
 }
 
 /// Of what is piped in, while it is read.
@@ -155,7 +155,7 @@ fn files_are_read_in_a_sandbox_unless_asked_otherwise() {
     );
     assert_eq!(
         (outside.holds.len(), outside.missing),
-        (0, vec!["--no-sandbox".to_owned()])
+        (0, vec!["--sandbox off".to_owned()])
     );
     let tells = |verb: &str, of: &str, what: &str| {
         let output = lineside().arg(verb).arg(folder.path().join(of)).output();
@@ -163,7 +163,7 @@ fn files_are_read_in_a_sandbox_unless_asked_otherwise() {
         { text.lines() }.any(|line| line.starts_with("sandbox ") && line.ends_with(what))
     };
     for verb in ["info", "report"] {
-        assert!(tells(verb, "outside", " none: --no-sandbox"), "{verb}");
+        assert!(tells(verb, "outside", " none: --sandbox off"), "{verb}");
     }
     assert!(tells("info", "inside", " landlock, seccomp"));
     assert!(!tells("report", "inside", ""));
@@ -201,7 +201,7 @@ fn programs_behind_a_link_are_outside_of_its_sandbox() {
         ["signals to processes of its user, which it ends"]
     );
     let outside = run("outside", &["--no-sandbox"], "0");
-    assert_eq!(outside.missing, ["--no-sandbox"]);
+    assert_eq!(outside.missing, ["--sandbox off"]);
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn a_capture_passes_a_link_in_a_sandbox_unless_asked_otherwise() {
     let folder = tempfile::tempdir().expect("a folder");
     for (name, flags, told) in [
         ("inside", &[][..], "landlock, seccomp"),
-        ("outside", &["--no-sandbox"], "none: --no-sandbox"),
+        ("outside", &["--no-sandbox"], "none: --sandbox off"),
     ] {
         let out = folder.path().join(name);
         let mut command = lineside();

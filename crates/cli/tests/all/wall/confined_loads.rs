@@ -70,7 +70,11 @@ fn a_program_of_a_host_that_hangs_is_ended_from_the_sandbox() {
     assert!(made.expect("it runs").success());
     command.arg("--rsh").arg(&program);
     let output = command.output().expect("it runs");
-    assert!(talk(&output).contains("is no agent"), "{}", talk(&output));
+    assert!(
+        talk(&output).contains("is not an agent"),
+        "{}",
+        talk(&output)
+    );
 }
 
 /// Reads what a search says until three trials have answers, which are in its sandbox.

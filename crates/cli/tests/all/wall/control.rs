@@ -175,12 +175,9 @@ fn requests_of_other_versions_are_refused_with_both() {
             "{\"emulate\":{},\"files\":{}}",
             "without a version, as before lineside had them, and this run takes",
         ),
-        (
-            "{\"version\":1,\"reboot\":{}}",
-            "'reboot' is nothing that this run can be asked for",
-        ),
-        ("{\"version\":1", "this is no request"),
-        ("\u{1}\u{2}", "this is no request"),
+        ("{\"version\":1,\"reboot\":{}}", "unknown request 'reboot'"),
+        ("{\"version\":1", "this is not a request"),
+        ("\u{1}\u{2}", "this is not a request"),
     ] {
         let answer = raw(&running.out, text.as_bytes());
         let answer: Value = serde_json::from_str(&answer).expect("JSON");
@@ -209,7 +206,7 @@ fn requests_of_other_versions_are_refused_with_both() {
             "{\"refused\":\"a request of another version\"}",
             "(it says: a request of another version)",
         ),
-        ("no", "what it answers is no JSON"),
+        ("no", "the reply is not valid JSON"),
     ] {
         let output = std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -287,7 +284,7 @@ fn a_killed_run_is_no_run() {
     assert_eq!(output.status.code(), Some(1));
     let messages = talk(&output);
     assert!(
-        messages.contains("was ended before it could finish"),
+        messages.contains("was killed before it could finish"),
         "{messages}"
     );
     for nothing in [ended.folder.path(), &ended.out.join("nowhere")] {

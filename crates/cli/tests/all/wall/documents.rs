@@ -292,6 +292,7 @@ impl Sandbox {
         let is_endless = (text.contains("capture -i ")
             || text.contains("--between")
             || text.contains("forward --ports")
+            || text.contains("forward -i")
             || text.contains("probe --serve")
             || text.contains("load serve"))
             && !text.contains("timeout");

@@ -507,10 +507,10 @@ fn drop_ins_that_cannot_be_are_named_with_the_way_out() {
             &["-w", out, "--drop-in", "x=cat"][..],
             "name the folder for it with -o",
         ),
-        (&["-o", out, "--drop-in", "x"], "'x' is no NAME=COMMAND"),
+        (&["-o", out, "--drop-in", "x"], "'x' is not NAME=COMMAND"),
         (
             &["-o", out, "--drop-in", "X=cat"],
-            "'X' is no name: use a-z",
+            "'X' is not a name: use a-z",
         ),
         (
             &["-o", out, "--drop-in", "flows=cat"],
@@ -526,7 +526,7 @@ fn drop_ins_that_cannot_be_are_named_with_the_way_out() {
         ),
         (
             &["-o", out, "--drop-in", "x=nosuchprogram"],
-            "is no program in PATH",
+            "is not a program in PATH",
         ),
         (
             &["-o", out, "--drop-in", &not_executable],

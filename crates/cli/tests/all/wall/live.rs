@@ -1198,7 +1198,7 @@ fn unusable_interfaces_are_named_with_a_remedy() {
         (
             &["-i", "t0", "-a", "packets:3"],
             2,
-            &["'packets:3'", "duration:SECONDS"],
+            &["'packets:3'", "or duration:60"],
         ),
         (&["-i", "t0", "-b", "packets:3"], 2, &["-b", "--write-pcap"]),
         (

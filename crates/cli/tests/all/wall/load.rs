@@ -719,7 +719,7 @@ fn a_host_that_is_no_agent_is_named() {
     assert_eq!(output.status.code(), Some(1));
     let said = talk(&output);
     assert!(
-        said.contains("is no agent") && said.contains("load --agent"),
+        said.contains("is not an agent") && said.contains("load --agent"),
         "{said}"
     );
     rows.extend(["-o", "never"]);

@@ -295,7 +295,11 @@ fn what_nothing_can_stand_in_front_of_is_refused() {
     for (interface, why, way_out) in [
         ("lo", "is for itself", "emulate --loopback -- CMD"),
         ("member", "belongs to br0", "--on br0"),
-        ("trunk", "trunk.7 stands on it", "--on trunk.7"),
+        (
+            "trunk",
+            "trunk.7 is built on this interface",
+            "--on trunk.7",
+        ),
         ("bare", "has no address there", "--between IF1,IF2"),
     ] {
         let message = refused(&["--on", interface]);

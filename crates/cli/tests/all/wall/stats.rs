@@ -135,7 +135,7 @@ fn stats_are_what_a_run_has_counted_so_far() {
             &["stats", "--delay", "1ms"],
             "leave out the flags of the link",
         ),
-        (&["--every", "1s"], "write stats --every TIME"),
+        (&["--every", "1s"], "stats --interval TIME"),
     ] {
         let output = ctl(&run, words);
         assert_eq!(output.status.code(), Some(2), "{words:?}");
