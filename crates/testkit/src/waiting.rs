@@ -2,7 +2,7 @@
 //! the two places of those that make network namespaces.
 
 use std::cell::RefCell;
-use std::fs::File;
+use std::fs::{self, File};
 use std::time::Duration;
 
 use lineside_host::Stopwatch;
@@ -25,6 +25,37 @@ pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
         assert!(waited < PATIENCE, "not within {PATIENCE:?}: {what}");
         watch.wait_until(waited + PAUSE);
     }
+}
+
+/// Looks until nothing changes any more, for 30 looks in a row; what it saw then.
+pub fn wait_until_still<T: PartialEq>(what: &str, mut look: impl FnMut() -> T) -> T {
+    let (mut seen, mut looks) = (look(), 0);
+    wait_until(what, || {
+        let now = look();
+        looks = if now == seen { looks + 1 } else { 0 };
+        seen = now;
+        looks == 30
+    });
+    seen
+}
+
+/// Bytes in sockets of this thread's network namespace, or in those of one local port of it, that
+/// no program has read yet.
+pub fn unread_bytes(port: Option<u16>) -> u64 {
+    let tables = ["udp", "udp6", "tcp", "tcp6"].into_iter();
+    let text: String = tables
+        .filter_map(|table| fs::read_to_string(format!("/proc/thread-self/net/{table}")).ok())
+        .collect();
+    let hexadecimal = |digits| u64::from_str_radix(digits, 16).ok();
+    // proc(5): the second column is `address:port`, the fifth `tx_queue:rx_queue`.
+    let unread = text.lines().filter_map(|line| {
+        let columns: Vec<&str> = line.split_whitespace().collect();
+        let (_, local) = columns.get(1)?.rsplit_once(':')?;
+        let is_asked = port.is_none_or(|port| hexadecimal(local) == Some(port.into()));
+        let (_, unread) = columns.get(4)?.split_once(':')?;
+        is_asked.then(|| hexadecimal(unread)).flatten()
+    });
+    unread.sum()
 }
 
 thread_local! {

