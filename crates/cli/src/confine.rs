@@ -6,17 +6,40 @@ use clap::Args;
 use lineside_host::{Confined, Sandbox};
 use lineside_run::{folder_of, keep_file_capabilities};
 
+use crate::config::Sandboxing;
 use crate::print::warn;
 
 /// The flag of these verbs.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct Confining {
-    /// Read without a sandbox: with every file and system call at hand that the user has
-    #[arg(long)]
-    pub(crate) no_sandbox: bool,
+    /// Read input in a sandbox: on, require (fail where the kernel lacks a part) or off
+    #[arg(long, value_name = "WORD", default_value = "on", value_parser = Sandboxing::parse)]
+    sandbox: Sandboxing,
+    /// The same as --sandbox off
+    #[arg(long, hide = true)]
+    no_sandbox: bool,
 }
 
 impl Confining {
+    pub(crate) fn new(sandbox: Sandboxing) -> Self {
+        Self {
+            sandbox,
+            no_sandbox: false,
+        }
+    }
+
+    pub(crate) fn sandboxing(self) -> Sandboxing {
+        match self.no_sandbox {
+            true => Sandboxing::Off,
+            false => self.sandbox,
+        }
+    }
+
+    /// The sandbox to enter, if one is wanted.
+    pub(crate) fn applied(self, sandbox: Sandbox) -> Option<Sandbox> {
+        self.sandboxing().applied(sandbox)
+    }
+
     /// Leaves this process what reading `named` and writing `out` take, a file or `-`. To be called
     /// when all that the user named is known, before the first byte of it is read and before there
     /// is another thread.
@@ -24,11 +47,10 @@ impl Confining {
         let out = out.filter(|out| out.as_os_str() != "-");
         let folder = out.map(folder_of);
         keep_file_capabilities(out.into_iter().chain(folder))?;
-        if self.no_sandbox {
-            return Ok(());
-        }
         let sandbox = { folder.into_iter() }.fold(named, Sandbox::may_write_below);
-        note(&sandbox.enter()?);
+        if let Some(sandbox) = self.applied(sandbox) {
+            note(&sandbox.enter()?);
+        }
         Ok(())
     }
 }

@@ -68,7 +68,7 @@ fn check_program(drop_in: &DropIn) -> Result<(), ConfigError> {
         shell.stdout(Stdio::null()).stderr(Stdio::null());
         // A shell that cannot be asked says so when it is to run the command.
         let is_missing = shell.status().is_ok_and(|status| !status.success());
-        is_missing.then_some("is no program in PATH: install it, or give its path")
+        is_missing.then_some("is not a program in PATH: install it, or give its path")
     };
     match why {
         Some(why) => Err(ConfigError::usage(&format!(

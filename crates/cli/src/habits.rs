@@ -5,7 +5,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 /// A verb (any, if empty), the words that people try, and what serves them.
 type Habit = (&'static str, &'static [&'static str], &'static str);
 
-const HABITS: [Habit; 28] = [
+const HABITS: [Habit; 30] = [
     (
         "capture",
         &["-Y", "--display-filter", "-R"],
@@ -103,6 +103,17 @@ const HABITS: [Habit; 28] = [
         "load",
         &["-s", "--script", "-p", "--post-data"],
         "no script is run: -X METHOD, -H 'NAME: VALUE' and --body TEXT or @FILE make the request",
+    ),
+    (
+        "compare",
+        &["--html"],
+        "a comparison is text, --json or --csv: 'lineside report TRACE --html FILE' writes a page",
+    ),
+    (
+        "",
+        &["-n", "--count"],
+        "limits are -c N (frames, connections, echoes) and -d TIME; the first lines of a list: \
+        'lineside slow TRACE -n N'",
     ),
     (
         "report",

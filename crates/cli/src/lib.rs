@@ -3,6 +3,8 @@
 // Texts go out by way of `print`, which takes away what could steer a terminal.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
+#[cfg(test)]
+mod before;
 mod bundle;
 mod capture;
 mod charset;
@@ -13,6 +15,7 @@ mod ctl;
 mod doctor;
 mod drop_ins;
 mod emulate;
+mod errors;
 mod exit;
 mod explain;
 mod farm;
@@ -46,6 +49,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{FromArgMatches, Parser, Subcommand};
 use lineside_account::harmless;
+use lineside_path::emulate::EmulationError;
 
 use crate::exit::Exit;
 
@@ -63,23 +67,23 @@ enum Verb {
     Capture(Box<capture::Arguments>),
     /// Summarize a capture file or a trace in a few lines
     Info(info::Arguments),
-    /// Report what is missing from a trace, and the workload in it
+    /// Report the workload in a trace, and what is missing from it
     Report(report::ReportArguments),
     /// Report what changed between two traces
     Compare(report::CompareArguments),
-    /// List the operations that took long
+    /// List slow operations
     Slow(report::SlowArguments),
     /// Cut the frames of operations out of a trace's captures
     Packets(packets::Arguments),
-    /// Put a link in the way of a capture, a command or two interfaces
+    /// Emulate a network link for a command, two interfaces or a capture
     Emulate(Box<emulate::Arguments>),
-    /// Send requests to a server at exact instants, or serve them
+    /// Send requests to a server at exact times, or serve them
     Load(Box<load::Arguments>),
     /// Forward connections from one address to many nodes, by NAT
     Forward(Box<forward::Arguments>),
     /// Change a link or a forwarder while it runs, or print its state
     Ctl(Box<ctl::Arguments>),
-    /// Explain a frame's delay on a link, or why a flow has its node
+    /// Explain a frame's delay on a link, or a connection's node
     Explain(Box<explain::Arguments>),
     /// Make and show tables of delay distributions; measure networks
     Table(table::Arguments),
@@ -87,20 +91,20 @@ enum Verb {
     Probe(Box<probe::Arguments>),
     /// Send a capture's frames to an interface, with any timing
     ReplayPcap(replay_pcap::Arguments),
-    /// Say what this machine can capture, and how precisely
+    /// Check what this machine can capture, and how precisely
     Doctor(doctor::Arguments),
-    /// Pack what a report of a fault needs, without names
+    /// Pack a run's facts for a bug report, without names
     Bundle(bundle::Arguments),
-    /// Print the completions of the command line for a shell
+    /// Print shell completions
     Completions(manual::CompletionsArguments),
-    /// Print the man page, or write those of all verbs into a folder
+    /// Print the man page, or write all man pages into a folder
     Man(manual::ManArguments),
-    /// Print what this was built with, and the versions it writes
+    /// Print the build, and the format versions that it writes
     Version,
 }
 
 /// The command line. Its errors repeat arguments, so they are those of harmless ones. Groups and
-/// widths are for help and errors alone: to make them takes longer than to read the arguments.
+/// widths are for help alone: to make them takes longer than to read the arguments.
 fn parsed() -> Arguments {
     let matches = |arguments: Vec<OsString>| {
         let matches = manual::command_for_terminal().try_get_matches_from(arguments)?;
@@ -110,20 +114,26 @@ fn parsed() -> Arguments {
         let arguments = std::env::args_os();
         let arguments = arguments.map(|each| harmless(&each.to_string_lossy()));
         let arguments: Vec<String> = arguments.collect();
-        if error.kind() == ErrorKind::DisplayHelp
-            && let Some(screen) = manual::screen(&arguments)
-        {
+        let screen = match error.kind() {
+            ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+                manual::screen(&arguments)
+            }
+            _ => None,
+        };
+        if let Some(screen) = screen {
+            if error.use_stderr() {
+                print::talk(&screen);
+                std::process::exit(error.exit_code());
+            }
             let done = print::print(&screen).map_or(Exit::Failure, |()| Exit::Done);
             std::process::exit(i32::from(matches!(done, Exit::Failure)));
         }
-        let advice = habits::advice(&error, &arguments);
-        let again = matches(arguments.into_iter().map(OsString::from).collect());
-        let error = again.err().unwrap_or(error);
-        if advice.is_none() {
+        let words = arguments.iter().map(OsString::from).collect();
+        let error = matches(words).err().unwrap_or(error);
+        if !error.use_stderr() {
             error.exit();
         }
-        print::talk(&error.render().to_string());
-        advice.iter().for_each(|advice| print::say(advice));
+        print::say(&errors::message(&error, &arguments));
         std::process::exit(error.exit_code())
     })
 }
@@ -158,9 +168,20 @@ pub fn main() -> ExitCode {
     match done {
         Ok(exit) => exit.into(),
         Err(error) => {
-            print::say(&format!("{error:#}"));
-            let usage = config::is_usage(&error);
-            if usage { Exit::Usage } else { Exit::Failure }.into()
+            let arguments = std::env::args_os();
+            let arguments = arguments.map(|each| each.to_string_lossy().into_owned());
+            let arguments: Vec<String> = arguments.collect();
+            let (usage, message) = (config::is_usage(&error), format!("{error:#}"));
+            print::say(&match usage {
+                true => errors::of_flags(&message, &arguments),
+                false => message,
+            });
+            match error.downcast_ref().and_then(EmulationError::client_status) {
+                Some(status) => Exit::Program(status),
+                None if usage => Exit::Usage,
+                None => Exit::Failure,
+            }
+            .into()
         }
     }
 }

@@ -6,12 +6,16 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use clap::{Args, Command, CommandFactory};
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, Args, Command, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man;
+use lineside_reactor::Wait;
 
+use crate::config::{Keys as _, Sandboxing};
 use crate::exit::Exit;
 use crate::help;
+use crate::inputs::METHODS;
 use crate::print::print;
 
 /// Flags of `completions`.
@@ -25,22 +29,81 @@ pub(crate) struct CompletionsArguments {
 /// Flags of `man`.
 #[derive(Debug, Args)]
 pub(crate) struct ManArguments {
-    /// Where lineside.1, lineside-capture.1 and the others go; made if it is not there
+    /// Write lineside.1, lineside-capture.1 ... into this folder
     #[arg(value_name = "DIR")]
     folder: Option<PathBuf>,
 }
 
 pub(crate) fn run_completions(arguments: &CompletionsArguments) -> anyhow::Result<Exit> {
     let mut script = Vec::new();
-    // Scripts offer hidden flags too.
-    let mut command = command().mut_subcommand("explain", |explain| {
-        let shown = { explain.get_arguments() }.filter(|argument| !argument.is_hide_set());
-        let about = explain.get_about().cloned().unwrap_or_default();
-        Command::new("explain").about(about).args(shown)
-    });
+    let mut command = command();
+    let verbs: Vec<String> = { command.get_subcommands() }
+        .map(|verb| verb.get_name().to_owned())
+        .collect();
+    for verb in &verbs {
+        command = command.mut_subcommand(verb, |verb| offered(&verb));
+    }
     clap_complete::generate(arguments.shell, &mut command, "lineside", &mut script);
-    print(&String::from_utf8(script)?)?;
+    print(&with_interfaces(
+        arguments.shell,
+        &String::from_utf8(script)?,
+    ))?;
     Ok(Exit::Done)
+}
+
+/// Stands for the names of this machine's interfaces in a script.
+const INTERFACES: &str = "lineside_interfaces";
+
+/// A verb as scripts offer it: without hidden flags, which they would list too, and with the words
+/// that its flags take.
+fn offered(verb: &Command) -> Command {
+    let shown = { verb.get_arguments() }.filter(|argument| !argument.is_hide_set());
+    let shown = shown.map(|argument| match words_of(verb.get_name(), argument) {
+        words if words.is_empty() => argument.clone(),
+        words => { argument.clone() }.value_parser(PossibleValuesParser::new(words)),
+    });
+    let about = verb.get_about().cloned().unwrap_or_default();
+    // clap has names that live as long as the program.
+    let name: &str = verb.get_name().to_owned().leak();
+    Command::new(name)
+        .about(about)
+        .args(shown)
+        .subcommands(verb.get_subcommands().map(offered))
+}
+
+/// The words that a flag takes; those that clap knows stay.
+fn words_of(verb: &str, argument: &Arg) -> Vec<&'static str> {
+    match argument.get_long().unwrap_or(argument.get_id().as_str()) {
+        "interface" | "on" | "serve-on" => vec![INTERFACES],
+        "method" => METHODS.map(|(word, _)| word).into(),
+        "wait" => Wait::WORDS.map(|(word, _)| word).into(),
+        "sandbox" => Sandboxing::WORDS.into(),
+        "words" if verb == "ctl" => crate::ctl::WORDS.into(),
+        _ => {
+            let declared = match verb {
+                "capture" => crate::capture::Section::declared(),
+                "load" => crate::load::Section::declared(),
+                _ => Vec::new(),
+            };
+            let mut declared = declared.into_iter();
+            let found = declared.find(|key| key.name == argument.get_id().as_str());
+            found
+                .and_then(|key| key.words)
+                .map_or_else(Vec::new, |words| words())
+        }
+    }
+}
+
+/// A script that asks the machine for its interfaces when they are completed.
+fn with_interfaces(shell: Shell, script: &str) -> String {
+    const LIST: &str = "command ls /sys/class/net 2>/dev/null";
+    let (marked, list) = match shell {
+        Shell::Bash => (INTERFACES.to_owned(), format!("any $({LIST})")),
+        Shell::Zsh => (format!("({INTERFACES})"), "_net_interfaces".to_owned()),
+        Shell::Fish => (format!("{INTERFACES}\\t''"), format!("({LIST})")),
+        _ => return script.to_owned(),
+    };
+    script.replace(&marked, &list)
 }
 
 pub(crate) fn run_man(arguments: &ManArguments) -> anyhow::Result<Exit> {
@@ -107,15 +170,26 @@ fn roff(text: &str) -> String {
     }
 }
 
-/// One screen of help, if `-h` was asked for of a verb that has one.
+/// One screen of help, if `-h` was asked for of a verb that has one; of `lineside` itself however
+/// help was asked for.
 pub(crate) fn screen(arguments: &[String]) -> Option<String> {
     let mut given = arguments.iter().skip(1).take_while(|word| *word != "--");
-    if !given.clone().any(|word| word == "-h") {
+    let is_short = given.clone().any(|word| word == "-h");
+    let mut words = given.clone().filter(|word| !word.starts_with('-'));
+    let is_first = match words.next().map(String::as_str) {
+        None => true,
+        Some("help") => words.next().is_none(),
+        Some(_) => false,
+    };
+    if !is_short && !is_first {
         return None;
     }
     let mut command = command();
     command.build();
-    match given.find(|word| !word.starts_with('-')) {
+    match given
+        .find(|word| !word.starts_with('-'))
+        .filter(|_| !is_first)
+    {
         Some(verb) => {
             let verb = command.find_subcommand_mut(verb)?;
             // What a verb does beside has help of its own.
@@ -131,7 +205,12 @@ pub(crate) fn screen(arguments: &[String]) -> Option<String> {
 /// The command line as it is read, as wide as the terminal.
 pub(crate) fn command_for_terminal() -> Command {
     let width = lineside_host::terminal_columns().unwrap_or(100);
-    with_groups(crate::Arguments::command()).term_width(width.clamp(60, 200))
+    let command = with_groups(crate::Arguments::command());
+    let pages = help::PAGES.iter().filter(|page| !page.verb.is_empty());
+    let with_examples = pages.fold(command, |command, page| {
+        command.mut_subcommand(page.verb, |verb| verb.after_help(help::examples(page)))
+    });
+    with_examples.term_width(width.clamp(60, 200))
 }
 
 /// The command line as declared. `lineside help VERB` prints `--help` and gets no completions or
@@ -172,13 +251,10 @@ mod tests {
                 let help = help.unwrap_or_default();
                 assert!(!help.is_empty(), "{name} has no help");
                 let values = argument.get_value_names().unwrap_or_default();
-                let has_unit = |value: &str| {
-                    ["SIZE", "TIME", "SECONDS"]
-                        .iter()
-                        .any(|unit| value.contains(unit))
-                };
+                let has_unit =
+                    |value: &str| ["SIZE", "TIME"].iter().any(|unit| value.contains(unit));
                 if values.iter().any(|value| has_unit(value)) {
-                    let units = ["MiB", "2ms", "10s", "seconds"];
+                    let units = ["MiB", "2ms", "10s", "60s", "10ms", "4m", "30d", "5us"];
                     let is_there = units.iter().any(|each| help.contains(each));
                     assert!(is_there, "{name}: no unit in '{help}'");
                 }

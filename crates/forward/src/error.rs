@@ -35,7 +35,7 @@ pub enum ForwardError {
     #[error(transparent)]
     Folder(#[from] FolderError),
     /// The budget has no room for the tap.
-    #[error("the budget bears an eighth for the frames that are written: raise --memory")]
+    #[error("the frames to write need more memory than an eighth of --memory: raise it")]
     TapMemory,
     /// The budget has no room for the host's copies of payloads.
     #[error(

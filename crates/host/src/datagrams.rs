@@ -422,7 +422,7 @@ fn from_raw(raw: &libc::sockaddr_storage) -> Option<SocketAddr> {
 }
 
 #[cfg(test)]
-mod tests {
+mod wall {
     use super::*;
 
     fn received(socket: &mut Datagrams, buffer: &mut [u8]) -> io::Result<Datagram> {

@@ -159,7 +159,6 @@ mod tests {
     use rustix::io::{read, write};
 
     use super::*;
-    use crate::monotonic_ns;
 
     fn event() -> OwnedFd {
         eventfd(0, EventfdFlags::NONBLOCK).expect("a descriptor")
@@ -213,6 +212,12 @@ mod tests {
         assert_eq!(seen, [0, 1, 2, 3, 4].map(|token| (token, true, false)));
         assert!(tokens(&mut epoll).is_empty());
     }
+}
+
+#[cfg(test)]
+mod wall {
+    use super::*;
+    use crate::monotonic_ns;
 
     #[test]
     fn a_wait_of_a_microsecond_does_not_become_a_millisecond() {

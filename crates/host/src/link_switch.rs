@@ -121,7 +121,7 @@ fn serve(socket: &OwnedFd, links: &[u32], keep: impl FnOnce() -> io::Result<()>)
 }
 
 #[cfg(test)]
-mod tests {
+mod wall {
     use std::os::fd::AsFd;
     use std::time::Duration;
 

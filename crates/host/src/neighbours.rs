@@ -93,7 +93,7 @@ impl Netlink {
 }
 
 #[cfg(test)]
-mod tests {
+mod wall {
     use std::os::fd::AsFd;
 
     use super::*;

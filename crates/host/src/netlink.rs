@@ -592,11 +592,7 @@ pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv6Addr;
-    use std::os::fd::AsFd;
-
     use super::*;
-    use crate::{NetNamespace, may_make_network_namespaces};
 
     #[test]
     fn attributes_are_padded_and_read_back() {
@@ -630,6 +626,15 @@ mod tests {
             assert!(messages(&damaged).all(|message| message.is_err()), "{len}");
         }
     }
+}
+
+#[cfg(test)]
+mod wall {
+    use std::net::Ipv6Addr;
+    use std::os::fd::AsFd;
+
+    use super::*;
+    use crate::{NetNamespace, may_make_network_namespaces};
 
     /// Everything that is ordered shows when the kernel is asked, as ip(8) shows it.
     #[test]

@@ -62,7 +62,7 @@ impl Netlink {
 }
 
 #[cfg(test)]
-mod tests {
+mod wall {
     use std::os::fd::AsFd;
 
     use super::*;

@@ -33,11 +33,17 @@ pub enum SandboxError {
         count: usize,
     },
     /// The kernel has it and refuses.
-    #[error("the sandbox cannot be entered ({what}): {why}; --no-sandbox does without it")]
+    #[error("the sandbox cannot be entered ({what}): {why}; --sandbox off does without it")]
     Refused {
         /// Which part.
         what: &'static str,
         /// What the kernel said.
+        why: String,
+    },
+    /// A part is missing, and a whole one is required.
+    #[error("{why}; --sandbox on does with what there is")]
+    NotWhole {
+        /// What is missing.
         why: String,
     },
 }
@@ -71,6 +77,7 @@ pub struct Sandbox {
     connect_to: Ports,
     listen_at: Ports,
     further: Further,
+    is_required: bool,
 }
 
 /// Ports of TCP.
@@ -185,6 +192,12 @@ impl Sandbox {
         self
     }
 
+    /// To enter it fails unless all of it holds.
+    pub fn required(mut self) -> Self {
+        self.is_required = true;
+        self
+    }
+
     /// UDP sockets may be opened. Landlock has no rule for what they reach.
     pub fn may_use_datagrams(mut self) -> Self {
         self.further.datagrams = true;
@@ -220,7 +233,10 @@ impl Sandbox {
             Err(why) => confined.missing.push(format!("no seccomp: {why}")),
         }
         confined.allowed = self.further.words();
-        Ok(confined)
+        match confined.shortfall().filter(|_| self.is_required) {
+            Some(why) => Err(SandboxError::NotWhole { why }),
+            None => Ok(confined),
+        }
     }
 
     fn restrict(&self) -> Result<RulesetStatus, RulesetError> {

@@ -374,14 +374,16 @@ fn address(any: SocketAddrAny) -> io::Result<SocketAddr> {
 }
 
 #[cfg(test)]
+const LOOPBACK: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+
+#[cfg(test)]
 mod tests {
     use std::io::ErrorKind;
     use std::net::{Ipv4Addr, Ipv6Addr};
 
     use super::*;
-    use crate::{Epoll, Interest, NetNamespace, Netlink, Ready, may_make_network_namespaces};
-
-    const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+    use crate::{Epoll, Interest, Ready};
 
     fn wait(epoll: &mut Epoll) -> Ready {
         let mut ready = epoll.wait(Some(10_000_000_000)).expect("waited");
@@ -559,40 +561,6 @@ mod tests {
         );
     }
 
-    /// Of two local ports each serves as many peers as there are.
-    #[test]
-    fn local_ports_are_chosen_for_each_peer() {
-        if !may_make_network_namespaces() {
-            println!("SKIP: local ports: network namespaces need root");
-            return;
-        }
-        let thread = std::thread::spawn(|| {
-            let _ours = NetNamespace::new().expect("allowed");
-            let netlink = Netlink::open().expect("netlink");
-            netlink.switch_on(1).expect("a loopback interface");
-            let range = "/proc/sys/net/ipv4/ip_local_port_range";
-            std::fs::write(range, "40000 40001").expect("ours");
-            let options = TcpOptions::default();
-            let at = |last, port| SocketAddr::new(Ipv4Addr::new(127, 0, 0, last).into(), port);
-            let listeners = [2, 3, 4, 5]
-                .map(|last| TcpListener::listen(at(last, 80), 16, &options).expect("listens"));
-            let connect = |to: &TcpListener| {
-                let to = to.local_address().expect("bound");
-                TcpSocket::connect(to, Some(LOOPBACK), &options)
-            };
-            let open: Vec<_> = { listeners.iter().chain(&listeners) }
-                .map(|listener| connect(listener).expect("a port is free towards it"))
-                .collect();
-            let error = connect(&listeners[0]).expect_err("both are taken");
-            assert!(
-                error.to_string().contains("more local addresses"),
-                "{error}"
-            );
-            drop(open);
-        });
-        thread.join().expect("no panic");
-    }
-
     #[test]
     fn listeners_share_a_port_where_they_may() {
         let options = TcpOptions {
@@ -640,5 +608,47 @@ mod tests {
             .expect("asked")
             .expect("an answer by ICMP");
         assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+    }
+}
+
+#[cfg(test)]
+mod wall {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+    use crate::{NetNamespace, Netlink, may_make_network_namespaces};
+
+    /// Of two local ports each serves as many peers as there are.
+    #[test]
+    fn local_ports_are_chosen_for_each_peer() {
+        if !may_make_network_namespaces() {
+            println!("SKIP: local ports: network namespaces need root");
+            return;
+        }
+        let thread = std::thread::spawn(|| {
+            let _ours = NetNamespace::new().expect("allowed");
+            let netlink = Netlink::open().expect("netlink");
+            netlink.switch_on(1).expect("a loopback interface");
+            let range = "/proc/sys/net/ipv4/ip_local_port_range";
+            std::fs::write(range, "40000 40001").expect("ours");
+            let options = TcpOptions::default();
+            let at = |last, port| SocketAddr::new(Ipv4Addr::new(127, 0, 0, last).into(), port);
+            let listeners = [2, 3, 4, 5]
+                .map(|last| TcpListener::listen(at(last, 80), 16, &options).expect("listens"));
+            let connect = |to: &TcpListener| {
+                let to = to.local_address().expect("bound");
+                TcpSocket::connect(to, Some(LOOPBACK), &options)
+            };
+            let open: Vec<_> = { listeners.iter().chain(&listeners) }
+                .map(|listener| connect(listener).expect("a port is free towards it"))
+                .collect();
+            let error = connect(&listeners[0]).expect_err("both are taken");
+            assert!(
+                error.to_string().contains("more local addresses"),
+                "{error}"
+            );
+            drop(open);
+        });
+        thread.join().expect("no panic");
     }
 }

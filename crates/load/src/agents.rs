@@ -100,7 +100,7 @@ pub enum AgentError {
         error: std::io::Error,
     },
     /// What it said is no message.
-    #[error("{host} said what is no message of an agent: '{text}'")]
+    #[error("{host}: '{text}' is not a message of an agent")]
     NoMessage {
         /// Which.
         host: String,

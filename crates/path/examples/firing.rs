@@ -61,6 +61,7 @@ fn firings(of_link: &str, setting: Setting, settings: &Settings) -> Vec<u128> {
         words: setting.name().to_owned(),
         when: When::Every(PERIOD_NS),
         times: u64::MAX,
+        skips: 0,
         hold_off_ns: 0,
         for_ns: Some(PERIOD_NS / 2),
         patches: Some(vec![

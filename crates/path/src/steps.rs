@@ -35,6 +35,8 @@ pub struct Step {
     pub when: When,
     /// How often it fires at most.
     pub times: u64,
+    /// Of a frame: it fires from the match after so many on.
+    pub skips: u64,
     /// After a firing it does not fire again for so long.
     pub hold_off_ns: Nanoseconds,
     /// So long after a firing its settings and monitors become again what they were. Until then it
@@ -146,6 +148,8 @@ struct Armed {
     /// The expression, by link type; `None` matches nothing there.
     programs: Vec<(LinkType, Option<Program>)>,
     fired: u64,
+    /// Matches before it may fire.
+    skipped: u64,
     refused: u64,
     missed: u64,
     /// When it fires by the clock.
@@ -245,6 +249,7 @@ impl Steps {
             step: Arc::new(step),
             programs,
             fired: 0,
+            skipped: 0,
             refused: 0,
             missed: 0,
             due_ns: None,
@@ -540,7 +545,12 @@ impl Armed {
             self.programs.len() - 1
         });
         let program = self.programs[at].1.as_ref();
-        program.is_some_and(|program| program.matches(frame.bytes(), wire_len))
+        if !program.is_some_and(|program| program.matches(frame.bytes(), wire_len)) {
+            return false;
+        }
+        let is_skipped = self.skipped < self.step.skips;
+        self.skipped += u64::from(is_skipped);
+        !is_skipped
     }
 }
 

@@ -70,6 +70,7 @@ fn step(when: When, patches: Option<Patches>) -> Step {
         words: "a step".to_owned(),
         when,
         times: u64::MAX,
+        skips: 0,
         hold_off_ns: 0,
         for_ns: None,
         patches,
@@ -121,6 +122,7 @@ struct Model<'a> {
     /// Instants of the clock that are still to come.
     due: Vec<i64>,
     fired: u64,
+    skipped: u64,
     opens_ns: i64,
     undo: Option<(i64, [Option<Settings>; 2])>,
 }
@@ -151,6 +153,7 @@ fn modelled(settings: [Settings; 2], steps: &[Step], frames: &[Frame]) -> Vec<(i
             step,
             due: due(step),
             fired: 0,
+            skipped: 0,
             opens_ns: i64::MIN,
             undo: None,
         })
@@ -214,7 +217,11 @@ fn modelled(settings: [Settings; 2], steps: &[Step], frames: &[Frame]) -> Vec<(i
                 && at_ns >= model.opens_ns
                 && model.fired < model.step.times
             {
-                fire(&mut links, &mut left, model, at_ns);
+                if model.skipped < model.step.skips {
+                    model.skipped += 1;
+                } else {
+                    fire(&mut links, &mut left, model, at_ns);
+                }
             }
         }
         links[side].push(at_ns, copy(frame), &mut left[side]);
@@ -274,6 +281,10 @@ fn drawn_steps(random: &mut Random) -> Vec<Step> {
         let for_ns = random.chance(0.7).then(|| ms(random, 40).min(for_most_ns));
         steps.push(Step {
             times: [1, 3, u64::MAX][random.below(3) as usize],
+            skips: match when {
+                When::Frame { .. } => [0, 1, 5][random.below(3) as usize],
+                _ => 0,
+            },
             hold_off_ns: match when {
                 When::Frame { .. } => random.below(3).cast_signed() * 5 * MS,
                 _ => 0,
@@ -348,6 +359,18 @@ fn a_frame_that_leaves_fires_at_the_instant_it_leaves() {
     };
     assert_eq!((firing.after_ns, firing.step), (7_500_000, 1));
     assert_eq!(certificate.steps[0].fired, 1);
+}
+
+#[test]
+fn a_step_fires_from_the_match_after_those_it_skips() {
+    let steps = [Step {
+        times: 2,
+        skips: 4,
+        ..step(when("ip", &[(0, Point::Came)]), None)
+    }];
+    let (_, certificate) = run([delay("0"), delay("0")], &steps, out_each_ms(9), 64);
+    let firings = certificate.firings.iter().map(|firing| firing.after_ns);
+    assert_eq!(firings.collect::<Vec<_>>(), [4 * MS, 5 * MS]);
 }
 
 #[test]

@@ -33,8 +33,8 @@ pub enum RotationError {
         /// The word.
         word: String,
     },
-    /// The part behind the colon is no number, or too small or large.
-    #[error("-b {word}: write {wanted} above 0 behind the colon")]
+    /// The part after the colon is no number, or too small or large.
+    #[error("-b {word}: write {wanted} above 0 after the colon")]
     Number {
         /// The word.
         word: String,
@@ -70,15 +70,15 @@ impl Rotation {
             let (what, value) = word.split_once(':').unwrap_or((word, ""));
             match what {
                 "duration" | "interval" => {
-                    let ns = nanoseconds(value).ok_or_else(|| wrong("seconds"))?;
+                    let ns = nanoseconds(value).ok_or_else(|| wrong("seconds, or a time (60s)"))?;
                     match what {
                         "duration" => rotation.duration_ns = Some(ns),
                         _ => rotation.interval_ns = Some(ns),
                     }
                 }
                 "filesize" => {
-                    let kilobytes = positive::<u32>(value).ok_or_else(|| wrong(WHOLE))?;
-                    rotation.file_bytes = Some(u64::from(kilobytes) * 1000);
+                    let bytes = file_bytes(value).ok_or_else(|| wrong("kB, or a size (10MB)"))?;
+                    rotation.file_bytes = Some(bytes);
                 }
                 "packets" => {
                     rotation.packets = Some(positive(value).ok_or_else(|| wrong(WHOLE))?);
@@ -113,9 +113,21 @@ fn positive<T: FromStr + Default + PartialEq>(text: &str) -> Option<T> {
     text.parse().ok().filter(|number| *number != T::default())
 }
 
-/// Seconds, perhaps with decimals: at least a microsecond and, as a century is enough, no overflow.
+/// Kilobytes, as dumpcap counts them, or a size with its unit; 2 TB at most.
+fn file_bytes(text: &str) -> Option<u64> {
+    let kilobytes = || positive::<u32>(text).map(|kilobytes| u64::from(kilobytes) * 1000);
+    let size = || lineside_account::parse_size(text).ok()?.try_into().ok();
+    let bytes: u64 = kilobytes().or_else(size)?;
+    (1..=u64::from(u32::MAX) * 1000)
+        .contains(&bytes)
+        .then_some(bytes)
+}
+
+/// Seconds, perhaps with decimals, or a time with its unit: at least a microsecond and, as a century
+/// is enough, no overflow.
 fn nanoseconds(text: &str) -> Option<u64> {
-    let seconds: f64 = text.parse().ok()?;
+    let of_unit = || Some(lineside_time::parse_duration(text).ok()? as f64 / 1e9);
+    let seconds = text.parse().ok().or_else(of_unit)?;
     (1e-6..=3_155_760_000.0)
         .contains(&seconds)
         .then(|| (seconds * 1e9).round() as u64)
@@ -162,19 +174,29 @@ mod tests {
             "packets:0",
             "packets:-1",
             "files:1.5",
-            "filesize:4294967296",
         ] {
             assert_eq!(
                 error(&[wrong]),
-                format!("-b {wrong}: write a whole number above 0 behind the colon")
+                format!("-b {wrong}: write a whole number above 0 after the colon")
             );
         }
         for wrong in ["duration:0", "interval:nan", "duration:1e99", "interval:-1"] {
             assert_eq!(
                 error(&[wrong]),
-                format!("-b {wrong}: write seconds above 0 behind the colon")
+                format!("-b {wrong}: write seconds, or a time (60s) above 0 after the colon")
             );
         }
+        for wrong in ["filesize:4294967296", "filesize:0B", "filesize:5TB"] {
+            assert_eq!(
+                error(&[wrong]),
+                format!("-b {wrong}: write kB, or a size (10MB) above 0 after the colon")
+            );
+        }
+        let read = |word: &str| Rotation::parse(&[word]).expect(word);
+        assert_eq!(read("filesize:10MB").file_bytes, Some(10_000_000));
+        assert_eq!(read("filesize:10").file_bytes, Some(10_000));
+        assert_eq!(read("duration:2s").duration_ns, Some(2_000_000_000));
+        assert_eq!(read("interval:1h").interval_ns, Some(3_600_000_000_000));
         assert!(error(&["files:2"]).starts_with("-b files:2 sets how many"));
     }
 }

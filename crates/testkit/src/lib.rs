@@ -16,4 +16,5 @@ pub mod peer;
 pub mod simulator;
 pub mod steered;
 pub mod tshark;
+pub mod waiting;
 pub mod wrap;

@@ -65,7 +65,7 @@ enum Part {
     },
 }
 
-const FIELDS: [&str; 6] = ["n", "connection", "key", "random", "hex", "bytes"];
+const FIELDS: [&str; 6] = ["number", "connection", "key", "random", "hex", "bytes"];
 
 impl Template {
     /// Reads a text; `keys` are those of `{key}`.
@@ -156,8 +156,8 @@ impl Template {
             len.ok_or_else(|| refused(format!("'{{{field}}}' needs {}", most())))
         };
         Ok(match name {
-            "n" => Part::Ordinal {
-                width: width("n:08")?,
+            "n" | "number" => Part::Ordinal {
+                width: width("number:08")?,
             },
             "connection" => Part::Connection {
                 width: width("connection:04")?,

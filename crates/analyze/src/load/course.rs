@@ -86,7 +86,9 @@ impl Course {
     /// For the steps of a report; `None` if it is not about a load.
     pub(crate) fn new(manifest: Option<&Manifest>, aggregate: &Aggregate) -> Option<Self> {
         let load = manifest?.configuration.get("load")?;
-        let rows = load.get("rows").and_then(serde_json::Value::as_str);
+        // Runs before --row-sample call it rows.
+        let rows = load.get("row_sample").or_else(|| load.get("rows"));
+        let rows = rows.and_then(serde_json::Value::as_str);
         let count = aggregate.steps.len();
         let times = || (0..count).map(|_| Times::growing(2)).collect();
         Some(Self {

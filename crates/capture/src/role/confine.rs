@@ -55,11 +55,15 @@ pub(super) fn enter(
     progress: &mut dyn Progress,
 ) -> Result<(), RunError> {
     let facts = if !settings.sandbox {
-        not_confined("--no-sandbox")
+        not_confined("--sandbox off")
     } else if !settings.drop_ins.programs.is_empty() {
         not_confined(DROP_INS_NEED_MORE)
     } else {
-        let confined = sandbox(settings, run.folder.as_ref()).enter()?;
+        let sandbox = sandbox(settings, run.folder.as_ref());
+        let confined = match settings.sandbox_required {
+            true => sandbox.required().enter()?,
+            false => sandbox.enter()?,
+        };
         confined
             .shortfall()
             .iter()

@@ -44,6 +44,8 @@ pub struct Settings {
     pub memory_bytes: usize,
     /// Whether foreign bytes are read in a sandbox.
     pub sandbox: bool,
+    /// Whether it has to be whole.
+    pub sandbox_required: bool,
     /// Bytes that are kept of a frame; 0: all.
     pub snap_len: u32,
     /// Frames to receive at most.

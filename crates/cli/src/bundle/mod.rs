@@ -32,18 +32,19 @@ pub(crate) struct Arguments {
     /// The folder of a run
     #[arg(value_name = "RUN")]
     pub(crate) run: PathBuf,
-    /// The archive to write; an existing file is never replaced
+    /// Write this archive; an existing file is never replaced
     #[arg(
         short = 'o',
-        long = "out",
+        long = "output",
+        alias = "out",
         value_name = "FILE.tar",
         default_value = "lineside-bundle.tar"
     )]
     out: PathBuf,
-    /// Leave names, addresses and paths in what is written
+    /// Keep names, addresses and paths
     #[arg(long)]
     with_names: bool,
-    /// Add the tables: every address, user, file name and handle that the run saw
+    /// Add the tables, with every address, user, file name and handle that the run saw
     #[arg(long)]
     with_tables: bool,
     #[command(flatten)]

@@ -121,7 +121,7 @@ fn add_program(value: &str, protocol: &str, decode_as: &mut DecodeAs) -> Result<
         None => value.parse(),
     };
     let number = number.map_err(|_| {
-        format!("'{value}' is no program number: write one such as 536870915 or 0x20000003")
+        format!("'{value}' is not a program number: write one such as 536870915 or 0x20000003")
     })?;
     // A program that is known by its number cannot be redefined, so that a wrong rule loses
     // nothing.

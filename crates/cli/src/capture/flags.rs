@@ -12,13 +12,13 @@ use crate::config::Keys as _;
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(super) keys: Section,
-    /// List the interfaces and how each would be captured
+    /// List interfaces and how each would be captured
     #[arg(long)]
     pub(super) list_interfaces: bool,
-    /// A TOML file, or the trace.json of an earlier run; flags go before it
+    /// Read settings from a TOML file or an earlier run's trace.json; flags override them
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
-    /// Report at the end what the actors did on several cores
+    /// Report at the end what each core did
     #[arg(long)]
     pub(super) stats: bool,
     /// Print the summary as JSON

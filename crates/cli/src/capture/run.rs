@@ -80,7 +80,7 @@ fn begin_runs(section: &Section, retention: Retention) -> anyhow::Result<Option<
         return Err(ConfigError::usage(why).into());
     };
     if section.force == Some(true) {
-        let why = "--runs replaces nothing, and --force is for what is replaced: leave out one";
+        let why = "--force has no effect with --runs: use one of them";
         return Err(ConfigError::usage(why).into());
     }
     Ok(Some(Runs::begin(output, wall_ns(), retention)?))

@@ -21,7 +21,7 @@ use crate::monitors::monitors;
 
 use super::keys::{FILES, OVERLOADS, Section};
 use super::rotation::{Coming, rotation};
-use crate::config::{self, ALL, ConfigError, Keys, Size, Time, nearest};
+use crate::config::{self, ALL, ConfigError, Keys, Sandboxing, Size, Time, nearest};
 use crate::inputs::METHODS;
 use crate::outputs::capture_file;
 
@@ -75,6 +75,11 @@ impl Section {
         let duration = section.duration.as_ref().map(config::Duration::get);
         let live = section.live(duration)?;
         let config = section.config(live.is_some())?;
+        let has_drop_ins = section.drop_ins.as_ref().is_some_and(|all| !all.is_empty());
+        section
+            .sandbox
+            .unwrap_or_default()
+            .with_drop_ins(has_drop_ins)?;
         let filter = section.filter.as_deref().map(Filter::parse).transpose();
         let filter = filter.map_err(|error| ConfigError::new(format!("filter: {error}")))?;
         let cores = section.cores()?;
@@ -104,7 +109,8 @@ impl Section {
                 section.output.is_some(),
             )?,
             memory_bytes,
-            sandbox: section.sandbox != Some(false),
+            sandbox: section.sandbox != Some(Sandboxing::Off),
+            sandbox_required: section.sandbox == Some(Sandboxing::Require),
             snap_len: section.snap_len.unwrap_or_default(),
             frames_max: section.frames_max.map_or(u64::MAX, NonZeroU64::get),
             cores,

@@ -1,5 +1,7 @@
 //! The declaration of a key, except its type and its default.
 
+use serde_json::Value as Json;
+
 /// Modes of a verb, a bit each.
 pub(crate) type Modes = u8;
 /// All modes.
@@ -13,6 +15,12 @@ pub(crate) struct Facts {
     pub(crate) help: &'static str,
     pub(crate) short: Option<char>,
     pub(crate) long: Option<&'static str>,
+    /// Long words that it had before: they are read, and no help lists them.
+    pub(crate) long_before: &'static [&'static str],
+    /// The same of its letter.
+    pub(crate) short_before: Option<char>,
+    /// A name that it had in files before, and what a value of that is now.
+    pub(crate) name_before: Option<(&'static str, fn(&Json) -> Json)>,
     /// Whether it is the positional argument.
     pub(crate) positional: bool,
     /// Whether it takes everything after `--`.

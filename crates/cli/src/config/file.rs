@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{ConfigError, Keys, nearest};
 
@@ -35,7 +35,9 @@ pub(crate) fn from_file<K: Keys>(path: &Path, name: &'static str) -> Result<K, C
     } else {
         toml::from_str(&text).map_err(|error| at(error.to_string().trim_end().to_owned()))?
     };
-    check_keys(&value, &[], &SECTIONS).map_err(at)?;
+    for key in table(&value, &[]).map_err(at)?.keys() {
+        check_key(key, &[], &SECTIONS).map_err(at)?;
+    }
     match value.get(name) {
         Some(section) => read_keys(section, name).map_err(at),
         None if is_json => Err(at(format!(
@@ -47,44 +49,51 @@ pub(crate) fn from_file<K: Keys>(path: &Path, name: &'static str) -> Result<K, C
 
 /// The keys of a section.
 pub(crate) fn read_keys<K: Keys>(section: &Value, name: &str) -> Result<K, String> {
-    let known: Vec<_> = K::declared().iter().map(|facts| facts.name).collect();
-    check_keys(section, &[name], &known)?;
+    let declared = K::declared();
+    let before = |key: &str| {
+        let mut all = declared.iter();
+        all.find_map(|facts| Some((facts.name, facts.name_before.filter(|it| it.0 == key)?.1)))
+    };
+    let known: Vec<_> = declared.iter().map(|facts| facts.name).collect();
     let mut keys = K::default();
-    for (key, value) in section.as_object().into_iter().flatten() {
-        keys.read(key, value)
-            .map_err(|why| format!("{name}.{key}: {why}"))?;
+    for (key, value) in table(section, &[name])? {
+        let read = match before(key) {
+            Some((now, _)) if section.get(now).is_some() => Err(format!(
+                "it is {now} today, which is there too: leave it out"
+            )),
+            Some((now, value_now)) => keys.read(now, &value_now(value)),
+            None => {
+                check_key(key, &[name], &known)?;
+                keys.read(key, value)
+            }
+        };
+        read.map_err(|why| format!("{name}.{key}: {why}"))?;
     }
     Ok(keys)
 }
 
 /// The resolved configuration of a verb as `trace.json` contains it, for another run.
 pub(crate) fn to_json(name: &str, keys: &impl Keys) -> Value {
-    let mut section = serde_json::Map::new();
+    let mut section = Map::new();
     keys.write(&mut section);
     serde_json::json!({ name: section })
 }
 
-fn check_keys<K: AsRef<str>>(value: &Value, within: &[&str], known: &[K]) -> Result<(), String> {
-    let Some(table) = value.as_object() else {
-        return Err(format!(
-            "{} is not a table of keys",
-            if within.is_empty() {
-                "the file"
-            } else {
-                within[0]
-            }
-        ));
-    };
-    for key in table.keys() {
-        if !known.iter().any(|known| known.as_ref() == key) {
-            let nearest = nearest(key, known.iter().map(AsRef::as_ref));
-            let path = [within, &[key.as_str()]].concat().join(".");
-            return Err(format!(
-                "unknown key {path}; the nearest known one is {nearest}"
-            ));
-        }
+fn table<'a>(value: &'a Value, within: &[&str]) -> Result<&'a Map<String, Value>, String> {
+    let what = within.first().unwrap_or(&"the file");
+    let table = value.as_object();
+    table.ok_or_else(|| format!("{what} is not a table of keys"))
+}
+
+fn check_key(key: &str, within: &[&str], known: &[&str]) -> Result<(), String> {
+    if known.contains(&key) {
+        return Ok(());
     }
-    Ok(())
+    let nearest = nearest(key, known.iter().copied());
+    let path = [within, &[key]].concat().join(".");
+    Err(format!(
+        "unknown key {path}; the nearest known one is {nearest}"
+    ))
 }
 
 #[cfg(test)]
@@ -93,9 +102,8 @@ mod tests {
 
     #[test]
     fn an_unknown_key_names_its_nearest() {
-        let value = serde_json::json!({ "late_windw": "2ms" });
-        let error = check_keys(&value, &["capture"], &["inputs", "late_window", "memory"])
-            .expect_err("unknown");
+        let known = ["inputs", "late_window", "memory"];
+        let error = check_key("late_windw", &["capture"], &known).expect_err("unknown");
         assert_eq!(
             error,
             "unknown key capture.late_windw; the nearest known one is late_window"

@@ -32,6 +32,9 @@ pub(crate) const fn key<T>(help: &'static str) -> Key<T> {
             help,
             short: None,
             long: None,
+            long_before: &[],
+            short_before: None,
+            name_before: None,
             positional: false,
             trailing: false,
             value_name: "",
@@ -61,6 +64,33 @@ impl<T> Key<T> {
 
     pub(crate) const fn long(mut self, long: &'static str) -> Self {
         self.facts.long = Some(long);
+        self
+    }
+
+    /// Long words that the flag had before.
+    pub(crate) const fn long_before(mut self, words: &'static [&'static str]) -> Self {
+        self.facts.long_before = words;
+        self
+    }
+
+    /// The letter that the flag had before.
+    pub(crate) const fn short_before(mut self, short: char) -> Self {
+        self.facts.short_before = Some(short);
+        self
+    }
+
+    /// The name that the key had before, with values as they are now.
+    pub(crate) const fn name_before(self, name: &'static str) -> Self {
+        self.name_and_value_before(name, Json::clone)
+    }
+
+    /// The same; `now` says what a value of then is now.
+    pub(crate) const fn name_and_value_before(
+        mut self,
+        name: &'static str,
+        now: fn(&Json) -> Json,
+    ) -> Self {
+        self.facts.name_before = Some((name, now));
         self
     }
 
@@ -157,6 +187,11 @@ impl<T: Value> Key<T> {
             Some(long) => first.long(long),
             None => first,
         };
+        first = first.aliases(facts.long_before);
+        first = match facts.short_before {
+            Some(short) => first.short_alias(short),
+            None => first,
+        };
         if facts.hyphens {
             first = first.allow_hyphen_values(true);
         }
@@ -170,7 +205,8 @@ impl<T: Value> Key<T> {
             let argument = of(long).help(help);
             argument.short(short).long(long)
         });
-        [Some(first), also].into_iter().flatten().collect()
+        let all = [Some(first), also, T::argument_before()];
+        all.into_iter().flatten().collect()
     }
 
     /// The default as it would be given; `None` if it is that nothing is given.

@@ -18,11 +18,13 @@ use lineside_run::RunError;
 mod facts;
 mod file;
 mod key;
+mod sandbox;
 mod value;
 
 pub(crate) use facts::{ALL, Facts, Modes};
 pub(crate) use file::{from_file, read_keys, to_json};
 pub(crate) use key::{Key, Keys, key, keys};
+pub(crate) use sandbox::Sandboxing;
 pub(crate) use value::{Duration, Refusal, Size, Time, Value, count};
 
 /// An error in the configuration, and how to mend it.

@@ -33,6 +33,11 @@ pub(crate) trait Value: Clone + PartialEq + Send + Sync + 'static {
     /// A command-line argument of this type.
     fn argument(argument: Arg) -> Arg;
 
+    /// An argument of its own that says the same as before; no help lists it.
+    fn argument_before() -> Option<Arg> {
+        None
+    }
+
     /// The value of a flag.
     fn given(matches: &ArgMatches, facts: &Facts) -> Option<Self> {
         matches.get_one::<Self>(facts.name).cloned()
@@ -207,7 +212,7 @@ list! {
     PathBuf, PathBuf::argument;
 }
 
-/// How long a run lasts: a time in a file, `duration:SECONDS` as a flag.
+/// How long a run lasts: a time, or dumpcap's `duration:SECONDS`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Duration(Time);
 
@@ -216,20 +221,27 @@ impl Duration {
         std::time::Duration::from_nanos(self.0.value.unsigned_abs())
     }
 
-    /// Reads the condition of `-a`, as dumpcap writes it.
-    pub(crate) fn of_condition(condition: &str) -> Result<Self, String> {
-        let seconds = condition
-            .strip_prefix("duration:")
-            .filter(|seconds| seconds.parse::<f64>().is_ok_and(|number| number > 0.0));
-        let seconds =
-            seconds.ok_or("the one condition is duration:SECONDS, such as duration:60")?;
-        Time::parse(&format!("{seconds}s")).map(Self)
+    /// Reads `60s`, `duration:60` or `duration:60s`.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let time = match text.split_once(':') {
+            None => Time::parse(text),
+            Some(("duration", seconds)) if seconds.parse::<f64>().is_ok() => {
+                Time::parse(&format!("{seconds}s"))
+            }
+            Some(("duration", time)) => Time::parse(time),
+            Some(_) => Err("write a time, e.g. 60s, or duration:60".to_owned()),
+        };
+        let time = time?;
+        match time.value {
+            0 => Err("nothing lasts for no time: give 1s or more".to_owned()),
+            _ => Ok(Self(time)),
+        }
     }
 }
 
 impl Value for Duration {
     fn read(value: &Json) -> Result<Self, Refusal> {
-        Time::read(value).map(Self)
+        Self::parse(text(value)?).map_err(Refusal::Value)
     }
 
     fn to_json(&self) -> Json {
@@ -237,7 +249,7 @@ impl Value for Duration {
     }
 
     fn argument(argument: Arg) -> Arg {
-        argument.value_parser(Self::of_condition)
+        argument.allow_hyphen_values(true).value_parser(Self::parse)
     }
 }
 

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use clap::Args;
 use lineside_account::signed_time;
+use lineside_link::Setting;
 use lineside_path::SettingsWords;
 use lineside_path::emulate::ChangeAnswer;
 
@@ -21,7 +22,7 @@ use crate::link::keys::LinkWords;
 use crate::link::request::{Change, Done, NewStep, Request, Text};
 use crate::link::spec::files;
 use crate::link::steps::StepWords;
-use crate::print::{print, print_json};
+use crate::print::{print, print_json, say};
 use stats::Form;
 
 /// Flags of `ctl`.
@@ -30,14 +31,14 @@ pub(crate) struct Arguments {
     /// The folder of the run, as given with -o
     #[arg(value_name = "RUN")]
     run: PathBuf,
-    /// What is asked for beside settings: 'stats' what was counted so far, 'mark TEXT' to note an
-    /// instant, 'step WORDS' to add a step, 'start' to begin a run that waits; of a forwarder 'add
-    /// NODE', 'remove NODE', 'drain NODE', 'weight NODE N', each with 'at SERVICE' if there are
-    /// several, and 'reload FILE'
+    /// What to ask. Any run: 'stats'. A link: nothing (print the settings), or 'mark TEXT', 'step
+    /// WORDS', 'start' (with --wait-start). A forwarder: 'add NODE', 'remove NODE', 'drain NODE'
+    /// ('weight NODE 1' undoes it), 'weight NODE N', each with 'at SERVICE' if there are several,
+    /// and 'reload FILE'. A capture with monitors: 'stats'
     #[arg(value_name = "WORDS")]
     words: Vec<String>,
-    /// With stats: print them so often, such as 10s, until the run ends
-    #[arg(long, value_name = "TIME")]
+    /// With stats: print them every TIME, e.g. 10s, until the run ends
+    #[arg(long = "interval", alias = "every", value_name = "TIME")]
     every: Option<String>,
     #[command(flatten)]
     link: LinkWords,
@@ -52,7 +53,7 @@ pub(crate) struct Arguments {
 }
 
 /// The words after the run.
-const WORDS: [&str; 9] = [
+pub(crate) const WORDS: [&str; 9] = [
     "stats", "mark", "step", "start", "add", "remove", "drain", "weight", "reload",
 ];
 
@@ -67,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let is_stats = matches!(request, Request::Stats {});
     if form.every.is_some() && !is_stats {
         bail!(ConfigError::usage(
-            "every: only stats are printed again and again: write stats --every TIME"
+            "--interval is for stats: write 'ctl RUN stats --interval TIME'"
         ));
     }
     let asked = Asked::new(run, arguments.confining)?;
@@ -107,11 +108,19 @@ impl Arguments {
                 emulate: self.link.clone(),
             })));
         };
+        if Setting::ALL.iter().any(|setting| setting.name() == word) {
+            let rest = match rest {
+                [] => "WORDS".to_owned(),
+                rest => rest.join(" "),
+            };
+            bail!(ConfigError::usage(&format!(
+                "{word}: settings of a link are flags: write --{word} '{rest}'"
+            )));
+        }
         if !WORDS.contains(&word.as_str()) {
             let nearest = nearest(word, WORDS.into_iter());
             bail!(ConfigError::usage(&format!(
-                "'{word}' is nothing that a run can be asked for; the nearest known one is \
-                {nearest}"
+                "unknown request '{word}'; the nearest known one is {nearest}"
             )));
         }
         if !self.link.is_empty() {
@@ -127,6 +136,7 @@ impl Arguments {
             ("step", rest) => {
                 let step = rest.join(" ");
                 let words = StepWords::read(&step)?;
+                words.note().iter().for_each(|note| say(note));
                 let files = files(&words.link)?;
                 Ok(Request::Step(NewStep { step, files }))
             }

@@ -32,19 +32,19 @@ pub(super) struct Form {
     pub(super) every: Option<Duration>,
 }
 
-/// The words of `--every`.
+/// The words of `--interval`.
 pub(super) fn every(words: &str) -> Result<Duration, ConfigError> {
     let every = lineside_time::parse_duration(words).map(Duration::from_nanos);
-    let every = every.map_err(|error| ConfigError::usage(&format!("every: {error}")))?;
+    let every = every.map_err(|error| ConfigError::usage(&format!("interval: {error}")))?;
     if every < EVERY_MIN {
         return Err(ConfigError::usage(&format!(
-            "every: '{words}' is too short: at least 10ms"
+            "interval: '{words}' is too short: at least 10ms"
         )));
     }
     Ok(every)
 }
 
-/// Prints what the run has counted; with `--every` until it ends, or nobody reads it any more.
+/// Prints what the run has counted; with `--interval` until it ends, or nobody reads it any more.
 pub(super) fn run(asked: &Asked<'_>, form: Form) -> anyhow::Result<Exit> {
     let mut before: Option<RunStats> = None;
     let mut was_seen = false;
@@ -360,7 +360,11 @@ mod tests {
     #[test]
     fn too_short_a_time_between_looks_is_refused() {
         assert_eq!(every("1s").ok(), Some(Duration::from_secs(1)));
-        for (words, why) in [("9ms", "at least 10ms"), ("0", "every:"), ("1", "every:")] {
+        for (words, why) in [
+            ("9ms", "at least 10ms"),
+            ("0", "interval:"),
+            ("1", "interval:"),
+        ] {
             let error = every(words).expect_err(words).to_string();
             assert!(error.contains(why), "{error}");
         }

@@ -149,7 +149,7 @@ fn simple(what: &str, state: Availability, effect: &str, remedy: &str) -> Findin
 
 fn privileges() -> Finding {
     let Ok(held) = Privileges::read() else {
-        let effect = "what may be done shows when it is tried";
+        let effect = "permissions are only known when used";
         return finding("privileges", Condition::Unknown, "not readable", effect);
     };
     let (has, lacks): (Vec<_>, Vec<_>) = WANTED.iter().partition(|&&each| held.holds(each));

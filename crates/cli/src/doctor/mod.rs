@@ -17,7 +17,7 @@ use crate::print::{print, print_json};
 /// Flags of `doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Interfaces to look at as well
+    /// Check these interfaces too
     #[arg(
         short = 'i',
         long = "interface",
@@ -25,8 +25,8 @@ pub(crate) struct Arguments {
         value_delimiter = ','
     )]
     interfaces: Vec<String>,
-    /// A folder that traces are to be written to: how long its disk lasts
-    #[arg(short = 'o', long = "out", value_name = "DIR")]
+    /// Check this folder for traces: how long its disk lasts
+    #[arg(short = 'o', long = "output", alias = "out", value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print JSON (docs/schema/doctor.schema.json)
     #[arg(long)]

@@ -26,7 +26,7 @@ pub(super) fn text(found: &Doctor) -> String {
     }
     out.push_str(match found.can_capture {
         true => "Interfaces can be captured from.\n",
-        false => "No interface can be captured from: see what is missing above. Files can.\n",
+        false => "Live capture is not possible (see above). Reading files works.\n",
     });
     out
 }

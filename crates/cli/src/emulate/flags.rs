@@ -11,15 +11,14 @@ use crate::link::section::Section;
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(super) keys: Section,
-    /// Take all this from the section emulate of a TOML file, or from an earlier run's trace.json,
-    /// unless a flag sets it
+    /// Read settings from the section emulate of a TOML file, or from an earlier run's trace.json;
+    /// flags override them
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
     /// Give the client's interface no address: its program has a stack of its own
     #[arg(long, hide = true)]
     pub(super) bare_client: bool,
-    /// Print the whole certificate at the end: of a run with commands, a line is printed otherwise,
-    /// of others a screen
+    /// Print the whole certificate at the end, not one line (with commands) or one screen
     #[arg(long)]
     pub(super) certificate: bool,
     /// Print the certificate as JSON

@@ -54,6 +54,9 @@ impl Arguments {
         let taken = Taken::note(taken, &mut notes, &outcome.certificate);
         let mut json = serde_json::to_value(&outcome.certificate)?;
         json["loop"] = serde_json::to_value(&outcome.facts)?;
+        // Between commands, three ports are the client's two and the server's.
+        let passes_loopback = outcome.inputs.len() > COMMAND_SIDES.len();
+        let beside = (!passes_loopback).then(|| outcome.beside.unwrap_or_default());
         notes.end(outcome.inputs, &outcome.certificate, &json)?;
         // Standard output belongs to the client, except for requested output.
         if self.json {
@@ -64,7 +67,7 @@ impl Arguments {
         } else if !self.quiet {
             say(&line(&outcome.certificate));
         }
-        let sentence = nothing_passed(&outcome.certificate, outcome.beside, &self.keys);
+        let sentence = nothing_passed(&outcome.certificate, beside);
         if let Some(sentence) = sentence.filter(|_| !self.quiet) {
             warn(&sentence);
         }

@@ -8,7 +8,6 @@ use lineside_reactor::LoopFacts;
 use super::flags::Arguments;
 use crate::confine;
 use crate::inputs::listening_lines;
-use crate::link::section::Section;
 use crate::print::{say, talk, verdict_word, warn};
 
 impl Arguments {
@@ -118,12 +117,9 @@ pub(super) fn line(certificate: &Certificate) -> String {
     line + " (--certificate: all of it)"
 }
 
-/// A sentence if no frame of the command passed the link, and why that may be.
-pub(super) fn nothing_passed(
-    certificate: &Certificate,
-    beside: Option<u64>,
-    keys: &Section,
-) -> Option<String> {
+/// A sentence if no frame of the command passed the link, and why that may be: `beside` passed its
+/// loopback interface, `None` if that has the link in it.
+pub(super) fn nothing_passed(certificate: &Certificate, beside: Option<u64>) -> Option<String> {
     let directions = certificate.directions.values();
     if directions
         .map(|report| report.counters.entered)
@@ -132,10 +128,10 @@ pub(super) fn nothing_passed(
     {
         return None;
     }
-    let why = match beside.unwrap_or_default() {
-        _ if keys.loopback == Some(true) => "sent nothing by IP".to_owned(),
-        0 => "sent nothing outside".to_owned(),
-        frames => format!(
+    let why = match beside {
+        None => "sent nothing by IP".to_owned(),
+        Some(0) => "sent nothing outside".to_owned(),
+        Some(frames) => format!(
             "sent {} to itself, at 127.0.0.1 or ::1: --loopback has these pass the link too",
             frames_text(frames)
         ),

@@ -25,7 +25,8 @@ use crate::config::{ConfigError, refuse_two_on_standard_output};
 use crate::confine;
 use crate::exit::Exit;
 use crate::inputs::open;
-use crate::link::section::{CAPTURE_SIDES, Mode, Prepared};
+use crate::link::section::{Mode, Prepared};
+use crate::link::ways::CAPTURE_SIDES;
 use crate::print::{print, print_json, print_styled, talk, warn};
 
 pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {

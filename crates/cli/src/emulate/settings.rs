@@ -11,7 +11,7 @@ use lineside_port::live::Interface;
 use lineside_reactor::Wait;
 
 use super::flags::Arguments;
-use crate::config::{self, ConfigError};
+use crate::config::{self, ConfigError, Sandboxing};
 use crate::inputs::{method, wait};
 
 /// What `--between` and `--on` need beside the path and the run.
@@ -34,9 +34,6 @@ impl BetweenSettings {
             )
             .into());
         }
-        let condition = keys.autostop.as_deref();
-        let duration = condition.map(config::Duration::of_condition).transpose();
-        let duration = duration.map_err(|why| ConfigError::new(format!("-a: {why}")))?;
         let method = method(keys.method.as_deref().unwrap_or_default())?;
         let wait = wait(keys.wait.as_deref().unwrap_or_default())?;
         let (host, interfaces) = match &keys.on {
@@ -55,7 +52,7 @@ impl BetweenSettings {
             host,
             interfaces,
             completes_checksums: keys.no_checksum_completion != Some(true),
-            duration: duration.map(|duration| duration.get()),
+            duration: keys.duration.as_ref().map(config::Duration::get),
         })
     }
 
@@ -95,16 +92,11 @@ impl Arguments {
     /// The sandbox of a run, or why there is none.
     pub(super) fn sandbox(&self, folder: Option<&RunFolder>) -> Result<Sandbox, &'static str> {
         let keys = &self.keys;
-        if keys.no_sandbox == Some(true) {
-            Err("--no-sandbox")
-        } else if keys
-            .drop_ins
-            .as_ref()
-            .is_some_and(|programs| !programs.is_empty())
-        {
-            Err(lineside_run::DROP_INS_NEED_MORE)
-        } else {
-            Ok(lineside_run::sandbox(folder, keys.write_pcap.as_deref()))
+        let sandbox = lineside_run::sandbox(folder, keys.write_pcap.as_deref());
+        let sandbox = keys.sandbox.unwrap_or_default().applied(sandbox);
+        match keys.has_drop_ins() {
+            true if sandbox.is_some() => Err(lineside_run::DROP_INS_NEED_MORE),
+            _ => sandbox.ok_or(Sandboxing::NONE),
         }
     }
 
@@ -129,8 +121,7 @@ impl Arguments {
             outside: match (keys.outside, &keys.server) {
                 (Some(true), _) => Way::Open,
                 (_, Some(_)) => Way::Closed,
-                (_, None) if passes_loopback => Way::IfPossible,
-                (_, None) => Way::Open,
+                (_, None) => Way::IfPossible,
             },
             passes_loopback,
             is_bare: self.bare_client,

@@ -16,20 +16,20 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N")]
     pub(super) frame: Option<u64>,
     /// Without a capture: bytes of the frame, without preamble and check sequence [default: 1514]
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=262_144))]
+    #[arg(long = "frame-size", alias = "size", value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=262_144))]
     pub(super) size: Option<u32>,
-    /// Without a capture: the share of the rate that other frames of this size take, such as 50%
+    /// Without a capture: the share of the rate that other frames of this size take, e.g. 50%
     /// [default: 0%]
     #[arg(long, value_name = "SHARE")]
     pub(super) load: Option<String>,
-    /// With the folder of a running forwarder in place of FILE: to which node this connection goes,
-    /// and why
+    /// With a running forwarder's folder in place of FILE: explain to which node this connection
+    /// goes
     #[arg(long, value_name = "CLIENT:PORT-SERVICE:PORT")]
     pub(super) flow: Option<String>,
     #[command(flatten)]
     pub(super) keys: Section,
-    /// Take all this from the section emulate of a TOML file, or from an earlier run's trace.json,
-    /// unless a flag sets it
+    /// Read settings from the section emulate of a TOML file, or from an earlier run's trace.json;
+    /// flags override them
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
     /// Print the account as JSON

@@ -27,7 +27,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         _ => keys.inputs(),
     };
     let of_settings_only = [
-        ("--size", arguments.size.is_some()),
+        ("--frame-size", arguments.size.is_some()),
         ("--load", arguments.load.is_some()),
     ];
     let given = of_settings_only.iter().find(|(_, is_given)| *is_given);
@@ -39,9 +39,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     }
     let prepared = keys.prepare()?;
     if arguments.frame.is_some() && !inputs.is_empty() {
-        let confining = Confining {
-            no_sandbox: keys.no_sandbox == Some(true),
-        };
+        let confining = Confining::new(keys.sandbox.unwrap_or_default());
         confining.enter(confine::captures(inputs), None)?;
     }
     let explained = match (arguments.frame, inputs) {
@@ -86,13 +84,11 @@ fn explain_flow(flow: &str, arguments: &Arguments) -> anyhow::Result<Exit> {
         ends.and_then(|(client, service)| Some((client.parse().ok()?, service.parse().ok()?)));
     let (client, service) = ends.ok_or_else(|| {
         ConfigError::usage(&format!(
-            "flow: '{flow}' is no connection: write 10.9.1.7:40000-10.9.1.100:80"
+            "flow: '{flow}' is not a connection: write 10.9.1.7:40000-10.9.1.100:80"
         ))
     })?;
     let request = Request::Forward(ForwardRequest::Flow { client, service });
-    let confining = Confining {
-        no_sandbox: arguments.keys.no_sandbox == Some(true),
-    };
+    let confining = Confining::new(arguments.keys.sandbox.unwrap_or_default());
     match Asked::new(run, confining)?.done(&request)? {
         Done::Forward(ForwardDone::Explained { explanation, .. }) if arguments.json => {
             print_data(&json_text(&explanation)?)?;

@@ -81,7 +81,7 @@ fn cache_bytes(text: &str) -> Result<u64, ConfigError> {
         .filter(|bytes| (0.0..=1e12).contains(bytes));
     bytes.map(|bytes| bytes as u64).ok_or_else(|| {
         ConfigError::new(format!(
-            "cache: '{text}' is no size of a cache: write 1.4MiB, 512KiB or a number of bytes"
+            "cache: '{text}' is not a size of a cache: write 1.4MiB, 512KiB or a number of bytes"
         ))
     })
 }

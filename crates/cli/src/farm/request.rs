@@ -100,9 +100,7 @@ impl Known {
             }),
             "remove" => Ok(Change::Remove { service, node }),
             "drain" => Ok(Change::Drain { service, node }),
-            _ => Err(format!(
-                "'{action}' is nothing that a node can be asked for"
-            )),
+            _ => Err(format!("unknown action '{action}'")),
         }
     }
 

@@ -42,13 +42,10 @@ impl Section {
         let names = self.names();
         if names.is_empty() {
             return Err(ConfigError::usage(
-                "the ports are missing: name the interfaces with --ports IF1[,IF2...]",
+                "the interfaces are missing: name them with -i IF1[,IF2...]",
             )
             .into());
         }
-        let condition = self.autostop.as_deref();
-        let duration = condition.map(config::Duration::of_condition).transpose();
-        let duration = duration.map_err(|why| ConfigError::new(format!("-a: {why}")))?;
         let method = method(self.method.as_deref().unwrap_or_default())?;
         let wait = wait(self.wait.as_deref().unwrap_or_default())?;
         let (by_driver, payloads) = self.ways()?;
@@ -72,7 +69,7 @@ impl Section {
             by_driver,
             payloads,
             wait,
-            duration: duration.map(|duration| duration.get()),
+            duration: self.duration.as_ref().map(config::Duration::get),
             budget: Budget::new(memory.unwrap_or_default()),
         })
     }
@@ -91,7 +88,7 @@ impl Section {
         }
         let nat = { self.nat.iter().flatten() }.map(|word| {
             let address = word.parse::<IpAddr>();
-            address.map_err(|_| ConfigError::new(format!("nat: '{word}' is no address")))
+            address.map_err(|_| ConfigError::new(format!("nat: '{word}' is not an address")))
         });
         let named = self.route.iter().flatten();
         let named = named.map(|words| routes(words, self.names()));
@@ -122,7 +119,7 @@ fn share(text: &str) -> Result<f64, ConfigError> {
     let percent = percent.filter(|percent| (0.0..=100.0).contains(percent));
     percent.map(|percent| percent / 100.0).ok_or_else(|| {
         ConfigError::new(format!(
-            "syn_cookies: '{text}' is no share from 0% to 100%: write 25%"
+            "syn_cookies: '{text}' is not a share from 0% to 100%: write 25%"
         ))
     })
 }
@@ -131,7 +128,7 @@ fn ports_of(interfaces: &[Interface]) -> Result<Vec<PortSettings>, ConfigError> 
     let ports = interfaces.iter().map(|interface| {
         let ethernet = interface.hardware_address.ok_or_else(|| {
             ConfigError::new(format!(
-                "{} is no Ethernet: take another port",
+                "{} is not an Ethernet interface: use another one",
                 interface.name
             ))
         });

@@ -108,7 +108,7 @@ impl ServiceWords {
                 Json::Bool(true) => words += &format!("; {key}"),
                 Json::Bool(false) => {}
                 Json::String(value) => words += &format!("; {key} {value}"),
-                other => return Err(format!("service.{key}: {other} is no text in quotes")),
+                other => return Err(format!("service.{key}: {other} is not a text in quotes")),
             }
         }
         Ok(Self(words))
@@ -135,7 +135,7 @@ fn of_head(head: &str) -> Result<Service, String> {
     let mut words = ends.split_whitespace();
     let (transport, address) = (words.next(), words.next());
     let (Some(transport), Some(address), None) = (transport, address, words.next()) else {
-        return Err(format!("'{ends}' is no transport and address: {usual}"));
+        return Err(format!("'{ends}' is not a transport and address: {usual}"));
     };
     let (transport, address) = (self::transport(transport)?, end(address)?);
     let nodes = nodes.split(',').map(|node| self::node(node.trim()));
@@ -151,14 +151,14 @@ pub(super) fn transport(word: &str) -> Result<Transport, String> {
     match word {
         "tcp" => Ok(Transport::Tcp),
         "udp" => Ok(Transport::Udp),
-        _ => Err(format!("'{word}' is no transport: tcp or udp")),
+        _ => Err(format!("'{word}' is not a transport: tcp or udp")),
     }
 }
 
 /// An address and a port.
 pub(super) fn end(word: &str) -> Result<SocketAddr, String> {
     word.parse().map_err(|_| {
-        format!("'{word}' is no address with a port: write 10.9.1.100:80 or [fd00:9::100]:80")
+        format!("'{word}' is not an address with a port: write 10.9.1.100:80 or [fd00:9::100]:80")
     })
 }
 
@@ -171,7 +171,7 @@ pub(super) fn node(words: &str) -> Result<NodeSettings, String> {
         (Some("weight"), Some(weight), None) => self::weight(weight)?,
         _ => {
             return Err(format!(
-                "'{words}' is no node: write 10.9.2.2:8080 weight 3"
+                "'{words}' is not a node: write 10.9.2.2:8080 weight 3"
             ));
         }
     };
@@ -184,7 +184,7 @@ pub(super) fn weight(word: &str) -> Result<u32, String> {
         .parse()
         .ok()
         .filter(|weight| (0..=1_000).contains(weight));
-    weight.ok_or_else(|| format!("'{word}' is no weight: a whole number from 0 to 1000"))
+    weight.ok_or_else(|| format!("'{word}' is not a weight: a whole number from 0 to 1000"))
 }
 
 fn set_option(service: &mut Service, option: &str) -> Result<(), String> {
@@ -215,7 +215,7 @@ fn set_option(service: &mut Service, option: &str) -> Result<(), String> {
         _ => {
             let nearest = nearest(name, OPTIONS.into_iter());
             return Err(format!(
-                "'{option}' is no option; the nearest known one is '{nearest}'"
+                "'{option}' is not an option; the nearest known one is '{nearest}'"
             ));
         }
     }
@@ -286,7 +286,7 @@ fn health(words: &str, host: IpAddr) -> Result<Health, String> {
             .ok_or_else(|| format!("check: {name} has no value: {usual}"))?;
         let count = || {
             let count = value.parse().ok().filter(|count| (1..=100).contains(count));
-            count.ok_or_else(|| format!("check: '{name} {value}' is no count from 1 to 100"))
+            count.ok_or_else(|| format!("check: '{name} {value}' is not a count from 1 to 100"))
         };
         match name {
             "every" => health.interval = time("every", value)?,
@@ -326,7 +326,7 @@ pub(super) fn routes(words: &str, ports: &[String]) -> Result<Vec<Route>, String
         .position(|port| port == device)
         .ok_or_else(|| {
             format!(
-                "route '{words}': {device} is none of the ports {}",
+                "route '{words}': {device} is not one of the ports {}",
                 ports.join(", ")
             )
         })?;
@@ -415,13 +415,16 @@ mod tests {
         for (words, expected) in [
             ("tcp 10.9.1.100:80", "' to ' is missing"),
             ("sctp 10.9.1.100:80 to 10.9.2.2:80", "tcp or udp"),
-            ("tcp 10.9.1.100 to 10.9.2.2:80", "no address with a port"),
+            (
+                "tcp 10.9.1.100 to 10.9.2.2:80",
+                "not an address with a port",
+            ),
             ("tcp 10.9.1.100:80 to 10.9.2.2:80,", "between two commas"),
             (
                 "tcp 10.9.1.100:80 to 10.9.2.2:80 weight -1",
                 "from 0 to 1000",
             ),
-            ("tcp 10.9.1.100:80 to 10.9.2.2:80 wait 1", "is no node"),
+            ("tcp 10.9.1.100:80 to 10.9.2.2:80 wait 1", "is not a node"),
             ("tcp 10.9.1.100:80 to 10.9.2.2:80; chose least", "'choose'"),
             ("tcp 10.9.1.100:80 to 10.9.2.2:80; choose lest", "least"),
             (

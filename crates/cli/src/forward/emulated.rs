@@ -55,13 +55,13 @@ pub(super) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     }
     let parameters = Parameters::new(mode, cache_bytes);
     if let Some(server) = &arguments.server {
-        let sandbox = (given.keys.no_sandbox != Some(true)).then(Sandbox::new);
+        let sandbox = { given.keys.sandbox.unwrap_or_default() }.applied(Sandbox::new());
         let commands = (server.as_str(), arguments.client.as_slice());
         return run_commands(&parameters, commands, sandbox, seed, json);
     }
     let Some(bytes) = arguments.size else {
         bail!(
-            "nothing to do: add --figure NUMBER, --pattern NAME, --size BYTES or --server CMD -- CMD"
+            "nothing to do: add --figure NUMBER, --pattern NAME, --datagram-size BYTES or --server CMD -- CMD"
         );
     };
     let counters = run_flow(

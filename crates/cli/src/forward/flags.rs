@@ -14,11 +14,11 @@ pub(crate) struct Arguments {
     pub(super) keys: Section,
     #[command(flatten)]
     pub(super) emulated: Emulated,
-    /// Take all this from the section forward of a TOML file, or from an earlier run's trace.json,
-    /// unless a flag sets it
+    /// Read settings from the section forward of a TOML file, or from an earlier run's trace.json;
+    /// flags override them
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
-    /// Go on with the connections of an earlier run, which has ended: its folder
+    /// Continue the connections of this earlier run, which has ended
     #[arg(long, value_name = "RUN")]
     pub(super) resume: Option<PathBuf>,
     /// Check the settings and the host, and print what would be done
@@ -49,28 +49,28 @@ pub(crate) struct Emulated {
         requires = "emulated"
     )]
     pub(super) pattern: Option<String>,
-    /// Send UDP packets of so many bytes through the adapter
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    /// Send UDP datagrams of this size through the adapter
+    #[arg(long = "datagram-size", alias = "size", value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     #[arg(requires = "emulated")]
     pub(super) size: Option<u32>,
-    /// What the sender offers
+    /// Send at this rate
     #[arg(long, value_name = "RATE", default_value = "1gbit", value_parser = parse_rate)]
     pub(super) rate: Rate,
-    /// So many packets come back to back
+    /// Send N packets back to back
     #[arg(long, value_name = "COUNT", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(super) burst: u32,
-    /// Exponential times between packets
+    /// Draw exponential times between packets
     #[arg(long, conflicts_with = "burst", requires = "emulated")]
     pub(super) poisson: bool,
-    /// Send a command's traffic through the adapter: the server's command, for a shell
+    /// Send a command's traffic through the adapter: the server's shell command
     #[arg(long, value_name = "CMD", requires = "client")]
     #[arg(conflicts_with_all = ["figure", "pattern", "size"])]
     pub(super) server: Option<String>,
-    /// The client's command, between which and the server the adapter is
+    /// The client's command; the adapter is between it and the server
     #[arg(last = true, value_name = "CMD", requires_all = ["server", "emulated"])]
     pub(super) client: Vec<String>,
-    /// Write the figure as a page with drawings
+    /// Write the figure as an HTML page with drawings
     #[arg(long, value_name = "PAGE", requires = "figure")]
     pub(super) html: Option<PathBuf>,
 }

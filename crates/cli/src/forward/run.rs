@@ -15,7 +15,7 @@ use lineside_time::Clock;
 use lineside_trace::State;
 
 use super::flags::Arguments;
-use crate::config::{self, ConfigError};
+use crate::config::{self, ConfigError, Sandboxing};
 use crate::confine;
 use crate::exit::Exit;
 use crate::farm::{ForwardDone, Known, Prepared, Section, check_lines};
@@ -52,13 +52,9 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
         .as_ref()
         .map(TableFile::open)
         .transpose()?;
-    let sandbox = match keys.no_sandbox {
-        Some(true) => Err(not_confined("--no-sandbox")),
-        _ => Ok(lineside_run::sandbox(
-            record.folder.as_ref(),
-            keys.write_pcap.as_deref(),
-        )),
-    };
+    let sandbox = lineside_run::sandbox(record.folder.as_ref(), keys.write_pcap.as_deref());
+    let sandbox = { keys.sandbox.unwrap_or_default() }.applied(sandbox);
+    let sandbox = sandbox.ok_or_else(|| not_confined(Sandboxing::NONE));
     let mut confined = sandbox.as_ref().err().cloned();
     let forward = Forward {
         interfaces: prepared.interfaces,

@@ -1,4 +1,4 @@
-//! `-h`: one screen with the flags that most need; groups, examples and files for `--help` and man.
+//! `-h`: one screen with the flags of daily use; groups, examples and files for `--help` and man.
 
 mod pages;
 
@@ -12,6 +12,14 @@ const WIDTH: usize = 80;
 const COLUMN: usize = 27;
 /// How wide the names of verbs are.
 const VERB: usize = 13;
+/// Flags that many verbs have, after those of the verb.
+const COMMON: [(&str, &[&str]); 2] = [
+    ("Messages", &["json", "quiet", "verbose", "stats"]),
+    (
+        "Settings",
+        &["config", "seed", "cores", "memory", "sandbox", "help"],
+    ),
+];
 
 pub(crate) fn page(verb: &str) -> Option<&'static Page> {
     PAGES.iter().find(|page| page.verb == verb)
@@ -26,8 +34,8 @@ fn is_named(argument: &Arg, name: &str) -> bool {
     }
 }
 
-/// The flags of a verb under the headings of its page, then those of some modes alone
-/// (`of_mode` has their headings), then the rest.
+/// The flags of a verb under the headings of its page, in their order, then those of some modes
+/// alone (`of_mode` has their headings), then those that all verbs have.
 pub(crate) fn grouped(
     command: &Command,
     page: &Page,
@@ -36,29 +44,45 @@ pub(crate) fn grouped(
     if page.groups.is_empty() {
         return command.clone();
     }
-    let titles = page.groups.iter().map(|(title, _)| *title);
-    let rank = |heading: Option<&str>| match heading {
-        None => 0,
-        Some("Further") => usize::MAX,
-        // Those of modes come behind those of the page.
-        Some(heading) => titles
-            .clone()
-            .position(|title| title == heading)
-            .map_or(99, |at| at + 1),
+    let named = || {
+        let all = page.groups.iter().chain(page.more);
+        all.flat_map(|(title, names)| names.iter().map(move |name| (*title, *name)))
     };
-    let headed = |argument: &Arg| {
-        let group = { page.groups.iter() }
-            .find(|(_, names)| names.iter().any(|name| is_named(argument, name)));
-        let heading = group.map(|(title, _)| *title);
-        let heading = heading.or_else(|| of_mode(argument.get_id().as_str()));
-        match argument.is_positional() {
-            true => argument.clone(),
-            false => argument.clone().help_heading(heading.unwrap_or("Further")),
+    let common = || {
+        let all = COMMON.iter();
+        all.flat_map(|(title, names)| names.iter().map(move |name| (*title, *name)))
+    };
+    // The heading of a flag, and where it comes.
+    let placed = |argument: &Arg| {
+        let first = |title| named().position(|(of, _)| of == title);
+        let mut found = named().enumerate();
+        let found = found.find(|(_, (_, name))| is_named(argument, name));
+        if let Some((at, (title, _))) = found {
+            return (Some(title), 1, first(title).unwrap_or(at), at);
+        }
+        if let Some(title) = of_mode(argument.get_id().as_str()) {
+            return (Some(title), 2, 0, 0);
+        }
+        let found = common().enumerate();
+        let mut found = found.filter(|(_, (_, name))| is_named(argument, name));
+        match found.next() {
+            Some((at, (title, _))) => (Some(title), 3, at, 0),
+            None => (None, 4, 0, 0),
         }
     };
-    let mut arguments: Vec<Arg> = command.get_arguments().map(headed).collect();
-    // Headings stand in the order of their first flags.
-    arguments.sort_by_key(|argument| rank(argument.get_help_heading()));
+    let mut arguments: Vec<Arg> = command.get_arguments().cloned().collect();
+    arguments.sort_by_key(|argument| match argument.is_positional() {
+        true => (0, 0, 0),
+        false => {
+            let (_, rank, group, at) = placed(argument);
+            (rank, group, at)
+        }
+    });
+    let headed = |argument: Arg| match placed(&argument).0 {
+        Some(title) if !argument.is_positional() => argument.help_heading(title),
+        _ => argument,
+    };
+    let arguments = arguments.into_iter().map(headed);
     let about = command.get_about().cloned().unwrap_or_default();
     Command::new(page.verb)
         .about(about)
@@ -91,15 +115,22 @@ pub(crate) fn screen(command: &mut Command) -> Option<String> {
                 .map(verb_line),
         );
     }
-    lines.push("Examples:".to_owned());
-    let examples = page.examples.iter();
-    lines.extend(examples.map(|(example, what)| format!("  {example:<58}# {what}")));
-    let all = ["lineside", page.verb, "--help"]
-        .join(" ")
-        .replace("  ", " ");
-    lines.push(format!("All of it: {all}"));
+    lines.extend(examples(page).lines().map(str::to_owned));
+    lines.push(match page.verb {
+        "" => "Flags of a verb: lineside VERB -h, all of them: lineside VERB --help".to_owned(),
+        verb => format!("All flags: lineside {verb} --help"),
+    });
     let fitting = lines.iter().map(|line| fitting(line, WIDTH) + "\n");
     Some(fitting.collect())
+}
+
+/// The examples of a verb, for `-h` and `--help`.
+pub(crate) fn examples(page: &Page) -> String {
+    let examples = page.examples.iter();
+    let lines = examples.map(|(example, what)| format!("\n  {example:<58}# {what}"));
+    std::iter::once("Examples:".to_owned())
+        .chain(lines)
+        .collect()
 }
 
 fn about(command: &Command) -> String {
@@ -151,9 +182,11 @@ mod tests {
         command.build();
         let mut texts = vec![screen(&mut command)];
         texts.extend(command.get_subcommands_mut().map(screen));
-        for text in texts {
+        for (at, text) in texts.into_iter().enumerate() {
             let text = text.expect("each has a page");
-            assert!(text.lines().count() <= 24, "{text}");
+            // The first one lists all verbs.
+            let lines = if at == 0 { 30 } else { 24 };
+            assert!(text.lines().count() <= lines, "{text}");
             let long = text.lines().filter(|line| line.chars().count() > WIDTH);
             assert_eq!(long.count(), 0, "{text}");
         }
@@ -168,9 +201,16 @@ mod tests {
                 verb => command.find_subcommand(verb),
             };
             let verb = verb.expect(page.verb);
-            let names: Vec<_> = page.groups.iter().flat_map(|(_, names)| *names).collect();
-            assert!(page.verb.is_empty() || names.len() <= 10, "{}", page.verb);
-            for name in names {
+            let names = |groups: &[(&str, &'static [&'static str])]| -> Vec<&'static str> {
+                groups
+                    .iter()
+                    .flat_map(|(_, names)| *names)
+                    .copied()
+                    .collect()
+            };
+            let daily = names(page.groups);
+            assert!(page.verb.is_empty() || daily.len() <= 10, "{}", page.verb);
+            for name in daily.into_iter().chain(names(page.more)) {
                 let mut arguments = verb.get_arguments();
                 let is_flag = arguments.any(|argument| is_named(argument, name));
                 let is_verb = verb.find_subcommand(name).is_some();
@@ -186,22 +226,51 @@ mod tests {
         command.build();
         let capture = command.find_subcommand_mut("capture").expect("a verb");
         let text = capture.render_help().to_string();
-        for words in [
-            "[default: 256MiB]",
-            "[default: stealing]",
-            "Live:",
-            "Further:",
-        ] {
+        for words in ["[default: 256MiB]", "[default: stealing]", "Live:"] {
             assert!(text.contains(words), "{words}: {text}");
         }
         let emulate = command.find_subcommand_mut("emulate").expect("a verb");
         let text = emulate.render_help().to_string();
-        for words in [
-            "Between commands:",
-            "Between interfaces or commands:",
-            "Of a capture:",
-        ] {
+        for words in ["Between commands:", "Between interfaces:", "Of a capture:"] {
             assert!(text.contains(words), "{words}: {text}");
         }
+    }
+
+    #[test]
+    fn every_flag_has_a_group_and_defaults_stand_once() {
+        let mut command = command();
+        command.build();
+        let has_page =
+            |verb: &&Command| page(verb.get_name()).is_some_and(|it| !it.groups.is_empty());
+        for verb in command.get_subcommands().filter(has_page) {
+            let shown = verb.get_arguments().filter(|flag| !flag.is_hide_set());
+            let shown = shown.filter(|flag| flag.get_id() != "help");
+            for flag in shown.filter(|flag| !flag.is_positional()) {
+                let heading = flag.get_help_heading();
+                let is_in_group = heading.is_some_and(|heading| heading != "Further");
+                assert!(is_in_group, "{} {}", verb.get_name(), flag.get_id());
+            }
+        }
+        assert_defaults_stand_once(&command);
+    }
+
+    fn assert_defaults_stand_once(command: &Command) {
+        for argument in command.get_arguments() {
+            let help = argument.get_help().map(ToString::to_string);
+            let help = help.unwrap_or_default();
+            let of_clap = !argument.get_default_values().is_empty()
+                && !argument.is_hide_default_value_set()
+                && argument.get_action().takes_values();
+            let count = help.matches("[default").count() + usize::from(of_clap);
+            let name = (command.get_name(), argument.get_id());
+            assert!(count <= 1, "{name:?}: {help}");
+            assert!(
+                !help.contains("{n}"),
+                "{name:?}: clap breaks the line there"
+            );
+        }
+        command
+            .get_subcommands()
+            .for_each(assert_defaults_stand_once);
     }
 }

@@ -4,8 +4,10 @@
 pub(crate) struct Page {
     /// None for `lineside` itself.
     pub(crate) verb: &'static str,
-    /// The flags that most need, by purpose: their long names, or the short one.
+    /// The flags of daily use, by purpose, most needed first: their long names, or the short one.
     pub(super) groups: &'static [(&'static str, &'static [&'static str])],
+    /// The others, also of the same groups.
+    pub(super) more: &'static [(&'static str, &'static [&'static str])],
     /// A command, and what it does.
     pub(crate) examples: &'static [(&'static str, &'static str)],
     pub(crate) files: &'static [(&'static str, &'static str)],
@@ -27,9 +29,35 @@ pub(crate) const PAGES: [Page; 20] = [
     Page {
         verb: "capture",
         groups: &[
-            ("Input", &["read", "interface", "filter", "autostop"]),
+            ("Input", &["read", "interface", "filter", "duration"]),
             ("Output", &["output", "runs", "write-pcap", "keep", "force"]),
             ("Result", &["strict"]),
+        ],
+        more: &[
+            (
+                "Input",
+                &["c", "follow", "snapshot-length", "list-interfaces"],
+            ),
+            ("Output", &["b", "rotate", "flush"]),
+            (
+                "Tables",
+                &[
+                    "packets",
+                    "no-details",
+                    "no-checksums",
+                    "monitor",
+                    "drop-in",
+                    "drop-in-bytes",
+                ],
+            ),
+            (
+                "Protocols",
+                &["decode-as", "late-window", "duplicate-window"],
+            ),
+            (
+                "Cores and memory",
+                &["cores", "memory", "scheduler", "placement"],
+            ),
         ],
         examples: &[
             ("lineside capture nfs.pcapng -o trace", "from a file"),
@@ -48,8 +76,12 @@ pub(crate) const PAGES: [Page; 20] = [
             ("Form", &["json", "csv", "html", "interval"]),
             ("Judgement", &["assert"]),
         ],
+        more: &[
+            ("Operations", &["file", "user", "connection", "utc"]),
+            ("Form", &["full", "force"]),
+        ],
         examples: &[
-            ("lineside report trace", "the answer on one screen"),
+            ("lineside report trace", "the result on one screen"),
             (
                 "lineside report trace --assert 'p99(READ) < 10ms'",
                 "for scripts",
@@ -68,6 +100,7 @@ pub(crate) const PAGES: [Page; 20] = [
             ("Form", &["full", "json", "csv"]),
             ("Judgement", &["assert"]),
         ],
+        more: &[("Operations", &["file", "user", "connection", "utc"])],
         examples: &[
             (
                 "lineside compare yesterday today",
@@ -85,8 +118,10 @@ pub(crate) const PAGES: [Page; 20] = [
         verb: "slow",
         groups: &[
             ("Operations", &["since", "until", "client", "operation"]),
+            ("List", &["top", "by", "per"]),
             ("Form", &["json", "csv"]),
         ],
+        more: &[("Operations", &["file", "user", "connection", "utc"])],
         examples: &[
             ("lineside slow trace 10ms", "all that took 10 ms or more"),
             ("lineside slow trace 1ms --operation READ", "READs alone"),
@@ -101,6 +136,25 @@ pub(crate) const PAGES: [Page; 20] = [
             ("Ends", &["between", "on", "server"]),
             ("Output", &["output", "write-pcap", "seed"]),
         ],
+        more: &[
+            (
+                "Link",
+                &["duplicate", "corrupt", "reorder", "limit", "link", "path"],
+            ),
+            ("Output", &["force", "b"]),
+            (
+                "Measuring and timing",
+                &[
+                    "monitor",
+                    "drop-in",
+                    "drop-in-bytes",
+                    "wait-start",
+                    "start-at",
+                    "wait",
+                ],
+            ),
+            ("Of a capture", &["read", "filter", "c", "inside"]),
+        ],
         examples: &[
             (
                 "lineside emulate a.pcap --write-pcap b.pcap --delay 10ms",
@@ -113,7 +167,7 @@ pub(crate) const PAGES: [Page; 20] = [
         ],
         files: &[(
             "RUN/trace.json",
-            "what was asked, and the certificate of what was done",
+            "what was requested, and the certificate of what was done",
         )],
         see_also: "lineside-ctl(1), lineside-explain(1), tc-netem(8)",
     },
@@ -124,6 +178,64 @@ pub(crate) const PAGES: [Page; 20] = [
             ("Request", &["H", "X"]),
             ("Result", &["assert", "output"]),
         ],
+        more: &[
+            (
+                "Load",
+                &[
+                    "preset",
+                    "search",
+                    "timeout",
+                    "think",
+                    "pipeline",
+                    "requests-per-connection",
+                    "arrivals-of",
+                    "close",
+                ],
+            ),
+            (
+                "Request",
+                &[
+                    "body",
+                    "fields",
+                    "keys",
+                    "key-size",
+                    "value-size",
+                    "get-ratio",
+                    "mix",
+                    "files",
+                ],
+            ),
+            (
+                "Result",
+                &["force", "verdict-limit", "row-sample", "hdr", "write-pcap"],
+            ),
+            (
+                "A server behind an emulated link",
+                &["server", "server-link"],
+            ),
+            (
+                "Our own TCP over an interface",
+                &[
+                    "interface",
+                    "address",
+                    "router",
+                    "on-link",
+                    "ports",
+                    "serve-on",
+                    "method",
+                    "mtu",
+                    "congestion",
+                ],
+            ),
+            (
+                "Exact timing",
+                &["timer", "wait", "on-overrun", "pin", "real-time"],
+            ),
+            (
+                "Several hosts and addresses",
+                &["hosts", "rsh", "remote-lineside", "from"],
+            ),
+        ],
         examples: &[
             ("lineside load http://127.0.0.1:8080/ -R 1000", "a rate"),
             (
@@ -132,7 +244,7 @@ pub(crate) const PAGES: [Page; 20] = [
             ),
         ],
         files: &[
-            ("RUN/trace.json", "what was asked, and the certificate"),
+            ("RUN/trace.json", "what was requested, and the certificate"),
             ("RUN/operations/*.parquet", "a row for each request"),
         ],
         see_also: "lineside-load-serve(1), lineside-report(1), wrk(1)",
@@ -142,6 +254,10 @@ pub(crate) const PAGES: [Page; 20] = [
         groups: &[
             ("Frame", &["read", "frame"]),
             ("Link", &["delay", "loss", "rate", "limit"]),
+        ],
+        more: &[
+            ("Frame", &["frame-size", "load", "filter", "inside", "flow"]),
+            ("Link", &["reorder", "duplicate", "corrupt", "link", "path"]),
         ],
         examples: &[
             (
@@ -154,19 +270,20 @@ pub(crate) const PAGES: [Page; 20] = [
             ),
         ],
         files: &[],
-        see_also: "lineside-ctl(1), lineside-explain(1), lineside-emulate(1)",
+        see_also: "lineside-emulate(1), lineside-ctl(1)",
     },
     Page {
         verb: "table",
         groups: &[],
+        more: &[],
         examples: &[
             (
                 "lineside table from-capture a.pcap -o way.dist",
                 "a capture's times",
             ),
             (
-                "lineside emulate a.pcap --write-pcap b.pcap --delay 10ms",
-                "use of one",
+                "lineside emulate a.pcap --delay '0 distribution way.dist'",
+                "use it",
             ),
         ],
         files: &[],
@@ -178,6 +295,10 @@ pub(crate) const PAGES: [Page; 20] = [
             ("Way", &["serve", "udp", "icmp", "tcp", "port"]),
             ("Amount", &["count", "interval", "budget"]),
             ("Output", &["output", "json"]),
+        ],
+        more: &[
+            ("Amount", &["timeout", "sessions"]),
+            ("Output", &["path-step", "force"]),
         ],
         examples: &[
             ("lineside probe --serve", "at the other end"),
@@ -201,10 +322,30 @@ pub(crate) const PAGES: [Page; 20] = [
         groups: &[
             (
                 "Services",
-                &["ports", "service", "nat", "mode", "check", "resume"],
+                &["interface", "service", "nat", "mode", "check", "resume"],
             ),
             ("Output", &["output", "write-pcap"]),
             ("The emulated adapter", &["emulated", "figure"]),
+        ],
+        more: &[
+            (
+                "Services",
+                &["route", "connections-max", "idle-timeout", "syn-cookies"],
+            ),
+            ("Output", &["force"]),
+            ("Frames", &["duration", "method", "wait", "cache", "hold"]),
+            (
+                "The emulated adapter",
+                &[
+                    "pattern",
+                    "datagram-size",
+                    "rate",
+                    "burst",
+                    "poisson",
+                    "server",
+                    "html",
+                ],
+            ),
         ],
         examples: &[
             (
@@ -225,6 +366,7 @@ pub(crate) const PAGES: [Page; 20] = [
     Page {
         verb: "info",
         groups: &[("Form", &["json"])],
+        more: &[],
         examples: &[
             ("lineside info nfs.pcapng", "what is in a capture"),
             ("lineside info trace", "what a trace holds"),
@@ -236,13 +378,11 @@ pub(crate) const PAGES: [Page; 20] = [
         verb: "packets",
         groups: &[
             ("Frames", &["operation", "connection", "around", "read"]),
-            ("Output", &["write", "force"]),
+            ("Output", &["write-pcap", "force"]),
         ],
+        more: &[],
         examples: &[
-            (
-                "lineside packets trace --operation ID -w one.pcapng",
-                "as slow",
-            ),
+            ("lineside packets trace --operation ID -w one.pcapng", "one"),
             ("lineside packets trace --connection 7 -w all.pcapng", "all"),
         ],
         files: TRACE,
@@ -263,11 +403,15 @@ pub(crate) const PAGES: [Page; 20] = [
                     "link",
                 ],
             ),
-            ("Form", &["every", "json"]),
+            ("Form", &["interval", "json"]),
         ],
+        more: &[("Link", &["corrupt", "path"])],
         examples: &[
-            ("lineside ctl run --delay 'out: 40ms' --loss 0%", "another"),
-            ("lineside ctl run stats --every 1s", "what it counts"),
+            (
+                "lineside ctl run --delay 'out: 40ms' --loss 0%",
+                "change it",
+            ),
+            ("lineside ctl run stats --interval 1s", "watch counters"),
         ],
         files: &[("RUN/control", "the socket of the run, for its user")],
         see_also: "lineside-emulate(1)",
@@ -277,8 +421,9 @@ pub(crate) const PAGES: [Page; 20] = [
         groups: &[
             ("Frames", &["interface", "filter", "c", "loop"]),
             ("Timing", &["speed", "rate", "fast"]),
-            ("Form and rights", &["json", "no-sandbox"]),
+            ("Form", &["json"]),
         ],
+        more: &[],
         examples: &[
             ("lineside replay-pcap a.pcap -i eth1", "as it was"),
             (
@@ -292,6 +437,7 @@ pub(crate) const PAGES: [Page; 20] = [
     Page {
         verb: "completions",
         groups: &[],
+        more: &[],
         examples: &[
             (
                 "lineside completions bash > /etc/bash_completion.d/lineside",
@@ -308,9 +454,10 @@ pub(crate) const PAGES: [Page; 20] = [
     Page {
         verb: "doctor",
         groups: &[("What", &["i", "o"]), ("Form", &["json"])],
+        more: &[],
         examples: &[
             ("lineside doctor", "kernel, clock, privileges, limits"),
-            ("sudo lineside doctor -i eth1 -o /srv/traces", "and these"),
+            ("sudo lineside doctor -i eth1 -o /srv/traces", "these too"),
         ],
         files: &[],
         see_also: "lineside-capture(1), lineside-bundle(1)",
@@ -318,11 +465,12 @@ pub(crate) const PAGES: [Page; 20] = [
     Page {
         verb: "bundle",
         groups: &[("Output", &["o", "with-names", "with-tables"])],
+        more: &[],
         examples: &[
-            ("lineside bundle trace", "lineside-bundle.tar, to be sent"),
+            ("lineside bundle trace", "lineside-bundle.tar, to send"),
             (
                 "lineside bundle trace --with-tables -o all.tar",
-                "all of it",
+                "everything",
             ),
         ],
         files: &[(
@@ -334,6 +482,7 @@ pub(crate) const PAGES: [Page; 20] = [
     Page {
         verb: "man",
         groups: &[],
+        more: &[],
         examples: &[
             ("lineside man /usr/local/share/man/man1", "all pages"),
             ("lineside man | man -l -", "the first one"),
@@ -344,8 +493,9 @@ pub(crate) const PAGES: [Page; 20] = [
     Page {
         verb: "version",
         groups: &[],
+        more: &[],
         examples: &[
-            ("lineside version", "for a report of a fault"),
+            ("lineside version", "for a bug report"),
             ("lineside --version", "the number alone"),
         ],
         files: &[],
@@ -358,22 +508,26 @@ pub(crate) const PAGES: [Page; 20] = [
                 "Record, cut and read off",
                 &[
                     "capture",
-                    "packets",
-                    "info",
-                    "replay-pcap",
                     "report",
                     "slow",
                     "compare",
+                    "info",
+                    "packets",
+                    "replay-pcap",
                 ],
             ),
             (
-                "Emulate a network, load a server",
+                "Emulate a network, load a server, forward connections",
                 &[
-                    "emulate", "ctl", "explain", "forward", "table", "probe", "load",
+                    "emulate", "load", "forward", "ctl", "explain", "probe", "table",
                 ],
             ),
-            ("This program", &["doctor"]),
+            (
+                "This program",
+                &["doctor", "bundle", "version", "completions", "man"],
+            ),
         ],
+        more: &[],
         examples: &[
             ("lineside capture nfs.pcapng -o trace", "operations"),
             ("lineside emulate --delay 50ms -- pytest", "a bad network"),

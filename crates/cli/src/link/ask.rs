@@ -69,12 +69,16 @@ pub(crate) fn why_none(run: &Path, error: &io::Error) -> String {
         _ if lineside_host::is_running(run) => {
             format!("the run goes on, but did not answer ({error}): try again")
         }
-        (_, Some(State::Unfinished)) => {
-            "the run was ended before it could finish: nothing can be changed any more".to_owned()
-        }
-        (_, Some(_)) => "the run has ended: nothing can be changed any more".to_owned(),
+        (_, Some(State::Unfinished)) => format!(
+            "the run was killed before it could finish; 'lineside report {}' prints what it left",
+            run.display()
+        ),
+        (_, Some(_)) => format!(
+            "the run has ended; 'lineside report {}' prints what it did",
+            run.display()
+        ),
         (io::ErrorKind::NotFound, None) => {
-            "there is no such run: give the folder of emulate's -o".to_owned()
+            "there is no such run: give the folder of its -o".to_owned()
         }
         (_, None) => error.to_string(),
     };

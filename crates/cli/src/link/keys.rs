@@ -17,35 +17,35 @@ keys! {
     #[derive(Serialize, Deserialize)]
     #[serde(default)]
     pub(crate) struct LinkWords {
-        delay: Vec<String> = key("How long frames are held: '100us', '100us 10us 25% distribution \
-        normal order reorder'")
+        delay: Vec<String> = key("Delay each way: 40ms adds 80 ms to a round trip; '100us 10us 25% \
+        distribution normal order reorder'; one way alone: 'out: 40ms', 'in: 40ms'")
             .long("delay").value("WORDS").hyphens().or_one()
             .example("10ms");
-        rate: Vec<String> = key("The rate at which frames leave: '1gbit', '10mbit burst 15k \
-        overhead ethernet drop', 'trace FILE' (mahimahi's)")
+        rate: Vec<String> = key("Limit the rate: '1gbit', '10mbit burst 15k overhead ethernet drop', \
+        'trace FILE' (mahimahi's)")
             .long("rate").value("WORDS").hyphens().or_one()
             .example("100mbit");
-        loss: Vec<String> = key("Frames that are lost: '0.1%', 'gemodel 1% 10%', 'burst 50ms every \
+        loss: Vec<String> = key("Drop frames: '0.1%', 'gemodel 1% 10%', 'burst 50ms every \
         10s', 'every 100', 'frames 3,17', 'segment 3 times 2'")
             .long("loss").value("WORDS").hyphens().or_one()
             .example("1%");
-        duplicate: Vec<String> = key("Frames that are duplicated: '1%'")
+        duplicate: Vec<String> = key("Duplicate frames: '1%'")
             .long("duplicate").value("WORDS").hyphens().or_one()
             .example("1%");
-        corrupt: Vec<String> = key("Frames in which a bit is flipped: '0.1%'")
+        corrupt: Vec<String> = key("Flip a bit of frames: '0.1%'")
             .long("corrupt").value("WORDS").hyphens().or_one()
             .example("0.1%");
-        reorder: Vec<String> = key("Frames that skip the delay, and so overtake others: '25% 50%'")
+        reorder: Vec<String> = key("Let frames skip the delay, and overtake others: '25% 50%'")
             .long("reorder").value("WORDS").hyphens().or_one()
             .example("25%");
-        path: Vec<String> = key("Delay, loss and rate over time, from a path file, in place of \
-        those flags")
+        path: Vec<String> = key("Read delay, loss and rate over time from a path file, in place \
+        of those flags")
             .long("path").value("FILE").or_one();
-        limit: Vec<String> = key("How much the link holds: frames ('1000') or bytes ('64kb'); by \
-        default it follows from rate and delay")
+        limit: Vec<String> = key("Queue limit: frames ('1000') or bytes ('64kb'); by default it \
+        follows from rate and delay")
             .long("limit").value("WORDS").hyphens().or_one()
             .example("64kb");
-        link: Vec<String> = key("Whether the link takes frames: 'up', 'down', 'down carrier', 'flap 10s 1s'")
+        link: Vec<String> = key("State of the link: 'up', 'down', 'down carrier', 'flap 10s 1s'")
             .long("link").value("WORDS").or_one()
             .example("up");
     }

@@ -99,8 +99,8 @@ impl Request {
     /// Reads what came over the socket. The error is a sentence for whoever asked.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
         const BOTH: &str = "use the lineside for ctl that the run was begun with";
-        let form: Map<String, Value> =
-            serde_json::from_str(text).map_err(|error| format!("this is no request: {error}"))?;
+        let form: Map<String, Value> = serde_json::from_str(text)
+            .map_err(|error| format!("this is not a request: {error}"))?;
         let (version, mut form) = versioned(form);
         if version != Some(VERSION) {
             return Err(format!(
@@ -121,8 +121,7 @@ impl Request {
         };
         if !KINDS.contains(&kind.as_str()) {
             return Err(format!(
-                "'{kind}' is nothing that this run can be asked for: requests of version {VERSION} \
-                (lineside {}) are for {}; {BOTH}",
+                "unknown request '{kind}': those of version {VERSION} (lineside {}) are {}; {BOTH}",
                 env!("CARGO_PKG_VERSION"),
                 KINDS.join(", "),
             ));
@@ -147,7 +146,7 @@ pub(crate) fn answer_to_json(answer: &Answer) -> serde_json::Result<String> {
 /// version can read.
 pub(crate) fn read_answer(text: &str) -> Result<Answer, String> {
     let form: Map<String, Value> = serde_json::from_str(text)
-        .map_err(|error| format!("what it answers is no JSON: {error}"))?;
+        .map_err(|error| format!("the reply is not valid JSON: {error}"))?;
     let (version, mut form) = versioned(form);
     if version != Some(VERSION) {
         // What the run says of it may help all the same.
@@ -191,8 +190,8 @@ mod tests {
     fn what_is_no_request_of_this_version_is_refused() {
         let ours = format!("version {VERSION}");
         for (text, expected) in [
-            ("", "this is no request"),
-            ("[1]", "this is no request"),
+            ("", "this is not a request"),
+            ("[1]", "this is not a request"),
             ("{\"emulate\":{},\"files\":{}}", "without a version"),
             ("{\"version\":0,\"mark\":{\"text\":\"a\"}}", "of version 0"),
             ("{\"version\":7,\"mark\":{\"text\":\"a\"}}", "of version 7"),
@@ -202,7 +201,7 @@ mod tests {
                 "{\"version\":1,\"mark\":{\"text\":\"a\"},\"settings\":{}}",
                 "and this one for 2",
             ),
-            ("{\"version\":1,\"reboot\":{}}", "'reboot' is nothing"),
+            ("{\"version\":1,\"reboot\":{}}", "unknown request 'reboot'"),
             ("{\"version\":1,\"mark\":{}}", "'mark' is not understood"),
             (
                 "{\"version\":1,\"mark\":{\"text\":\"a\",\"at\":1}}",
@@ -211,7 +210,8 @@ mod tests {
         ] {
             let why = Request::read(text).expect_err(text);
             assert!(why.contains(expected), "{text}: {why}");
-            let is_of_versions = expected.contains("version") || expected.contains("nothing");
+            let is_of_versions =
+                expected.contains("version") || expected.contains("unknown request");
             assert!(!is_of_versions || why.contains(&ours), "{text}: {why}");
         }
         let mark = Request::read("{\"version\":1,\"mark\":{\"text\":\"a\"},\"x\":null}");

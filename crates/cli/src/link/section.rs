@@ -17,11 +17,12 @@ use lineside_time::Clock;
 use super::keys::LinkWords;
 use super::spec::LinkSpec;
 use super::steps::{StepContext, StepTexts, StepWords, resolved};
-use super::ways::Ways;
-use crate::config::{self, ConfigError, Keys, Modes, Size, key, keys};
+use super::ways::{Ways, side_name};
+use crate::config::{self, ConfigError, Duration, Keys, Modes, Sandboxing, Size, key, keys};
 use crate::drop_ins::drop_ins;
 use crate::monitors::monitors;
 use crate::outputs::capture_file;
+use crate::print::say;
 
 /// The source of frames for the link; a key may have a meaning in some modes only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,9 +81,6 @@ pub(crate) fn mode_headings() -> Vec<(&'static str, &'static str)> {
         .collect()
 }
 
-/// The sides of a link in virtual time.
-pub(crate) const CAPTURE_SIDES: [&str; 2] = ["inside", "outside"];
-
 /// The sides of a link between commands.
 pub(crate) const COMMAND_SIDES: [&str; 2] = ["client", "server"];
 
@@ -93,133 +91,131 @@ keys! {
     /// The section `[emulate]`.
     pub(crate) struct Section {
         inputs: Vec<PathBuf> = key("Capture files: pcap or pcapng, plain or compressed (gzip, \
-        zstd, xz, lz4); - is standard input. Several are merged by their stamps")
+        zstd, xz, lz4); - is standard input; several are merged by timestamp")
             .value("FILE")
             .positional()
             .also('r', "read", "The same as FILE")
             .only(CAPTURE | EXPLAIN);
-        between: Vec<String> = key("Stand between two interfaces instead, the first one the \
-        inside, until Ctrl-C; between three to eight as a switch")
+        between: Vec<String> = key("Bridge two interfaces through the link until Ctrl-C, the first \
+        one the inside; three to eight make a switch")
             .long("between").value("IF1,IF2").commas()
             .only(BETWEEN);
-        on: String = key("Stand between this host and its own interface instead: what the host \
-        sends by IF is outbound, what comes in there inbound; nothing of the host is changed")
+        on: String = key("Put the link between this host and its interface IF: what the host \
+        sends is outbound, what it receives inbound; the host's settings stay as they are")
             .long("on").value("IF")
             .only(ON);
-        client: Vec<String> = key("Run this command in a network namespace of its own, so that \
-        what it sends outside passes the link; needs no root")
+        client: Vec<String> = key("Run this command in a network namespace of its own, with the link \
+        between it and everything else; needs no root")
             .value("CMD").trailing()
             .only(COMMANDS);
-        loopback: bool = key("What CMD sends to its own servers at 127.0.0.1 and ::1 passes the \
-        link too")
+        loopback: bool = key("Pass what CMD sends to its own servers at 127.0.0.1 and ::1 through \
+        the link too")
             .long("loopback")
             .only(COMMANDS);
-        server: String = key("Start this command too, at the other end of the link, where CMD \
-        reaches it at $LINESIDE_SERVER; then nothing else is outside")
+        server: String = key("Start this command at the other end of the link, where CMD \
+        reaches it at $LINESIDE_SERVER; nothing else is outside then")
             .long("server").value("CMD")
             .only(COMMANDS);
-        server_wait: String = key("How long the client waits until a process listens at the \
-        server, such as 10s [default: 5s]")
+        server_wait: String = key("Wait up to TIME, e.g. 10s, until the server listens")
             .long("server-wait").value("TIME").hyphens()
             .only(COMMANDS)
             .default(|| "5s".to_owned());
         outside: bool = key("With --server: let both commands reach what this host can, CMD \
-        through the link, as it does without --server: with root, or by pasta; $LINESIDE_OUTSIDE \
-        is this host")
+        through the link (needs root or pasta); $LINESIDE_OUTSIDE is this host")
             .long("outside")
             .only(COMMANDS);
-        wait: String = key("How the loop waits until a frame is due: spin (a core of its own), \
-        hybrid (sleeps, and spins before a frame is due) or sleep [default: hybrid]")
+        wait: String = key("How to wait until a frame is due: spin (needs a core), hybrid \
+        (sleep, then spin) or sleep")
             .long("wait").value("WORD")
             .only(LIVE)
             .default(|| "hybrid".to_owned());
-        method: String = key("How frames are taken and sent between interfaces: auto, af_xdp, \
-        af_xdp_generic or af_packet [default: auto]")
+        method: String = key("How to receive and send frames: auto, af_xdp, af_xdp_generic or \
+        af_packet")
             .long("method").value("WORD")
             .only(INTERFACES)
             .default(|| "auto".to_owned());
-        tap: bool = key("Capture the frames that leave into a trace in RUN; the link never waits \
-        for the capture, and frames that it misses are counted")
+        tap: bool = key("Capture the frames that leave into a trace in RUN; frames that the \
+        capture misses are counted, the link never waits for it")
             .long("tap")
             .only(INTERFACES);
         no_checksum_completion: bool = key("Do not compute the checksums that a sender left to its \
         adapter")
             .long("no-checksum-completion")
             .only(INTERFACES);
-        no_sandbox: bool = key("Look into frames without a sandbox: with every file and system \
-        call at hand that the user has")
-            .long("no-sandbox");
-        autostop: String = key("End a run between interfaces: duration:SECONDS")
-            .short('a').long("autostop").value("COND")
+        sandbox: Sandboxing = key("Read frames in a sandbox: on, require (fail where the kernel \
+        lacks a part) or off")
+            .long("sandbox").value("WORD")
+            .name_and_value_before("no_sandbox", Sandboxing::of_no_sandbox)
+            .default(|| Sandboxing::On);
+        duration: Duration = key("End a run between interfaces after TIME, e.g. 60s")
+            .short('d').long("duration").value("TIME")
+            .short_before('a').long_before(&["autostop"]).name_before("autostop")
             .only(INTERFACES)
-            .example("duration:60");
-        write_pcap: PathBuf = key("Write the frames that leave, stamped with the times at which \
-        they leave: pcapng, or pcap if it ends in .pcap; - is standard output. Live: also those \
-        that come and that are dropped, with ports and points as interfaces")
-            .long("write-pcap").value("OUT")
+            .example("60s");
+        write_pcap: PathBuf = key("Write the frames that leave, with the times at which they \
+        leave: pcapng, or pcap if it ends in .pcap; - is standard output; live also those that \
+        come and that are dropped, with ports and points as interfaces")
+            .short('w').long("write-pcap").value("OUT")
             .only(CAPTURE | LIVE);
-        pcap_rotation: Vec<String> = key("When the next capture file begins, in dumpcap's form: \
-        filesize:kB, duration:SECONDS, interval:SECONDS, packets:N; files:N keeps the last N")
+        pcap_rotation: Vec<String> = key("Start a new capture file at filesize:kB or filesize:10MB, \
+        duration:60s, interval:1h or packets:N; keep the last N with files:N; can be repeated")
             .short('b').value("COND")
             .example("files:10")
             .only(LIVE);
-        monitors: Vec<String> = key("Measure what passes, into the tables monitor_* in RUN: \
-        'gap,size', 'packets window 10ms', 'all at inside.came match tcp port 2049', 'size at \
-        *.dropped'; can be repeated")
+        monitors: Vec<String> = key("Measure frames, into the tables monitor_* in RUN: 'gap,size', \
+        'packets window 10ms', 'all at inside.came match tcp port 2049', 'size at *.dropped'; can \
+        be repeated")
             .long("monitor").value("WORDS").or_one()
             .example("gap,size")
             .only(CAPTURE | LIVE);
-        drop_ins: Vec<String> = key("Give each frame's head to a program, as Arrow IPC or \
-        (NAME=csv:COMMAND) as CSV, whose rows become the table monitor_NAME in RUN; can be \
-        repeated")
+        drop_ins: Vec<String> = key("Pipe each frame's headers to a program, as Arrow IPC or \
+        (NAME=csv:COMMAND) CSV; its rows become the table monitor_NAME in RUN; can be repeated")
             .long("drop-in").value("NAME=COMMAND").or_one()
             .example("ports=python3 ports.py")
             .only(CAPTURE | LIVE);
-        drop_in_bytes: usize = key("Give drop-ins the first N bytes of each frame too")
+        drop_in_bytes: usize = key("Pipe the first N bytes of each frame to drop-ins too")
             .long("drop-in-bytes").value("N")
             .only(CAPTURE | LIVE);
-        step: StepTexts = key("What happens when: 'at 5s for 2s: link down', 'every 60s: mark minute', \
-        'when tcp port 2049 at inside.came times 3: loss 5%; mark nfs', 'at 60s: end'; can be \
-        repeated")
+        step: StepTexts = key("Change the link during the run: 'at 5s for 2s: link down', 'every 60s: \
+        mark minute', 'when tcp port 2049 at inside.came after 20 at most 3 times: loss 5%; mark \
+        nfs', 'at 60s: end'. inside.came: where a frame arrives from the inside, the first port; \
+        after 20: from the 20th such frame on; can be repeated")
             .long("step").value("WHEN: ACTION")
             .only(CAPTURE | LIVE);
-        armed: bool = key("Let frames pass, and begin (steps, schedules, -a) only when 'lineside ctl \
-        RUN start' says so")
-            .long("armed")
+        wait_start: bool = key("Pass frames at once, but start the clock of steps, schedules and \
+        -d at 'lineside ctl RUN start'")
+            .long("wait-start").long_before(&["armed"]).name_before("armed")
             .only(LIVE);
-        start_at: String = key("Begin only then, as other runs do: '18:00:00', or \
-        '2026-11-25T18:00:00Z'")
+        start_at: String = key("Start the clock at this time, together with other runs: \
+        '18:00:00', or '2026-11-25T18:00:00Z'")
             .long("start-at").value("CLOCK")
             .only(LIVE)
             .example("2026-11-25T18:00:00Z");
-        output: PathBuf = key("The folder of the run: trace.json with the certificate")
+        output: PathBuf = key("Write the run into this folder: trace.json with the certificate")
             .short('o').long("output").value("RUN")
             .only(CAPTURE | LIVE);
-        strict: bool = key("Exit with 4 if frames left late, also where CMD alone is run and \
-        ends with 0")
+        strict: bool = key("Exit with 4 if frames left late, although CMD ended with 0")
             .long("strict")
             .only(COMMANDS);
-        force: bool = key("Replace OUT and RUN if they are there")
+        force: bool = key("Replace OUT and RUN if they exist")
             .long("force")
             .only(CAPTURE | LIVE);
-        inside: String = key("Addresses on the first side, such as 10.0.0.0/8: frames from them \
-        are outbound; by default the first frame of each pair of addresses is")
+        inside: String = key("Addresses on the inside, e.g. 10.0.0.0/8: frames from them are outbound; \
+        without it the first frame between two addresses is")
             .long("inside").value("NET")
             .only(CAPTURE | EXPLAIN);
     }
     with link: LinkWords; {
-        seed: u64 = key("Seed of all random draws: equal seeds give equal runs [default: 1]")
+        seed: u64 = key("Seed of all random draws: equal seeds give equal runs")
             .long("seed").value("N")
             .default(|| 1);
-        filter: String = key("Look only at frames that match, as tcpdump's filters do; the others \
-        go nowhere")
+        filter: String = key("Read only frames that match this tcpdump filter; drop the others")
             .short('f').long("filter").value("EXPR").hyphens()
             .only(CAPTURE | EXPLAIN);
         frames_max: NonZeroU64 = key("Stop after N frames (of those that match)")
             .short('c').value("N")
             .only(CAPTURE);
-        memory: Size = key("The one memory budget; half of it is for frames under way [default: \
-        256MiB]")
+        memory: Size = key("Memory limit for the whole run; half of it holds frames on the link")
             .long("memory").value("SIZE")
             .default(|| Size::of_mib(MEMORY_DEFAULT));
     }
@@ -251,11 +247,10 @@ impl Section {
 
     /// The path with all its settings.
     pub(crate) fn prepare(&self) -> anyhow::Result<Prepared> {
-        let ways = match &self.on {
-            Some(interface) => Ways::on(interface),
-            None => Ways::between(self.between.as_deref())?,
-        };
+        let ways = self.link_ways()?;
         let steps = self.steps()?;
+        let notes = steps.iter().filter_map(StepWords::note);
+        notes.for_each(|note| say(&note));
         let later: Vec<_> = steps.iter().map(|words| &words.link).collect();
         let ports = self.ports(&ways);
         let spec = LinkSpec::read(&self.link, ways, &later)?;
@@ -288,6 +283,13 @@ impl Section {
         })
     }
 
+    fn link_ways(&self) -> Result<Ways, ConfigError> {
+        match &self.on {
+            Some(interface) => Ok(Ways::on(interface)),
+            None => Ways::between(self.between.as_deref()),
+        }
+    }
+
     fn steps(&self) -> Result<Vec<StepWords>, ConfigError> {
         let texts = self.step.iter().flat_map(|StepTexts(texts)| texts);
         texts.map(|text| StepWords::read(text)).collect()
@@ -311,7 +313,7 @@ impl Section {
     fn ports(&self, ways: &Ways) -> Vec<String> {
         match ways.ports() {
             [] if self.mode() == Some(Mode::Commands) => COMMAND_SIDES.map(str::to_owned).into(),
-            [] => CAPTURE_SIDES.map(str::to_owned).into(),
+            [] => super::ways::CAPTURE_SIDES.map(str::to_owned).into(),
             ports => ports.to_vec(),
         }
     }
@@ -319,17 +321,17 @@ impl Section {
     /// When a run begins that waits: `Some(None)` when it is told to.
     fn start(&self) -> Result<Option<Option<i64>>, ConfigError> {
         let Some(text) = &self.start_at else {
-            let is_armed = self.armed == Some(true);
+            let is_armed = self.wait_start == Some(true);
             if is_armed && self.output.is_none() {
                 return Err(ConfigError::usage(
-                    "--armed waits for 'lineside ctl RUN start': name RUN with -o",
+                    "--wait-start waits for 'lineside ctl RUN start': name RUN with -o",
                 ));
             }
             return Ok(is_armed.then_some(None));
         };
-        if self.armed == Some(true) {
+        if self.wait_start == Some(true) {
             return Err(ConfigError::usage(
-                "--armed and --start-at both say when the run begins: leave out one of them",
+                "--wait-start and --start-at both say when the run starts: leave out one of them",
             ));
         }
         let moment: Moment = { text.parse() }
@@ -337,7 +339,7 @@ impl Section {
         let now_ns = SystemClock::default().now();
         let at_ns = moment.next(now_ns, &Zone::local()).ok_or_else(|| {
             ConfigError::usage(&format!(
-                "start-at: '{text}' is no time of a clock: write 18:00, or 2026-11-25T18:00:00Z"
+                "start-at: '{text}' is not a time of a clock: write 18:00, or 2026-11-25T18:00:00Z"
             ))
         })?;
         if at_ns <= now_ns {
@@ -350,11 +352,24 @@ impl Section {
 
     /// What monitors are asked for.
     pub(crate) fn monitors(&self) -> Result<Vec<Words>, ConfigError> {
-        monitors(self.monitors.as_deref(), self.output.is_some())
+        let mut monitors = monitors(self.monitors.as_deref(), self.output.is_some())?;
+        let ports = self.ports(&self.link_ways()?);
+        for port in &ports {
+            let side = side_name(&ports, port);
+            monitors
+                .iter_mut()
+                .for_each(|words| words.rename_port(side, port));
+        }
+        Ok(monitors)
+    }
+
+    pub(crate) fn has_drop_ins(&self) -> bool {
+        self.drop_ins.as_ref().is_some_and(|all| !all.is_empty())
     }
 
     /// The programs that are given heads.
     pub(crate) fn drop_ins(&self) -> Result<DropInSettings, ConfigError> {
+        { self.sandbox.unwrap_or_default() }.with_drop_ins(self.has_drop_ins())?;
         drop_ins(
             self.drop_ins.as_deref(),
             self.drop_in_bytes,

@@ -1,5 +1,5 @@
 //! Steps in words: `WHEN: ACTION; ACTION`, such as
-//! `when tcp port 2049 at inside.came times 3 for 200ms: loss 5%; mark nfs`.
+//! `when tcp port 2049 at inside.came after 20 at most 3 times for 200ms: loss 5%; mark nfs`.
 
 use lineside_filter::Filter;
 use lineside_frame::LinkType;
@@ -11,6 +11,7 @@ use serde_json::Value as Json;
 
 use super::keys::LinkWords;
 use super::spec::{LinkSpec, files};
+use super::ways::side_name;
 use crate::config::{ConfigError, Facts, Refusal, Value, nearest};
 
 /// The words of all steps, as flags and keys give them.
@@ -65,7 +66,7 @@ fn step_text(value: &Json) -> Result<String, Refusal> {
     {
         let nearest = nearest(key, ["when", "do"].into_iter());
         return Err(wrong(format!(
-            "'{key}' is no key of a step; the nearest known one is {nearest}"
+            "'{key}' is not a key of a step; the nearest known one is {nearest}"
         )));
     }
     let texts = |key: &str| {
@@ -88,6 +89,9 @@ pub(crate) struct StepWords {
     text: String,
     when: WhenWords,
     times: u64,
+    /// It is said by `times N`, the word before `at most N times`.
+    says_times: bool,
+    skips: u64,
     hold_off_ns: i64,
     for_ns: Option<i64>,
     /// The settings that it changes.
@@ -112,6 +116,9 @@ enum ActionWords {
     Mark(String),
     End,
 }
+
+/// How often a step fires.
+const AT_MOST: &str = "at most";
 
 /// As of the marks of `ctl`.
 const MARK_BYTES_MAX: usize = 1_000;
@@ -155,7 +162,8 @@ impl StepWords {
                 (WhenWords::Every(time_ns(text, "every", time)?), rest)
             }
             ["when", ref rest @ ..] => {
-                let place = rest.iter().rposition(|word| *word == "at");
+                let mut pairs = rest.windows(2);
+                let place = pairs.rposition(|pair| pair[0] == "at" && pair[1] != "most");
                 let (expression, after) = place.map_or((rest, &[][..]), |at| rest.split_at(at));
                 let ["at", at, rest @ ..] = after else {
                     return Err(wrong(
@@ -182,6 +190,8 @@ impl StepWords {
                 _ => 1,
             },
             when,
+            says_times: false,
+            skips: 0,
             hold_off_ns: 0,
             for_ns: None,
             link: LinkWords::default(),
@@ -191,50 +201,100 @@ impl StepWords {
         Ok(step)
     }
 
-    /// `times N`, `after TIME`, `for TIME`, each once.
+    /// `at most N times`, `after N`, `after TIME`, `for TIME`, each once.
     fn take_options(&mut self, words: &[&str]) -> Result<(), ConfigError> {
         let mut seen = Vec::new();
-        for pair in words.chunks(2) {
-            let text = self.text.clone();
-            let error = |why: String| Err(wrong(&text, &why));
-            if seen.contains(&pair[0]) {
-                return error(format!("'{}' is there twice", pair[0]));
+        let mut left = words;
+        while !left.is_empty() {
+            let (option, rest) = self.take_option(left)?;
+            if seen.contains(&option) {
+                return Err(wrong(&self.text, &format!("'{option}' is there twice")));
             }
-            match *pair {
-                ["times", number] => {
-                    let number = number.parse().ok().filter(|number| *number > 0);
-                    let Some(number) = number else {
-                        return error(format!("times: '{}' is not a number from 1 on", pair[1]));
-                    };
-                    self.times = number;
-                }
-                ["after", time] => self.hold_off_ns = time_ns(&text, "after", time)?,
-                ["for", time] => self.for_ns = Some(time_ns(&text, "for", time)?),
-                [word @ ("times" | "after" | "for")] => {
-                    return error(format!("'{word}' lacks what follows it"));
-                }
-                _ => {
-                    return error(format!(
-                        "'{}' is not understood: before the colon may come 'times N', 'after TIME' \
-                        (it does not fire again before that) and 'for TIME' (then it is undone)",
-                        pair[0]
-                    ));
-                }
-            }
-            seen.push(pair[0]);
+            seen.push(option);
+            left = rest;
         }
         let has = |word| seen.contains(&word);
         match self.when {
-            WhenWords::At(_) if has("times") || has("after") => Err(wrong(
+            WhenWords::At(_) if has(AT_MOST) || has("after") || has("after TIME") => Err(wrong(
                 &self.text,
-                "'at' fires once: leave out times and after, or write 'every TIME'",
+                "'at' fires once: leave out 'at most' and 'after', or write 'every TIME'",
             )),
-            WhenWords::Every(_) if has("after") => Err(wrong(
+            WhenWords::Every(_) if has("after") || has("after TIME") => Err(wrong(
                 &self.text,
-                "'every' says how often already: leave out after",
+                "'every' says when already: leave out after",
             )),
             _ => Ok(()),
         }
+    }
+
+    /// The option that the words begin with, and those after it.
+    fn take_option<'a>(
+        &mut self,
+        words: &'a [&'a str],
+    ) -> Result<(&'static str, &'a [&'a str]), ConfigError> {
+        let text = self.text.clone();
+        let count = |word: &str, given: &str| {
+            let number = given.parse().ok().filter(|number| *number > 0);
+            let why = || {
+                wrong(
+                    &text,
+                    &format!("{word}: '{given}' is not a number from 1 on"),
+                )
+            };
+            number.ok_or_else(why)
+        };
+        Ok(match words {
+            ["at", "most", number, "times" | "time", rest @ ..]
+            | ["at", "most", number, rest @ ..] => {
+                self.times = count(AT_MOST, number)?;
+                (AT_MOST, rest)
+            }
+            ["times", number, rest @ ..] => {
+                self.times = count("times", number)?;
+                self.says_times = true;
+                (AT_MOST, rest)
+            }
+            ["after", number, rest @ ..] if number.bytes().all(|byte| byte.is_ascii_digit()) => {
+                let first: u64 = count("after", number)?;
+                self.skips = first - 1;
+                ("after", rest)
+            }
+            ["after", time, rest @ ..] => {
+                self.hold_off_ns = time_ns(&text, "after", time)?;
+                ("after TIME", rest)
+            }
+            ["for", time, rest @ ..] => {
+                self.for_ns = Some(time_ns(&text, "for", time)?);
+                ("for", rest)
+            }
+            [word @ ("times" | "after" | "for")] => {
+                return Err(wrong(&text, &format!("'{word}' needs a value")));
+            }
+            ["at", "most"] => return Err(wrong(&text, "'at most' needs a value")),
+            [word, ..] => {
+                return Err(wrong(
+                    &text,
+                    &format!(
+                        "'{word}' is unknown here: before the colon may come 'at most N times', \
+                        'after N' (from the Nth frame on), 'after TIME' (not again before that) \
+                        and 'for TIME' (then undo it)"
+                    ),
+                ));
+            }
+            [] => (AT_MOST, words),
+        })
+    }
+
+    /// What a step in words of old means.
+    pub(crate) fn note(&self) -> Option<String> {
+        let times = self.times;
+        self.says_times.then(|| {
+            format!(
+                "step '{}': 'times {times}' means 'at most {times} times'; 'after {times}' would \
+                wait for frame {times}",
+                self.text
+            )
+        })
     }
 
     fn take_action(&mut self, action: &str) -> Result<(), ConfigError> {
@@ -275,12 +335,11 @@ impl StepWords {
                     let known = known.chain(["mark", "end", "start", "stop"]);
                     let nearest = nearest(setting, known);
                     return error(&format!(
-                        "'{setting}' is nothing that a step does; the nearest known one is \
-                        {nearest}"
+                        "unknown action '{setting}'; the nearest known one is {nearest}"
                     ));
                 };
                 if words.is_empty() {
-                    return error(&format!("{setting}: its words are missing"));
+                    return error(&format!("'{setting}' needs a value"));
                 }
                 let all = self.link.of_mut(known).get_or_insert_default();
                 all.push(words.to_owned());
@@ -345,6 +404,7 @@ impl StepWords {
             words: self.text.clone(),
             when,
             times: self.times,
+            skips: self.skips,
             hold_off_ns: self.hold_off_ns,
             for_ns: self.for_ns,
             patches: patches.map_err(|error| wrong(&self.text, &error.to_string()))?,
@@ -364,7 +424,8 @@ impl StepWords {
         let here = all.filter(|(_, port, point)| {
             // A port alone is where frames come.
             let is_point = place.has_point() || *point == Point::Came;
-            is_point && place.is_at(port, *point)
+            let side = side_name(&context.ports, port);
+            is_point && (place.is_at(port, *point) || place.is_at(side, *point))
         });
         let places: Vec<_> = here.map(|(number, _, point)| (number, point)).collect();
         if places.is_empty() {
@@ -441,7 +502,10 @@ fn time_ns(text: &str, word: &str, given: &str) -> Result<i64, ConfigError> {
     let ns = parse_duration(given).map_err(|error| wrong(text, &format!("{word}: {error}")))?;
     match i64::try_from(ns) {
         Ok(ns) if ns > 0 || word == "at" => Ok(ns),
-        Ok(_) => Err(wrong(text, &format!("{word}: '{given}' is no time at all"))),
+        Ok(_) => Err(wrong(
+            text,
+            &format!("{word}: '{given}' is 0: give a time above that"),
+        )),
         Err(_) => Err(wrong(
             text,
             &format!("{word}: '{given}' is longer than 292 years"),
@@ -503,7 +567,7 @@ mod tests {
         let texts = [
             "at 5s for 2s: link down; mark it goes",
             "every 60s: delay in: 20ms 5ms order fifo; start monitor 2",
-            "when host fe80:: or net ::/0 at *.dropped times 3 after 1s: loss match udp: 5%",
+            "when host fe80:: or net ::/0 at *.dropped at most 3 times after 1s: loss match udp: 5%",
             "when ip at inside: stop monitors; end",
         ];
         let [one, two, three, four] = &read(&texts).expect("right words")[..] else {
@@ -552,17 +616,17 @@ mod tests {
             (&["at 5s link down"][..], "WHEN: ACTION"),
             (&["in 5s: link down"], "'at TIME', 'every TIME'"),
             (&["at 5: link down"], "at: "),
-            (&["every 0s: link down"], "no time at all"),
+            (&["every 0s: link down"], "'0s' is 0"),
             (&["at 5s times 2: link down"], "fires once"),
             (&["at 5s for 1s for 2s: link down"], "there twice"),
-            (&["at 5s for: link down"], "lacks"),
-            (&["at 5s until 6s: link down"], "'until' is not understood"),
+            (&["at 5s for: link down"], "'for' needs a value"),
+            (&["at 5s until 6s: link down"], "'until' is unknown here"),
             (&["every 1s for 2s: link down"], "fire again before"),
             (&["at 5s for 2s: mark x"], "can be undone"),
             (&["at 5s: "], "an action is missing"),
             (&["at 5s: lnk down"], "nearest known one is link"),
             (&["at 5s: link sideways"], "link"),
-            (&["at 5s: link"], "words are missing"),
+            (&["at 5s: link"], "'link' needs a value"),
             (&["at 5s: start monitor 3"], "has 2 monitors"),
             (&["at 5s: delay distribution nowhere"], "delay"),
             (&["at 5s: path nowhere"], "nowhere: cannot read it"),
@@ -577,11 +641,72 @@ mod tests {
             (&["when ip at inside.dropped_switch: mark x"], "three ports"),
             (&["when tcp prt 5 at inside.came: mark x"], "prt"),
             (&["when ip at inside.came times 0: mark x"], "from 1 on"),
+            (&["when ip at inside.came at most 0: mark x"], "from 1 on"),
+            (&["when ip at inside.came after 0: mark x"], "from 1 on"),
+            (
+                &["when ip at inside.came at most: mark x"],
+                "'at most' needs a value",
+            ),
+            (
+                &["when ip at inside.came times 2 at most 3: mark x"],
+                "'at most' is there twice",
+            ),
+            (&["every 1s after 3: mark x"], "leave out after"),
         ] {
             let error = read(texts).expect_err(why).to_string();
             assert!(error.contains(why), "{error}");
             assert!(error.contains(texts[0].trim()), "{error}");
         }
+    }
+
+    #[test]
+    fn how_often_a_step_fires_is_said_in_plain_words() {
+        let limits = |text: &str| {
+            let step = read(&[text]).expect(text).swap_remove(0);
+            (step.skips, step.times, step.hold_off_ns)
+        };
+        for (options, expected) in [
+            ("", (0, 1, 0)),
+            (" at most 3 times", (0, 3, 0)),
+            (" at most 3", (0, 3, 0)),
+            (" after 20", (19, 1, 0)),
+            (" after 20 at most 2 times after 1s", (19, 2, 1_000_000_000)),
+            (" times 3", (0, 3, 0)),
+        ] {
+            let text = format!("when ip at inside.came{options}: loss 5%");
+            assert_eq!(limits(&text), expected, "{text}");
+            let note = StepWords::read(&text).expect(&text).note();
+            let is_old = options.contains(" times 3") && !options.contains("most");
+            assert_eq!(note.is_some(), is_old, "{note:?}");
+        }
+    }
+
+    #[test]
+    fn the_two_ports_are_the_inside_and_the_outside() {
+        let places = |ports: &[&str], at: &str| {
+            let ports = ports.iter().map(|&port| port.to_owned()).collect();
+            let context = StepContext { ports, monitors: 0 };
+            let step = StepWords::read(&format!("when ip at {at}: mark x")).expect("right words");
+            let spec = LinkSpec::read(&LinkWords::default(), Ways::default(), &[]);
+            let step = step.step(&spec.expect("a link"), Default::default(), &context);
+            step.map(|step| match step.when {
+                When::Frame { places, .. } => places,
+                _ => Vec::new(),
+            })
+        };
+        let two = ["eth1", "eth2"];
+        for (at, place) in [
+            ("inside.came", (0, Point::Came)),
+            ("outside.left", (1, Point::Left)),
+            ("eth2.came", (1, Point::Came)),
+        ] {
+            assert_eq!(places(&two, at).expect(at), [place], "{at}");
+        }
+        assert!(places(&["a", "b", "c"], "inside.came").is_err());
+        // An interface of that name is meant by it.
+        let odd = ["outside", "b"];
+        let found = places(&odd, "outside.came").expect("a port");
+        assert_eq!(found, [(0, Point::Came)]);
     }
 
     #[test]

@@ -6,6 +6,23 @@ use lineside_path::{Direction, PORTS_MAX};
 
 use crate::config::ConfigError;
 
+/// The two sides of a link.
+pub(crate) const CAPTURE_SIDES: [&str; 2] = ["inside", "outside"];
+
+/// The side that a port between two is: the first one is the inside. Others have their name.
+pub(super) fn side_name<'a>(ports: &'a [String], port: &'a str) -> &'a str {
+    match ports {
+        [first, second] if !is_side(first) && !is_side(second) => {
+            CAPTURE_SIDES[usize::from(second == port)]
+        }
+        _ => port,
+    }
+}
+
+fn is_side(name: &str) -> bool {
+    CAPTURE_SIDES.contains(&name)
+}
+
 /// A way as it is written before words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way<'a> {
@@ -115,7 +132,11 @@ impl Ways {
     /// The number of a way.
     pub(super) fn index(&self, way: Way<'_>) -> Result<usize, ConfigError> {
         let place = |name: &str| {
-            let place = self.ports.iter().position(|port| port == name);
+            let mut ports = self.ports.iter();
+            let place = ports.position(|port| {
+                let side = side_name(&self.ports, port);
+                port == name || side == name
+            });
             place.ok_or_else(|| self.unknown(name))
         };
         match (way, self.switch_ports()) {
@@ -144,7 +165,7 @@ impl Ways {
             [] => "the two ends of this link have no names: write 'out:' or 'in:'".to_owned(),
             ports => format!("the ports are {}", ports.join(", ")),
         };
-        ConfigError::usage(&format!("'{name}' is no port of this run: {known}"))
+        ConfigError::usage(&format!("'{name}' is not a port of this run: {known}"))
     }
 
     /// How words for a way begin.

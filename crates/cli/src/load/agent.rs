@@ -99,7 +99,7 @@ fn prepare(
     let keys: Section = read_keys(keys, "load").map_err(ConfigError::new)?;
     let mut prepared = keys.prepare()?;
     prepared.settings.among = among;
-    prepared.confine(keys.no_sandbox != Some(true), clock)?;
+    prepared.confine(keys.sandbox.unwrap_or_default(), clock)?;
     Ok((keys, prepared))
 }
 

@@ -6,12 +6,14 @@ use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 use anyhow::{Context, anyhow};
+use lineside_link::Setting;
 use lineside_load::stack_transport::StackSettings;
 use lineside_path::emulate::{CLIENT, INTERFACE, SERVER};
 use lineside_port::live::LinkEnd;
 
 use super::flags::{Arguments, Section};
-use crate::config::ConfigError;
+use crate::config::{ConfigError, Keys as _, nearest};
+use crate::link::section;
 
 /// Set in the environment of what runs in the client's network.
 const INSIDE: &str = "LINESIDE_LOAD_INSIDE";
@@ -22,7 +24,7 @@ impl Section {
             return match self.link {
                 None => Ok(()),
                 Some(_) => Err(ConfigError::usage(
-                    "--link is before the server of --server: name its command with that",
+                    "link: it is the link to the server of --server: name that too",
                 )
                 .into()),
             };
@@ -46,7 +48,7 @@ impl Section {
         let program = std::env::current_exe().context("this program has no path")?;
         let mut emulate = Command::new(&program);
         emulate.args(["emulate", "--bare-client", "--server", server]);
-        emulate.args(flags(self.link.as_deref().unwrap_or_default()));
+        emulate.args(flags(self.link.as_deref().unwrap_or_default())?);
         if arguments.quiet || arguments.json {
             emulate.arg("--quiet");
         }
@@ -63,18 +65,43 @@ pub(super) fn stand_at_the_end(stack: &mut StackSettings) {
     stack.neighbours = Some(vec![(v4.into(), ethernet), (v6.into(), ethernet)]);
 }
 
-/// Words such as `delay 20ms, loss 0.1%` as flags of `emulate`, which says what is wrong with them.
-fn flags(words: &str) -> Vec<String> {
+/// Words such as `delay 20ms, loss 0.1%` as flags of `emulate`, which says what is wrong with their
+/// values.
+fn flags(words: &str) -> Result<Vec<String>, ConfigError> {
+    let error = |why: String| Err(ConfigError::new(format!("link: '{words}': {why}")));
+    let declared = section::Section::declared();
+    let known: Vec<_> = declared.iter().filter_map(|key| key.long).collect();
     let settings = words.split(',').map(str::trim);
-    let settings = settings.filter(|setting| !setting.is_empty());
-    let flag = |setting: &str| {
+    let mut flags = Vec::new();
+    for setting in settings.filter(|setting| !setting.is_empty()) {
+        let setting = setting.trim_start_matches('-');
         let (name, value) = setting
             .split_once(char::is_whitespace)
             .unwrap_or((setting, ""));
-        let value = Some(value.trim().to_owned()).filter(|value| !value.is_empty());
-        std::iter::once(format!("--{name}")).chain(value)
-    };
-    settings.flat_map(flag).collect()
+        if !known.contains(&name) {
+            return error(format!(
+                "'{name}' is not a setting of a link; the nearest known one is {}",
+                nearest(name, known.into_iter())
+            ));
+        }
+        // A word that names a setting begins another one, but where netem has it as a value.
+        let mut words = value
+            .split_whitespace()
+            .zip(value.split_whitespace().skip(1));
+        let further = words.find(|(before, word)| {
+            Setting::ALL.iter().any(|known| known.name() == *word) && *before != "order"
+        });
+        if let Some((_, further)) = further.filter(|_| name != "step" && name != "path") {
+            return error(format!(
+                "put a comma before '{further}': settings are separated by commas, as in \
+                'delay 20ms, rate 5mbit'"
+            ));
+        }
+        flags.push(format!("--{name}"));
+        let value = value.trim();
+        flags.extend((!value.is_empty()).then(|| value.to_owned()));
+    }
+    Ok(flags)
 }
 
 #[cfg(test)]
@@ -83,8 +110,22 @@ mod tests {
 
     #[test]
     fn words_of_a_link_are_flags() {
-        let expected = ["--delay", "20ms +- 2ms", "--loss", "0.1%", "--no-reorder"];
-        assert_eq!(flags("delay 20ms +- 2ms, loss 0.1%,no-reorder"), expected);
-        assert!(flags(" ").is_empty());
+        let expected = [
+            "--delay",
+            "20ms 2ms order reorder",
+            "--loss",
+            "0.1%",
+            "--tap",
+        ];
+        let words = "delay 20ms 2ms order reorder, --loss 0.1%,tap";
+        assert_eq!(flags(words).expect("flags"), expected);
+        assert!(flags(" ").expect("none").is_empty());
+        for (words, why) in [
+            ("rate 5mbit delay 2ms", "put a comma before 'delay'"),
+            ("dely 2ms", "nearest known one is delay"),
+        ] {
+            let error = flags(words).expect_err(why).to_string();
+            assert!(error.contains(why) && error.contains(words), "{error}");
+        }
     }
 }

@@ -13,6 +13,7 @@ use lineside_run::{Run, folder_of, not_confined, sandbox_facts, to_write};
 use super::flags::{Arguments, ServeArguments, Service};
 use super::hdr::HdrLog;
 use super::settings::{Prepared, Requests};
+use crate::config::Sandboxing;
 use crate::confine;
 
 /// The first port that every user may listen at, unless the machine says otherwise.
@@ -50,10 +51,11 @@ impl Arguments {
         let folder = run.folder.as_ref();
         let maker = (started.is_none()).then_some(prepared);
         self.drop_privileges(maker, written, folder)?;
-        let facts = match self.keys.no_sandbox {
-            Some(true) => not_confined("--no-sandbox"),
-            _ => {
-                let confined = self.sandbox(maker, folder).enter()?;
+        let sandboxing = self.keys.sandbox.unwrap_or_default();
+        let facts = match sandboxing.applied(self.sandbox(maker, folder)) {
+            None => not_confined(Sandboxing::NONE),
+            Some(sandbox) => {
+                let confined = sandbox.enter()?;
                 confine::note(&confined);
                 sandbox_facts(&confined)
             }
@@ -109,15 +111,15 @@ impl Arguments {
 
 impl Prepared {
     /// The same of a load that writes nothing itself: that of another host, or a search.
-    pub(super) fn confine(&self, has_sandbox: bool, clock: RunClock) -> anyhow::Result<()> {
+    pub(super) fn confine(&self, sandboxing: Sandboxing, clock: RunClock) -> anyhow::Result<()> {
         open_before(&self.settings, clock).map_err(LoadError::from)?;
         if self.needs_no_privilege() {
             lineside_host::drop_privileges(None, &[])?;
         } else {
             lineside_host::keep_capabilities(self.priority().as_slice())?;
         }
-        if has_sandbox {
-            confine::note(&self.may_reach_servers(Sandbox::new()).enter()?);
+        if let Some(sandbox) = sandboxing.applied(self.may_reach_servers(Sandbox::new())) {
+            confine::note(&sandbox.enter()?);
         }
         Ok(())
     }
@@ -158,15 +160,14 @@ impl ServeArguments {
             let kept = is_low.then_some(Capability::NetBindService);
             lineside_host::keep_capabilities(kept.as_slice())?;
         }
-        if self.confining.no_sandbox {
-            return Ok(());
-        }
         let sandbox = match (&settings.stack, self.what) {
             (Some(_), _) => Sandbox::new(),
             (None, Service::Dns | Service::Udp) => Sandbox::new().may_use_datagrams(),
             (None, _) => Sandbox::new().may_listen(port),
         };
-        confine::note(&sandbox.enter()?);
+        if let Some(sandbox) = self.confining.applied(sandbox) {
+            confine::note(&sandbox.enter()?);
+        }
         Ok(())
     }
 }

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 
 use super::limits::LimitWords;
 use super::stack::StackWords;
-use crate::config::{Keys, Size, Time, key, keys};
+use crate::config::{Keys, Sandboxing, Size, Time, key, keys};
 use crate::confine::Confining;
 
 /// The default of `memory`.
@@ -31,83 +31,83 @@ keys! {
         source://HOST[:PORT][?bytes=1MiB]")
             .value("URL").positional().or_one()
             .example("http://127.0.0.1:8080/");
-        connections: u32 = key("Connections that are open at once")
+        connections: u32 = key("Keep N connections open")
             .short('c').long("connections").value("N")
             .default(|| 50);
-        preset: String = key("A load that others have measured: etc (a key-value store), iot (many \
-        devices), web or datacentre (flows to a sink); flags go before it")
+        preset: String = key("Use a published load: etc (a key-value store), iot (many devices), web or \
+        datacentre (flows to a sink); flags override it")
             .long("preset").value("NAME")
             .words(|| PRESETS.to_vec());
-        duration: Time = key("Requests leave for so long, such as 10s [default: 10s; none with -n \
-        or a rate that ends]")
+        duration: Time = key("How long to send requests, e.g. 10s [default: 10s; no end with -n or a \
+        rate that ends]")
             .short('d').long("duration").value("TIME")
             .example("10s");
         requests: NonZeroU64 = key("Stop after N requests")
             .short('n').long("requests").value("N");
-        rate: String = key("Requests a second, answered or not: 10000, or steps and ramps such as \
-        '1000 for 10s, 1000 to 5000 in 30s'; without it each connection sends as soon as it has \
-        its answer")
-            .short('R').long("rate").value("RATE").hyphens()
+        rate: String = key("Send this many requests per second, answered or not: 10000, or steps and \
+        ramps '1000 for 10s, 1000 to 5000 in 30s'; without it each connection sends its next \
+        request after the answer")
+            .short('R').long("request-rate").value("RATE").hyphens()
+            .long_before(&["rate"])
             .example("10000");
-        arrivals: String = key("How the instants at which requests leave are spread: constant, \
-        poisson, 'gamma cv 2', 'on-off 20000 for 100ms, 0 for 900ms', 'file gaps.txt', ... \
-        [default: constant]")
+        arrivals: String = key("Distribution of send times: constant, poisson, 'gamma cv 2', \
+        'on-off 20000 for 100ms, 0 for 900ms', 'file gaps.txt', ... [default: constant]")
             .long("arrivals").value("MODEL").hyphens()
             .example("poisson");
-        arrivals_of: String = key("What arrives at the rate: requests, on connections that are \
-        open, or connections [default: requests]")
+        arrivals_of: String = key("What arrives at the rate: requests, on open connections, or \
+        connections [default: requests]")
             .long("arrivals-of").value("WORD")
             .words(|| ARRIVALS_OF.to_vec());
-        workers: u32 = key("Workers: threads that each have a share of the connections")
-            .short('t').long("workers").value("CORES")
+        workers: u32 = key("Use N cores: a thread each, with a share of the connections")
+            .short('t').long("cores").value("N").long_before(&["workers"])
             .default(|| 1);
-        headers: Vec<String> = key("A header of each request; can be repeated")
+        headers: Vec<String> = key("Add a header to each request; can be repeated")
             .short('H').long("header").value("NAME: VALUE").or_one()
             .example("Accept: text/html");
-        http_method: String = key("The method of requests [default: GET, or POST with --body]")
+        http_method: String = key("Method of the requests [default: GET, or POST with --body]")
             .short('X').long("request").value("METHOD");
-        body: String = key("The body of each request: this text, or @FILE for what is in a file")
+        body: String = key("Body of the requests: this text, or @FILE for a file's content")
             .long("body").value("TEXT|@FILE").hyphens();
-        fields: bool = key("URL, headers and body have fields: {n}, {key}, {random:1..1000}, \
-        {hex:16}, {bytes:64}; {{ is a brace")
+        fields: bool = key("Fill in fields of URL, headers and body: {number} of the request, {key}, \
+        {random:1..1000}, {hex:16}, {bytes:64}; {{ is a brace")
             .long("fields");
-        mix: String = key("Procedures of NFS with their shares [default: getattr:40%, lookup:15%, \
-        access:15%, read:30%]")
+        mix: String = key("NFS procedures with their shares [default: getattr:40%, lookup:15%, access:15%, \
+        read:30%]")
             .long("mix").value("NAME:SHARE,...")
             .example("read:80%,write:20%");
-        files: u32 = key("Make so many files of 1 MiB in the export first, where they are not \
-        there [default: those that are there, up to 10000]")
+        files: u32 = key("Create N files of 1 MiB in the export first [default: use those that exist, \
+        up to 10000]")
             .long("files").value("N");
-        keys: String = key("Keys of memcached, files of NFS, or {key} of --fields: 'zipf 0.99 over \
+        keys: String = key("Distribution of memcached keys, NFS files, or {key} of --fields: 'zipf 0.99 over \
         100000', 'uniform over 1000' or 'sequential over 1000' [default: zipf 0.99 over 100000; all \
         files]")
             .long("keys").value("WORDS")
             .example("uniform over 1000");
-        key_size: String = key("Bytes of memcached's keys: 30, 'uniform 20..200', ... [default: 30]")
+        key_size: String = key("Bytes of memcached keys: 30, 'uniform 20..200', ... [default: 30]")
             .long("key-size").value("BYTES");
-        value_size: String = key("Bytes of memcached's values, or of READ and WRITE: 100, \
+        value_size: String = key("Bytes of memcached values, or of READ and WRITE: 100, \
         'lognormal median 200 cv 2', ... [default: 100; of NFS 32KiB]")
             .long("value-size").value("BYTES");
-        gets: String = key("Share of memcached's requests that read; the others store [default: \
+        get_ratio: String = key("Share of memcached requests that read; the others store [default: \
         90%]")
-            .long("gets").value("SHARE");
-        pipeline: u32 = key("Requests that may be under way on a connection at once")
+            .long("get-ratio").value("SHARE").long_before(&["gets"]).name_before("gets");
+        pipeline: u32 = key("Send up to N requests on a connection before the first answer")
             .long("pipeline").value("N")
             .default(|| 1);
-        requests_per_connection: u32 = key("Requests after which a connection ends and another \
-        one opens [default: no end]")
+        requests_per_connection: u32 = key("Close a connection after N requests and open another \
+        [default: never]")
             .long("requests-per-connection").value("N");
-        close: String = key("How connections end: fin, rst (neither end waits in TIME-WAIT) or \
-        peer (the server ends them)")
+        close: String = key("How to close connections: fin, rst (no TIME-WAIT at either end) or peer \
+        (the server closes)")
             .long("close").value("WORD")
             .words(|| CLOSE.to_vec())
             .default(|| "fin".to_owned());
-        think: String = key("Without a rate: a connection waits before its next request: 2ms, \
+        think: String = key("Without a rate: wait before the next request on a connection: 2ms, \
         'exponential mean 10ms', 'lognormal median 5ms cv 2'")
             .long("think").value("TIMES").hyphens()
             .example("10ms");
-        timeout: Time = key("A request without an answer for so long fails, such as 10s [default: \
-        30s; of datagrams 1s]")
+        timeout: Time = key("Fail a request that has no answer after TIME, e.g. 10s [default: 30s; of \
+        datagrams 1s]")
             .long("timeout").value("TIME");
     }
     with stack: StackWords; {
@@ -115,78 +115,79 @@ keys! {
             .long("ports").value("FIRST-LAST")
             .default(|| "1024-65535".to_owned());
         serve_on: String = key("Serve the other end too, at this interface by this program's own \
-        TCP: a device between it and -i is tested")
+        TCP, to test a device between it and -i")
             .long("serve-on").value("IF");
-        server: String = key("Start a server by this command of a shell, in a network of its own \
-        behind an emulated link, and load it by this program's own TCP; the server has 10.0.0.1, \
-        and no privilege is needed")
+        server: String = key("Start this shell command as the server, at 10.0.0.1 in a network \
+        namespace of its own behind an emulated link, and load it; needs no root")
             .long("server").value("CMD")
             .example("exec nginx");
-        link: String = key("The link before the server of --server, in words of emulate's flags")
-            .long("link").value("WORDS")
+        link: String = key("The emulated link to the server of --server: emulate's flags without --, with \
+        commas between them: 'delay 20ms, rate 5mbit, loss 0.1%'")
+            .long("server-link").value("WORDS").long_before(&["link"]).hyphens()
             .example("delay 20ms, loss 0.1%");
-        from: Vec<String> = key("Addresses of this host from which connections come, in turn")
+        from: Vec<String> = key("Connect from these addresses of this host, in turn")
             .long("from").value("ADDRESS").commas().or_one()
             .example("127.0.0.2");
-        timer: String = key("How departures are timed: io (what is due within 100 us is built \
-        before, and the loop spins on it), app (built when it is due) or sleep (the kernel's \
-        timers)")
+        timer: String = key("How to time requests: io (build requests 100 us early, then busy-wait \
+        for their time), app (build them when due) or sleep (kernel timers)")
             .long("timer").value("WORD")
             .words(|| TIMER.to_vec())
             .default(|| "io".to_owned());
-        wait: String = key("What workers do while nothing is due: spin, hybrid or sleep [default: \
-        hybrid; sleep with --timer sleep]")
+        wait: String = key("How to wait while nothing is due: spin, hybrid or sleep [default: hybrid; sleep \
+        with --timer sleep]")
             .long("wait").value("WORD");
-        catch_up: String = key("What becomes of requests whose instants passed while the \
-        generator stood still: keep (all leave at once), 'cap N' (N in a millisecond) or reanchor \
-        (the schedule moves, which is counted)")
-            .long("catch-up").value("WORDS")
+        on_overrun: String = key("What to do with requests that fell due while the generator was \
+        stalled: keep (send all at once), 'cap N' (N per millisecond) or reanchor (move the \
+        schedule, and count it)")
+            .long("on-overrun").value("WORDS").long_before(&["catch-up"]).name_before("catch_up")
             .default(|| "keep".to_owned());
-        pin: bool = key("Keep each worker on a core of its own")
+        pin: bool = key("Pin each thread to a core of its own")
             .long("pin");
-        real_time: bool = key("Have workers run before all normal threads (SCHED_FIFO): give each \
-        one a core with --pin, and leave another one to the rest")
+        real_time: bool = key("Run at real-time priority (SCHED_FIFO); use --pin, and leave one core to \
+        everything else")
             .long("real-time");
         seed: u64 = key("Seed of all random draws: equal seeds give equal schedules")
             .long("seed").value("N")
             .default(|| 1);
-        memory: Size = key("The one memory budget")
+        memory: Size = key("Memory limit for the whole run")
             .long("memory").value("SIZE")
             .default(|| Size::of_mib(MEMORY_DEFAULT));
-        output: PathBuf = key("The folder of the run: trace.json with the certificate, and a row \
-        for each request in operations")
+        output: PathBuf = key("Write the run into this folder: trace.json with the certificate, and a \
+        row for each request in operations")
             .short('o').long("output").value("RUN");
-        force: bool = key("Replace RUN, and the FILE of --hdr, if it is there")
+        force: bool = key("Replace RUN, and the FILE of --hdr, if they exist")
             .long("force");
-        rows: String = key("Which requests have a row in operations: all, N for every Nth, or none")
-            .long("rows").value("WHICH")
+        row_sample: String = key("Write rows of these requests to operations: all, N for every \
+        Nth, or none")
+            .long("row-sample").value("WHICH").long_before(&["rows"]).name_before("rows")
             .default(|| "all".to_owned());
         write_pcap: PathBuf = key("Write the frames of -i, as they came and left: pcapng, or pcap \
         if it ends in .pcap")
-            .long("write-pcap").value("OUT");
-        hdr: PathBuf = key("A log of histograms, an interval a second, for HdrHistogram's readers: \
-        tags latency (from the planned instant) and service (from the departure), nanoseconds")
+            .short('w').long("write-pcap").value("OUT");
+        hdr: PathBuf = key("Write a histogram log for HdrHistogram's readers, an interval a second: tags \
+        latency (from the planned time) and service (from the send time), nanoseconds")
             .long("hdr").value("FILE");
         search: bool = key("Find the highest rate at which every request gets a good answer and \
         each --assert holds, by trials of -d, from -R on")
             .long("search");
-        hosts: Vec<String> = key("Hosts that make the load together, each with an equal share")
+        hosts: Vec<String> = key("Make the load from these hosts together, each with an equal share")
             .long("hosts").value("HOST").commas().or_one();
-        rsh: String = key("How a program is started on another host")
+        rsh: String = key("Command that starts a program on another host")
             .long("rsh").value("WORDS").hyphens()
             .default(|| "ssh".to_owned());
-        agent: PathBuf = key("This program on --hosts [default: its path here]")
+        agent: PathBuf = key("Path of this program on --hosts [default: its path here]")
             .long("remote-lineside").value("PATH");
         asserts: Vec<String> = key("Exit with 3 unless this holds: 'p99 < 5ms', 'errors < 1%', \
         'rate > 9900/s'; can be repeated")
-            .long("assert").value("ASSERTION").or_one()
+            .long("assert").value("EXPR").or_one()
             .example("p99 < 5ms");
-        limits: LimitWords = key("A limit of the verdict, such as lateness_p99=2ms; can be \
-        repeated")
-            .long("limit").value("NAME=VALUE");
-        no_sandbox: bool = key("Look into answers without a sandbox: with every file and system \
-        call at hand that the user has")
-            .long("no-sandbox");
+        limits: LimitWords = key("Change a limit of the verdict, e.g. lateness_p99=2ms; can be repeated")
+            .long("verdict-limit").value("NAME=VALUE").long_before(&["limit"]);
+        sandbox: Sandboxing = key("Read answers in a sandbox: on, require (fail where the kernel \
+        lacks a part) or off")
+            .long("sandbox").value("WORD")
+            .name_and_value_before("no_sandbox", Sandboxing::of_no_sandbox)
+            .default(|| Sandboxing::On);
     }
 }
 
@@ -198,8 +199,8 @@ pub(crate) struct Arguments {
     pub(super) other: Option<Other>,
     #[command(flatten)]
     pub(super) keys: Section,
-    /// Take all this from the section load of a TOML file, or from an earlier run's trace.json,
-    /// unless a flag sets it
+    /// Read settings from the section load of a TOML file, or from an earlier run's trace.json;
+    /// flags override them
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
     /// Be directed by another host, over standard input and output
@@ -214,7 +215,7 @@ pub(crate) struct Arguments {
     /// Print nothing but errors
     #[arg(short, long)]
     pub(super) quiet: bool,
-    /// Print a line a second also where standard error is no terminal
+    /// Print a line a second also if standard error is no terminal
     #[arg(short, long, conflicts_with = "quiet")]
     pub(super) verbose: bool,
 }
@@ -257,20 +258,26 @@ pub(super) struct ServeArguments {
     /// source 19, memcached 11211, dns 53, udp 7, nfs 2049]
     #[arg(value_name = "ADDRESS[:PORT]")]
     pub(super) at: String,
-    /// Bytes of each body, of what a source sends on each connection, or of each file, such as 64
-    /// or 1MiB [default: 64; of a source, no end; of nfs 1MiB]
+    /// Bytes of each body, of what a source sends on each connection, or of each file, e.g. 64 or
+    /// 1MiB [default: 64; of a source, no end; of nfs 1MiB]
     #[arg(long, value_name = "SIZE", value_parser = lineside_account::parse_size)]
     pub(super) size: Option<usize>,
-    /// Workers: threads that each have a listener
-    #[arg(short = 't', long, value_name = "CORES", default_value_t = 1)]
+    /// Use N cores: a thread each, with a listener of its own
+    #[arg(
+        short = 't',
+        long = "cores",
+        alias = "workers",
+        value_name = "N",
+        default_value_t = 1
+    )]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(super) workers: u32,
     #[command(flatten)]
     pub(super) stack: StackWords,
-    /// What workers do while nothing comes: spin, hybrid or sleep
+    /// How to wait while nothing comes: spin, hybrid or sleep
     #[arg(long, value_name = "WORD", default_value = "sleep")]
     pub(super) wait: String,
-    /// The one memory budget, such as 256MiB
+    /// Memory limit, e.g. 256MiB
     #[arg(long, value_name = "SIZE", default_value = "256MiB")]
     #[arg(value_parser = lineside_account::parse_size)]
     pub(super) memory: usize,

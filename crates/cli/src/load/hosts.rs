@@ -135,7 +135,7 @@ fn greet(keys: &Section, remote: &mut Remote, clock: RunClock) -> anyhow::Result
         let rsh = keys.rsh.as_deref().unwrap_or_default();
         let program = program(keys).unwrap_or_default();
         format!(
-            "'{rsh} {host} {} load --agent' is no agent",
+            "'{rsh} {host} {} load --agent' is not an agent",
             program.display()
         )
     })?;

@@ -1,4 +1,4 @@
-//! The limits of a load's verdict: `--limit NAME=VALUE`, or the table `limits` of `[load]`.
+//! The limits of a load's verdict: `--verdict-limit NAME=VALUE`, or the table `limits` of `[load]`.
 
 use std::collections::BTreeMap;
 

@@ -36,7 +36,7 @@ impl Section {
             Some("etc") => Self {
                 key_size: Some(ETC_KEYS.to_owned()),
                 value_size: Some(ETC_VALUES.to_owned()),
-                gets: Some(ETC_GETS.to_owned()),
+                get_ratio: Some(ETC_GETS.to_owned()),
                 arrivals: arrivals(ETC_ARRIVALS),
                 ..Self::default()
             },

@@ -42,7 +42,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     };
     let asserts = arguments.keys.asserts()?;
     let limits = LimitWords::resolved(arguments.keys.limits.as_ref())?;
-    let every = every(arguments.keys.rows.as_deref().unwrap_or_default())?;
+    let every = every(arguments.keys.row_sample.as_deref().unwrap_or_default())?;
     if arguments.keys.search == Some(true) {
         if arguments.junit.is_some() {
             let why = "--junit is for one load: leave --search out, or --junit";
@@ -155,7 +155,7 @@ impl Arguments {
         let hosts = self.keys.hosts.as_deref().unwrap_or_default();
         if !hosts.is_empty()
             && self.keys.output.is_some()
-            && self.keys.rows.as_deref() != Some("none")
+            && self.keys.row_sample.as_deref() != Some("none")
         {
             return Err(ConfigError::usage(
                 "rows of requests stay with --hosts: give --rows none with -o",

@@ -84,7 +84,7 @@ pub(super) fn run(
     };
     let mut prepared = keys.prepare()?;
     let clock = RunClock::start();
-    prepared.confine(keys.no_sandbox != Some(true), clock)?;
+    prepared.confine(keys.sandbox.unwrap_or_default(), clock)?;
     let trial_ns = prepared.settings.timing.duration_ns.unwrap_or(TRIAL_NS);
     let (mut best, mut last_why) = (None, None);
     while let Found::Try(rate) = search.next() {

@@ -279,7 +279,7 @@ fn address(text: &str, what: Service) -> Result<SocketAddr, ConfigError> {
     let bare = text.trim_start_matches('[').trim_end_matches(']');
     let address: IpAddr = bare.parse().map_err(|_| {
         ConfigError::new(format!(
-            "'{text}' is no address to listen at: write 127.0.0.1:{}, 0.0.0.0 for all, or [::1]:{}",
+            "'{text}' is not an address to listen at: write 127.0.0.1:{}, 0.0.0.0 for all, or [::1]:{}",
             what.port(),
             what.port()
         ))

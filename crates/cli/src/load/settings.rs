@@ -260,7 +260,7 @@ impl Section {
             return Ok(Requests::Http(Box::new(Http::new(template))));
         }
         let body = String::from_utf8(body.unwrap_or_default()).map_err(|_| {
-            ConfigError::new("body: it is no text, and --fields is about text".to_owned())
+            ConfigError::new("body: it is not text, and --fields is about text".to_owned())
         })?;
         let keys = { self.keys.as_deref() }.map(str::parse).transpose();
         let keys = keys.map_err(|error: WordError| ConfigError::new(error.to_string()))?;
@@ -284,7 +284,7 @@ impl Section {
                 "--value-size",
                 "memcached or nfs",
             ),
-            (self.gets.is_some(), "--gets", "memcached"),
+            (self.get_ratio.is_some(), "--get-ratio", "memcached"),
             (self.mix.is_some(), "--mix", "nfs"),
             (self.files.is_some(), "--files", "nfs"),
         ];
@@ -396,8 +396,8 @@ impl Section {
             keys,
             key_len: sizes("key-size", self.key_size.as_deref(), KEY_SIZE)?,
             value_bytes: sizes("value-size", self.value_size.as_deref(), VALUE_SIZE)?,
-            get_share: share(self.gets.as_deref().unwrap_or(GETS))
-                .map_err(|why| ConfigError::new(format!("gets: {why}")))?,
+            get_share: share(self.get_ratio.as_deref().unwrap_or(GETS))
+                .map_err(|why| ConfigError::new(format!("get_ratio: {why}")))?,
             seed: self.seed.unwrap_or_default(),
         })
     }
@@ -485,7 +485,7 @@ impl Section {
             },
             waiting_max: WAITING_MAX,
             retry_ns: RETRY_NS,
-            catch_up: catch_up(self.catch_up.as_deref().unwrap_or("keep"))?,
+            catch_up: catch_up(self.on_overrun.as_deref().unwrap_or("keep"))?,
             share: (0, 1),
         })
     }
@@ -554,7 +554,9 @@ fn ports(text: &str) -> Result<(u16, u32), ConfigError> {
         let (first, last): (u16, u16) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
         (first > 0 && first <= last).then(|| (first, u32::from(last - first) + 1))
     };
-    read().ok_or_else(|| ConfigError::new(format!("ports: '{text}' is no range: write 1024-65535")))
+    read().ok_or_else(|| {
+        ConfigError::new(format!("ports: '{text}' is not a range: write 1024-65535"))
+    })
 }
 
 fn word_of(wait: Wait) -> &'static str {
@@ -653,7 +655,7 @@ mod tests {
                 "the nearest known one is spin",
             ),
             (
-                |keys| keys.catch_up = Some("cap".to_owned()),
+                |keys| keys.on_overrun = Some("cap".to_owned()),
                 "write keep, 'cap 100'",
             ),
             (|keys| keys.url = None, "the server is missing"),

@@ -21,27 +21,26 @@ const CONGESTION: [&str; 2] = ["cubic", "reno"];
 keys! {
     /// How an interface carries our own TCP.
     pub(crate) struct StackWords {
-        interface: String = key("Use this program's own TCP over an interface instead of the \
-        kernel's sockets")
+        interface: String = key("Use this program's own TCP over an interface, not the kernel's \
+        sockets")
             .short('i').long("interface").value("IF");
-        addresses: Vec<String> = key("Blocks of addresses that -i has, none of them the host's, \
-        such as 10.9.0.0/16; or the host's own, of which it has --ports")
+        addresses: Vec<String> = key("Addresses that -i uses, none of them the host's, e.g. \
+        10.9.0.0/16; or the host's own, with --ports")
             .long("address").value("ADDRESS/BITS").commas().or_one()
             .example("10.9.0.0/16");
-        routers: Vec<String> = key("Routers for all that --on-link does not reach")
+        routers: Vec<String> = key("Routers to everything that --on-link does not reach")
             .long("router").value("ADDRESS").commas().or_one()
             .example("10.9.0.1");
-        on_link: Vec<String> = key("Blocks of addresses that are reached without a router \
+        on_link: Vec<String> = key("Addresses that are reached without a router \
         [default: those of --address; everything without --router]")
             .long("on-link").value("ADDRESS/BITS").commas().or_one()
             .example("10.9.0.0/16");
-        mtu: u32 = key("The longest packet of -i, in bytes [default: the interface's]")
+        mtu: u32 = key("Longest packet of -i, in bytes [default: the interface's]")
             .long("mtu").value("N");
-        method: String = key("How frames are taken and sent by -i: auto, af_xdp, af_xdp_generic \
-        or af_packet [default: auto]")
+        method: String = key("How -i receives and sends frames: auto, af_xdp, af_xdp_generic or \
+        af_packet [default: auto]")
             .long("method").value("WORD");
-        congestion: String = key("How the congestion window of -i moves: cubic or reno [default: \
-        cubic]")
+        congestion: String = key("Congestion control of -i: cubic or reno [default: cubic]")
             .long("congestion").value("WORD")
             .words(|| CONGESTION.to_vec());
     }
@@ -143,7 +142,7 @@ fn blocks(name: &str, texts: Option<&[String]>) -> Result<Vec<Prefix>, ConfigErr
         };
         let wrong = || {
             ConfigError::new(format!(
-                "{name}: '{text}' is no block of addresses: write 10.9.0.0/16, or one address"
+                "{name}: '{text}' is not a block of addresses: write 10.9.0.0/16, or one address"
             ))
         };
         let address: IpAddr = address.parse().map_err(|_| wrong())?;
@@ -166,7 +165,7 @@ pub(super) fn addresses_of(
 ) -> Result<Vec<IpAddr>, ConfigError> {
     let address = |text: &String| {
         text.parse()
-            .map_err(|_| ConfigError::new(format!("{name}: '{text}' is no address")))
+            .map_err(|_| ConfigError::new(format!("{name}: '{text}' is not an address")))
     };
     texts.unwrap_or_default().iter().map(address).collect()
 }

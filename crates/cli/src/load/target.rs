@@ -254,7 +254,10 @@ fn nfs(rest: &str) -> Result<Target, String> {
     let mount_port = match query.strip_prefix("mountport=") {
         None if query.is_empty() => None,
         None => return Err(format!("'{query}' is unknown here: write {FORM}")),
-        Some(port) => Some(port.parse().map_err(|_| format!("'{port}' is no port"))?),
+        Some(port) => Some(
+            port.parse()
+                .map_err(|_| format!("'{port}' is not a port"))?,
+        ),
     };
     Ok(Target::Nfs {
         url: place(at, NFS_PORT, FORM)?,
@@ -274,7 +277,7 @@ fn echo(rest: &str) -> Result<Target, String> {
             .ok()
             .and_then(|bytes| u32::try_from(bytes).ok())
             .filter(|bytes| (1..=ECHO_BYTES_MAX).contains(bytes))
-            .ok_or_else(|| format!("'{size}' is no length of a request: give 1 to 1MiB"))?,
+            .ok_or_else(|| format!("'{size}' is not a length of a request: give 1 to 1MiB"))?,
     };
     Ok(Target::Echo { url, bytes })
 }

@@ -41,8 +41,8 @@ pub(crate) struct Arguments {
     /// The folder of a trace
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
-    /// Of these operations, by operation_id: 'slow' prints it; all frames of their connection from
-    /// the begin of the call to the end of the reply
+    /// Cut out these operations, by operation_id ('slow' prints it): all frames of their connection
+    /// from the start of the call to the end of the reply
     #[arg(
         long,
         value_name = "ID",
@@ -50,19 +50,18 @@ pub(crate) struct Arguments {
         required_unless_present = "connection"
     )]
     operation: Vec<i64>,
-    /// Of these connections, by connection_id: all their frames
+    /// Cut out all frames of these connections, by connection_id
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     connection: Vec<i64>,
-    /// With all frames between the same ends so long before and after: seconds, or a time with its
-    /// unit
+    /// Add all frames between the same ends TIME before and after, e.g. 10s
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = seconds_ns)]
     around: i64,
-    /// The capture files of the trace, or a folder of them [as trace.json names them]
+    /// Read these capture files, or a folder of them [default: those that trace.json names]
     #[arg(short, long = "read", value_name = "FILE")]
     read: Vec<PathBuf>,
-    /// Write the frames into this file: pcapng, or pcap if its name ends in .pcap; - is standard
+    /// Write the frames to this file: pcapng, or pcap if its name ends in .pcap; - is standard
     /// output
-    #[arg(short, long = "write", value_name = "FILE")]
+    #[arg(short, long = "write-pcap", alias = "write", value_name = "FILE")]
     write: PathBuf,
     /// Replace FILE if it exists
     #[arg(long)]
@@ -183,12 +182,12 @@ fn named_by(trace: &Path, confining: Confining) -> Vec<PathBuf> {
             .collect::<Vec<_>>()
             .join("\0")
     };
-    let names = match confining.no_sandbox {
-        true => names(),
-        false => {
+    let names = match confining.applied(confine::trace(trace)) {
+        None => names(),
+        Some(sandbox) => {
             let read = || names().into_bytes();
             // What cannot be read here is not read below either, which says why.
-            let read = lineside_host::read_apart(confine::trace(trace), NAMES_BYTES_MAX, read);
+            let read = lineside_host::read_apart(sandbox, NAMES_BYTES_MAX, read);
             String::from_utf8(read.unwrap_or_default()).unwrap_or_default()
         }
     };

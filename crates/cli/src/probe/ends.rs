@@ -114,8 +114,8 @@ pub(super) fn serve(arguments: &Arguments) -> anyhow::Result<Exit> {
     };
     // Whatever comes, it meets no privilege.
     lineside_host::drop_privileges(None, &[])?;
-    if !arguments.confining.no_sandbox {
-        confine::note(&Sandbox::new().enter()?);
+    if let Some(sandbox) = arguments.confining.applied(Sandbox::new()) {
+        confine::note(&sandbox.enter()?);
     }
     let signals = Signals::register().context("cannot handle signals")?;
     let default = Limits::default();

@@ -25,46 +25,46 @@ pub(crate) struct Arguments {
     /// The UDP port of 'lineside probe --serve'
     #[arg(long, value_name = "N", default_value_t = PORT)]
     pub(super) port: u16,
-    /// Both ways with 'lineside probe --serve' at the other end or not at all; the default is ICMP
-    /// if no server is there
+    /// Require 'lineside probe --serve' at the other end, which measures each way [default: ICMP if
+    /// no server answers]
     #[arg(long, conflicts_with_all = ["icmp", "tcp"])]
     pub(super) udp: bool,
-    /// Round trips by ICMP echoes: no server is needed
+    /// Measure round trips by ICMP echoes: needs no server
     #[arg(long, conflicts_with = "tcp")]
     pub(super) icmp: bool,
-    /// Round trips to a TCP port, from SYN to answer: no server is needed
+    /// Measure round trips to a TCP port, from SYN to answer: needs no server
     #[arg(long, value_name = "PORT")]
     pub(super) tcp: Option<u16>,
-    /// Number of echoes
+    /// Send N echoes
     #[arg(short, long, value_name = "N", default_value_t = 200)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=lineside_probe::ECHOES_MAX as i64))]
     pub(super) count: u32,
-    /// From one echo to the next, such as 2ms; round trips by ICMP and TCP wait for their answers
+    /// Time between echoes, e.g. 2ms; ICMP and TCP wait for the answer first
     #[arg(short, long, value_name = "TIME", default_value = "20ms", value_parser = interval)]
     pub(super) interval: Duration,
-    /// An echo without an answer for this long is lost, such as 10s
+    /// Count an echo as lost after TIME, e.g. 10s, without an answer
     #[arg(short = 'W', long, value_name = "TIME", default_value = "2s", value_parser = duration)]
     pub(super) timeout: Duration,
-    /// Bytes of packets at most, both ways together, such as 64MiB [default: 10MB; of a server
-    /// 100MB to each client]
+    /// Send at most SIZE, both ways together, e.g. 64MiB [default: 10MB; of a server 100MB to each
+    /// client]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(super) budget: Option<usize>,
     /// Write path files, tables of delays and the report into this new folder
     #[arg(short, long, value_name = "DIR")]
     pub(super) output: Option<PathBuf>,
-    /// Write into a folder that is there
+    /// Write into a folder that exists
     #[arg(long, requires = "output")]
     pub(super) force: bool,
-    /// How long a line of a path file is valid, such as 10s [default: the interval of echoes]
-    #[arg(long, value_name = "TIME", value_parser = interval)]
+    /// Time of a line of a path file, e.g. 10s [default: the interval of echoes]
+    #[arg(long = "path-step", alias = "step", value_name = "TIME", value_parser = interval)]
     pub(super) step: Option<Duration>,
     /// Print the findings as JSON
     #[arg(long)]
     pub(super) json: bool,
-    /// Draws of when echoes are sent
+    /// Seed of the times at which echoes are sent
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(super) seed: u64,
-    /// Probes that a server answers at a time
+    /// Clients that a server answers at a time
     #[arg(long, value_name = "N", default_value_t = 16, requires = "serve")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) sessions: u16,

@@ -14,22 +14,22 @@ use crate::confine::Confining;
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Capture files, or folders of them: pcap or pcapng, plain or compressed (gzip, zstd, xz,
-    /// lz4); - is standard input. Several are merged by their stamps
+    /// lz4); - is standard input; several are merged by timestamp
     #[arg(value_name = "FILE", required = true)]
     pub(super) files: Vec<PathBuf>,
-    /// The interface to send to
+    /// Send to this interface
     #[arg(short, long, value_name = "IF")]
     pub(super) interface: String,
-    /// This many times as fast as captured
+    /// Send X times as fast as captured
     #[arg(long, value_name = "X", conflicts_with_all = ["rate", "fast"])]
     pub(super) speed: Option<Speed>,
-    /// At a constant rate: 1gbit, 250mbit, 100kpps
+    /// Send at a constant rate: 1gbit, 250mbit, 100kpps
     #[arg(long, value_name = "RATE", value_parser = parse_rate, conflicts_with = "fast")]
     pub(super) rate: Option<Rate>,
-    /// As fast as possible
+    /// Send as fast as possible
     #[arg(long)]
     pub(super) fast: bool,
-    /// Send only frames that match
+    /// Send only frames that match this tcpdump filter
     #[arg(short, long, value_name = "EXPR", allow_hyphen_values = true)]
     pub(super) filter: Option<String>,
     /// Send all frames N times in succession

@@ -41,8 +41,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         Some(capability) => lineside_host::drop_privileges_but(capability)?,
         None => lineside_host::drop_privileges(None, &[])?,
     };
-    if !arguments.confining.no_sandbox {
-        let sandbox = files.opened_later().fold(Sandbox::new(), Sandbox::may_read);
+    let sandbox = files.opened_later().fold(Sandbox::new(), Sandbox::may_read);
+    if let Some(sandbox) = arguments.confining.applied(sandbox) {
         confine::note(&sandbox.enter()?);
     }
     let files = files.look(&budget)?;

@@ -9,6 +9,7 @@ use lineside_time::parse_duration;
 
 use crate::config::ConfigError;
 use crate::confine::Confining;
+use crate::print::say;
 
 /// Flags of `report`.
 #[derive(Debug, Args)]
@@ -18,13 +19,13 @@ pub(crate) struct ReportArguments {
     pub(crate) trace: PathBuf,
     #[command(flatten)]
     pub(super) filter: FilterArguments,
-    /// Print all of it, not only the first screen
+    /// Print everything, not only the first screen
     #[arg(long, conflicts_with_all = ["json", "html", "interval"])]
     pub(super) full: bool,
     /// Print JSON
     #[arg(long)]
     pub(super) json: bool,
-    /// Print CSV with a line of names: a line for each operation's name, or for each interval
+    /// Print CSV with a header: a line for each operation name, or for each interval
     #[arg(long, conflicts_with_all = ["json", "html", "full"])]
     pub(super) csv: bool,
     /// Write a self-contained HTML page (- is standard output)
@@ -33,11 +34,10 @@ pub(crate) struct ReportArguments {
     /// Replace FILE if it exists
     #[arg(long, requires = "html")]
     pub(super) force: bool,
-    /// Print nfsiostat's columns for each interval: seconds, or a time with its unit
+    /// Print nfsiostat's columns for each interval, e.g. 10s or seconds without a unit
     #[arg(long, value_name = "SECONDS", conflicts_with = "html", value_parser = interval_ns)]
     pub(super) interval: Option<u64>,
-    /// Exit with 3 unless this holds, such as 'p99(READ) < 10ms' or 'errors < 1%'; several may be
-    /// given
+    /// Exit with 3 unless this holds: 'p99(READ) < 10ms', 'errors < 1%'; can be repeated
     #[arg(long, value_name = "EXPR", conflicts_with = "interval", value_parser = assert_of_one)]
     pub(super) assert: Vec<Assert>,
     /// Write what came of each --assert as JUnit's XML, for Jenkins and GitLab
@@ -50,19 +50,18 @@ pub(crate) struct ReportArguments {
 /// Flags of `compare`.
 #[derive(Debug, Args)]
 pub(crate) struct CompareArguments {
-    /// The folder of a trace: what was before
+    /// The folder of a trace: before
     #[arg(value_name = "A")]
     pub(crate) a: PathBuf,
-    /// The folder of another: what is now. With --at none is needed
+    /// The folder of another trace: after; none with --at
     #[arg(value_name = "B", required_unless_present = "at")]
     pub(crate) b: Option<PathBuf>,
-    /// Compare what one trace has before this time with what it has from then on: RFC 3339, or how
-    /// long after the start, such as 10s
+    /// Compare one trace before and after this time: RFC 3339, or a time after its start, e.g. 10s
     #[arg(long, value_name = "TIME", conflicts_with_all = ["b", "since", "until"])]
     pub(super) at: Option<Moment>,
     #[command(flatten)]
     pub(super) filter: FilterArguments,
-    /// Print all figures, also those that are no news, and what only one of the traces has
+    /// Print all figures, also unchanged ones, and what only one of the traces has
     #[arg(long)]
     pub(super) full: bool,
     /// There is no page of a comparison
@@ -71,11 +70,11 @@ pub(crate) struct CompareArguments {
     /// Print JSON
     #[arg(long)]
     pub(super) json: bool,
-    /// Print CSV with a line of names: a line for each figure of a change; with --full for all
+    /// Print CSV with a header: a line for each figure that changed; with --full for all
     #[arg(long, conflicts_with = "json")]
     pub(super) csv: bool,
-    /// Exit with 3 unless this holds, such as 'B.p99(READ) < 10ms' or 'ratio.p50(WRITE) < 1.2';
-    /// several may be given
+    /// Exit with 3 unless this holds: 'B.p99(READ) < 10ms', 'ratio.p50(WRITE) < 1.2'; can be
+    /// repeated
     #[arg(long, value_name = "EXPR")]
     pub(super) assert: Vec<Assert>,
     /// Write what came of each --assert as JUnit's XML, for Jenkins and GitLab
@@ -91,17 +90,17 @@ pub(crate) struct SlowArguments {
     /// The folder of a trace
     #[arg(value_name = "TRACE")]
     pub(crate) trace: PathBuf,
-    /// Operations that took at least this long are slow: a number with its unit, milliseconds
-    /// without one, as in nfsslower; 10ms if not given, with --top alone any time
-    #[arg(value_name = "TIME", value_parser = latency_ns)]
-    latency: Option<u64>,
+    /// List operations that took at least TIME [default: 10ms; with --top alone 0]
+    #[arg(value_name = "TIME", value_parser = Latency::parse)]
+    latency: Option<Latency>,
     /// Print how long the operations of each client, file ... took
     #[arg(long, value_parser = one_of(&PER), value_name = "WHAT")]
     pub(super) per: Option<Per>,
-    /// Print so many, those that come first by --by [of --per: 25]
-    #[arg(long, value_name = "N")]
+    /// Print the first N by --by [default: all; with --per 25]
+    #[arg(short = 'n', long, value_name = "N")]
     top: Option<usize>,
-    /// Sort by this, the greatest first; by time the first [time; latency with --top or --per]
+    /// Sort by this, the greatest first, by time the first [default: time; with --top or --per
+    /// latency]
     #[arg(long, value_parser = one_of(&BY), value_name = "WHAT")]
     by: Option<SlowBy>,
     #[command(flatten)]
@@ -109,7 +108,7 @@ pub(crate) struct SlowArguments {
     /// Print a JSON object for each operation or group, one per line
     #[arg(long)]
     pub(super) json: bool,
-    /// Print CSV: a line of names, then one for each operation or group
+    /// Print CSV with a header: a line for each operation or group
     #[arg(long, conflicts_with = "json")]
     pub(super) csv: bool,
     #[command(flatten)]
@@ -121,6 +120,9 @@ const LATENCY_MIN_NS: u64 = 10_000_000;
 
 impl SlowArguments {
     pub(super) fn request(&self) -> Result<SlowRequest, ConfigError> {
+        if let Some(note) = self.latency.as_ref().and_then(Latency::note) {
+            say(&note);
+        }
         if let (None, Some(by @ (SlowBy::Slow | SlowBy::Operations))) = (self.per, self.by) {
             return Err(ConfigError::usage(&format!(
                 "--by {} sorts groups: add --per client, file, directory, user, operation, \
@@ -134,7 +136,11 @@ impl SlowArguments {
         }
         let all = self.top.is_some() && self.per.is_none();
         Ok(SlowRequest {
-            latency_min_ns: { self.latency }.unwrap_or(if all { 0 } else { LATENCY_MIN_NS }),
+            latency_min_ns: match &self.latency {
+                Some(latency) => latency.ns,
+                None if all => 0,
+                None => LATENCY_MIN_NS,
+            },
             top: self.top,
             by: self.by,
         })
@@ -197,29 +203,29 @@ fn one_of<T: Copy + Send + Sync + 'static>(
 /// The selected operations.
 #[derive(Debug, Args)]
 pub(super) struct FilterArguments {
-    /// From this time on: RFC 3339, local time such as 13:35, or how long after the start (10s)
+    /// Only from this time on: RFC 3339, local time (13:35), or a time after the start (10s)
     #[arg(long, value_name = "TIME")]
     since: Option<Moment>,
-    /// Before this time, written likewise: such as 10s
+    /// Only before this time, e.g. 10s after the start
     #[arg(long, value_name = "TIME")]
     until: Option<Moment>,
-    /// Of this client
+    /// Only this client
     #[arg(long, value_name = "ADDRESS")]
     client: Option<String>,
-    /// Of the user with this uid
+    /// Only this user
     #[arg(long, value_name = "UID")]
     user: Option<i64>,
-    /// About files whose path fits this pattern: '*.o' the last name, '/vfs/a/*' the whole path;
-    /// or of this file_id
+    /// Only files whose path matches: '*.o' the last name, '/vfs/a/*' the whole path; or this
+    /// file_id
     #[arg(long, value_name = "GLOB", allow_hyphen_values = true)]
     file: Option<String>,
-    /// On this connection: its connection_id, or one of its ends as ADDRESS:PORT
+    /// Only this connection: its connection_id, or one of its ends as ADDRESS:PORT
     #[arg(long, value_name = "ID|END")]
     connection: Option<String>,
-    /// Of this name, such as READ
+    /// Only operations of this name, e.g. READ
     #[arg(long, value_name = "NAME")]
     operation: Option<String>,
-    /// Write times in UTC, not in the zone of this machine (TZ)
+    /// Print times in UTC, not in this machine's time zone (TZ)
     #[arg(long)]
     utc: bool,
 }
@@ -274,6 +280,25 @@ fn interval_ns(text: &str) -> Result<u64, String> {
     }
 }
 
-fn latency_ns(text: &str) -> Result<u64, String> {
-    duration(text, "ms")
+/// A latency, as it was given.
+#[derive(Debug, Clone)]
+struct Latency {
+    text: String,
+    ns: u64,
+}
+
+impl Latency {
+    fn parse(text: &str) -> Result<Self, String> {
+        Ok(Self {
+            text: text.to_owned(),
+            ns: duration(text, "ms")?,
+        })
+    }
+
+    /// A number without a unit is milliseconds, as in nfsslower; nothing else here is.
+    fn note(&self) -> Option<String> {
+        let text = &self.text;
+        let has_no_unit = text.parse::<f64>().is_ok() && self.ns > 0;
+        has_no_unit.then(|| format!("'{text}' is read as {text}ms: write the unit"))
+    }
 }

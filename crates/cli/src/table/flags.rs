@@ -6,6 +6,9 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use lineside_link::TABLE_LEN_MAX;
 
+use crate::config::Sandboxing;
+use crate::confine::Confining;
+
 /// Flags of `table`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -16,22 +19,41 @@ pub(crate) struct Arguments {
     /// samples, one a line (12.5us; nanoseconds without a unit)
     #[arg(value_name = "NAME|FILE")]
     pub(super) source: Option<String>,
-    /// Entries of a table made from samples: a power of two (2, 4, 8, ...) if prbs31 draws from it
+    /// Entries of a table made from samples: a power of two (2, 4, 8, ...) for prbs31
     #[arg(long, global = true, value_name = "N", default_value_t = 4096)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=TABLE_LEN_MAX as i64))]
     pub(super) entries: u32,
-    /// Write to standard output in this form, instead of the figures
+    /// Print the table in this form, instead of the figures
     #[arg(long, global = true, value_name = "FORM")]
     pub(super) export: Option<Form>,
-    /// How long a line of an exported path file is valid, such as 10s
-    #[arg(long, global = true, value_name = "TIME", default_value = "1s")]
+    /// Time of a line of an exported path file, e.g. 10s
+    #[arg(
+        long = "path-step",
+        alias = "step",
+        global = true,
+        value_name = "TIME",
+        default_value = "1s"
+    )]
     pub(super) step: String,
     /// Print the figures as JSON
     #[arg(long, global = true, conflicts_with = "export")]
     pub(super) json: bool,
-    /// Read without a sandbox: with every file and system call at hand that the user has
-    #[arg(long, global = true)]
+    /// Read input in a sandbox: on, require (fail where the kernel lacks a part) or off
+    #[arg(long, global = true, value_name = "WORD", default_value = "on")]
+    #[arg(value_parser = Sandboxing::parse)]
+    pub(super) sandbox: Sandboxing,
+    /// The same as --sandbox off
+    #[arg(long, global = true, hide = true)]
     pub(super) no_sandbox: bool,
+}
+
+impl Arguments {
+    pub(super) fn confining(&self) -> Confining {
+        Confining::new(match self.no_sandbox {
+            true => Sandboxing::Off,
+            false => self.sandbox,
+        })
+    }
 }
 
 /// Forms of a table.
@@ -105,14 +127,14 @@ pub(crate) enum Way {
 /// Number and timing of probes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Pace {
-    /// Number of probes
+    /// Send N probes
     #[arg(short, long, value_name = "N", default_value_t = 100)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(super) count: u32,
-    /// Interval of probes; each waits until the previous one is answered or has timed out
+    /// Time between probes; each waits until the previous one is answered or has timed out
     #[arg(short, long, value_name = "TIME", default_value = "100ms", value_parser = crate::trips::duration)]
     pub(super) interval: Duration,
-    /// A probe without an answer for this long is lost
+    /// Count a probe as lost after TIME without an answer
     #[arg(short = 'W', long, value_name = "TIME", default_value = "2s", value_parser = crate::trips::duration)]
     pub(super) timeout: Duration,
 }

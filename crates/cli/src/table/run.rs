@@ -9,7 +9,7 @@ use super::flags::{Arguments, Form, Source};
 use super::measured::{Measured, Network};
 use super::print::{comment, json, lines, path_figures, path_lines};
 use crate::config::ConfigError;
-use crate::confine::{self, Confining};
+use crate::confine;
 use crate::exit::Exit;
 use crate::link::files::{Content, content, read_text};
 use crate::print::{json_text, print, warn};
@@ -76,10 +76,7 @@ impl Arguments {
             }
             (None, None) => return Ok(()),
         };
-        let confining = Confining {
-            no_sandbox: self.no_sandbox,
-        };
-        confining.enter(named, None)
+        self.confining().enter(named, None)
     }
 }
 

@@ -8,8 +8,7 @@ use lineside_run::{Condition, Doctor};
 use serde_json::Value;
 
 use crate::report::{check, publish};
-use crate::support::{lineside, talk};
-use crate::wire::{Namespace, need_wire};
+use crate::support::{lineside, open_folder, talk};
 
 fn schema() -> Value {
     serde_json::to_value(schemars::schema_for!(Doctor)).expect("JSON")
@@ -20,13 +19,13 @@ fn the_published_schema_of_doctor_is_that_of_the_code() {
     publish("doctor", &schema());
 }
 
-fn found(output: &Output) -> Doctor {
+pub(crate) fn found(output: &Output) -> Doctor {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(!talk(output).contains("panicked"), "{}", talk(output));
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}{}", talk(output)))
 }
 
-fn state(doctor: &Doctor, what: &str) -> Condition {
+pub(crate) fn state(doctor: &Doctor, what: &str) -> Condition {
     let finding = doctor.findings.iter().find(|finding| finding.what == what);
     finding.unwrap_or_else(|| panic!("no {what}")).state
 }
@@ -62,7 +61,7 @@ fn doctor_names_the_remedy_to_who_has_no_privilege() {
         return;
     }
     // The program where anybody may execute it.
-    let folder = crate::wire::open_folder();
+    let folder = open_folder();
     let program = folder.path().join("lineside");
     std::fs::copy(env!("CARGO_BIN_EXE_lineside"), &program).expect("copied");
     let output = Command::new(&program)
@@ -81,59 +80,6 @@ fn doctor_names_the_remedy_to_who_has_no_privilege() {
         remedy.is_some_and(|remedy| remedy.contains("setcap cap_net_raw")),
         "{remedy:?}"
     );
-}
-
-#[test]
-fn doctor_comes_to_its_end_without_sys_and_proc() {
-    need_wire!("unshare");
-    let hide = "mount -t tmpfs none /sys && mount -t tmpfs none /proc && exec \"$0\" doctor --json";
-    let output = Command::new("unshare")
-        .args(["--mount", "sh", "-c", hide, env!("CARGO_BIN_EXE_lineside")])
-        .output()
-        .expect("unshare runs");
-    let doctor = found(&output);
-    assert_eq!(state(&doctor, "clock_source"), Condition::Unknown);
-    assert_eq!(state(&doctor, "steal"), Condition::Unknown);
-    assert_eq!(state(&doctor, "memory"), Condition::Unknown);
-}
-
-#[test]
-fn doctor_says_how_each_interface_is_captured() {
-    need_wire!("ip");
-    let namespace = Namespace::new("doctor");
-    let doctor_of = |names: &str| {
-        let mut command = namespace.command(env!("CARGO_BIN_EXE_lineside"));
-        let output = command.args(["doctor", "--json", "-i", names]).output();
-        let output = output.expect("it runs");
-        (output.status.code(), found(&output))
-    };
-    namespace.ip("link add here type veth peer name there");
-    let (status, doctor) = doctor_of("here");
-    assert_eq!(
-        (status, state(&doctor, "interface")),
-        (Some(1), Condition::Missing)
-    );
-    namespace.ip("link set here up");
-    namespace.ip("link set there up");
-    let (status, doctor) = doctor_of("here,nowhere");
-    assert_eq!(status, Some(0));
-    let of = |what: &str, name: &str| {
-        let mut each = doctor.findings.iter();
-        let finding =
-            each.find(|finding| finding.what == what && finding.interface.as_deref() == Some(name));
-        finding
-            .unwrap_or_else(|| panic!("no {what} of {name}"))
-            .clone()
-    };
-    let here = of("interface", "here");
-    assert!(here.found.contains("AF_XDP native"), "{here:?}");
-    assert!(of("stamps", "here").found.contains("software"));
-    assert_eq!(of("interface", "nowhere").state, Condition::Missing);
-    // An address is the host's own use of it.
-    namespace.ip("addr add 192.0.2.1/24 dev here");
-    let (_, doctor) = doctor_of("here");
-    let here = { doctor.findings.iter() }.find(|finding| finding.what == "interface");
-    assert!(here.is_some_and(|here| here.found.starts_with("AF_PACKET")));
 }
 
 #[test]

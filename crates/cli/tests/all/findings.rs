@@ -6,7 +6,7 @@ use lineside_trace::ConnectionRow;
 use tempfile::TempDir;
 
 use crate::traffic::{BEGIN_NS, Operation, SECOND_NS, Traffic};
-use crate::troubles::TROUBLES;
+use crate::wall::troubles::TROUBLES;
 
 /// The findings about troubles in such traffic, worst first.
 fn found(traffic: &Traffic, change: impl Fn(&mut Operation) -> bool) -> Vec<Finding> {

@@ -22,7 +22,7 @@ fn follow(folder: &Path, out: &Path) -> Child {
 }
 
 /// Frames that a run has read so far.
-fn read(trace: &Path) -> u64 {
+pub(crate) fn frames_read(trace: &Path) -> u64 {
     let inputs = match trace.join("trace.json").exists() {
         true => manifest(trace).inputs,
         false => Vec::new(),
@@ -63,7 +63,7 @@ fn a_ring_of_files_is_followed_round() {
     let frames = capture::read(&example()).expect("the example").len();
     let are_read = |files: usize| {
         let wanted = (files * frames.div_ceil(12)).min(frames) as u64;
-        wait_until("files are read", || read(&trace) == wanted);
+        wait_until("files are read", || frames_read(&trace) == wanted);
     };
     are_read(2);
     // Another run leaves this one alone.
@@ -114,11 +114,11 @@ fn a_ring_that_laps_its_reader_is_told() {
             .expect("the example")
             .len()
             .div_ceil(12) as u64;
-        wait_until("two files are read", || read(&trace) == 2 * a_file);
+        wait_until("two files are read", || frames_read(&trace) == 2 * a_file);
         signal(&child, "-STOP");
         (2..8).for_each(write);
         signal(&child, "-CONT");
-        wait_until("the others are read", || read(&trace) == 5 * a_file);
+        wait_until("the others are read", || frames_read(&trace) == 5 * a_file);
         interrupt(&mut child);
         let manifest = manifest(&trace);
         assert_eq!(manifest.verdict.state, State::Incomplete);
@@ -167,7 +167,7 @@ fn a_folder_that_grows_is_followed_from_file_to_file() {
         write(at, back);
     }
     let frames = capture::read(&example()).expect("the example").len() as u64;
-    wait_until("all is read", || read(&trace) == frames);
+    wait_until("all is read", || frames_read(&trace) == frames);
     interrupt(&mut child);
     let trace = Trace::read(&trace, out);
     assert_eq!(trace.manifest.verdict.state, State::Complete);
@@ -209,7 +209,7 @@ fn a_folder_is_followed_from_its_first_file_on() {
     wait_until("it waits", || trace.join("trace.json").exists());
     let frames = capture::read(&example()).expect("the example");
     std::fs::write(&first, capture::write(&frames)).expect("written");
-    wait_until("all is read", || read(&trace) == frames.len() as u64);
+    wait_until("all is read", || frames_read(&trace) == frames.len() as u64);
     interrupt(&mut child);
     let trace = Trace::read(&trace, out);
     assert_eq!(trace.manifest.verdict.state, State::Complete);

@@ -73,6 +73,75 @@ fn bash_completes_verbs_and_flags() {
     assert_eq!(completed(&["lineside", "completions", "fi"]), ["fish"]);
     assert_eq!(completed(&["lineside", "explain", "--fra"]), ["--frame"]);
     assert_eq!(completed(&["lineside", "explain", "--bet"]), [""]);
+    // Hidden words of before.
+    assert_eq!(completed(&["lineside", "capture", "--no-s"]), [""]);
+}
+
+#[test]
+fn bash_completes_the_words_of_flags() {
+    if Command::new("bash").arg("--version").output().is_err() {
+        println!("SKIP: no bash to complete in");
+        return;
+    }
+    for (words, only) in [
+        (&["capture", "--overload", "dr"][..], "drop"),
+        (&["capture", "--method", "af_p"], "af_packet"),
+        (&["capture", "--scheduler", "pin"], "pinned"),
+        (&["emulate", "--wait", "spi"], "spin"),
+        (&["load", "--preset", "io"], "iot"),
+        (&["forward", "--sandbox", "req"], "require"),
+        (&["ctl", "run", "dra"], "drain"),
+    ] {
+        let line = [&["lineside"], words].concat();
+        assert_eq!(completed(&line), [only], "{words:?}");
+    }
+    for verb in ["capture", "load", "forward", "doctor", "replay-pcap"] {
+        let offered = completed(&["lineside", verb, "-i", ""]);
+        for name in ["lo", "any"] {
+            assert!(
+                offered.iter().any(|word| word == name),
+                "{verb}: {offered:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn help_of_the_program_is_one_page() {
+    let page = printed(lineside().arg("-h"));
+    for verb in VERBS {
+        let line = page
+            .lines()
+            .find(|line| line.trim_start().starts_with(verb));
+        assert!(line.is_some(), "{verb}: {page}");
+    }
+    for words in [&["--help"][..], &["help"]] {
+        assert_eq!(printed(lineside().args(words)), page, "{words:?}");
+    }
+    let bare = lineside().output().expect("it runs");
+    assert_eq!(bare.status.code(), Some(2));
+    assert_eq!(talk(&bare), page);
+}
+
+#[test]
+fn each_help_has_the_examples_of_the_man_page() {
+    let folder = tempfile::tempdir().expect("a folder");
+    printed(lineside().arg("man").arg(folder.path()));
+    for verb in VERBS {
+        let (short, long) = (
+            printed(lineside().args([verb, "-h"])),
+            printed(lineside().args([verb, "--help"])),
+        );
+        let page = folder.path().join(format!("lineside-{verb}.1"));
+        let page = std::fs::read_to_string(page).expect("a page");
+        let page = page.replace("\\-", "-").replace("\\(aq", "'");
+        let (_, examples) = long.split_once("Examples:\n").expect(verb);
+        for line in examples.lines().filter(|line| !line.trim().is_empty()) {
+            let example = line.split(" # ").next().unwrap_or(line).trim();
+            assert!(short.contains(example), "{verb}: {example}: {short}");
+            assert!(page.contains(example), "{verb}: {example}: {page}");
+        }
+    }
 }
 
 #[test]
@@ -106,6 +175,7 @@ fn every_shell_has_a_script() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let script = printed(lineside().args(["completions", shell]));
         assert!(script.contains("late-window"), "{shell}");
+        assert!(!script.contains("lineside_interfaces"), "{shell}");
     }
 }
 

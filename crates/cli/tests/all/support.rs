@@ -1,7 +1,8 @@
 //! Running the command and reading its output.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::ops::{Deref, DerefMut};
+use std::os::unix::fs::PermissionsExt;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
@@ -12,6 +13,7 @@ use lineside_account::{Counter, Counters};
 use lineside_host::Stopwatch;
 use lineside_testkit::captures;
 pub(crate) use lineside_testkit::captures::repository;
+pub(crate) use lineside_testkit::waiting::wait_until;
 use lineside_trace::read::{PartReader, Value};
 use lineside_trace::{Manifest, Row as _, State, Table, tables};
 use tempfile::TempDir;
@@ -26,6 +28,13 @@ pub(crate) fn lineside() -> Command {
 /// The example that `./demo` captures.
 pub(crate) fn example() -> PathBuf {
     captures::example("nfs-mix.pcapng.zst")
+}
+
+/// A folder that every user may look into and write to.
+pub(crate) fn open_folder() -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).expect("its owner");
+    folder
 }
 
 /// The text of a program on standard error.
@@ -258,18 +267,6 @@ fn watched<T>(attempt: impl FnOnce() -> T) -> (T, Duration) {
     });
     let result = result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     (result, Duration::from_nanos(longest.into_inner()))
-}
-
-/// Waits for another process.
-pub(crate) fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
-    for _ in 0..600 {
-        if done() {
-            return;
-        }
-        #[expect(clippy::disallowed_methods, reason = "another process is waited for")]
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    panic!("not within half a minute: {what}");
 }
 
 /// A row of a table, its values by name.

@@ -116,7 +116,7 @@ const FLOWS_LIMIT: usize = 1 << 24;
 #[non_exhaustive]
 pub enum WordsError {
     /// No kind is so named.
-    #[error("'{word}' is nothing that a monitor measures{}: it measures {}, or all", near(.word), names())]
+    #[error("unknown measurement '{word}'{}: there are {}, and all", near(.word), names())]
     Kind {
         /// The word.
         word: String,
@@ -131,7 +131,7 @@ pub enum WordsError {
         word: String,
     },
     /// A word that needs another one after it.
-    #[error("'{word}' lacks {what}")]
+    #[error("'{word}' needs {what}")]
     Lacks {
         /// The word.
         word: &'static str,
@@ -364,6 +364,12 @@ impl Words {
     /// What it measures where nothing says otherwise.
     pub fn expression(&self) -> Option<&Filter> {
         self.filter.as_ref()
+    }
+
+    /// Another name of a port is that port.
+    pub fn rename_port(&mut self, other: &str, port: &str) {
+        let named = self.at.port.as_mut().filter(|named| *named == other);
+        named.into_iter().for_each(|named| *named = port.to_owned());
     }
 
     /// Whether it measures at a point of a port.

@@ -63,7 +63,8 @@ type Turned = (Option<PortError>, Option<u8>, Option<ExitStatus>);
 pub enum Way {
     /// There is none.
     Closed,
-    /// There is one, unless this user cannot have it.
+    /// There is one, unless this user cannot have it: then what the client sends to itself passes
+    /// the link.
     IfPossible,
     /// There has to be one.
     Open,
@@ -105,6 +106,8 @@ struct Networks {
     /// A socket in the client's network.
     client_netlink: Option<Netlink>,
     outside: Option<Outside>,
+    /// Whether what the client sends to its own loopback addresses passes the link too.
+    passes_loopback: bool,
     /// Whether they are in a user namespace of this process's own.
     is_in_own_namespace: bool,
 }
@@ -192,7 +195,7 @@ impl Commands<'_> {
             Ok::<_, EmulationError>((outcome(live, signal, failure), status))
         })?;
         let (mut outcome, status) = ran?;
-        if !self.passes_loopback {
+        if !networks.passes_loopback {
             outcome.beside = networks.client_netlink.and_then(loopback_frames);
         }
         Ok((outcome, status, taken))
@@ -251,7 +254,9 @@ impl Commands<'_> {
         let opened = plan.map(|plan| plan.open(&server, CLIENT.v4));
         let outside = opened.map(|opened| self.unless_needed(opened, on_event));
         let outside = outside.transpose()?.flatten();
-        let warnings = outside.iter().flat_map(|outside| &outside.warnings);
+        // To whoever asks for loopback, what is beyond this host does not matter.
+        let warnings = { outside.iter() }.filter(|_| !self.passes_loopback);
+        let warnings = warnings.flat_map(|outside| &outside.warnings);
         warnings.for_each(|warning| on_event(Event::Warning(warning.clone())));
         let client = NetNamespace::new()?;
         let peer = (!self.is_bare).then_some(&SERVER);
@@ -263,7 +268,9 @@ impl Commands<'_> {
             ))?;
         }
         let mut sides = [vec![client_port], vec![server_port]];
-        if self.passes_loopback {
+        let falls_back = self.outside == Way::IfPossible && outside.is_none();
+        let passes_loopback = self.passes_loopback || falls_back;
+        if passes_loopback {
             let ports = open_loopback(&options)?;
             { sides.iter_mut().zip(ports) }.for_each(|(side, port)| side.push(port));
         }
@@ -273,6 +280,7 @@ impl Commands<'_> {
             sides,
             client_netlink: Netlink::open().ok(),
             outside,
+            passes_loopback,
             is_in_own_namespace,
         })
     }
@@ -296,9 +304,13 @@ impl Commands<'_> {
     ) -> Result<Option<T>, EmulationError> {
         match found {
             Err(error) if self.outside == Way::IfPossible => {
-                on_event(Event::Advice(format!(
-                    "nothing outside is reachable: {error}"
-                )));
+                on_event(match self.passes_loopback {
+                    true => Event::Advice(format!("nothing outside is reachable: {error}")),
+                    false => Event::Warning(format!(
+                        "{error}: nothing outside is reachable, and the link is where the command \
+                         talks to itself, at 127.0.0.1 and ::1, as with --loopback"
+                    )),
+                });
                 Ok(None)
             }
             found => Ok(Some(found?)),
@@ -310,8 +322,10 @@ impl Commands<'_> {
         let mut command = Command::new(program);
         command.args(arguments);
         set_addresses(&mut command, outside);
-        let what = format!("cannot start the client '{program}'");
-        Program::start(&mut command, false).map_err(EmulationError::system(what))
+        Program::start(&mut command, false).map_err(|cause| EmulationError::Client {
+            program: program.clone(),
+            cause,
+        })
     }
 
     /// Waits until something listens at the server.

@@ -24,7 +24,7 @@ pub enum EmulationError {
     #[error(transparent)]
     Outside(#[from] OutsideError),
     /// Nothing can stand between this host and that interface.
-    #[error("cannot stand between this host and {interface}: {why}")]
+    #[error("cannot put a link between this host and {interface}: {why}")]
     HostEnd {
         /// The interface.
         interface: String,
@@ -35,7 +35,7 @@ pub enum EmulationError {
     #[error("{0}")]
     Carrier(String),
     /// The memory for the tap is more than the budget has.
-    #[error("the budget bears an eighth for the tap")]
+    #[error("the tap needs more memory than an eighth of --memory: raise it")]
     TapMemory,
     /// Nothing can be emulated without a server.
     #[error(
@@ -47,6 +47,14 @@ pub enum EmulationError {
         status: ExitStatus,
         /// The server's command.
         command: String,
+    },
+    /// The client's program cannot be run.
+    #[error("cannot start the client '{program}': {cause}")]
+    Client {
+        /// Its name.
+        program: String,
+        /// Why.
+        cause: io::Error,
     },
     /// The state of a program cannot be read.
     #[error(transparent)]
@@ -66,6 +74,15 @@ impl EmulationError {
         move |cause| Self::System {
             what: what.into(),
             cause,
+        }
+    }
+
+    /// The status of a program that runs others if it cannot run this one, as of env and nohup.
+    pub fn client_status(&self) -> Option<u8> {
+        match self {
+            Self::Client { cause, .. } if cause.kind() == io::ErrorKind::NotFound => Some(127),
+            Self::Client { .. } => Some(126),
+            _ => None,
         }
     }
 

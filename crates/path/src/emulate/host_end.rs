@@ -150,14 +150,14 @@ fn obstacle(netlink: &Netlink, interface: &Interface) -> Result<Option<String>, 
     });
     if let Some(link) = on_it {
         return Ok(Some(format!(
-            "{0} stands on it, and would receive nothing: '--on {0}' for the traffic of that",
+            "{0} is built on this interface and would receive nothing: use '--on {0}' for its traffic",
             link.name
         )));
     }
     if interface.addresses.is_empty() {
         return Ok(Some(
             "the host has no address there, so nothing of its own passes it: '--between IF1,IF2' \
-             stands between two interfaces"
+             bridges two interfaces"
                 .to_owned(),
         ));
     }

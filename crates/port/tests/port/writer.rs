@@ -4,7 +4,6 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use lineside_account::Budget;
 use lineside_frame::{Burst, Frame, LinkType};
@@ -12,6 +11,7 @@ use lineside_port::{
     CaptureReader, CaptureWriter, Interface, Port, PortError, Transmit, WriterConfig,
 };
 use lineside_testkit::disk::SmallDisk;
+use lineside_testkit::waiting::wait_until;
 use pcap_parser::Block;
 use pcap_parser::traits::{PcapNGPacketBlock, PcapReaderIterator};
 use proptest::collection::vec;
@@ -589,22 +589,6 @@ fn read_file_now(path: &Path) -> usize {
     }
 }
 
-/// Waits for another thread.
-fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
-    for _ in 0..1000 {
-        if done() {
-            return;
-        }
-        pause(10);
-    }
-    panic!("not within ten seconds: {what}");
-}
-
-#[expect(clippy::disallowed_methods, reason = "another thread is waited for")]
-fn pause(ms: u64) {
-    std::thread::sleep(Duration::from_millis(ms));
-}
-
 #[test]
 fn whoever_writes_faster_than_the_disk_waits() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -623,17 +607,19 @@ fn whoever_writes_faster_than_the_disk_waits() {
             writer.finish().expect("a reader");
         });
         let mut reader = None;
-        let mut last = usize::MAX;
-        let mut is_stuck = || {
+        let (mut last, mut looks) = (0, 0);
+        // It has filled at least what it may, and has not gone on for twenty looks.
+        let is_stuck = || {
             reader.get_or_insert_with(|| CaptureReader::open(&path, &pool()).expect("a header"));
-            pause(200);
             let count = written.load(Ordering::Relaxed);
-            std::mem::replace(&mut last, count) == count && count > 0
+            looks = if count == last { looks + 1 } else { 0 };
+            last = count;
+            count >= 100 && looks >= 20
         };
-        wait_until("the queue is full", &mut is_stuck);
+        wait_until("the queue is full", is_stuck);
         // 16 chunks of 512 KiB, one more that is being filled, and what the pipe and the reader
         // hold.
-        assert!((100..160).contains(&last), "{last} frames of 64 KiB");
+        assert!(last < 160, "{last} frames of 64 KiB");
         let mut reader = reader.expect("opened");
         let mut count = 0;
         let error = drain(&mut reader, 7, |_| count += 1);

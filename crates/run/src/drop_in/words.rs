@@ -30,10 +30,10 @@ pub enum Form {
 #[non_exhaustive]
 pub enum DropInError {
     /// No `=`.
-    #[error("'{0}' is no NAME=COMMAND, such as ports='python3 ports.py'")]
+    #[error("'{0}' is not NAME=COMMAND: write ports='python3 ports.py'")]
     Form(String),
     /// A name that no table can have.
-    #[error("'{0}' is no name: use a-z, 0-9 and _, at most 40 of them")]
+    #[error("'{0}' is not a name: use a-z, 0-9 and _, at most 40 of them")]
     Name(String),
     /// The name of a table of ours.
     #[error("the table monitor_{0} is lineside's own: choose another name")]

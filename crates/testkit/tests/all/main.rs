@@ -1,10 +1,12 @@
 //! The testkit's own tests that need other programs or the whole workspace. One binary.
 
+mod clock;
 mod drill;
+mod gate;
 mod nfs;
 mod oracle;
 mod privileges;
 mod prose;
 mod side;
-mod steering;
+mod wall;
 mod workspace;

@@ -63,7 +63,7 @@ pub struct Shares {
 #[non_exhaustive]
 pub enum MixError {
     /// A part is not `PROCEDURE:SHARE%`.
-    #[error("mix: '{0}' is no part such as 'getattr:40%'")]
+    #[error("mix: '{0}' is not a share: write getattr:40%")]
     NoPart(String),
     /// A procedure that no mix may have.
     #[error(
@@ -72,7 +72,7 @@ pub enum MixError {
     )]
     NoProcedure(String),
     /// The same one twice.
-    #[error("mix: '{0}' stands twice")]
+    #[error("mix: '{0}' is there twice")]
     Twice(String),
     /// Shares do not add up.
     #[error("mix: shares add up to {0} %, not to 100 %")]

@@ -127,7 +127,7 @@ pub enum PrepareError {
         hint: &'static str,
     },
     /// What came is no reply, or not one to what was asked.
-    #[error("{doing}: what came is no reply to it")]
+    #[error("{doing}: the reply is not one to it")]
     NoReplyAtAll {
         /// What was asked.
         doing: String,

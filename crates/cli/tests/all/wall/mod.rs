@@ -1,0 +1,48 @@
+//! Tests that depend on the wall clock, on network namespaces or on rates of the machine: what can
+//! fail on a machine that is busy, and nothing else. `./test` runs one that failed again, alone.
+
+mod any;
+mod beside;
+mod between;
+mod carrier;
+mod commands;
+mod confined;
+mod confined_loads;
+mod control;
+mod doctor;
+mod documents;
+mod drop_ins;
+mod forward;
+mod forward_checks;
+mod forward_modes;
+mod forward_report;
+mod full_disks;
+mod halves;
+mod iperf;
+mod kept_runs;
+mod killed;
+mod lab;
+mod live;
+mod load;
+mod load_bulk;
+mod load_devices;
+mod load_ends;
+mod load_leaves;
+mod many_replayed;
+mod merging;
+mod monitors;
+mod nfs_load;
+mod on;
+mod peer;
+mod probe;
+mod removed;
+mod rotate;
+mod speed;
+mod star;
+mod stats;
+mod steps;
+mod tags;
+pub(crate) mod troubles;
+mod unit;
+mod wire;
+mod written;

@@ -1,0 +1,158 @@
+//! Rows of a load of NFSv3 beside those that a capture of the same run makes of it: against our own
+//! server, and against a real one.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::support::{Record, Trace, repository, talk, wait_until};
+use crate::wall::lab::Lab;
+use crate::wall::wire::obstacle;
+
+/// `examples/nfs_load.rs` of the crate of the load.
+fn program() -> PathBuf {
+    let programs = Path::new(env!("CARGO_BIN_EXE_lineside")).parent();
+    let programs = programs.expect("target/debug").to_owned();
+    let target = programs.parent().expect("target");
+    let arguments = ["build", "--quiet", "-p", "lineside-load", "--example"];
+    let status = Command::new(env!("CARGO"))
+        .args(arguments)
+        .args(["nfs_load", "--target-dir"])
+        .arg(target)
+        .current_dir(repository())
+        .status();
+    assert!(
+        status.is_ok_and(|status| status.success()),
+        "it does not build"
+    );
+    programs.join("examples/nfs_load")
+}
+
+/// A request: operation, status, offset and count, bytes moved, bytes of the call, and when it left
+/// and was answered.
+type Row = ([String; 2], [i64; 4], [i64; 2]);
+/// Requests by the client's port and the xid.
+type Rows = BTreeMap<(i64, i64), Row>;
+
+fn loaded(printed: &[u8]) -> Rows {
+    let text = String::from_utf8_lossy(printed);
+    let rows = text.lines().map(|line| {
+        let words: Vec<&str> = line.split(' ').collect();
+        let number = |at: usize| words[at].parse::<i64>().expect("a number");
+        let names = [words[2], words[3]].map(str::to_owned);
+        // A capture counts without the record mark.
+        let numbers = [number(4), number(5), number(6), number(7) - 4];
+        (
+            (number(0), number(1)),
+            (names, numbers, [number(8), number(9)]),
+        )
+    });
+    rows.collect()
+}
+
+fn captured(row: &Record) -> ((i64, i64), Row) {
+    let operation = row.text("operation").expect("an operation");
+    // NULL has no status but that of RPC.
+    let status = row.text("status").or_else(|| row.text("rpc_status"));
+    let number = |column| row.integer(column).unwrap_or(0);
+    let moved = match operation {
+        "READ" | "WRITE" => [number("offset"), number("count"), number("transferred")],
+        _ => [0; 3],
+    };
+    let [offset, count, transferred] = moved;
+    let names = [operation, status.unwrap_or("")].map(str::to_owned);
+    let numbers = [offset, count, transferred, number("call_bytes")];
+    let times = [number("call_time_ns"), number("reply_end_ns")];
+    (
+        (number("client_port"), number("xid")),
+        (names, numbers, times),
+    )
+}
+
+fn are_equal(ours: &Rows, trace: &Trace, requests: usize) {
+    assert_eq!(ours.len(), requests);
+    let rows = trace.nfs_rows().map(captured);
+    let theirs: Rows = rows.filter(|(key, _)| ours.contains_key(key)).collect();
+    assert_eq!(theirs.len(), requests);
+    let mut statuses: BTreeMap<&str, usize> = BTreeMap::new();
+    for (key, (names, numbers, [left_ns, answered_ns])) in ours {
+        let (their_names, their_numbers, [call_ns, reply_ns]) = &theirs[key];
+        assert_eq!((names, numbers), (their_names, their_numbers), "{key:?}");
+        // Another clock than a capture's, or another unit, would be far off.
+        for (ours, theirs) in [(left_ns, call_ns), (answered_ns, reply_ns)] {
+            assert!(
+                (ours - theirs).abs() < 10_000_000_000,
+                "{key:?}: {ours} {theirs}"
+            );
+        }
+        *statuses.entry(&names[1]).or_default() += 1;
+    }
+    println!("{requests} requests equal: {statuses:?}");
+    assert!(statuses["NFS3_OK"] > requests * 9 / 10, "{statuses:?}");
+}
+
+#[test]
+fn rows_of_a_load_are_those_of_its_capture() {
+    if let Some(why) = obstacle(&["tcpdump"]) {
+        println!("SKIP: rows of a load are not compared: {why}");
+        return;
+    }
+    let program = program();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("load.pcap");
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let port = free.local_addr().expect("an address").port();
+    drop(free);
+    let log = folder.path().join("log");
+    let mut recording = Command::new("tcpdump")
+        .args(["-Z", "root", "-i", "lo", "-B", "262144", "-w"])
+        .arg(&file)
+        .args(["--time-stamp-precision=nano", "tcp", "port"])
+        .arg(port.to_string())
+        .stderr(std::fs::File::create(&log).expect("a log"))
+        .spawn()
+        .expect("tcpdump");
+    let said = |what: &str| std::fs::read_to_string(&log).is_ok_and(|log| log.contains(what));
+    wait_until("tcpdump listens", || said("listening on"));
+    let server = format!("self:{port}");
+    let output = Command::new(program)
+        .args([&server, "/export", "4000"])
+        .output();
+    let output = output.expect("it runs");
+    assert!(output.status.success(), "{}", talk(&output));
+    let ours = loaded(&output.stdout);
+    // tcpdump reads the kernel's buffer at least once a second.
+    let pause = Command::new("sleep").arg("1.2").status();
+    assert!(pause.is_ok_and(|status| status.success()));
+    let stop = Command::new("kill")
+        .args(["-INT", &recording.id().to_string()])
+        .status();
+    assert!(stop.is_ok_and(|status| status.success()));
+    recording.wait().expect("it ends");
+    assert!(
+        said("\n0 packets dropped by kernel"),
+        "the capture is not complete"
+    );
+    let trace = Trace::of(&file, &[]);
+    are_equal(&ours, &trace, 4_000);
+}
+
+#[test]
+fn a_load_of_a_real_server_is_what_its_wire_shows() {
+    let Some(lab) = Lab::up(&[]) else { return };
+    let program = program();
+    let program = program.to_str().expect("a plain path");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("load.pcap");
+    // By the kernel's sockets, and by our own TCP, which the host of the client does not see.
+    for own in [&[][..], &["lineside-c", "192.0.2.77/24"]] {
+        let client = [&[program, "192.0.2.1:2049", "/vfs", "3000"], own].concat();
+        let output = lab.record(&file, &client);
+        let ours = loaded(&output.stdout);
+        are_equal(&ours, &Trace::of(&file, &[]), 3_000);
+    }
+    // The tree is there: 50 files in three directories.
+    let made = std::fs::read_dir(lab.files().join("d00000")).expect("a directory");
+    assert_eq!(made.count(), 17);
+}

@@ -1,0 +1,3 @@
+//! Clients and servers of this crate over sockets of the kernel.
+
+mod wall;

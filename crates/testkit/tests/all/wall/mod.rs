@@ -1,0 +1,3 @@
+//! What depends on network namespaces.
+
+mod steering;
