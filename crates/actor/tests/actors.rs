@@ -794,8 +794,8 @@ mod wall {
             let outside = std::thread::spawn(move || {
                 for number in 0..1_000 {
                     handle.send(&first, number).unwrap();
-                    // Less than the longest sleep (1 s), so that one that ran out does not hide a
-                    // loss; more than a busy machine takes for three threads' turns.
+                    // Less than the longest sleep (1 s), so that one that ran out hides no loss;
+                    // more than a busy machine takes for three threads' turns.
                     let answer = answers.recv_timeout(Duration::from_millis(900));
                     assert_eq!(answer, Ok(number), "{schedule:?}");
                     if number % 8 == 0 {

@@ -123,8 +123,8 @@ fn file_bytes(text: &str) -> Option<u64> {
         .then_some(bytes)
 }
 
-/// Seconds, perhaps with decimals, or a time with its unit: at least a microsecond and, as a century
-/// is enough, no overflow.
+/// Seconds, perhaps with decimals, or a time with its unit: at least a microsecond and, as a
+/// century is enough, no overflow.
 fn nanoseconds(text: &str) -> Option<u64> {
     let of_unit = || Some(lineside_time::parse_duration(text).ok()? as f64 / 1e9);
     let seconds = text.parse().ok().or_else(of_unit)?;

@@ -16,7 +16,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N")]
     pub(super) frame: Option<u64>,
     /// Without a capture: bytes of the frame, without preamble and check sequence [default: 1514]
-    #[arg(long = "frame-size", alias = "size", value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=262_144))]
+    #[arg(long = "frame-size", alias = "size", value_name = "BYTES")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=262_144))]
     pub(super) size: Option<u32>,
     /// Without a capture: the share of the rate that other frames of this size take, e.g. 50%
     /// [default: 0%]

@@ -50,7 +50,8 @@ pub(crate) struct Emulated {
     )]
     pub(super) pattern: Option<String>,
     /// Send UDP datagrams of this size through the adapter
-    #[arg(long = "datagram-size", alias = "size", value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    #[arg(long = "datagram-size", alias = "size", value_name = "BYTES")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=65_536))]
     #[arg(requires = "emulated")]
     pub(super) size: Option<u32>,
     /// Send at this rate

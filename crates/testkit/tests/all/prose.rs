@@ -202,7 +202,7 @@ fn links_lead_to_files_and_headings_that_exist() {
         }
     }
     assert!(dead.is_empty(), "\n{dead}");
-    assert!(checked > 200, "{checked} links");
+    assert!(checked > 150, "{checked} links");
 }
 
 /// Two rows of one id are two truths: merges leave them behind.
