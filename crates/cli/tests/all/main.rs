@@ -29,7 +29,6 @@ mod measured;
 mod monitored;
 mod monitors;
 mod package;
-mod packages;
 mod packets;
 mod python;
 mod report;

@@ -33,6 +33,7 @@ mod merging;
 mod monitors;
 mod nfs_load;
 mod on;
+mod packages;
 mod peer;
 mod probe;
 mod removed;

@@ -10,8 +10,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::package::{missing, printed};
-use crate::packages::{file, packages};
 use crate::support::{lineside, repository};
+use crate::wall::packages::{file, packages};
 use crate::wall::wire::{Namespace, Running, need_wire, open_folder};
 
 /// A real systemd: the service has its own user and no rights left, is in the sandbox, and comes

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::package::{missing, printed};
 use crate::support::{example, lineside, repository, talk};
-use crate::wire::{need_wire, obstacle};
+use crate::wall::wire::{need_wire, obstacle};
 
 /// A place of this test's own that outlives it: what is made there serves all tests of a run.
 fn place(name: &str) -> PathBuf {
