@@ -47,11 +47,12 @@ impl Arguments {
         }
         let folder = run.folder.as_ref();
         let maker = (started.is_none()).then_some(prepared);
+        let sandbox = self.sandbox(maker, folder);
         self.drop_privileges(maker, written, folder)?;
         let facts = match self.keys.no_sandbox {
             Some(true) => not_confined("--no-sandbox"),
             _ => {
-                let confined = self.sandbox(maker, folder).enter()?;
+                let confined = sandbox.enter()?;
                 confine::note(&confined);
                 sandbox_facts(&confined)
             }

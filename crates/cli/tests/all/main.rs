@@ -58,6 +58,7 @@ mod on;
 mod package;
 mod packets;
 mod peer;
+mod private;
 mod probe;
 mod python;
 mod removed;

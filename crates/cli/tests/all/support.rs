@@ -1,7 +1,8 @@
 //! Running the command and reading its output.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::ops::{Deref, DerefMut};
+use std::os::unix::fs::PermissionsExt;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
@@ -55,6 +56,13 @@ impl Drop for Guarded {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// A folder that its owner alone may pass: where live runs write, whatever user they become.
+pub(crate) fn private_folder() -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).expect("its owner");
+    folder
 }
 
 /// A trace, read whole.
