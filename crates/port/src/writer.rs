@@ -2,12 +2,13 @@
 //! and a thread of `output` writes them.
 
 use std::collections::HashMap;
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
 use lineside_account::{Budget, Lease};
 use lineside_frame::{Burst, Frame, FrameRef, LinkType};
-use lineside_host::FileMaker;
+use lineside_host::{FileMaker, FolderError};
 
 use crate::encode::{self, RECORD_LEN_MAX};
 use crate::output::{CHUNK_LEN, CHUNKS_MAX, Files, Message, Output};
@@ -59,6 +60,21 @@ pub struct CaptureWriter {
     file_bytes: u64,
     facts: Facts,
     _lease: Lease,
+}
+
+/// Why the folder of a series cannot be opened.
+fn not_opened(name: &str, error: FolderError) -> PortError {
+    match error {
+        FolderError::Io { path, error, .. } => PortError::Open {
+            name: path.display().to_string(),
+            cause: { error.raw_os_error() }
+                .map_or_else(|| error.kind().into(), io::Error::from_raw_os_error),
+        },
+        other => PortError::Unwritable {
+            name: name.to_owned(),
+            why: other.to_string(),
+        },
+    }
 }
 
 enum Format {
@@ -136,12 +152,8 @@ impl CaptureWriter {
         } else {
             let maker = match maker {
                 Some(maker) => maker,
-                None => FileMaker::new(path, config.replaces, config.rotation.kept()).map_err(
-                    |error| PortError::Unwritable {
-                        name: name.clone(),
-                        why: error.to_string(),
-                    },
-                )?,
+                None => FileMaker::new(path, config.replaces, config.rotation.kept())
+                    .map_err(|error| not_opened(&name, error))?,
             };
             Files::series(path, is_pcapng, &config, (maker, now_ns))?
         };
