@@ -7,10 +7,15 @@
 //! ```
 
 use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, WaitOptions, waitpid};
 
@@ -75,28 +80,76 @@ pub(crate) fn wait_for(process: Pid) -> Option<i32> {
     }
 }
 
-/// Makes this process one that ends when the socket does, and not by a signal for the terminal,
-/// which is for the other. It keeps that file alone.
-pub(crate) fn serve_alone(socket: &OwnedFd) -> io::Result<()> {
+/// Makes this process one that ends when its socket does, and not by a signal for the terminal,
+/// which is for the other. It keeps these files alone.
+pub(crate) fn serve_alone(kept: &[BorrowedFd<'_>]) -> io::Result<()> {
     rustix::process::setpgid(None, None)?;
     for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGTERM, libc::SIGQUIT] {
         // SAFETY: to ignore a signal needs no handler.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
-    close_others(socket)
+    close_others(kept)
 }
 
-/// Closes all files of this process but one.
-fn close_others(kept: &OwnedFd) -> io::Result<()> {
-    let number = kept.as_fd().as_raw_fd().cast_unsigned();
-    for (first, last) in [(0, number.checked_sub(1)), (number + 1, Some(u32::MAX))] {
-        let Some(last) = last else { continue };
+/// Closes all files of this process but these.
+fn close_others(kept: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let numbers = kept.iter().map(|file| file.as_raw_fd().cast_unsigned());
+    let mut numbers: Vec<u32> = numbers.collect();
+    numbers.sort_unstable();
+    let mut first = 0;
+    for number in numbers.into_iter().chain([u32::MAX]) {
         // SAFETY: the process uses none of them again: it has only what it opens from here on.
-        if unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } < 0 {
+        if first < number
+            && unsafe { libc::syscall(libc::SYS_close_range, first, number - 1, 0) } < 0
+        {
             return Err(io::Error::last_os_error());
         }
+        first = number.saturating_add(1);
     }
     Ok(())
+}
+
+/// Answers a request with an open file, with nothing, or with an error.
+pub(crate) fn send_file(
+    socket: &OwnedFd,
+    answer: Result<Option<BorrowedFd<'_>>, &io::Error>,
+) -> io::Result<()> {
+    let (code, file) = match answer {
+        Ok(file) => (0, file),
+        Err(error) => (error.raw_os_error().unwrap_or(libc::EIO), None),
+    };
+    let code = code.to_ne_bytes();
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut beside = SendAncillaryBuffer::new(&mut room);
+    if file.is_some() {
+        beside.push(SendAncillaryMessage::ScmRights(file.as_slice()));
+    }
+    let parts = [IoSlice::new(&code)];
+    sendmsg(socket, &parts, &mut beside, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Waits for the answer to a request; `gone` is what there is to say if nobody answers.
+pub(crate) fn receive_file(socket: &OwnedFd, gone: &'static str) -> io::Result<Option<OwnedFd>> {
+    let mut code = [0; 4];
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut beside = RecvAncillaryBuffer::new(&mut room);
+    let mut parts = [IoSliceMut::new(&mut code)];
+    let len = loop {
+        match recvmsg(socket, &mut parts, &mut beside, RecvFlags::CMSG_CLOEXEC) {
+            Err(rustix::io::Errno::INTR) => {}
+            received => break received?.bytes,
+        }
+    };
+    let file = beside.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut files) => files.next(),
+        _ => None,
+    });
+    match i32::from_ne_bytes(code) {
+        _ if len < code.len() => Err(io::Error::other(gone)),
+        0 => Ok(file),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
 }
 
 #[cfg(test)]

@@ -9,21 +9,18 @@
 //! may connect to one may connect to all that the user may, such as that of a container's engine.
 //! The process beside it connects to the one socket, and reads nothing of what comes.
 
-use std::io::{self, IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, recvmsg, send, sendmsg,
-    socketpair,
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
 };
 use rustix::process::Pid;
 
-use crate::apart::{fork, serve_alone, wait_for};
+use crate::apart::{fork, receive_file, send_file, serve_alone, wait_for};
 use crate::control::{connect, converse};
 
 /// The way to a run's socket. The process beside this one ends when it is dropped.
@@ -57,27 +54,9 @@ impl Caller {
     fn connection(&self) -> io::Result<UnixStream> {
         let socket = self.socket.as_ref().ok_or(io::ErrorKind::NotConnected)?;
         send(socket, &[0], SendFlags::NOSIGNAL)?;
-        let mut code = [0; 4];
-        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut beside = RecvAncillaryBuffer::new(&mut room);
-        let mut parts = [IoSliceMut::new(&mut code)];
-        let len = loop {
-            match recvmsg(socket, &mut parts, &mut beside, RecvFlags::CMSG_CLOEXEC) {
-                Err(Errno::INTR) => {}
-                received => break received?.bytes,
-            }
-        };
-        let connection = beside.drain().find_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(mut files) => files.next(),
-            _ => None,
-        });
-        match (connection, i32::from_ne_bytes(code)) {
-            (Some(connection), _) => Ok(connection.into()),
-            (None, error) if len == code.len() && error != 0 => {
-                Err(io::Error::from_raw_os_error(error))
-            }
-            (None, _) => Err(io::Error::other("the process that connects is gone")),
-        }
+        let file = receive_file(socket, "the process that connects is gone")?;
+        let file = file.ok_or_else(|| io::Error::other("the process that connects sent nothing"));
+        file.map(UnixStream::from)
     }
 }
 
@@ -90,32 +69,18 @@ impl Drop for Caller {
 
 /// The work of the process, until the other has closed its end.
 fn serve(socket: &OwnedFd, folder: &Path) -> io::Result<()> {
-    serve_alone(socket)?;
+    serve_alone(&[socket.as_fd()])?;
     let mut asked = [0; 1];
     loop {
         match recv(socket, &mut asked, RecvFlags::empty()) {
-            Ok((1.., _)) => answer(socket, connect(folder))?,
+            Ok((1.., _)) => {
+                let connected = connect(folder);
+                send_file(socket, connected.as_ref().map(|it| Some(it.as_fd())))?;
+            }
             Err(Errno::INTR) => {}
             _ => return Ok(()),
         }
     }
-}
-
-fn answer(socket: &OwnedFd, connected: io::Result<UnixStream>) -> io::Result<()> {
-    let code = match &connected {
-        Ok(_) => 0,
-        Err(error) => error.raw_os_error().unwrap_or(libc::EIO),
-    };
-    let code = code.to_ne_bytes();
-    let files: Vec<_> = connected.iter().map(AsFd::as_fd).collect();
-    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut beside = SendAncillaryBuffer::new(&mut room);
-    if !files.is_empty() {
-        beside.push(SendAncillaryMessage::ScmRights(&files));
-    }
-    let parts = [IoSlice::new(&code)];
-    sendmsg(socket, &parts, &mut beside, SendFlags::NOSIGNAL)?;
-    Ok(())
 }
 
 #[cfg(test)]

@@ -205,8 +205,19 @@ fn read(stream: &UnixStream) -> io::Result<String> {
 
 /// Whether a run writes this folder now: it holds the folder's lock.
 pub fn is_running(folder: &Path) -> bool {
-    let lock = open(folder).map(|folder| folder.try_lock_shared());
-    matches!(lock, Ok(Err(TryLockError::WouldBlock)))
+    let Ok(folder) = open(folder) else {
+        return false;
+    };
+    let is_locked = matches!(folder.try_lock_shared(), Err(TryLockError::WouldBlock));
+    // The process that gives its files back shares the lock of a run that was killed.
+    is_locked && lock_holder(&folder).is_none_or(is_alive)
+}
+
+/// Whether a process is there, and goes on.
+pub(crate) fn is_alive(process: u32) -> bool {
+    let facts = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let state = { facts.rsplit_once(") ") }.and_then(|(_, rest)| rest.chars().next());
+    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }
 
 /// The process that holds the lock of an open folder, as far as the kernel shows it: those of other
@@ -256,6 +267,10 @@ fn name_in(folder: &File) -> String {
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "tests arrange by path what is found by descriptors"
+)]
 mod tests {
     use super::*;
 

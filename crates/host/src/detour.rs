@@ -182,13 +182,13 @@ impl Detour {
             let path = |of: &str, name: &str| format!("/proc/sys/net/{family}/conf/{of}/{name}");
             for name in names {
                 if let Ok(value) = fs::read(path(&self.interface, name)) {
-                    let _ = fs::write(path(device, name), value);
+                    let _ = crate::kernel::set(path(device, name), value);
                 }
             }
         }
         // The interface's routes are those of the device too: it asks no router for others.
         let accept_ra = format!("/proc/sys/net/ipv6/conf/{device}/accept_ra");
-        let _ = fs::write(accept_ra, "0");
+        let _ = crate::kernel::set(accept_ra, "0");
     }
 }
 

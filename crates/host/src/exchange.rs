@@ -11,10 +11,10 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Dir, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, Mode, RenameFlags, linkat};
 use rustix::io::Errno;
 
-use crate::folder::{FolderError, RunFolder, temporary_name};
+use crate::folder::{FolderError, RunFolder, again, temporary_name};
 
 /// Why parts were not replaced. Nothing has changed then.
 #[derive(Debug)]
@@ -61,18 +61,19 @@ impl RunFolder {
         replaced: &[String],
     ) -> Result<(), NotReplaced> {
         self.write(&[(Path::new(hidden).join(file), pieces)])?;
-        for name in self.names(table)? {
+        let (from, to) = (self.place().child(table)?, self.place().child(hidden)?);
+        for name in from.names()? {
             if name.starts_with('.') || replaced.contains(&name) {
                 continue;
             }
-            let (from, to) = (Path::new(table).join(&name), Path::new(hidden).join(&name));
-            let linked = rustix::fs::linkat(self.file(), &from, self.file(), &to, AtFlags::empty());
-            linked.map_err(|error| self.unable(&to, "link the file", error))?;
+            let linked = linkat(from.file(), &name, to.file(), &name, AtFlags::empty());
+            linked.map_err(|error| self.unable(&to.path().join(&name), "link the file", error))?;
         }
         self.sync_table(hidden)?;
         let flags = RenameFlags::EXCHANGE;
         let renamed = rustix::fs::renameat_with(self.file(), hidden, self.file(), table, flags);
-        renamed.map_err(|error| self.unable(Path::new(table), "exchange the folder", error))?;
+        renamed
+            .map_err(|error| self.unable(&self.path().join(table), "exchange the folder", error))?;
         // What it was replaced by outlives a loss of power before the parts are gone.
         self.sync()?;
         Ok(())
@@ -82,53 +83,42 @@ impl RunFolder {
     pub(crate) fn drop_replaced(&self, table: &str) {
         let hidden = temporary_name(table);
         // What cannot be removed is hidden, and is tried again the next time.
-        for name in self.names(&hidden).unwrap_or_default() {
-            let path = Path::new(&hidden).join(name);
-            let _ = rustix::fs::unlinkat(self.file(), path, AtFlags::empty());
-        }
-        let _ = rustix::fs::unlinkat(self.file(), &hidden, AtFlags::REMOVEDIR);
+        let _ = self.place().remove_folder(&hidden);
     }
 
     /// Removes a part.
     pub(crate) fn remove_part(&self, table: &str, file: &str) -> Result<(), FolderError> {
-        let path = Path::new(table).join(file);
-        match rustix::fs::unlinkat(self.file(), &path, AtFlags::empty()) {
+        match self
+            .place()
+            .child(table)
+            .and_then(|table| table.remove(file))
+        {
             // Somebody else was faster: it is gone, which is what was asked for.
-            Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(error) => Err(FolderError::io(
-                &self.path().join(path),
-                "remove the file",
-                error.into(),
-            )),
+            Err(FolderError::Io { error, .. }) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
         }
     }
 
     /// Opens a part for reading.
     pub(crate) fn open_part(&self, table: &str, file: &str) -> io::Result<std::fs::File> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let path = Path::new(table).join(file);
-        let opened = rustix::fs::openat(self.file(), path, flags, Mode::empty())?;
-        Ok(opened.into())
+        let table = self.place().child(table).map_err(io::Error::other)?;
+        table.open_file(file)
     }
 
     /// Once this returns, names that files of a table were given outlive a loss of power.
     pub(crate) fn sync_table(&self, table: &str) -> Result<(), FolderError> {
-        let synced = self
-            .open_folder(table)
-            .and_then(|folder| rustix::fs::fsync(&folder));
-        synced.map_err(|error| self.failed(Path::new(table), "write the folder", error.into()))
-    }
-
-    fn open_folder(&self, table: &str) -> Result<rustix::fd::OwnedFd, Errno> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        rustix::fs::openat(self.file(), table, flags, Mode::empty())
+        let synced = { self.place().child(table) }.and_then(|folder| {
+            let synced = folder.file().sync_all();
+            synced.map_err(|error| FolderError::io(folder.path(), "write the folder", error))
+        });
+        synced.map_err(|error| self.of_table(table, "write the folder", error))
     }
 
     /// The first of these parts of a table that is not there.
     pub(crate) fn find_missing(&self, table: &str, parts: &[&str]) -> Option<PathBuf> {
         let first = parts.first()?;
         let path = PathBuf::from(table);
-        match self.names(table) {
+        match self.place().child(table).and_then(|folder| folder.names()) {
             Ok(names) => {
                 let names: BTreeSet<_> = names.iter().map(String::as_str).collect();
                 let missing = parts.iter().find(|part| !names.contains(*part));
@@ -139,26 +129,16 @@ impl RunFolder {
         }
     }
 
-    /// The names in a table's folder.
-    fn names(&self, table: &str) -> Result<Vec<String>, FolderError> {
-        let read = || -> Result<Vec<String>, Errno> {
-            let mut names = Vec::new();
-            for entry in Dir::read_from(self.open_folder(table)?)? {
-                let name = entry?.file_name().to_string_lossy().into_owned();
-                if name != "." && name != ".." {
-                    names.push(name);
-                }
-            }
-            Ok(names)
-        };
-        read().map_err(|error| {
-            FolderError::io(&self.path().join(table), "read the folder", error.into())
-        })
-    }
-
     fn cannot(&self, name: &str, action: &'static str, error: Errno) -> NotReplaced {
         let path: PathBuf = self.path().join(name);
         NotReplaced::Failed(FolderError::io(&path, action, error.into()))
+    }
+
+    fn of_table(&self, table: &str, action: &'static str, error: FolderError) -> FolderError {
+        match error {
+            FolderError::Io { error, .. } => self.failed(Path::new(table), action, again(&error)),
+            error => error,
+        }
     }
 
     fn unable(&self, path: &Path, action: &'static str, error: Errno) -> NotReplaced {
@@ -169,11 +149,7 @@ impl RunFolder {
             | Errno::PERM
             | Errno::MLINK
             | Errno::XDEV => NotReplaced::Unable(error.into()),
-            _ => NotReplaced::Failed(FolderError::io(
-                &self.path().join(path),
-                action,
-                error.into(),
-            )),
+            _ => NotReplaced::Failed(FolderError::io(path, action, error.into())),
         }
     }
 }

@@ -1,18 +1,20 @@
 //! The folder that a run leaves: creating, locking and replacing it, and files that appear whole
 //! under their names. What is in the files is not known here.
 
-use std::fs::{self, DirBuilder, File, TryLockError};
-use std::io::{self, Write};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::fs::{File, TryLockError};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::process::{Gid, Uid};
 
-use crate::control::{lock_holder, named};
+use crate::control::{is_alive, lock_holder, named};
 use crate::give_back::GiveBack;
+use crate::place::{Giving, Place, way_out};
+use crate::privileges::{caller_of_sudo, heir};
 use crate::shelf::part_indexes;
 
 /// Why a run folder cannot be made or written. Each has the place and the remedy.
@@ -51,7 +53,7 @@ pub enum FolderError {
         path: PathBuf,
     },
     /// The operating system refused.
-    #[error("{}: cannot {action}: {error}; {}", path.display(), way_out(error))]
+    #[error("{}: cannot {action}: {error}; {}", path.display(), way_out(path, error))]
     Io {
         /// The file or folder.
         path: PathBuf,
@@ -85,18 +87,6 @@ pub fn is_full(error: &io::Error) -> bool {
     )
 }
 
-/// What the user may do where the folder of a run cannot be written.
-pub fn way_out(error: &io::Error) -> &'static str {
-    match error.kind() {
-        _ if is_full(error) => "free some space, or write elsewhere with -o",
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            "write where you may with -o"
-        }
-        io::ErrorKind::NotFound => "create the folder above it, or write elsewhere with -o",
-        _ => "write elsewhere with -o",
-    }
-}
-
 /// The folder that a run leaves: tables of parts, and `trace.json`.
 ///
 /// A file is complete under its name or not there: it is written under a name that begins with a
@@ -112,115 +102,105 @@ pub struct RunFolder(Arc<Opened>);
 
 #[derive(Debug)]
 struct Opened {
-    path: PathBuf,
-    folder: File,
+    place: Place,
     is_new: bool,
     /// Whether something that was written is gone.
     has_lost: AtomicBool,
     /// What is in it, and goes before anything is written.
     replaced: Mutex<TraceFiles>,
     /// The folders of what it replaced. The run uses most of them again; the others go at its end.
-    emptied: Mutex<Vec<PathBuf>>,
+    emptied: Mutex<Vec<String>>,
+    /// Folders beside it, of runs that are over.
+    beside: OnceLock<Vec<Place>>,
     /// Gives it back to its owner, once the last handle is dropped.
-    back: Mutex<Vec<GiveBack>>,
-    /// Folders beside it that are lent and given back too.
-    beside: Mutex<Vec<PathBuf>>,
+    back: Option<GiveBack>,
 }
 
 impl Drop for Opened {
     fn drop(&mut self) {
         let emptied = self.emptied.get_mut();
-        for path in emptied.unwrap_or_else(PoisonError::into_inner) {
-            if let Some(name) = path.file_name() {
-                // Fails if anything is in it.
-                let _ = rustix::fs::unlinkat(&self.folder, name, AtFlags::REMOVEDIR);
-            }
+        for name in emptied.unwrap_or_else(PoisonError::into_inner) {
+            self.place.remove_empty_folder(name);
         }
         if self.is_new {
-            // Fails if anything is in it.
-            let _ = fs::remove_dir(&self.path);
+            self.place.remove_if_empty();
         }
     }
 }
 
-const MANIFEST: &str = "trace.json";
+pub(crate) const MANIFEST: &str = "trace.json";
 /// Where a run keeps what the next one takes over: written in turns, so that one is whole.
 pub const STATES: [&str; 2] = ["state.0", "state.1"];
 /// The socket of [`Control`](crate::Control).
 pub(crate) const CONTROL: &str = "control";
 
-/// Bytes of a write(2). Most kernels do not interrupt one: all 10 MiB of a part at once kept the
-/// reader of a ring on the same core waiting for 7 ms, as long as a third of the ring lasts.
-const WRITE_LEN: usize = 128 * 1024;
-
 impl RunFolder {
     /// A new folder, or an empty one. With `force` also one that holds a trace and nothing else, as
     /// `force` judges: it will be emptied.
     pub fn create(path: &Path, force: Option<IsTrace>) -> Result<Self, FolderError> {
-        let made = DirBuilder::new().create(path);
-        let is_there =
-            { made.as_ref() }.is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists);
-        if !is_there {
-            made.map_err(|error| FolderError::io(path, "create the folder", error))?;
-        }
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let folder = rustix::fs::open(path, flags, Mode::empty());
         let exists = || FolderError::Exists {
             path: path.to_owned(),
         };
-        let folder = folder.map_err(|error| match force {
-            None if error == rustix::io::Errno::NOTDIR => exists(),
-            _ => FolderError::io(path, "open the folder", error.into()),
-        })?;
-        let folder = File::from(folder);
-        // A file system without locks is no reason not to write. A child of the run before may hold
-        // the lock until it is started: some milliseconds.
-        let is_free = (0..20_000).any(|_| {
-            let is_free = !matches!(folder.try_lock(), Err(TryLockError::WouldBlock));
-            if !is_free {
-                std::thread::yield_now();
+        let made = Place::make(path).map_err(|error| match (error, force) {
+            (FolderError::Io { error, .. }, None)
+                if error.kind() == io::ErrorKind::NotADirectory =>
+            {
+                exists()
             }
-            is_free
+            (error, _) => error,
         });
-        if !is_free {
+        let (place, is_new) = made?;
+        Self::in_place(place, is_new, force, exists)
+    }
+
+    /// The folder of a run in a folder of runs, which was made for it and is empty.
+    pub fn of(place: &Place) -> Result<Self, FolderError> {
+        let exists = || FolderError::Exists {
+            path: place.path().to_owned(),
+        };
+        Self::in_place(place.clone(), true, None, exists)
+    }
+
+    fn in_place(
+        place: Place,
+        is_new: bool,
+        force: Option<IsTrace>,
+        exists: impl Fn() -> FolderError,
+    ) -> Result<Self, FolderError> {
+        if !is_free(place.file()) {
             return Err(FolderError::Busy {
-                path: path.to_owned(),
-                holder: lock_holder(&folder),
+                path: place.path().to_owned(),
+                holder: lock_holder(place.file()),
             });
         }
         // Only now no other process writes it.
         let replaced = match force {
-            _ if !is_there => TraceFiles::default(),
-            None if !entries(path)?.is_empty() => return Err(exists()),
-            None => TraceFiles::default(),
-            Some(is_trace) => TraceFiles::of(path, is_trace)?,
+            _ if is_new => TraceFiles::none(&place),
+            None if !place.names()?.is_empty() => return Err(exists()),
+            None => TraceFiles::none(&place),
+            Some(is_trace) => TraceFiles::of(&place, is_trace)?,
         };
+        let back = giving_back(&place, is_new);
+        let back = back.and_then(|giving| GiveBack::start(&place, giving, is_new).ok());
         Ok(Self(Arc::new(Opened {
-            path: path.to_owned(),
-            folder,
-            is_new: !is_there,
+            place,
+            is_new,
             has_lost: AtomicBool::default(),
             replaced: Mutex::new(replaced),
             emptied: Mutex::default(),
-            back: Mutex::default(),
-            beside: Mutex::default(),
+            beside: OnceLock::new(),
+            back,
         })))
     }
 
     /// Whether it was removed. A folder that was moved is still written.
     pub fn is_removed(&self) -> bool {
-        self.file().metadata().is_ok_and(|facts| facts.nlink() == 0)
+        self.place().is_removed()
     }
 
     /// Whether its path leads to something else by now.
     pub fn is_elsewhere(&self) -> bool {
-        let (opened, named) = (self.file().metadata(), self.path().metadata());
-        match (opened, named) {
-            (Ok(opened), Ok(named)) => (opened.dev(), opened.ino()) != (named.dev(), named.ino()),
-            (_, Err(error)) => error.kind() == io::ErrorKind::NotFound,
-            // Who may not look says nothing.
-            _ => false,
-        }
+        self.place().is_elsewhere()
     }
 
     /// Why something in it could not be done.
@@ -269,17 +249,22 @@ impl RunFolder {
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        &self.0.path
+        self.place().path()
+    }
+
+    /// The folder itself.
+    pub fn place(&self) -> &Place {
+        &self.0.place
     }
 
     /// Bytes that this user can still write on its disk.
     pub(crate) fn free_bytes(&self) -> u64 {
-        let disk = rustix::fs::fstatvfs(&self.0.folder);
+        let disk = rustix::fs::fstatvfs(self.file());
         disk.map_or(u64::MAX, |disk| disk.f_bavail * disk.f_frsize)
     }
 
     pub(crate) fn file(&self) -> &File {
-        &self.0.folder
+        self.place().file()
     }
 
     /// Writes a file of the folder as a whole, in place of an older one: whatever happens, one of
@@ -370,79 +355,102 @@ impl RunFolder {
 
     /// Takes away what it replaces.
     pub(crate) fn clear(&self) -> Result<(), FolderError> {
-        let mut replaced = self
-            .0
-            .replaced
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let mut emptied = { self.0.emptied.lock() }.unwrap_or_else(PoisonError::into_inner);
-        emptied.extend_from_slice(&replaced.folders);
-        std::mem::take(&mut *replaced).remove()
-    }
-
-    /// What is in the folder, and [beside](Self::lend_too) it, at the end of the run will belong to
-    /// the owner that the folder, or the one above it, has now. Where no process can be started for
-    /// that, it keeps the owner that it has then.
-    pub(crate) fn lend(&self, to: Uid) {
-        let mut beside = { self.0.beside.lock() }.unwrap_or_else(PoisonError::into_inner);
-        let above = self.path().join("..");
-        let owner = above.metadata().map_or(0, |facts| facts.uid());
-        beside.retain(|path| {
-            let facts = path.symlink_metadata();
-            facts.is_ok_and(|facts| [owner, to.as_raw()].contains(&facts.uid()))
-        });
-        let mut back = self.0.back.lock().unwrap_or_else(PoisonError::into_inner);
-        back.extend(GiveBack::start(self.path()).ok());
-        if !beside.is_empty() {
-            back.extend(GiveBack::of_folders(&above, &beside).ok());
-        }
+        let mut replaced = lock(&self.0.replaced);
+        let none = TraceFiles::none(self.place());
+        let replaced = std::mem::replace(&mut *replaced, none);
+        lock(&self.0.emptied).extend_from_slice(&replaced.folders);
+        replaced.remove()
     }
 
     /// Folders of runs that are over, beside this one: while the run goes on, what it becomes may
     /// remove parts in them too, if they belong to the owner of the folder that they are in.
-    pub fn lend_too(&self, folders: Vec<PathBuf>) {
-        *self.0.beside.lock().unwrap_or_else(PoisonError::into_inner) = folders;
+    pub fn lend_too(&self, folders: Vec<Place>) {
+        let _ = self.0.beside.set(folders);
     }
 
-    /// Gives those folders, and the folders in them, to a user. Files keep their owner.
-    pub(crate) fn give_beside_to(&self, user: Uid, group: Gid) -> Result<(), FolderError> {
-        let beside = { self.0.beside.lock() }.unwrap_or_else(PoisonError::into_inner);
-        for folder in &*beside {
-            let tables = entries(folder)?.into_iter();
-            let tables = tables.filter(|(_, _, kind)| kind.is_dir());
-            let tables = tables.map(|(path, _, _)| path);
-            tables.chain([folder.clone()]).try_for_each(|path| {
-                let (user, group) = (user.as_raw(), group.as_raw());
-                std::os::unix::fs::lchown(&path, Some(user), Some(group))
-                    .map_err(|error| FolderError::io(&path, "change the owner", error))
-            })?;
+    /// Those folders.
+    pub fn beside(&self) -> &[Place] {
+        self.0.beside.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// Makes a user the owner of the folder, its tables and their files. With `is_lent` also of the
+    /// folders [beside](Self::lend_too) it, and not for good: what is in them at the end of the run
+    /// will belong to the owner that they have now.
+    pub(crate) fn give_to(&self, to: (Uid, Gid), is_lent: bool) -> Result<(), FolderError> {
+        // That user may not look its path up any more.
+        self.clear()?;
+        let giving = Giving { from: None, to };
+        self.place().give(giving)?;
+        if !is_lent {
+            return Ok(());
+        }
+        let owner = { self.place().parent() }
+            .ok()
+            .and_then(|above| above.owner().ok());
+        let owner = owner.map_or(0, |(user, _)| user);
+        for folder in self.beside() {
+            let of = folder.owner().map_or(u32::MAX, |(user, _)| user);
+            if [owner, to.0.as_raw()].contains(&of) {
+                { self.0.back.iter() }.for_each(|back| back.add(folder.name()));
+                folder.give_folders(giving)?;
+            }
         }
         Ok(())
     }
+}
 
-    /// Makes a user the owner of the folder, its tables and their files.
-    pub(crate) fn give_to(&self, user: Uid, group: Gid) -> Result<(), FolderError> {
-        // That user may not look its path up any more.
-        self.clear()?;
-        let mut paths = vec![self.path().to_owned()];
-        for (entry, _, kind) in entries(self.path())? {
-            if kind.is_dir() {
-                paths.extend(entries(&entry)?.into_iter().map(|(part, _, _)| part));
-            }
-            paths.push(entry);
-        }
-        paths.iter().try_for_each(|path| {
-            let (user, group) = (user.as_raw(), group.as_raw());
-            std::os::unix::fs::lchown(path, Some(user), Some(group))
-                .map_err(|error| FolderError::io(path, "change the owner", error))
-        })
+/// What belongs to whom at the end of the run, if this process may see to that.
+fn giving_back(place: &Place, is_new: bool) -> Option<Giving> {
+    let root = Uid::ROOT;
+    if let Some(to) = caller_of_sudo() {
+        return Some(Giving {
+            from: Some(root),
+            to,
+        });
     }
+    let (lent_to, _) = heir()?;
+    let owner = place.owner().ok().filter(|_| !is_new);
+    let (user, group) = owner.unwrap_or_default();
+    Some(Giving {
+        from: Some(lent_to),
+        to: (Uid::from_raw(user), Gid::from_raw(group)),
+    })
+}
+
+/// Whether nobody else holds the lock of a folder, which is taken. A process that is over may still
+/// hold it: by a child until that is started, or by the one that gives files back.
+pub(crate) fn is_free(folder: &File) -> bool {
+    for attempt in 0.. {
+        // A file system without locks is no reason not to write.
+        if !matches!(folder.try_lock(), Err(TryLockError::WouldBlock)) {
+            return true;
+        }
+        // Attempts, at most one a millisecond.
+        let patience = match lock_holder(folder) {
+            Some(holder) if is_alive(holder) => 20,
+            // It is over.
+            Some(_) => 2_000,
+            // Some file systems do not say.
+            None => 500,
+        };
+        if attempt >= patience {
+            return false;
+        }
+        std::thread::park_timeout(Duration::from_millis(1));
+    }
+    false
+}
+
+fn lock<T>(held: &Mutex<T>) -> MutexGuard<'_, T> {
+    held.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A file that is written and has not its name yet. Dropped, it goes.
 struct Unnamed<'a> {
     folder: &'a RunFolder,
-    temporary: PathBuf,
+    /// Of its table, or the run's.
+    place: Place,
+    temporary: String,
     path: &'a Path,
     file: Option<File>,
 }
@@ -453,41 +461,25 @@ impl<'a> Unnamed<'a> {
         path: &'a Path,
         pieces: &[P],
     ) -> Result<Self, FolderError> {
+        let failed = |error| folder.failed(path, "write the file", error);
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let mut unnamed = Self {
+        let table = path.parent().filter(|table| !table.as_os_str().is_empty());
+        let place = match table {
+            None => folder.place().clone(),
+            Some(table) => folder.place().child(table).map_err(|error| match error {
+                FolderError::Io { error, .. } => failed(again(&error)),
+                error => error,
+            })?,
+        };
+        let temporary = temporary_name(&name);
+        let file = place.write_new(&temporary, pieces).map_err(failed)?;
+        Ok(Self {
             folder,
-            temporary: path.with_file_name(temporary_name(&name)),
+            place,
+            temporary,
             path,
-            file: None,
-        };
-        // A link that somebody else has put there is not followed, and goes, as what a run before
-        // has left.
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-        let mode = Mode::from_raw_mode(0o666);
-        let mut write = || {
-            let open = || {
-                let flags = flags | OFlags::CLOEXEC;
-                rustix::fs::openat(folder.file(), &unnamed.temporary, flags, mode)
-            };
-            let opened = match open() {
-                Err(rustix::io::Errno::EXIST) => {
-                    rustix::fs::unlinkat(folder.file(), &unnamed.temporary, AtFlags::empty())?;
-                    open()?
-                }
-                opened => opened?,
-            };
-            let file = unnamed.file.insert(File::from(opened));
-            let pieces = pieces
-                .iter()
-                .flat_map(|piece| piece.as_ref().chunks(WRITE_LEN));
-            pieces
-                .into_iter()
-                .try_for_each(|piece| file.write_all(piece))
-        };
-        match write() {
-            Ok(()) => Ok(unnamed),
-            Err(error) => Err(unnamed.error("write the file", error)),
-        }
+            file: Some(file),
+        })
     }
 
     /// Gives it its name, once it is on the disk.
@@ -497,8 +489,8 @@ impl<'a> Unnamed<'a> {
         {
             return Err(self.error("write the file", error));
         }
-        let folder = self.folder.file();
-        match rustix::fs::renameat(folder, &self.temporary, folder, self.path) {
+        let (folder, name) = (self.place.file(), self.path.file_name().unwrap_or_default());
+        match rustix::fs::renameat(folder, &self.temporary, folder, name) {
             Ok(()) => {
                 self.file = None;
                 Ok(())
@@ -517,9 +509,16 @@ impl Drop for Unnamed<'_> {
         if self.file.is_some() {
             // The first error is the one to report; a temporary file that cannot be removed is
             // hidden.
-            let _ = rustix::fs::unlinkat(self.folder.file(), &self.temporary, AtFlags::empty());
+            let _ = rustix::fs::unlinkat(self.place.file(), &self.temporary, AtFlags::empty());
         }
     }
+}
+
+/// The same error once more.
+pub(crate) fn again(error: &io::Error) -> io::Error {
+    error
+        .raw_os_error()
+        .map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
 }
 
 /// The name under which a file is written: DuckDB's `*.parquet` does not see it for its end, and
@@ -530,18 +529,18 @@ pub(crate) fn temporary_name(name: &str) -> String {
 }
 
 /// What a folder holds whose names are those of a trace.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct TraceFiles {
-    /// `trace.json`.
-    pub manifest: PathBuf,
+    /// The folder.
+    pub place: Place,
     /// The tables' folders.
-    pub folders: Vec<PathBuf>,
-    /// Complete parts.
-    pub parts: Vec<PathBuf>,
-    /// What an interruption leaves: the beginnings of parts, a socket.
-    rests: Vec<PathBuf>,
+    pub folders: Vec<String>,
+    /// Complete parts, and their tables.
+    pub parts: Vec<(String, String)>,
+    /// What an interruption leaves: the beginnings of parts, with their tables, and a socket.
+    rests: Vec<(Option<String>, String)>,
     /// Folders of such names, which go with what is in them.
-    hidden: Vec<PathBuf>,
+    hidden: Vec<String>,
 }
 
 /// Judges whether `trace.json`, folders and parts are a trace that lineside wrote, and returns the
@@ -549,42 +548,55 @@ pub struct TraceFiles {
 pub type IsTrace = fn(&TraceFiles) -> Result<(), PathBuf>;
 
 impl TraceFiles {
+    fn none(place: &Place) -> Self {
+        Self {
+            place: place.clone(),
+            folders: Vec::new(),
+            parts: Vec::new(),
+            rests: Vec::new(),
+            hidden: Vec::new(),
+        }
+    }
+
     /// What is in a folder that holds a trace, or nothing; an error if anything else is in it.
-    fn of(path: &Path, is_trace: IsTrace) -> Result<Self, FolderError> {
+    fn of(place: &Place, is_trace: IsTrace) -> Result<Self, FolderError> {
         let foreign = |path| FolderError::Foreign { path };
-        let mut files = Self::default();
-        let mut is_empty = true;
-        for (entry, name, kind) in entries(path)? {
-            is_empty = false;
-            if kind.is_dir() {
-                // A folder that was about to be exchanged for a table's, or was.
-                let table = { name.strip_prefix('.') }.and_then(|rest| rest.strip_suffix(".tmp"));
-                for (part, name, kind) in entries(&entry)? {
-                    match is_part(&name).filter(|_| kind.is_file()) {
-                        Some(true) => files.parts.push(part),
-                        Some(false) => files.rests.push(part),
-                        None => return Err(foreign(part)),
+        let mut files = Self::none(place);
+        let entries = place.entries()?;
+        let has_folder = |name: &str| { entries.iter() }.any(|it| it.is_folder && it.name == name);
+        let mut has_manifest = false;
+        for entry in &entries {
+            let name = &entry.name;
+            if entry.is_folder {
+                let folder = place.child(name)?;
+                for part in folder.entries()? {
+                    match is_part(&part.name).filter(|_| part.is_file) {
+                        Some(true) => files.parts.push((name.clone(), part.name)),
+                        Some(false) => files.rests.push((Some(name.clone()), part.name)),
+                        None => return Err(foreign(folder.path().join(part.name))),
                     }
                 }
+                // A folder that was about to be exchanged for a table's, or was.
+                let table = { name.strip_prefix('.') }.and_then(|rest| rest.strip_suffix(".tmp"));
                 match table {
-                    Some(table) if path.join(table).is_dir() => files.hidden.push(entry),
-                    Some(_) => return Err(foreign(entry)),
-                    None => files.folders.push(entry),
+                    Some(table) if has_folder(table) => files.hidden.push(name.clone()),
+                    Some(_) => return Err(foreign(folder.path().to_owned())),
+                    None => files.folders.push(name.clone()),
                 }
-            } else if name == MANIFEST && kind.is_file() {
-                files.manifest = entry;
-            } else if name == temporary_name(MANIFEST) && kind.is_file()
-                || name == CONTROL && kind.is_socket()
-                || STATES.contains(&&*name) && kind.is_file()
+            } else if name == MANIFEST && entry.is_file {
+                has_manifest = true;
+            } else if *name == temporary_name(MANIFEST) && entry.is_file
+                || name == CONTROL && entry.is_socket
+                || STATES.contains(&&**name) && entry.is_file
             {
-                files.rests.push(entry);
+                files.rests.push((None, name.clone()));
             } else {
-                return Err(foreign(entry));
+                return Err(foreign(place.path().join(name)));
             }
         }
-        match is_empty {
+        match entries.is_empty() {
             true => Ok(files),
-            false if files.manifest.as_os_str().is_empty() => Err(foreign(path.to_owned())),
+            false if !has_manifest => Err(foreign(place.path().to_owned())),
             false => is_trace(&files).map(|()| files).map_err(foreign),
         }
     }
@@ -592,28 +604,20 @@ impl TraceFiles {
     /// Removes these files but for `trace.json`, which the next one replaces: what an interruption
     /// leaves can still be recognised as a trace.
     fn remove(self) -> Result<(), FolderError> {
-        self.parts.iter().chain(&self.rests).try_for_each(|file| {
-            fs::remove_file(file).map_err(|error| FolderError::io(file, "remove the file", error))
-        })?;
-        self.hidden.iter().try_for_each(|folder| {
-            let removed = fs::remove_dir(folder);
-            removed.map_err(|error| FolderError::io(folder, "remove the folder", error))
-        })
+        let parts = self
+            .parts
+            .into_iter()
+            .map(|(table, part)| (Some(table), part));
+        for (table, name) in parts.chain(self.rests) {
+            match table {
+                None => self.place.remove(&name)?,
+                Some(table) => self.place.child(table)?.remove(&name)?,
+            }
+        }
+        self.hidden
+            .iter()
+            .try_for_each(|folder| self.place.remove_folder(folder))
     }
-}
-
-/// Path, name and kind (that of a link itself) of each entry.
-fn entries(folder: &Path) -> Result<Vec<(PathBuf, String, fs::FileType)>, FolderError> {
-    let read = || -> io::Result<_> {
-        fs::read_dir(folder)?
-            .map(|entry| {
-                let entry = entry?;
-                let name = entry.file_name().to_string_lossy().into_owned();
-                Ok((entry.path(), name, entry.file_type()?))
-            })
-            .collect()
-    };
-    read().map_err(|error| FolderError::io(folder, "read the folder", error))
 }
 
 /// Whether a part is complete; `None` if a name is not a part's.
@@ -623,7 +627,13 @@ fn is_part(name: &str) -> Option<bool> {
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "tests arrange by path what is found by descriptors"
+)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     /// Takes any files for a trace's.
@@ -655,7 +665,8 @@ mod tests {
         running.clear().expect("removed");
         assert!(path.join(MANIFEST).exists(), "until there is another");
         running.replace(MANIFEST, b"{}").expect("written");
-        assert_eq!(entries(&path.join("operations")).expect("there").len(), 0);
+        let operations = fs::read_dir(path.join("operations"));
+        assert_eq!(operations.expect("there").count(), 0);
         let error = RunFolder::create(&path, Some(ANY)).expect_err("it is written");
         assert!(matches!(error, FolderError::Busy { .. }), "{error}");
         assert!(path.join(MANIFEST).exists(), "nothing is touched");

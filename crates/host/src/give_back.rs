@@ -1,60 +1,104 @@
-//! A folder that goes back to its owner when the run that writes it is over, however it ends.
+//! Folders that go back to their owner when the run that writes them is over, however it ends.
 //!
 //! The run itself may not do that: root that became `nobody` cannot give a file away. So a process
-//! that keeps root's rights waits beside it. It reads nothing of what is captured, only the end of
-//! a pipe, which comes when the run closes it or is killed.
+//! that keeps root's rights waits beside it. It reads nothing of what is captured, only names of
+//! folders of runs beside its own, and the end of a socket, which comes when the run closes it or
+//! is killed.
 
 use std::ffi::OsStr;
 use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 
-/// Signals for the run are not for this process: it ends when the run has.
-const WAIT: &str = "trap '' HUP INT TERM; read -r _; exec chown -hR -- \"$0\" .";
-/// The same of folders, and of what is in them: parts further down were not given away.
-const WAIT_BESIDE: &str = "trap '' HUP INT TERM; read -r _; \
-    for run do chown -h -- \"$0\" \"$run\" \"$run\"/*; done";
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
+};
+
+use crate::apart::{fork, serve_alone, wait_for};
+use crate::place::{Giving, Place};
+use crate::privileges::{Capability, keep_capabilities, refuse_threads};
+
+/// Bytes of a name (NAME_MAX).
+const NAME_LEN: usize = 255;
+
+/// What a process that stays root needs to give files away and to remove folders, or to make files.
+pub(crate) const KEPT: [Capability; 3] = [
+    Capability::Chown,
+    Capability::DacOverride,
+    Capability::DacReadSearch,
+];
 
 /// The process that waits. Dropping this lets it do its work, and waits for it.
 #[derive(Debug)]
-pub(crate) struct GiveBack(Child);
+pub(crate) struct GiveBack(Option<OwnedFd>);
 
 impl GiveBack {
-    /// For the owner that the folder has now.
-    pub(crate) fn start(folder: &Path) -> io::Result<Self> {
-        Self::wait_in(folder, WAIT, &[])
+    /// What belongs to one user in the folder then is given to another; a folder that `is_new` and
+    /// empty goes. To be called before there is another thread.
+    pub(crate) fn start(place: &Place, giving: Giving, is_new: bool) -> io::Result<Self> {
+        let (place, parent) = (place.clone(), place.parent().map_err(io::Error::other)?);
+        let socket = beside(move |socket| {
+            let kept = [socket.as_fd(), place.file().as_fd(), place.above_it()];
+            serve_alone(&[&kept[..], &[parent.file().as_fd()]].concat())?;
+            keep_capabilities(&KEPT).map_err(io::Error::other)?;
+            let mut names = Vec::new();
+            let mut name = [0; NAME_LEN];
+            while let Some(len @ 1..) = receive(socket, &mut name) {
+                names.push(OsStr::from_bytes(&name[..len]).to_owned());
+            }
+            let _ = place.give(giving);
+            if is_new {
+                place.remove_if_empty();
+            }
+            let beside = names.iter().filter_map(|name| parent.child(name).ok());
+            for folder in beside {
+                let _ = folder.give(giving);
+            }
+            Ok(())
+        })?;
+        Ok(Self(Some(socket)))
     }
 
-    /// Of folders in `above`, for the owner that that has now.
-    pub(crate) fn of_folders(above: &Path, folders: &[PathBuf]) -> io::Result<Self> {
-        let names: Vec<_> = { folders.iter() }
-            .filter_map(|folder| folder.file_name())
-            .collect();
-        Self::wait_in(above, WAIT_BESIDE, &names)
-    }
-
-    fn wait_in(folder: &Path, wait: &str, names: &[&OsStr]) -> io::Result<Self> {
-        let facts = folder.metadata()?;
-        let owner = format!("{}:{}", facts.uid(), facts.gid());
-        let mut command = Command::new("sh");
-        command
-            .args(["-c", wait, &owner])
-            .args(names)
-            .current_dir(folder)
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        command.spawn().map(Self)
+    /// The same of a folder beside it.
+    pub(crate) fn add(&self, name: &OsStr) {
+        let name = name.as_bytes();
+        if let Some(socket) = self.0.as_ref().filter(|_| !name.contains(&b'/')) {
+            // Where nobody listens, it keeps the owner that it has then.
+            let _ = send(socket, name, SendFlags::NOSIGNAL);
+        }
     }
 }
 
 impl Drop for GiveBack {
     fn drop(&mut self) {
-        drop(self.0.stdin.take());
+        let Some(socket) = self.0.take() else { return };
         // If it was killed, the folder keeps its owner.
-        let _ = self.0.wait();
+        let _ = rustix::net::shutdown(&socket, rustix::net::Shutdown::Write);
+        while let Some(1..) = receive(&socket, &mut [0]) {}
+    }
+}
+
+/// Starts a process that does `work` with its end of a socket. It is nobody's child: whoever ends
+/// all programs that it started does not end this one, and the end of the process is that of the
+/// socket.
+pub(crate) fn beside(work: impl FnOnce(&OwnedFd) -> io::Result<()>) -> io::Result<OwnedFd> {
+    refuse_threads().map_err(io::Error::other)?;
+    let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+    let (ours, its) = socketpair(AddressFamily::UNIX, kind, flags, None)?;
+    let between = fork(|| fork(|| work(&its)).map(drop))?;
+    match wait_for(between) {
+        Some(0) => Ok(ours),
+        _ => Err(io::Error::other("no process can be started")),
+    }
+}
+
+/// Bytes of the next message; `None` at the end.
+pub(crate) fn receive(socket: &OwnedFd, message: &mut [u8]) -> Option<usize> {
+    loop {
+        match recv(socket, &mut *message, RecvFlags::empty()) {
+            Err(rustix::io::Errno::INTR) => {}
+            Ok((0, _)) | Err(_) => return None,
+            Ok((len, _)) => return Some(len),
+        }
     }
 }

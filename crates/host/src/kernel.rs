@@ -244,6 +244,15 @@ pub fn clock_read_ns(count: u32) -> f64 {
     (monotonic_ns() - begin_ns) as f64 / f64::from(count.max(1))
 }
 
+/// Sets a value of the kernel's, in a file below `/proc`.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "procfs has no other way, and nobody puts a link there"
+)]
+pub(crate) fn set(path: impl AsRef<Path>, value: impl AsRef<[u8]>) -> io::Result<()> {
+    fs::write(path, value)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -17,6 +17,7 @@ mod descriptors;
 mod detour;
 mod epoll;
 mod exchange;
+mod file_maker;
 mod folder;
 mod give_back;
 mod keeper;
@@ -32,6 +33,7 @@ mod netlink;
 mod options;
 mod output;
 mod outside;
+mod place;
 mod ports_in_use;
 mod priority;
 mod privileges;
@@ -56,11 +58,12 @@ pub use companion::{Companion, CompanionOutput, Ended, Weighed};
 pub use control::{Control, Request, is_running, lock_holder};
 pub use cores::{CoreError, Cores, Pinned, Threads};
 pub use datagrams::{Datagram, Datagrams, Peer};
-pub use dead_run::{DeadRun, Entry};
+pub use dead_run::DeadRun;
 pub use descriptors::{DescriptorError, Descriptors};
 pub use detour::Detour;
 pub use epoll::{Epoll, Interest, Ready, wait_to_read};
-pub use folder::{FolderError, IsTrace, RunFolder, STATES, TraceFiles, is_full, way_out};
+pub use file_maker::FileMaker;
+pub use folder::{FolderError, IsTrace, RunFolder, STATES, TraceFiles, is_full};
 pub use keeper::{Keeping, Merge, Merging, Older};
 pub use kernel::{
     Availability, HostLimits, KernelFeatures, clock_read_ns, free_disk_bytes, wake_latenesses,
@@ -78,6 +81,7 @@ pub use neighbours::Neighbour;
 pub use netlink::{Link, LinkStats, Netlink, Rule};
 pub use output::{NewPart, OnDisk, PartQueue, PartWriter, Pieces};
 pub use outside::{Outside, OutsideError, OutsidePlan};
+pub use place::{Entry, Place, way_out};
 pub use ports_in_use::{PortInUse, ports_in_use};
 pub use priority::{LOOP_PRIORITY, PriorityError, set_normal_priority, set_real_time_priority};
 pub use privileges::{

@@ -11,7 +11,7 @@
 //! * It has no file open besides its two sockets, so nothing of the run's outlives the run by it.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
@@ -89,7 +89,7 @@ impl Drop for LinkSwitch {
 
 /// The work of the process, until the run has closed its end.
 fn serve(socket: &OwnedFd, links: &[u32], keep: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-    serve_alone(socket)?;
+    serve_alone(&[socket.as_fd()])?;
     let netlink = Netlink::open()?;
     keep()?;
     let mut is_off = vec![false; links.len()];
@@ -122,7 +122,6 @@ fn serve(socket: &OwnedFd, links: &[u32], keep: impl FnOnce() -> io::Result<()>)
 
 #[cfg(test)]
 mod wall {
-    use std::os::fd::AsFd;
     use std::time::Duration;
 
     use super::*;

@@ -96,7 +96,7 @@ pub fn enter_user_namespace() -> Result<bool, NamespaceError> {
     // A file with capabilities, or one that only root may read, makes its process's maps root's.
     let _ = set_dumpable_behavior(DumpableBehavior::Dumpable);
     let write = |path: &str, text: String| {
-        fs::write(path, text)
+        crate::kernel::set(path, text)
             .map_err(|error| failed(Errno::from_io_error(&error).unwrap_or(Errno::PERM)))
     };
     write("/proc/self/uid_map", format!("{user} {user} 1"))?;

@@ -330,6 +330,10 @@ impl Drop for PartWriter {
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "tests arrange by path what is found by descriptors"
+)]
 mod tests {
     use std::fs;
     use std::io;

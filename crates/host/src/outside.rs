@@ -241,5 +241,5 @@ fn wait_for_route(pasta: &mut Program) -> Result<(), OutsideError> {
 
 /// Turns on forwarding from an interface, or from all, in the network of this thread.
 fn forward(name: &str) -> io::Result<()> {
-    std::fs::write(format!("/proc/sys/net/ipv4/conf/{name}/forwarding"), "1")
+    crate::kernel::set(format!("/proc/sys/net/ipv4/conf/{name}/forwarding"), "1")
 }

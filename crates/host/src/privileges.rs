@@ -39,6 +39,8 @@ pub enum Capability {
     DacReadSearch,
     /// Writing into folders of others.
     DacOverride,
+    /// Giving files away.
+    Chown,
     /// Ending processes of others.
     Kill,
     /// Listening at ports below 1,024.
@@ -57,6 +59,7 @@ impl Capability {
             Self::IpcLock => "CAP_IPC_LOCK",
             Self::DacReadSearch => "CAP_DAC_READ_SEARCH",
             Self::DacOverride => "CAP_DAC_OVERRIDE",
+            Self::Chown => "CAP_CHOWN",
             Self::Kill => "CAP_KILL",
             Self::NetBindService => "CAP_NET_BIND_SERVICE",
             Self::SysNice => "CAP_SYS_NICE",
@@ -71,6 +74,7 @@ impl Capability {
             Self::IpcLock => CapabilitySet::IPC_LOCK,
             Self::DacReadSearch => CapabilitySet::DAC_READ_SEARCH,
             Self::DacOverride => CapabilitySet::DAC_OVERRIDE,
+            Self::Chown => CapabilitySet::CHOWN,
             Self::Kill => CapabilitySet::KILL,
             Self::NetBindService => CapabilitySet::NET_BIND_SERVICE,
             Self::SysNice => CapabilitySet::SYS_NICE,
@@ -269,20 +273,12 @@ fn drop_all_but(
     let kept = kept & held.permitted;
     let heir = heir();
     let is_lent = heir.is_some_and(|heir| stand_ins().contains(&heir));
-    if is_lent {
-        // Before the bounding set is empty: that process needs a capability.
-        let to = Uid::from_raw(NOBODY);
-        folder.iter().for_each(|folder| folder.lend(to));
-    }
     empty_bounding_set()?;
     // Ends with the first program that this process executes, as `no_new_privs` has it anyway.
     set_keep_capabilities(!kept.is_empty()).map_err(cannot("keep a capability"))?;
     if let Some((user, group)) = heir {
         if let Some(folder) = folder {
-            folder.give_to(user, group)?;
-            if is_lent {
-                folder.give_beside_to(user, group)?;
-            }
+            folder.give_to((user, group), is_lent)?;
         }
         for file in files.iter().filter(|_| !is_lent) {
             give(*file, user, group).map_err(cannot("give a file to the user"))?;
@@ -357,7 +353,7 @@ pub fn keep_capabilities(kept: &[Capability]) -> Result<(), PrivilegeError> {
     set_no_new_privs(true).map_err(cannot("renounce new privileges"))
 }
 
-fn refuse_threads() -> Result<(), PrivilegeError> {
+pub(crate) fn refuse_threads() -> Result<(), PrivilegeError> {
     let threads = fs::read_dir("/proc/self/task").map_err(|error| PrivilegeError::Io {
         action: "count the threads",
         error,
@@ -436,7 +432,16 @@ fn cannot(action: &'static str) -> impl Fn(rustix::io::Errno) -> PrivilegeError 
 
 /// The user that root becomes; `None` for a process that is not root, and where that user does not
 /// exist.
-fn heir() -> Option<(Uid, Gid)> {
+pub(crate) fn heir() -> Option<(Uid, Gid)> {
+    if !geteuid().is_root() {
+        return None;
+    }
+    caller_of_sudo().or_else(|| stand_ins().into_iter().find(is_mapped))
+}
+
+/// The user for whom this process is root: that of sudo, or of a set-user-ID file. `None` for a
+/// process that is not root, or whose own root is.
+pub(crate) fn caller_of_sudo() -> Option<(Uid, Gid)> {
     if !geteuid().is_root() {
         return None;
     }
@@ -448,10 +453,7 @@ fn heir() -> Option<(Uid, Gid)> {
     let own = (!getuid().is_root()).then(|| (getuid(), getgid()));
     let sudo = { id("SUDO_UID").zip(id("SUDO_GID")) }
         .map(|(user, group)| (Uid::from_raw(user), Gid::from_raw(group)));
-    match own.or(sudo) {
-        Some(heir) => Some(heir).filter(is_mapped),
-        None => stand_ins().into_iter().find(is_mapped),
-    }
+    own.or(sudo).filter(is_mapped)
 }
 
 /// The users that root becomes if nobody called it, the first that there is.
@@ -461,6 +463,13 @@ fn stand_ins() -> Vec<(Uid, Gid)> {
     { own.into_iter().chain([(NOBODY, NOBODY)]) }
         .map(|(user, group)| (Uid::from_raw(user), Gid::from_raw(group)))
         .collect()
+}
+
+/// Whether files of this user are lent to a run of root's.
+pub(crate) fn is_stand_in(user: u32) -> bool {
+    stand_ins()
+        .iter()
+        .any(|(stand_in, _)| stand_in.as_raw() == user)
 }
 
 /// User and group of a line of passwd(5), which are never root's.

@@ -11,15 +11,20 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, NetPort, PathBeneath,
-    PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+    Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
-use rustix::fs::{FileType, fstat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
+use rustix::io::Errno;
 
 use crate::kernel::landlock;
+use crate::place::Place;
 use crate::system_calls::{self, Further};
 
 /// Why there is no sandbox although one is wanted.
@@ -31,6 +36,17 @@ pub enum SandboxError {
     Threads {
         /// Including the caller's.
         count: usize,
+    },
+    /// What is to be within reach cannot be opened.
+    #[error(
+        "the sandbox cannot be entered: {}: {error}; name another path, or do without it with \
+         --no-sandbox", path.display()
+    )]
+    Unreachable {
+        /// The file or folder.
+        path: PathBuf,
+        /// The error of the system call.
+        error: Arc<io::Error>,
     },
     /// The kernel has it and refuses.
     #[error("the sandbox cannot be entered ({what}): {why}; --sandbox off does without it")]
@@ -67,13 +83,16 @@ impl Confined {
     }
 }
 
-/// A sandbox that is being described. All paths that it names are looked up when it is entered.
+/// A sandbox that is being described. What may be written is open when it is named: whoever drops
+/// privileges before entering may no longer look its path up. What may be read, which may be
+/// thousands of files, is looked up on entering: by a user who may read it.
 #[derive(Debug, Default, Clone)]
 pub struct Sandbox {
     read: Vec<PathBuf>,
     read_below: Vec<PathBuf>,
-    write: Vec<PathBuf>,
-    remove_in: Vec<PathBuf>,
+    write: Vec<(Arc<OwnedFd>, BitFlags<AccessFs>)>,
+    /// What could not be opened.
+    unreachable: Option<(PathBuf, Arc<io::Error>)>,
     connect_to: Ports,
     listen_at: Ports,
     further: Further,
@@ -141,14 +160,41 @@ impl Sandbox {
     }
 
     /// Everything below a folder may be read, made, written and removed.
-    pub fn may_write_below(mut self, folder: &Path) -> Self {
-        self.write.push(folder.to_owned());
-        self
+    pub fn may_write_below(self, folder: &Path) -> Self {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let opened = openat(CWD, folder, flags, Mode::empty());
+        self.with(folder, opened.map_err(io::Error::from), may_write())
     }
 
-    /// Empty folders in this one may be removed.
-    pub fn may_remove_folders_in(mut self, folder: &Path) -> Self {
-        self.remove_in.push(folder.to_owned());
+    /// The same of a folder that is open.
+    pub fn may_write_in(self, place: &Place) -> Self {
+        let folder = place.file().try_clone().map(OwnedFd::from);
+        self.with(place.path(), folder, may_write())
+    }
+
+    /// A folder that is open may be removed, as may all in the folder above it, once it is empty.
+    pub fn may_remove(self, place: &Place) -> Self {
+        let above = place.above_it().try_clone_to_owned();
+        self.with(place.path(), above, AccessFs::RemoveDir.into())
+    }
+
+    fn with(
+        mut self,
+        path: &Path,
+        opened: io::Result<OwnedFd>,
+        access: BitFlags<AccessFs>,
+    ) -> Self {
+        match opened {
+            // Of `/dev/fd/63` there is nothing to allow, if that is a pipe.
+            Ok(folder) if is_by_descriptor(path) && !takes_rules(&folder) => {}
+            Ok(folder) => self.write.push((Arc::new(folder), access)),
+            // What is not there cannot be opened anyway.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                let unreachable = || (path.to_owned(), Arc::new(error));
+                self.unreachable.get_or_insert_with(unreachable);
+            }
+        }
         self
     }
 
@@ -212,7 +258,9 @@ impl Sandbox {
             return Err(SandboxError::Threads { count });
         }
         let mut confined = Confined::default();
-        let enforced = self.restrict().map_err(|error| SandboxError::Refused {
+        let rules = self.rules()?;
+        let enforced = self.restrict(rules);
+        let enforced = enforced.map_err(|error| SandboxError::Refused {
             what: "Landlock",
             why: error.to_string(),
         })?;
@@ -239,21 +287,41 @@ impl Sandbox {
         }
     }
 
-    fn restrict(&self) -> Result<RulesetStatus, RulesetError> {
-        let read = AccessFs::from_read(KNOWN) & !AccessFs::Execute;
-        let all = AccessFs::from_all(KNOWN) & !AccessFs::Execute;
-        let devices = AccessFs::MakeChar | AccessFs::MakeBlock;
-        let always = READ_ALWAYS.iter().map(Path::new);
-        let reads = self.read.iter().flat_map(|path| with_links(path, read));
-        let below = self.read_below.iter().map(|path| (path, read));
-        let writes = self.write.iter().map(|path| (path, all & !devices));
-        let removes = self.remove_in.iter();
-        let removes = removes.map(|path| (path, AccessFs::RemoveDir.into()));
-        let others = writes.chain(removes).chain(below);
-        let rules = { always.filter_map(|path| rule(path, read)) }
-            .chain(others.filter_map(|(path, access)| rule(path, access)))
-            .map(|(rule, _)| rule)
-            .chain(reads);
+    /// The rules for files.
+    fn rules(&self) -> Result<Vec<PathBeneath<OwnedFd>>, SandboxError> {
+        let unreachable = |path: &Path, error: Arc<io::Error>| SandboxError::Unreachable {
+            path: path.to_owned(),
+            error,
+        };
+        if let Some((path, error)) = &self.unreachable {
+            return Err(unreachable(path, Arc::clone(error)));
+        }
+        // Of facts about the machine, what cannot be opened is not read either.
+        let always = { READ_ALWAYS.iter() }.map(|path| rule(Path::new(path)).ok().flatten());
+        let mut rules: Vec<_> = always.flatten().collect();
+        let read = self.read.iter().map(|path| (path, true));
+        for (path, with_links) in read.chain(self.read_below.iter().map(|path| (path, false))) {
+            let found = rule(path).map_err(|error| unreachable(path, Arc::new(error.into())))?;
+            let is_folder = found.as_ref().is_some_and(|(_, is_folder)| *is_folder);
+            rules.extend(found);
+            if with_links && is_folder {
+                rules.extend(links_in(path));
+            }
+        }
+        let rules = rules.into_iter().map(|(rule, _)| rule);
+        let write = self.write.iter().map(|(folder, access)| {
+            let folder = folder.try_clone();
+            folder.map(|folder| PathBeneath::new(folder, *access))
+        });
+        let write = write.collect::<io::Result<Vec<_>>>();
+        let write = write.map_err(|error| SandboxError::Refused {
+            what: "Landlock",
+            why: error.to_string(),
+        })?;
+        Ok(rules.chain(write).collect())
+    }
+
+    fn restrict(&self, rules: Vec<PathBeneath<OwnedFd>>) -> Result<RulesetStatus, RulesetError> {
         let mut ruleset = Ruleset::default()
             .set_compatibility(CompatLevel::BestEffort)
             .handle_access(AccessFs::from_all(KNOWN))?;
@@ -270,7 +338,7 @@ impl Sandbox {
             rules.map(Ok::<_, RulesetError>)
         });
         let status = { ruleset.scope(scope)?.create()? }
-            .add_rules(rules.map(Ok::<_, RulesetError>))?
+            .add_rules(rules.into_iter().map(Ok::<_, RulesetError>))?
             .add_rules(ports)?
             .restrict_self()?;
         Ok(status.ruleset)
@@ -285,38 +353,47 @@ impl Sandbox {
     }
 }
 
-/// The rule for a path, if it is there, and those for what links in it lead to.
-fn with_links(path: &Path, access: BitFlags<AccessFs>) -> Vec<PathBeneath<PathFd>> {
-    let Some((first, is_folder)) = rule(path, access) else {
-        return Vec::new();
-    };
-    let entries = is_folder.then(|| fs::read_dir(path).ok()).flatten();
-    let entries = entries.into_iter().flatten().flatten();
-    let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
-    let others = links.filter_map(|link| Some(rule(&link.path(), access)?.0));
-    std::iter::once(first).chain(others).collect()
+/// What writing below a folder takes: all but making devices, and executing.
+fn may_write() -> BitFlags<AccessFs> {
+    let devices = AccessFs::MakeChar | AccessFs::MakeBlock;
+    AccessFs::from_all(KNOWN) & !AccessFs::Execute & !devices
 }
 
-/// The rule for a path, and whether it is a folder; a file has no rights of one. What is not there
-/// cannot be opened anyway.
-fn rule(path: &Path, access: BitFlags<AccessFs>) -> Option<(PathBeneath<PathFd>, bool)> {
-    let place = PathFd::new(path).ok()?;
-    // Of `/dev/fd/63` there is nothing to allow, if that is a pipe.
-    let is_by_descriptor = path.starts_with("/dev") || path.starts_with("/proc");
-    if is_by_descriptor && !takes_rules(&place) {
-        return None;
+/// The rules for what links in a folder lead to. One that leads to what cannot be opened opens
+/// nothing.
+fn links_in(folder: &Path) -> Vec<(PathBeneath<OwnedFd>, bool)> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+    links.filter_map(|link| rule(&link.path()).ok()?).collect()
+}
+
+/// The rule that a path may be read, and whether it is a folder; a file has no rights of one.
+/// `None`: it is not there, and cannot be opened anyway.
+fn rule(path: &Path) -> Result<Option<(PathBeneath<OwnedFd>, bool)>, Errno> {
+    let access = AccessFs::from_read(KNOWN) & !AccessFs::Execute;
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let place = match openat(CWD, path, flags, Mode::empty()) {
+        Err(Errno::NOENT) => return Ok(None),
+        opened => opened?,
+    };
+    if is_by_descriptor(path) && !takes_rules(&place) {
+        return Ok(None);
     }
-    let kind = FileType::from_raw_mode(fstat(&place).ok()?.st_mode);
+    let kind = FileType::from_raw_mode(fstat(&place)?.st_mode);
     let of_file = access & AccessFs::from_file(KNOWN);
-    Some(match kind {
+    Ok(Some(match kind {
         FileType::Directory => (PathBeneath::new(place, access), true),
         _ => (PathBeneath::new(place, of_file), false),
-    })
+    }))
+}
+
+fn is_by_descriptor(path: &Path) -> bool {
+    path.starts_with("/dev") || path.starts_with("/proc")
 }
 
 /// Whether there are rules for a file: pipes, sockets and others without a place in the file system
 /// are beyond Landlock, and adding a rule for one is an error.
-fn takes_rules(place: &PathFd) -> bool {
+fn takes_rules(place: &OwnedFd) -> bool {
     let read = AccessFs::ReadFile;
     let tried = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)

@@ -630,7 +630,7 @@ mod wall {
             let netlink = Netlink::open().expect("netlink");
             netlink.switch_on(1).expect("a loopback interface");
             let range = "/proc/sys/net/ipv4/ip_local_port_range";
-            std::fs::write(range, "40000 40001").expect("ours");
+            crate::kernel::set(range, "40000 40001").expect("ours");
             let options = TcpOptions::default();
             let at = |last, port| SocketAddr::new(Ipv4Addr::new(127, 0, 0, last).into(), port);
             let listeners = [2, 3, 4, 5]

@@ -1,5 +1,9 @@
 //! What somebody who runs code in a parser's thread would try, each refused, and what a run does,
 //! each done. Without the test harness: a sandbox is entered by a process of one thread.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "what is made by paths is what is refused"
+)]
 
 use std::ffi::CString;
 use std::fs::{self, File};

@@ -12,14 +12,13 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
 use jiff::tz::TimeZone;
-use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat, openat, statat, unlinkat};
-use rustix::io::Errno;
+use lineside_host::FileMaker;
 
 use crate::encode::whole_len;
 use crate::{BLOCK_LEN, Place, PortError, WriterConfig};
@@ -144,8 +143,8 @@ pub(crate) struct Files {
 
 /// Numbered files of a folder.
 struct Series {
-    /// Opened once: whoever may no longer look the path up can still make files in it.
-    folder: OwnedFd,
+    maker: FileMaker,
+    /// Of the folder, for messages.
     path: PathBuf,
     stem: OsString,
     suffix: OsString,
@@ -154,7 +153,6 @@ struct Series {
     /// Files of the series, the newest last: all that may be deleted, else only that.
     kept: VecDeque<OsString>,
     files_max: Option<usize>,
-    replaces: bool,
 }
 
 impl Files {
@@ -185,21 +183,14 @@ impl Files {
         path: &Path,
         is_pcapng: bool,
         config: &WriterConfig,
-        now_ns: i64,
+        (maker, now_ns): (FileMaker, i64),
     ) -> Result<Self, PortError> {
-        let folder_path = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        let open_error = |name: &Path, cause: Errno| PortError::Open {
-            name: name.display().to_string(),
-            cause: cause.into(),
-        };
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let folder = openat(CWD, folder_path, flags, Mode::empty());
         let mut series = Series {
-            folder: folder.map_err(|cause| open_error(folder_path, cause))?,
-            path: folder_path.to_owned(),
+            maker,
+            path: match path.parent() {
+                Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+                _ => PathBuf::from("."),
+            },
             stem: path.file_stem().unwrap_or_default().to_owned(),
             suffix: path.extension().map_or_else(OsString::new, |extension| {
                 [".".as_ref(), extension].into_iter().collect()
@@ -207,7 +198,6 @@ impl Files {
             number: 0,
             kept: VecDeque::new(),
             files_max: config.rotation.files,
-            replaces: config.replaces,
         };
         let (file, name) = series.next(now_ns)?;
         Ok(Self {
@@ -222,25 +212,6 @@ impl Files {
     /// The file that is open.
     pub(crate) fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
-    }
-
-    /// Whether this process may make the files to come.
-    pub(crate) fn check_access(&self) -> Result<(), PortError> {
-        let Some(series) = &self.series else {
-            return Ok(());
-        };
-        let access = Access::WRITE_OK | Access::EXEC_OK;
-        accessat(&series.folder, ".", access, AtFlags::empty()).map_err(|cause| {
-            PortError::Unwritable {
-                name: series.path.display().to_string(),
-                why: format!(
-                    "{} (after the privileges were dropped): -b makes and deletes files there, \
-                     so name a folder that user {} may write to",
-                    io::Error::from(cause),
-                    rustix::process::getuid()
-                ),
-            }
-        })
     }
 
     /// Calls the first file of a series by another time than that of its making.
@@ -303,7 +274,7 @@ impl Series {
         {
             // Another program may have removed it already; what matters is that the next one can be
             // made.
-            let _ = unlinkat(&self.folder, &oldest, AtFlags::empty());
+            let _ = self.maker.remove(&oldest);
         }
         // All of those that may be deleted, else only the newest.
         if self.files_max.is_none() {
@@ -311,18 +282,9 @@ impl Series {
         }
         self.kept.push_back(file_name.clone());
         let name = self.path.join(&file_name).display().to_string();
-        let over = match self.replaces {
-            true => OFlags::TRUNC,
-            false => OFlags::EXCL,
-        };
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | over;
-        match openat(&self.folder, &file_name, flags, Mode::from_raw_mode(0o666)) {
-            Ok(file) => Ok((file.into(), name)),
-            Err(Errno::EXIST) => Err(PortError::Exists { name }),
-            Err(cause) => Err(PortError::Open {
-                name,
-                cause: cause.into(),
-            }),
+        match self.maker.make(&file_name) {
+            Ok(file) => Ok((file, name)),
+            Err(cause) => Err(not_made(name, cause)),
         }
     }
 
@@ -333,18 +295,10 @@ impl Series {
         if let Some(newest) = self.kept.back_mut()
             && *newest != file_name
         {
-            // Renaming without replacing, in one step, is not to be had on every file system.
-            let is_there = statat(&self.folder, &file_name, AtFlags::SYMLINK_NOFOLLOW).is_ok();
-            if is_there && !self.replaces {
-                let _ = unlinkat(&self.folder, &*newest, AtFlags::empty());
-                return Err(PortError::Exists { name });
+            if let Err(cause) = self.maker.rename(newest, &file_name) {
+                let _ = self.maker.remove(newest);
+                return Err(not_made(name, cause));
             }
-            rustix::fs::renameat(&self.folder, &*newest, &self.folder, &file_name).map_err(
-                |cause| PortError::Open {
-                    name: name.clone(),
-                    cause: cause.into(),
-                },
-            )?;
             *newest = file_name;
         }
         Ok(name)
@@ -360,5 +314,12 @@ impl Series {
         file_name.push(time.strftime("%Y%m%d%H%M%S").to_string());
         file_name.push(&self.suffix);
         file_name
+    }
+}
+
+fn not_made(name: String, cause: io::Error) -> PortError {
+    match cause.kind() {
+        ErrorKind::AlreadyExists => PortError::Exists { name },
+        _ => PortError::Open { name, cause },
     }
 }

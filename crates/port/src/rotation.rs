@@ -100,6 +100,11 @@ impl Rotation {
         }
     }
 
+    /// How many files may be removed or renamed.
+    pub fn kept(&self) -> usize {
+        self.files.unwrap_or(1)
+    }
+
     /// Whether there will ever be a second file.
     pub fn turns(&self) -> bool {
         self.duration_ns.is_some()

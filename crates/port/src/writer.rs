@@ -2,11 +2,13 @@
 //! and a thread of `output` writes them.
 
 use std::collections::HashMap;
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
 use lineside_account::{Budget, Lease};
 use lineside_frame::{Burst, Frame, FrameRef, LinkType};
+use lineside_host::{FileMaker, FolderError};
 
 use crate::encode::{self, RECORD_LEN_MAX};
 use crate::output::{CHUNK_LEN, CHUNKS_MAX, Files, Message, Output};
@@ -60,6 +62,21 @@ pub struct CaptureWriter {
     _lease: Lease,
 }
 
+/// Why the folder of a series cannot be opened.
+fn not_opened(name: &str, error: FolderError) -> PortError {
+    match error {
+        FolderError::Io { path, error, .. } => PortError::Open {
+            name: path.display().to_string(),
+            cause: { error.raw_os_error() }
+                .map_or_else(|| error.kind().into(), io::Error::from_raw_os_error),
+        },
+        other => PortError::Unwritable {
+            name: name.to_owned(),
+            why: other.to_string(),
+        },
+    }
+}
+
 enum Format {
     /// The header is written when the link type is known.
     Pcap(Option<LinkType>),
@@ -86,6 +103,16 @@ impl CaptureWriter {
         path: &Path,
         config: WriterConfig,
         begin_ns: Option<i64>,
+    ) -> Result<Self, PortError> {
+        Self::create_by(path, config, begin_ns, None)
+    }
+
+    /// The same, where `maker` makes the files of a rotation: for a run that drops its privileges.
+    pub fn create_by(
+        path: &Path,
+        config: WriterConfig,
+        begin_ns: Option<i64>,
+        maker: Option<FileMaker>,
     ) -> Result<Self, PortError> {
         let name = path.display().to_string();
         let unwritable = |why: &str| {
@@ -123,7 +150,12 @@ impl CaptureWriter {
         } else if path.file_name().is_none() || name.ends_with('/') {
             return unwritable("that is a folder: name a file in it");
         } else {
-            Files::series(path, is_pcapng, &config, now_ns)?
+            let maker = match maker {
+                Some(maker) => maker,
+                None => FileMaker::new(path, config.replaces, config.rotation.kept())
+                    .map_err(|error| not_opened(&name, error))?,
+            };
+            Files::series(path, is_pcapng, &config, (maker, now_ns))?
         };
         let (format, format_name) = if is_pcapng {
             (Format::Pcapng(Section::default()), "pcapng")
@@ -158,15 +190,6 @@ impl CaptureWriter {
         match &self.output {
             Output::Ready(files) => Some(files.file()),
             Output::Running(_) | Output::Ended => None,
-        }
-    }
-
-    /// Whether the files to come can be made, after privileges were dropped and before the first
-    /// burst.
-    pub fn check_access(&self) -> Result<(), PortError> {
-        match &self.output {
-            Output::Ready(files) => files.check_access(),
-            Output::Running(_) | Output::Ended => Ok(()),
         }
     }
 

@@ -12,8 +12,8 @@ pub fn sandbox(folder: Option<&RunFolder>, capture_file: Option<&Path>) -> Sandb
     let mut sandbox = Sandbox::new();
     if let Some(folder) = folder {
         sandbox = sandbox
-            .may_write_below(folder.path())
-            .may_remove_folders_in(folder_of(folder.path()));
+            .may_write_in(folder.place())
+            .may_remove(folder.place());
     }
     match capture_file.filter(|path| path.as_os_str() != "-") {
         Some(path) => sandbox.may_write_below(folder_of(path)),

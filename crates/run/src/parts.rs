@@ -80,7 +80,7 @@ impl PartRotation {
 
     fn older(&self, folder: &RunFolder) -> Option<Box<dyn Older>> {
         let are_kept = self.retention.runs && self.retention.is_limited();
-        are_kept.then(|| Box::new(OlderRuns::beside(folder.path(), self.retention)) as _)
+        are_kept.then(|| Box::new(OlderRuns::of(folder.beside(), self.retention)) as _)
     }
 
     fn merging(&self, trace_id: &str, budget: &Budget) -> Merging {

@@ -1,17 +1,16 @@
 //! The begin, the ticks and the end of a run: its folder and what `trace.json` records of it. The
 //! verdict is decided in `verdict`, from a table.
 
-use std::ffi::OsStr;
 use std::fmt::Debug;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lineside_account::Counters;
-use lineside_host::{FolderError, MachineFacts, RunFolder, TraceFiles};
+use lineside_host::{FolderError, MachineFacts, Place, RunFolder, TraceFiles};
 use lineside_trace::read::part_metadata;
 use lineside_trace::{
     CounterValue, Machine, Manifest, SCHEMA_VERSION, Summaries, Table, Tool, Verdict,
-    manifest_text, open_file,
 };
 use twox_hash::XxHash3_64;
 
@@ -47,7 +46,21 @@ impl Run {
         now_ns: i64,
     ) -> Result<Self, FolderError> {
         let folder = output.map(|output| RunFolder::create(output, force.then_some(is_trace)));
-        let folder = folder.transpose()?;
+        Ok(Self::in_folder(
+            folder.transpose()?,
+            inputs,
+            configuration,
+            now_ns,
+        ))
+    }
+
+    /// The same in a folder that is there.
+    pub fn in_folder(
+        folder: Option<RunFolder>,
+        inputs: &impl Debug,
+        configuration: serde_json::Value,
+        now_ns: i64,
+    ) -> Self {
         let machine = MachineFacts::read();
         // Two runs of one machine differ in when they began and in their process.
         let seed = format!("{now_ns} {} {inputs:?}", std::process::id());
@@ -68,11 +81,11 @@ impl Run {
             },
             ..Manifest::default()
         };
-        Ok(Self {
+        Self {
             folder,
             manifest,
             saved: Duration::ZERO,
-        })
+        }
     }
 
     /// Writes `trace.json` as it stands.
@@ -129,23 +142,29 @@ impl Run {
 /// Whether a folder holds a trace that lineside wrote and nothing else: `trace.json` names it as
 /// its writer, each folder is that of a table, and each part names the same trace.
 fn is_trace(files: &TraceFiles) -> Result<(), PathBuf> {
-    let manifest = { manifest_text(&files.manifest).ok() }
-        .and_then(|text| Manifest::from_json(&text).ok())
+    let path = files.place.path();
+    let manifest = { manifest_in(&files.place).ok() }
         .filter(|manifest| manifest.tool.name == TOOL && !manifest.trace_id.is_empty())
-        .ok_or_else(|| files.manifest.clone())?;
-    let is_table = |folder: &&PathBuf| {
-        let name = folder.file_name().and_then(OsStr::to_str);
-        name.is_some_and(is_table_name)
-    };
-    let is_part = |path: &&PathBuf| {
-        let part = open_file(path).ok();
-        let id = part.and_then(|part| part_metadata(&part, "lineside.trace_id").ok()?);
-        id.as_ref() == Some(&manifest.trace_id)
-    };
-    let mut folders = files.folders.iter();
-    let foreign = { folders.find(|folder| !is_table(folder)) }
-        .or_else(|| files.parts.iter().find(|part| !is_part(part)));
-    foreign.map_or(Ok(()), |path| Err(path.clone()))
+        .ok_or_else(|| path.join("trace.json"))?;
+    if let Some(folder) = files.folders.iter().find(|folder| !is_table_name(folder)) {
+        return Err(path.join(folder));
+    }
+    for (table, part) in &files.parts {
+        let opened = { files.place.child(table).ok() }.and_then(|it| it.open_file(part).ok());
+        let id = opened.and_then(|part| part_metadata(&part, "lineside.trace_id").ok()?);
+        if id.as_ref() != Some(&manifest.trace_id) {
+            return Err(path.join(table).join(part));
+        }
+    }
+    Ok(())
+}
+
+/// What `trace.json` of a folder says.
+pub(crate) fn manifest_in(place: &Place) -> io::Result<Manifest> {
+    let mut text = String::new();
+    let file = place.open_file("trace.json")?;
+    file.take(64 << 20).read_to_string(&mut text)?;
+    Manifest::from_json(&text).map_err(io::Error::other)
 }
 
 /// Whether a folder of this name is a table's.

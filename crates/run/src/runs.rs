@@ -11,16 +11,14 @@
 //! all ([`OlderRuns`]): what goes are beginnings of files, which have no name yet, copies that were
 //! about to take a table's place, and folders in which there is nothing.
 
-use std::fs::{self, File, TryLockError};
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use lineside_host::{DeadRun, FolderError, Older as _, Retention, lock_holder, way_out};
+use lineside_host::{DeadRun, FolderError, Older as _, Place, Retention};
 use lineside_trace::read::PartReader;
 use lineside_trace::{Manifest, State, Table, TableSummary};
 
 use crate::older::{OlderRuns, say_removed};
-use crate::run::TOOL;
+use crate::run::{TOOL, manifest_in};
 
 /// What the name of a run's folder begins with.
 pub(crate) const PREFIX: &str = "run=";
@@ -58,28 +56,29 @@ pub enum RunsError {
         /// The process, if the kernel names it.
         holder: Option<u32>,
     },
+    /// Its clock was set back very often.
+    #[error("{}: the next seconds have runs already: set the clock", .0.display())]
+    Names(PathBuf),
     /// The operating system refused.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// The operating system refused.
-    #[error("{}: cannot {action}: {error}; {}", path.display(), way_out(error))]
-    Io {
-        /// The folder.
-        path: PathBuf,
-        /// What was tried.
-        action: &'static str,
-        /// The error of the system call.
-        error: io::Error,
-    },
 }
 
 /// A folder of runs, locked, with the folder of the run that begins.
 #[derive(Debug)]
 pub struct Runs {
-    run: PathBuf,
+    run: Place,
     /// What was found of runs before, in sentences.
     pub notes: Vec<String>,
-    _lock: File,
+    _lock: DeadRun,
+    _folder: MadeFor,
+}
+
+/// A folder that goes, if it was made for runs of which none began.
+#[derive(Debug)]
+struct MadeFor {
+    folder: Place,
+    is_new: bool,
 }
 
 impl Runs {
@@ -87,81 +86,78 @@ impl Runs {
     /// folder of one that begins at `now_ns`. On a full disk the oldest parts go, if not all are to
     /// be kept.
     pub fn begin(path: &Path, now_ns: i64, retention: Retention) -> Result<Self, RunsError> {
-        let io = |action| {
-            move |error| RunsError::Io {
-                path: path.to_owned(),
-                action,
-                error,
-            }
+        let (folder, is_new) = Place::make(path)?;
+        let made = MadeFor {
+            folder: folder.clone(),
+            is_new,
         };
-        if let Err(error) = fs::create_dir(path)
-            && error.kind() != io::ErrorKind::AlreadyExists
-        {
-            return Err(io("create the folder")(error));
-        }
         // Before the lock: a run in it holds its folder's.
-        if path.join("trace.json").exists() {
+        let entries = folder.entries()?;
+        if entries.iter().any(|entry| entry.name == "trace.json") {
             return Err(RunsError::OneRun(path.to_owned()));
         }
-        let lock = File::open(path).map_err(io("open the folder"))?;
-        if matches!(lock.try_lock(), Err(TryLockError::WouldBlock)) {
-            return Err(RunsError::Busy {
-                path: path.to_owned(),
-                holder: lock_holder(&lock),
-            });
-        }
+        let lock = DeadRun::open(&folder).ok_or_else(|| RunsError::Busy {
+            path: path.to_owned(),
+            holder: folder.lock_holder(),
+        })?;
         let mut notes = Vec::new();
-        let make_room = || OlderRuns::in_folder(path, retention).make_room();
-        for run in runs_in(path).map_err(io("read the folder"))? {
+        let make_room = || OlderRuns::in_folder(&folder, retention).make_room();
+        for run in runs_in(&folder)? {
             let run = run?;
-            let closed = with_room(make_room, || close(&run, now_ns), is_full);
+            let closed = with_room(make_room, || close(&folder, &run, now_ns), is_full);
             match closed {
                 // It is no reason to record nothing. The next start tries again.
                 Err(RunsError::Folder(error)) => notes.push(format!("not closed: {error}")),
                 closed => notes.extend(closed?),
             }
         }
-        let run = with_room(make_room, || make_run(path, now_ns), lineside_host::is_full);
-        let run = run.map_err(io("create a folder in it"))?;
+        let run = with_room(make_room, || make_run(&folder, now_ns), is_full)?;
         // The name outlives a loss of power, as the parts below it do.
-        lock.sync_all().map_err(io("write the folder"))?;
+        folder.sync()?;
         Ok(Self {
             run,
             notes,
             _lock: lock,
+            _folder: made,
         })
     }
 
     /// The folder of the run, which is there and empty.
-    pub fn run(&self) -> &Path {
+    pub fn run(&self) -> &Place {
         &self.run
     }
 }
 
 impl Drop for Runs {
     fn drop(&mut self) {
-        // Of a run that could not begin. Fails if anything is in it.
-        let _ = fs::remove_dir(&self.run);
+        // Of a run that could not begin.
+        self.run.remove_if_empty();
+    }
+}
+
+impl Drop for MadeFor {
+    fn drop(&mut self) {
+        if self.is_new {
+            self.folder.remove_if_empty();
+        }
     }
 }
 
 /// The runs in a folder; an error for what is none. Hidden names and `lost+found` are passed over.
-fn runs_in(path: &Path) -> io::Result<Vec<Result<PathBuf, RunsError>>> {
+fn runs_in(folder: &Place) -> Result<Vec<Result<String, RunsError>>, RunsError> {
     let mut runs = Vec::new();
-    for entry in fs::read_dir(path)? {
-        let entry = entry?;
-        let name = entry.file_name().to_string_lossy().into_owned();
+    for entry in folder.entries()? {
+        let name = entry.name;
         if name.starts_with('.') || name == "lost+found" {
             continue;
         }
-        let is_run = name.starts_with(PREFIX) && entry.file_type()?.is_dir();
-        runs.push(match is_run {
-            true => Ok(entry.path()),
-            false => Err(RunsError::Foreign(entry.path())),
+        runs.push(match name.starts_with(PREFIX) && entry.is_folder {
+            true => Ok(name),
+            false => Err(RunsError::Foreign(folder.path().join(name))),
         });
     }
     // What is foreign comes first: then nothing was changed.
-    runs.sort_by_key(|run| { run.as_ref().ok() }.map(|path| path.to_owned()));
+    runs.sort_by_key(Result::is_ok);
     Ok(runs)
 }
 
@@ -185,41 +181,46 @@ fn is_full(error: &RunsError) -> bool {
 
 /// Makes the folder of a run, with room for its first `trace.json`: named after the second, or
 /// after the next one that no run has.
-fn make_run(path: &Path, now_ns: i64) -> io::Result<PathBuf> {
+fn make_run(folder: &Place, now_ns: i64) -> Result<Place, RunsError> {
     let now = now_ns.div_euclid(1_000_000_000);
     for second in now..now + NAMES_MAX {
-        let at = jiff::Timestamp::from_second(second).map_err(io::Error::other)?;
-        let run = path.join(format!("{PREFIX}{}", at.strftime("%Y%m%dT%H%M%SZ")));
-        match fs::create_dir(&run) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-            made => made?,
-        }
-        // As a file that a run which is killed now would leave.
-        let room = run.join(".trace.json.tmp");
-        let tried = fs::write(&room, [0; ROOM_LEN]);
-        let _ = fs::remove_file(room);
-        return match tried {
+        let Ok(at) = jiff::Timestamp::from_second(second) else {
+            break;
+        };
+        let name = format!("{PREFIX}{}", at.strftime("%Y%m%dT%H%M%SZ"));
+        let Some(run) = folder.make_child(&name)? else {
+            continue;
+        };
+        return match run.try_room(ROOM_LEN) {
             Ok(()) => Ok(run),
             Err(error) => {
-                let _ = fs::remove_dir(&run);
-                Err(error)
+                run.remove_if_empty();
+                Err(error.into())
             }
         };
     }
-    Err(io::Error::other(
-        "the next seconds have runs already: set the clock",
-    ))
+    Err(RunsError::Names(folder.path().to_owned()))
 }
 
 /// Closes a run that was killed. What there is to say of it, if it is not as its run left it.
-fn close(path: &Path, now_ns: i64) -> Result<Option<String>, RunsError> {
-    let Some(run) = DeadRun::open(path)? else {
+fn close(folder: &Place, name: &str, now_ns: i64) -> Result<Option<String>, RunsError> {
+    let place = folder.child(name)?;
+    let path = place.path();
+    let Some(run) = DeadRun::open(&place) else {
         return Ok(Some(format!(
             "{}: a run writes it: left alone",
             path.display()
         )));
     };
-    let entries = run.entries(None)?;
+    let closed = close_locked(&run, now_ns)?;
+    // All of it was killed, also what gives files back.
+    place.take_back(folder)?;
+    Ok(closed)
+}
+
+fn close_locked(run: &DeadRun, now_ns: i64) -> Result<Option<String>, RunsError> {
+    let path = run.path();
+    let entries = run.entries()?;
     let has = |name: &str| entries.iter().any(|entry| entry.name == name);
     if !has("trace.json") {
         let is_begun = |name: &str| name == ".trace.json.tmp";
@@ -227,13 +228,13 @@ fn close(path: &Path, now_ns: i64) -> Result<Option<String>, RunsError> {
             return Err(RunsError::Foreign(path.join(&other.name)));
         }
         for entry in &entries {
-            run.remove(None, &entry.name)?;
+            run.remove(&entry.name)?;
         }
         // It was killed before it began. Who may not remove it leaves it.
-        let _ = fs::remove_dir(path);
+        run.remove_if_empty();
         return Ok(None);
     }
-    let manifest = match manifest_of(&run) {
+    let manifest = match manifest_in(run) {
         Ok(manifest) => manifest,
         Err(error) => {
             let trace = path.join("trace.json");
@@ -244,16 +245,9 @@ fn close(path: &Path, now_ns: i64) -> Result<Option<String>, RunsError> {
         return Err(RunsError::Foreign(path.to_owned()));
     }
     match manifest.verdict.state {
-        State::Unfinished => Ok(Some(close_dead(&run, manifest, now_ns)?)),
+        State::Unfinished => Ok(Some(close_dead(run, manifest, now_ns)?)),
         _ => Ok(None),
     }
-}
-
-pub(crate) fn manifest_of(run: &DeadRun) -> io::Result<Manifest> {
-    let mut text = String::new();
-    let file = run.open_file(None, "trace.json")?;
-    file.take(64 << 20).read_to_string(&mut text)?;
-    Manifest::from_json(&text).map_err(io::Error::other)
 }
 
 /// What is in the tables of a run that was killed.
@@ -301,7 +295,7 @@ fn close_dead(run: &DeadRun, mut manifest: Manifest, now_ns: i64) -> Result<Stri
 
 fn clean(run: &DeadRun) -> Result<Found, RunsError> {
     let mut found = Found::default();
-    let entries = run.entries(None)?;
+    let entries = run.entries()?;
     let has_table = |name: &str| {
         entries
             .iter()
@@ -317,8 +311,8 @@ fn clean(run: &DeadRun) -> Result<Found, RunsError> {
                 let summary = count(run, name, &mut found)?;
                 found.tables.push((name.clone(), summary));
             }
-            (false, Some("trace.json")) => run.remove(None, name)?,
-            (false, None) if name == "control" => run.remove(None, name)?,
+            (false, Some("trace.json")) => run.remove(name)?,
+            (false, None) if name == "control" => run.remove(name)?,
             _ => {}
         }
     }
@@ -329,16 +323,17 @@ fn clean(run: &DeadRun) -> Result<Found, RunsError> {
 /// would fail on it.
 fn count(run: &DeadRun, table: &str, found: &mut Found) -> Result<TableSummary, RunsError> {
     let mut summary = TableSummary::default();
-    for entry in run.entries(Some(table))? {
+    let folder = run.child(table)?;
+    for entry in folder.entries()? {
         let name = &entry.name;
         if name.starts_with(".part-") && name.ends_with(".tmp") && !entry.is_folder {
-            run.remove(Some(table), name)?;
+            folder.remove(name)?;
         }
         if name.starts_with('.') || !name.ends_with(".parquet") {
             continue;
         }
-        let Some((rows, bytes, until)) = part_facts(run, table, name) else {
-            run.rename(table, name, &format!(".{name}.damaged"))?;
+        let Some((rows, bytes, until)) = part_facts(&folder, table, name) else {
+            folder.rename(name, &format!(".{name}.damaged"))?;
             found.damaged.push(format!("{table}/.{name}.damaged"));
             continue;
         };
@@ -351,8 +346,8 @@ fn count(run: &DeadRun, table: &str, found: &mut Found) -> Result<TableSummary, 
 }
 
 /// Rows, bytes, and the latest time of an operation; `None` if a part cannot be read.
-fn part_facts(run: &DeadRun, table: &str, name: &str) -> Option<(u64, u64, Option<i64>)> {
-    let file = run.open_file(Some(table), name).ok()?;
+fn part_facts(folder: &Place, table: &str, name: &str) -> Option<(u64, u64, Option<i64>)> {
+    let file = folder.open_file(name).ok()?;
     let bytes = file.metadata().ok()?.len();
     let part = PartReader::open(file).ok()?;
     let is_operations = table == Table::Operations.name();
@@ -369,7 +364,15 @@ fn time_text(ns: i64) -> String {
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "tests arrange by path what is found by descriptors"
+)]
 mod tests {
+    use std::fs;
+
+    use lineside_host::RunFolder;
+
     use super::*;
     use crate::Run;
 
@@ -384,8 +387,8 @@ mod tests {
     fn begin(path: &Path, now_ns: i64) -> (Runs, Run) {
         let runs = Runs::begin(path, now_ns, ALL).expect("it begins");
         let configuration = serde_json::json!({ "capture": {} });
-        let run = Run::begin(Some(runs.run()), false, &"a", configuration, now_ns);
-        let run = run.expect("its folder is empty");
+        let folder = RunFolder::of(runs.run()).expect("its folder is empty");
+        let run = Run::in_folder(Some(folder), &"a", configuration, now_ns);
         run.save().expect("written");
         (runs, run)
     }
@@ -400,7 +403,7 @@ mod tests {
         let above = tempfile::tempdir().expect("a folder");
         let path = above.path().join("runs");
         let (runs, run) = begin(&path, NOW);
-        let killed = runs.run().to_owned();
+        let killed = runs.run().path().to_owned();
         assert!(
             killed.ends_with("run=20261122T183000Z"),
             "{}",
@@ -419,7 +422,7 @@ mod tests {
         fs::write(killed.join(".trace.json.tmp"), b"x").expect("written");
         // The clock was set back: the same second again.
         let (runs, run) = begin(&path, NOW);
-        assert!(runs.run().ends_with("run=20261122T183001Z"));
+        assert!(runs.run().path().ends_with("run=20261122T183001Z"));
         assert!(runs.notes[0].contains("killed"), "{:?}", runs.notes);
         drop((runs, run));
         let closed = manifest(&killed);
@@ -453,7 +456,7 @@ mod tests {
         let above = tempfile::tempdir().expect("a folder");
         let path = above.path().join("runs");
         let (runs, _) = begin(&path, NOW);
-        let one = runs.run().to_owned();
+        let one = runs.run().path().to_owned();
         drop(runs);
         let error = Runs::begin(&one, NOW, ALL)
             .expect_err("one run")
@@ -484,7 +487,7 @@ mod tests {
         let above = tempfile::tempdir().expect("a folder");
         let path = above.path().join("runs");
         let (runs, run) = begin(&path, NOW);
-        let killed = runs.run().to_owned();
+        let killed = runs.run().path().to_owned();
         drop((runs, run));
         let precious = above.path().join("precious");
         fs::create_dir(&precious).expect("created");
@@ -503,6 +506,9 @@ mod tests {
     fn a_run_that_could_not_begin_leaves_no_folder() {
         let above = tempfile::tempdir().expect("a folder");
         let path = above.path().join("runs");
+        drop(Runs::begin(&path, NOW, ALL).expect("it begins"));
+        assert!(!path.exists(), "it was made for the run");
+        fs::create_dir(&path).expect("made");
         drop(Runs::begin(&path, NOW, ALL).expect("it begins"));
         assert_eq!(fs::read_dir(&path).expect("there").count(), 0);
         let missing = above.path().join("missing/runs");

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use lineside_host::{RunFolder, Sandbox};
+use lineside_host::{Place, RunFolder, Sandbox};
 use lineside_port::CaptureReader;
 use lineside_run::{
     DROP_INS_NEED_MORE, Progress, Run, RunError, folder_of, keep_file_capabilities, not_confined,
-    older_runs, sandbox_facts,
+    sandbox_facts,
 };
 
 use super::Settings;
@@ -41,16 +41,15 @@ pub(super) fn keep_capabilities(
         .map(|file| folder_of(&file.path));
     let writes = folder.map(RunFolder::path).into_iter().chain(capture_file);
     // Parts of older runs go too, also of those that another user began.
-    let older = folder.filter(|_| keeps_less_of_runs(settings));
-    let older = older.map(|folder| older_runs(folder.path()));
-    let older = older.unwrap_or_default();
-    let writes = writes.chain(older.iter().map(PathBuf::as_path));
+    let older = folder.map_or(&[][..], RunFolder::beside);
+    let writes = writes.chain(older.iter().map(Place::path));
     Ok(keep_file_capabilities(writes)?)
 }
 
 /// Enters the sandbox, and notes in `trace.json` whether it holds.
 pub(super) fn enter(
     settings: &Settings,
+    sandbox: Sandbox,
     run: &mut Run,
     progress: &mut dyn Progress,
 ) -> Result<(), RunError> {
@@ -59,7 +58,6 @@ pub(super) fn enter(
     } else if !settings.drop_ins.programs.is_empty() {
         not_confined(DROP_INS_NEED_MORE)
     } else {
-        let sandbox = sandbox(settings, run.folder.as_ref());
         let confined = match settings.sandbox_required {
             true => sandbox.required().enter()?,
             false => sandbox.enter()?,
@@ -80,13 +78,13 @@ pub(super) fn keeps_less_of_runs(settings: &Settings) -> bool {
     retention.runs && retention.is_limited()
 }
 
-fn sandbox(settings: &Settings, folder: Option<&RunFolder>) -> Sandbox {
+/// The sandbox: to be described while what is written can still be opened.
+pub(super) fn sandbox(settings: &Settings, folder: Option<&RunFolder>) -> Sandbox {
     let file = settings.capture_file.as_ref();
     let mut sandbox = lineside_run::sandbox(folder, file.map(|file| file.path.as_path()));
-    if let Some(folder) = folder.filter(|_| keeps_less_of_runs(settings)) {
-        // Parts of older runs go, and their trace.json says so.
-        sandbox = sandbox.may_write_below(folder_of(folder.path()));
-    }
+    // Parts of older runs go, and their trace.json says so.
+    let older = folder.map_or(&[][..], RunFolder::beside);
+    sandbox = older.iter().fold(sandbox, Sandbox::may_write_in);
     if settings.live.is_none() {
         for path in &settings.inputs {
             sandbox = sandbox.may_read(path);

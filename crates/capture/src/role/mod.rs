@@ -24,7 +24,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use lineside_account::{Budget, Counters};
-use lineside_host::{FolderError, ServiceManager, Signals, Stopwatch, SystemClock};
+use lineside_host::{
+    FileMaker, FolderError, RunFolder, ServiceManager, Signals, Stopwatch, SystemClock,
+};
 use lineside_port::{
     CaptureWriter, Interface, Live as _, Merge, Port as _, PortError, WriterConfig,
 };
@@ -116,16 +118,18 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
     let budget = Budget::new(settings.memory_bytes);
     let _program = budget.lease(PROGRAM_BYTES.min(settings.memory_bytes / 5));
     let clock = SystemClock::default();
-    let (run, inputs) = if settings.live.is_some() {
-        // Sockets are opened first, with privileges; nothing is read from them yet.
-        let inputs = open_inputs(settings, &budget, progress)?;
-        (begin_run(settings, clock.now())?, inputs)
+    let (run, maker, inputs) = if settings.live.is_some() {
+        // Before sockets are opened, which processes beside this one would hold.
+        let run = begin_run(settings, clock.now(), progress)?;
+        let maker = file_maker(settings)?;
+        (run, maker, open_inputs(settings, &budget, progress)?)
     } else {
         confine::check_inputs(&settings.inputs)?;
-        let mut run = begin_run(settings, clock.now())?;
+        let mut run = begin_run(settings, clock.now(), progress)?;
         confine::keep_capabilities(settings, run.folder.as_ref())?;
-        confine::enter(settings, &mut run, progress)?;
-        (run, open_inputs(settings, &budget, progress)?)
+        let sandbox = confine::sandbox(settings, run.folder.as_ref());
+        confine::enter(settings, sandbox, &mut run, progress)?;
+        (run, None, open_inputs(settings, &budget, progress)?)
     };
     // Until here there is nothing to finish, and a signal may just end the process.
     let signals = Signals::register().map_err(|cause| RunError::System {
@@ -134,7 +138,8 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
     })?;
     let stopwatch = Stopwatch::start();
     let now_ns = clock.now();
-    let (mut run, mut port, answering) = begin(settings, run, inputs, &budget, now_ns, progress)?;
+    let (mut run, mut port, answering) =
+        begin(settings, run, (inputs, maker), &budget, now_ns, progress)?;
     manager.ready();
     let around = Around {
         signals: &signals,
@@ -279,17 +284,42 @@ fn open_inputs(
 }
 
 /// Makes the folder of the run.
-fn begin_run(settings: &Settings, now_ns: i64) -> Result<Run, CaptureError> {
+fn begin_run(
+    settings: &Settings,
+    now_ns: i64,
+    progress: &mut dyn Progress,
+) -> Result<Run, CaptureError> {
     if let Some(file) = &settings.capture_file {
         check_capture_file(&file.path, file.is_series, &settings.inputs, settings.force)?;
     }
-    Ok(Run::begin(
-        settings.output.as_deref(),
-        settings.force,
-        &settings.inputs,
-        settings.configuration.clone(),
-        now_ns,
-    )?)
+    let (inputs, configuration) = (&settings.inputs, settings.configuration.clone());
+    let run = match &settings.made {
+        Some(made) => Run::in_folder(Some(RunFolder::of(made)?), inputs, configuration, now_ns),
+        None => {
+            let output = settings.output.as_deref();
+            Run::begin(output, settings.force, inputs, configuration, now_ns)?
+        }
+    };
+    if let Some(folder) = { run.folder.as_ref() }.filter(|_| confine::keeps_less_of_runs(settings))
+    {
+        let (older, left_out) = older_runs(folder);
+        folder.lend_too(older);
+        if left_out > 0 {
+            progress.warn(&format!(
+                "{left_out} older runs keep what they have while this one goes on: more descriptors \
+                 are needed to keep less of them, so raise the limit ('ulimit -n')"
+            ));
+        }
+    }
+    Ok(run)
+}
+
+/// What makes the capture files of a live run; `None` if there is one file, or none.
+fn file_maker(settings: &Settings) -> Result<Option<FileMaker>, CaptureError> {
+    let file = settings.capture_file.as_ref();
+    let file = file.filter(|file| file.rotation.turns() && file.path.as_os_str() != "-");
+    let maker = file.map(|file| FileMaker::start(&file.path, settings.force, file.rotation.kept()));
+    Ok(maker.transpose().map_err(RunError::from)?)
 }
 
 /// Opens what is written, drops privileges where they were needed, and describes the run in its
@@ -297,32 +327,25 @@ fn begin_run(settings: &Settings, now_ns: i64) -> Result<Run, CaptureError> {
 fn begin(
     settings: &Settings,
     mut run: Run,
-    inputs: Merge,
+    (inputs, maker): (Merge, Option<FileMaker>),
     budget: &Budget,
     now_ns: i64,
     progress: &mut dyn Progress,
 ) -> Result<(Run, Input, Option<Answering>), CaptureError> {
     let writer = { settings.capture_file.as_ref() }
-        .map(|file| open_writer(file, settings, &inputs, budget, now_ns))
+        .map(|file| open_writer(file, settings, (&inputs, maker), budget, now_ns))
         .transpose()?;
     let answering = listen(settings, &run, progress);
     if settings.live.is_some() {
         let file = writer.as_ref().and_then(CaptureWriter::file);
-        if let Some(folder) =
-            { run.folder.as_ref() }.filter(|_| confine::keeps_less_of_runs(settings))
-        {
-            folder.lend_too(older_runs(folder.path()));
-        }
+        let sandbox = confine::sandbox(settings, run.folder.as_ref());
         let dropped = lineside_host::drop_privileges(run.folder.as_ref(), file.as_slice());
         if dropped.map_err(RunError::from)?.is_namespace_root {
             progress.note(
                 "no other user exists in this user namespace: it stays root, without capabilities",
             );
         }
-        if let Some(writer) = &writer {
-            writer.check_access()?;
-        }
-        confine::enter(settings, &mut run, progress)?;
+        confine::enter(settings, sandbox, &mut run, progress)?;
     }
     let inputs = Filtered::new(inputs, settings.filter.clone())
         .live(settings.live.is_some())
@@ -380,7 +403,7 @@ fn listen(settings: &Settings, run: &Run, progress: &mut dyn Progress) -> Option
 fn open_writer(
     file: &CaptureFile,
     settings: &Settings,
-    inputs: &Merge,
+    (inputs, maker): (&Merge, Option<FileMaker>),
     budget: &Budget,
     now_ns: i64,
 ) -> Result<CaptureWriter, PortError> {
@@ -405,7 +428,7 @@ fn open_writer(
     };
     // A file's frames may be of any time: what is written begins with the first of them.
     let begin_ns = settings.live.is_some().then_some(now_ns);
-    CaptureWriter::create(&file.path, config, begin_ns)
+    CaptureWriter::create_by(&file.path, config, begin_ns, maker)
 }
 
 /// Takes all frames, into whatever is written.

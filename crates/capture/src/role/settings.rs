@@ -2,6 +2,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lineside_filter::Filter;
+use lineside_host::Place;
 use lineside_measure::monitor::Words;
 use lineside_port::Rotation;
 use lineside_run::{DropInSettings, Interfaces, Looks, PartRotation, Respond};
@@ -26,6 +27,8 @@ pub struct Settings {
     pub follow: Option<Follow>,
     /// The folder of the trace, if one is written.
     pub output: Option<PathBuf>,
+    /// The folder in place of that, if it was made already.
+    pub made: Option<Place>,
     /// The capture file, if one is written.
     pub capture_file: Option<CaptureFile>,
     /// Replace a trace and a capture file that exist.

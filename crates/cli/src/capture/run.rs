@@ -33,8 +33,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let runs = begin_runs(&section, settings.rotation.retention)?;
     if let Some(runs) = &runs {
         runs.notes.iter().for_each(|note| warn(note));
-        section.output = Some(runs.run().to_owned());
+        section.output = Some(runs.run().path().to_owned());
         settings.output = section.output.clone();
+        settings.made = Some(runs.run().clone());
     }
     let mut terminal = Terminal::new(arguments.quiet);
     let captured = capture(&settings, &mut terminal);

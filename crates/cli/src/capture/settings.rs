@@ -97,6 +97,7 @@ impl Section {
             live,
             follow,
             output: section.output.clone(),
+            made: None,
             capture_file,
             force: section.force == Some(true),
             tables: section.tables(),

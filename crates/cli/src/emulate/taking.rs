@@ -8,7 +8,7 @@ use anyhow::{Context, anyhow};
 use lineside_account::Budget;
 use lineside_capture::{Measured, Recorded, Seen, capture_into};
 use lineside_frame::{Burst, LinkType};
-use lineside_host::RunFolder;
+use lineside_host::{FileMaker, RunFolder};
 use lineside_measure::monitor::{HEAD_LEN, Place, Point, Words};
 use lineside_path::emulate::Tapping;
 use lineside_path::{Certificate, ChangeReport, FiringEvent};
@@ -110,7 +110,6 @@ impl<'a> Taking<'a> {
     fn take(mut self, port: TapPort, firsts: &[u16]) -> Taken {
         // Only now: what the run no longer needs of privileges has been dropped.
         self.measuring.iter_mut().for_each(Measuring::start);
-        let access = self.writer.as_ref().map(CaptureWriter::check_access);
         let counts = port.counts();
         let recorded = Recorded::new(port, self.writer);
         let mut port = Measured::new(recorded, self.measuring);
@@ -131,8 +130,7 @@ impl<'a> Taking<'a> {
         };
         // Also what a capture that failed has left.
         let mut errors = receive_all(&mut port, &mut Discard, u64::MAX, |_, _, _| Step::Continue);
-        let finished = port.port_mut().finish();
-        let written = access.unwrap_or(Ok(())).and(finished);
+        let written = port.port_mut().finish();
         let written = errors.pop().map_or(written, Err);
         let mut measuring = port.take();
         let dropped = counts.facts();
@@ -280,7 +278,10 @@ fn writer(
         rotation: file.rotation,
         replaces: force,
     };
-    Ok(Some(CaptureWriter::create(&file.path, config, None)?))
+    let is_series = config.rotation.turns() && file.path.as_os_str() != "-";
+    let maker = is_series.then(|| FileMaker::start(&file.path, force, config.rotation.kept()));
+    let writer = CaptureWriter::create_by(&file.path, config, None, maker.transpose()?)?;
+    Ok(Some(writer))
 }
 
 /// The input that frames which leave by each port count to: of two ports the other one, by which

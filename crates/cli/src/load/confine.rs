@@ -50,9 +50,10 @@ impl Arguments {
         }
         let folder = run.folder.as_ref();
         let maker = (started.is_none()).then_some(prepared);
+        let sandbox = self.sandbox(maker, folder);
         self.drop_privileges(maker, written, folder)?;
         let sandboxing = self.keys.sandbox.unwrap_or_default();
-        let facts = match sandboxing.applied(self.sandbox(maker, folder)) {
+        let facts = match sandboxing.applied(sandbox) {
             None => not_confined(Sandboxing::NONE),
             Some(sandbox) => {
                 let confined = sandbox.enter()?;

@@ -66,6 +66,13 @@ impl Drop for Guarded {
     }
 }
 
+/// A folder that its owner alone may pass: where live runs write, whatever user they become.
+pub(crate) fn private_folder() -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).expect("its owner");
+    folder
+}
+
 /// A trace, read whole.
 pub(crate) struct Trace {
     pub(crate) operations: Vec<Record>,

@@ -13,24 +13,20 @@
 //! Where the two differ, the parts are counted anew before the next one goes.
 
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
 
 use lineside_account::Counter;
-use lineside_host::{DeadRun, FolderError, Older, Retention};
+use lineside_host::{DeadRun, Descriptors, FolderError, Older, Place, Retention, RunFolder};
 use lineside_trace::read::PartReader;
 use lineside_trace::{CounterValue, Manifest, RemovedFacts, State, TableSummary};
 
-use crate::confine::folder_of;
-use crate::run::{TOOL, is_table_name};
-use crate::runs::{PREFIX, manifest_of};
+use crate::run::{TOOL, is_table_name, manifest_in};
+use crate::runs::PREFIX;
 use crate::verdict::add_limit;
 
 /// Runs that are over, in a folder that no other run begins in.
 #[derive(Debug)]
 pub(crate) struct OlderRuns {
-    folder: PathBuf,
-    /// The folder of the run that goes on, if there is one already.
-    own: Option<PathBuf>,
+    folders: Vec<Place>,
     retention: Retention,
     /// The oldest first; `None`: not looked for yet.
     runs: Option<VecDeque<Over>>,
@@ -42,7 +38,7 @@ pub(crate) struct OlderRuns {
 /// A run that is over and has something.
 #[derive(Debug)]
 struct Over {
-    path: PathBuf,
+    place: Place,
     /// When it began, by its `trace.json`.
     started_ns: Option<i64>,
     /// Of its parts: what its `trace.json` says, until it is opened.
@@ -72,22 +68,19 @@ struct OldPart {
 
 impl OlderRuns {
     /// Those in `folder`.
-    pub(crate) fn in_folder(folder: &Path, retention: Retention) -> Self {
+    pub(crate) fn in_folder(folder: &Place, retention: Retention) -> Self {
+        let folders: Vec<_> = folders(folder).collect();
+        Self::of(&folders, retention)
+    }
+
+    /// Those in these folders, as far as they hold any.
+    pub(crate) fn of(folders: &[Place], retention: Retention) -> Self {
         Self {
-            folder: folder.to_owned(),
-            own: None,
+            folders: folders.to_vec(),
             retention,
             runs: None,
             untold: Vec::new(),
             notes: Vec::new(),
-        }
-    }
-
-    /// Those beside the run at `own`.
-    pub(crate) fn beside(own: &Path, retention: Retention) -> Self {
-        Self {
-            own: Some(own.to_owned()),
-            ..Self::in_folder(folder_of(own), retention)
         }
     }
 
@@ -99,13 +92,11 @@ impl OlderRuns {
     }
 
     fn look(&mut self) -> VecDeque<Over> {
-        let mut runs: Vec<_> = folders(&self.folder)
-            .filter(|path| self.own.as_ref() != Some(path))
-            // What is no trace, or cannot be read, is left alone: the start has told of it.
-            .filter_map(|path| Over::find(&path).ok()?)
-            .collect();
+        // What is no trace, or cannot be read, is left alone: the start has told of it.
+        let found = self.folders.drain(..);
+        let mut runs: Vec<_> = found.filter_map(|place| Over::find(&place).ok()?).collect();
         runs.sort_by(|one, other| {
-            (one.started_ns, &one.path).cmp(&(other.started_ns, &other.path))
+            (one.started_ns, one.place.path()).cmp(&(other.started_ns, other.place.path()))
         });
         runs.into()
     }
@@ -116,7 +107,7 @@ impl OlderRuns {
             let mut note = None;
             let first = self.runs().front_mut()?;
             if first.opened.is_none() {
-                match Opened::of(&first.path) {
+                match Opened::of(&first.place) {
                     Ok(opened) => {
                         first.bytes = { opened.iter() }.map(Opened::bytes).sum();
                         first.opened = opened;
@@ -164,26 +155,44 @@ fn left_alone(error: FolderError) -> String {
     format!("an older run is left as it is, whatever is to be kept: {error}")
 }
 
-/// Runs beside the run at `own` that have parts and that nobody writes.
-pub fn older_runs(own: &Path) -> Vec<PathBuf> {
-    let has_table = |path: &PathBuf| {
-        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-        let mut names = entries.map(|entry| entry.file_name());
-        names.any(|name| is_table_name(&name.to_string_lossy()))
+/// Descriptors of older runs that are opened without asking for more.
+const DESCRIPTORS: usize = 500;
+
+/// Runs beside the one in `own` that have parts and that nobody writes, opened: whoever drops its
+/// privileges may not look them up any more. Of more than may be opened, the oldest; and how many
+/// are left out.
+pub fn older_runs(own: &RunFolder) -> (Vec<Place>, usize) {
+    let has_table = |place: &Place| {
+        let entries = place.entries().unwrap_or_default();
+        entries.iter().any(|entry| is_table_name(&entry.name))
     };
-    folders(folder_of(own))
-        .filter(|path| path != own && has_table(path) && !lineside_host::is_running(path))
-        .collect()
+    let Ok(above) = own.place().parent() else {
+        return (Vec::new(), 0);
+    };
+    let mut names = names(&above);
+    names.retain(|name| **name != *own.place().name());
+    if names.len() > DESCRIPTORS {
+        Descriptors::raise();
+    }
+    let most = (Descriptors::read().room() / 2) as usize;
+    let left_out = names.len().saturating_sub(most);
+    names.truncate(most);
+    let found = { names.iter() }.filter_map(|name| above.child(name).ok());
+    let found = found.filter(|place| has_table(place) && DeadRun::open_over(place).is_some());
+    (found.collect(), left_out)
 }
 
 /// The folders of runs in a folder.
-fn folders(folder: &Path) -> impl Iterator<Item = PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let is_run = |entry: &std::fs::DirEntry| {
-        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        is_folder && entry.file_name().to_string_lossy().starts_with(PREFIX)
-    };
-    entries.filter(is_run).map(|entry| entry.path())
+fn folders(folder: &Place) -> impl Iterator<Item = Place> {
+    names(folder)
+        .into_iter()
+        .filter_map(|name| folder.child(name).ok())
+}
+
+fn names(folder: &Place) -> Vec<String> {
+    let entries = folder.entries().unwrap_or_default().into_iter();
+    let runs = entries.filter(|entry| entry.is_folder && entry.name.starts_with(PREFIX));
+    runs.map(|entry| entry.name).collect()
 }
 
 impl Older for OlderRuns {
@@ -234,22 +243,22 @@ impl Older for OlderRuns {
 }
 
 impl Over {
-    /// What there is at `path`; `None`: nothing that could go.
-    fn find(path: &Path) -> Result<Option<Self>, FolderError> {
-        let Some(run) = DeadRun::open_over(path)? else {
+    /// What there is in a folder; `None`: nothing that could go.
+    fn find(place: &Place) -> Result<Option<Self>, FolderError> {
+        let Some(run) = DeadRun::open_over(place) else {
             return Ok(None);
         };
-        let Ok(manifest) = manifest_of(&run) else {
+        let Ok(manifest) = manifest_in(&run) else {
             return Ok(None);
         };
         if manifest.tool.name != TOOL {
             return Ok(None);
         }
-        let entries = run.entries(None)?;
+        let entries = run.entries()?;
         let mut folders = entries.iter().filter(|entry| entry.is_folder);
         let has_tables = folders.any(|folder| is_table_name(&folder.name));
         Ok(has_tables.then(|| Self {
-            path: path.to_owned(),
+            place: place.clone(),
             started_ns: manifest.started_ns,
             bytes: manifest.tables.values().map(|table| table.bytes).sum(),
             opened: None,
@@ -258,7 +267,7 @@ impl Over {
 
     /// Writes `trace.json`; whether there was room.
     fn tell(&mut self) -> Result<bool, FolderError> {
-        if let (Some(opened), Some(run)) = (&mut self.opened, DeadRun::open_over(&self.path)?) {
+        if let (Some(opened), Some(run)) = (&mut self.opened, DeadRun::open_over(&self.place)) {
             opened.tell(&run)?;
             return Ok(!opened.is_untold);
         }
@@ -270,7 +279,7 @@ impl Over {
         let Some(opened) = &mut self.opened else {
             return Ok(true);
         };
-        let Some(run) = DeadRun::open_over(&self.path)? else {
+        let Some(run) = DeadRun::open_over(&self.place) else {
             return Ok(false);
         };
         let parts: Vec<_> = opened.parts.drain(..count).collect();
@@ -279,7 +288,7 @@ impl Over {
         }
         opened.tell(&run)?;
         for part in &parts {
-            run.remove(Some(&part.table), &part.file)?;
+            run.child(&part.table)?.remove(&part.file)?;
             if !opened.parts.iter().any(|left| left.table == part.table) {
                 run.remove_empty_folder(&part.table);
             }
@@ -295,26 +304,26 @@ impl Over {
 
 /// Rows of a part; `None`: it cannot be read.
 fn rows_of(run: &DeadRun, part: &OldPart) -> Option<u64> {
-    let file = run.open_file(Some(&part.table), &part.file).ok()?;
+    let file = run.child(&part.table).ok()?.open_file(&part.file).ok()?;
     Some(PartReader::open(file).ok()?.row_count())
 }
 
 impl Opened {
     /// What is in the folder; `None`: another process writes it, or has changed it.
-    fn of(path: &Path) -> Result<Option<Self>, FolderError> {
-        let Some(run) = DeadRun::open_over(path)? else {
+    fn of(place: &Place) -> Result<Option<Self>, FolderError> {
+        let Some(run) = DeadRun::open_over(place) else {
             return Ok(None);
         };
-        let Ok(mut manifest) = manifest_of(&run) else {
+        let Ok(mut manifest) = manifest_in(&run) else {
             return Ok(None);
         };
         let mut parts = Vec::new();
-        for table in run.entries(None)? {
+        for table in run.entries()? {
             if !table.is_folder || !is_table_name(&table.name) {
                 continue;
             }
             let table = table.name;
-            let entries = run.entries(Some(&table))?;
+            let entries = run.child(&table)?.entries()?;
             let found = entries.into_iter().filter(|entry| !entry.is_folder);
             let found = found.filter_map(|entry| OldPart::of(&table, entry));
             let found: Vec<_> = found.collect();
@@ -463,4 +472,8 @@ pub(crate) fn say_removed(manifest: &mut Manifest) {
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "tests arrange by path what is found by descriptors"
+)]
 mod tests;

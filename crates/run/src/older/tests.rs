@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::fs::{self, File, FileTimes};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use lineside_trace::{
@@ -72,6 +73,16 @@ fn run(folder: &Path, name: &str, minute: i64, parts: i64) -> PathBuf {
     path
 }
 
+fn in_folder(folder: &Path, retention: Retention) -> OlderRuns {
+    OlderRuns::in_folder(&Place::open(folder).expect("there"), retention)
+}
+
+/// The runs beside one that goes on.
+fn beside(own: &RunFolder) -> Vec<PathBuf> {
+    let (found, _) = older_runs(own);
+    found.iter().map(|place| place.path().to_owned()).collect()
+}
+
 fn age(file: &Path, written_ns: i64) {
     let file = File::options().write(true).open(file).expect("there");
     let at = UNIX_EPOCH + Duration::from_nanos(written_ns as u64);
@@ -130,7 +141,7 @@ fn the_oldest_parts_go_over_all_runs() {
     let runs = runs.map(|(name, minute)| run(folder, name, minute, 4));
     let all: u64 = runs.iter().map(|run| bytes(run)).sum();
     // As much as one and a half of three have.
-    let mut older = OlderRuns::in_folder(folder, kept(None, Some(all / 2 + 1_000)));
+    let mut older = in_folder(folder, kept(None, Some(all / 2 + 1_000)));
     older.retain(1_000, BEGIN_NS);
     let left = runs.each_ref().map(|run| parts(run));
     assert_eq!((left[0], left[2]), (0, 8));
@@ -153,7 +164,7 @@ fn the_oldest_parts_go_over_all_runs() {
     );
     assert_eq!(manifest(&runs[2]).removed, None);
     // A minute that is over goes, of both tables, whatever else there is.
-    let mut older = OlderRuns::in_folder(folder, kept(MINUTES(5), None));
+    let mut older = in_folder(folder, kept(MINUTES(5), None));
     older.retain(0, BEGIN_NS + 27 * MINUTE_NS);
     assert_eq!((parts(&runs[1]), parts(&runs[2])), (0, 6));
     assert_eq!(older.bytes(), bytes(&runs[2]));
@@ -169,7 +180,7 @@ fn what_is_alive_or_no_trace_is_not_touched() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     let alive = run(folder, "run=a", 0, 2);
-    let own = run(folder, "run=b", 10, 2);
+    let own = RunFolder::create(&folder.join("run=b"), None).expect("new");
     let foreign = folder.join("run=0");
     fs::create_dir_all(foreign.join("losses")).expect("made");
     fs::write(foreign.join("losses/part-000000.parquet"), b"precious").expect("written");
@@ -179,21 +190,20 @@ fn what_is_alive_or_no_trace_is_not_touched() {
     let mine = folder.join("run=a/losses/notes.parquet");
     let lock = File::open(&alive).expect("there");
     lock.lock().expect("free");
-    let mut older = OlderRuns::beside(&own, kept(MINUTES(1), Some(1)));
+    let mut older = OlderRuns::of(&older_runs(&own).0, kept(MINUTES(1), Some(1)));
     older.retain(0, i64::MAX);
     assert!(!older.make_room() && older.bytes() == 0);
-    assert_eq!([&alive, &own, &linked].map(|run| parts(run)), [4, 4, 4]);
+    assert_eq!([&alive, &linked].map(|run| parts(run)), [4, 4]);
     drop(lock);
     fs::write(&mine, b"precious").expect("written");
-    let mut older = OlderRuns::beside(&own, kept(MINUTES(1), None));
+    let mut older = OlderRuns::of(&older_runs(&own).0, kept(MINUTES(1), None));
     older.retain(0, i64::MAX);
-    assert_eq!(parts(&own), 4);
     assert_eq!(
         manifest(&alive).removed.map(|removed| removed.rows),
         Some(14)
     );
     assert!(mine.exists() && foreign.join("losses/part-000000.parquet").exists());
-    assert_eq!(older_runs(&own), [alive, foreign]);
+    assert_eq!(beside(&own), [foreign, alive]);
 }
 
 #[test]
@@ -203,13 +213,13 @@ fn what_a_kill_left_half_done_is_counted_anew() {
     let before = fs::read(path.join("trace.json")).expect("there");
     let part = path.join("losses/part-000000.parquet");
     let bytes = fs::read(&part).expect("there");
-    let mut older = OlderRuns::in_folder(folder.path(), kept(MINUTES(1), None));
+    let mut older = in_folder(folder.path(), kept(MINUTES(1), None));
     older.retain(0, BEGIN_NS + 2 * MINUTE_NS + 1);
     assert_eq!(parts(&path), 6);
     // trace.json says that it is gone, and it is there: killed between the two.
     fs::write(&part, &bytes).expect("written");
     age(&part, BEGIN_NS + MINUTE_NS);
-    let mut older = OlderRuns::in_folder(folder.path(), kept(MINUTES(1), None));
+    let mut older = in_folder(folder.path(), kept(MINUTES(1), None));
     older.retain(0, BEGIN_NS);
     assert_eq!(parts(&path), 7, "it counts again");
     assert_eq!(manifest(&path).removed.map(|removed| removed.rows), Some(0));
@@ -220,7 +230,7 @@ fn what_a_kill_left_half_done_is_counted_anew() {
     );
     // They are gone, and trace.json does not say so: on a full disk.
     fs::write(path.join("trace.json"), before).expect("written");
-    let mut older = OlderRuns::in_folder(folder.path(), kept(MINUTES(1), None));
+    let mut older = in_folder(folder.path(), kept(MINUTES(1), None));
     older.retain(0, BEGIN_NS);
     assert_eq!(parts(&path), 6);
     let removed = manifest(&path).removed.expect("it is told");
@@ -241,7 +251,7 @@ fn parts_that_cannot_be_read_go_too() {
     let len = last.metadata().expect("there").len();
     fs::write(&last, vec![0; len as usize]).expect("written");
     age(&last, BEGIN_NS + 3 * MINUTE_NS);
-    let mut older = OlderRuns::in_folder(folder.path(), kept(MINUTES(1), None));
+    let mut older = in_folder(folder.path(), kept(MINUTES(1), None));
     older.retain(0, BEGIN_NS + 2 * MINUTE_NS);
     assert!(!hidden.exists());
     older.retain(0, i64::MAX);
@@ -270,7 +280,7 @@ fn a_full_disk_is_made_room_on_whatever_else_it_needs() {
         while std::io::Write::write_all(&mut file, &[0; 4096]).is_ok() {}
     };
     fill();
-    let mut older = OlderRuns::in_folder(disk.folder(), kept(None, Some(1 << 30)));
+    let mut older = in_folder(disk.folder(), kept(None, Some(1 << 30)));
     for left in (0..8).rev() {
         assert!(older.make_room());
         assert_eq!(parts(&path), left);

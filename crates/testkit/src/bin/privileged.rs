@@ -9,7 +9,9 @@ use anyhow::Context;
 use clap::Parser;
 use lineside_account::Budget;
 use lineside_frame::{Descriptor, Frame, LinkType};
-use lineside_host::{Capability, NewPart, PartWriter, Privileges, RunFolder, drop_privileges};
+use lineside_host::{
+    Capability, FileMaker, NewPart, PartWriter, Privileges, RunFolder, drop_privileges,
+};
 use lineside_port::{CaptureWriter, Rotation, WriterConfig};
 use rustix::net::{AddressFamily, SocketType, socket};
 
@@ -35,7 +37,8 @@ fn main() -> anyhow::Result<()> {
                 rotation: Rotation::parse(&["packets:1", "files:3"])?,
                 replaces: false,
             };
-            let mut writer = CaptureWriter::create(&pcap, config, Some(0))?;
+            let maker = FileMaker::start(&pcap, false, 3)?;
+            let mut writer = CaptureWriter::create_by(&pcap, config, Some(0), Some(maker))?;
             let file = writer.file().context("it was opened")?;
             // Standard output is here to show that it stays whose it is.
             let dropped = drop_privileges(Some(&folder), &[file, std::io::stdout().as_fd()])?;
@@ -54,7 +57,6 @@ fn main() -> anyhow::Result<()> {
                 })?;
             }
             parts.finish()?;
-            writer.check_access()?;
             for stamp_ns in 0..5 {
                 let descriptor = Descriptor {
                     stamp_ns: Some(stamp_ns),

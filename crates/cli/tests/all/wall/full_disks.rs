@@ -144,7 +144,7 @@ fn full_disks_lose_nothing_that_is_not_told() {
             );
             if code == 1 {
                 failed += 1;
-                let way_out = ["free some space", "write where you may"];
+                let way_out = ["free some space", "write elsewhere"];
                 assert!(way_out.iter().any(|way| message.contains(way)), "{what}");
                 assert!(message.contains(&*out.to_string_lossy()), "{what}");
             }

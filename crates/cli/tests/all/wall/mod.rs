@@ -35,6 +35,7 @@ mod nfs_load;
 mod on;
 mod packages;
 mod peer;
+mod private;
 mod probe;
 mod removed;
 mod rotate;
