@@ -290,7 +290,7 @@ fn tcp_counts_equal_those_of_tshark() {
         println!("SKIP: counts of TCP are not compared with tshark: there is none");
         return;
     }
-    let (folder, mut failures) = (tempfile::tempdir().expect("a folder"), String::new());
+    let (folder, mut failures) = (crate::support::private_folder(), String::new());
     for path in captures::all() {
         let name = path
             .file_name()

@@ -77,7 +77,7 @@ fn wait_for_merge(out: &Path) {
 /// third one strikes while the process starts, and each third while parts are merged.
 #[test]
 fn the_next_start_closes_each_killed_run() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::support::private_folder();
     let out = folder.path().join("runs");
     let frames = capture::read(&example()).expect("the example");
     let input = capture::write(&frames);

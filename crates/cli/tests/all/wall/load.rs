@@ -286,7 +286,7 @@ fn wrong_words_of_a_load_are_refused() {
 fn a_load_ends_with_one_screen_and_a_junit_file() {
     let served = Served::start(&["http", "127.0.0.1:0"]);
     let url = format!("http://{}/", served.at);
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::support::private_folder();
     let (run, junit) = (folder.path().join("run"), folder.path().join("junit.xml"));
     let paths = [&run, &junit].map(|path| path.to_str().expect("UTF-8").to_owned());
     let words = ["-n", "30", "-c", "2", "-o", &paths[0], "--junit", &paths[1]];
@@ -349,7 +349,7 @@ fn the_certificate_is_as_its_schema_says() {
 #[test]
 fn a_run_leaves_a_row_for_each_request() {
     let served = Served::start(&["http", "127.0.0.1:0", "--size", "10"]);
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::support::private_folder();
     let out = folder.path().join("run");
     let url = format!("http://{}/", served.at);
     let words = ["-n", "3000", "-R", "4000", "-c", "4", "-t", "2", "-o"];
@@ -408,7 +408,7 @@ fn a_run_leaves_a_row_for_each_request() {
 #[test]
 fn a_file_holds_the_keys_of_a_load() {
     let served = Served::start(&["http", "127.0.0.1:0"]);
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::support::private_folder();
     let file = folder.path().join("load.toml");
     let write = |text: String| std::fs::write(&file, text).expect("written");
     let name = file.to_str().expect("UTF-8");
@@ -601,7 +601,7 @@ fn nginx(folder: &Path, port: u16) -> Option<Guarded> {
 
 #[test]
 fn nginx_logs_what_the_load_counts() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::support::private_folder();
     std::fs::write(folder.path().join("file"), [b'x'; 64]).expect("written");
     let port = free_port();
     let Some(server) = nginx(folder.path(), port) else {
@@ -632,7 +632,7 @@ fn nginx_logs_what_the_load_counts() {
 
 #[test]
 fn pythons_server_ends_each_connection() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::support::private_folder();
     std::fs::write(folder.path().join("file"), "hello").expect("written");
     let port = free_port();
     let mut command = Command::new("python3");
@@ -675,7 +675,7 @@ fn two_hosts_make_one_load() {
     wire.tap.ip("link set lo up");
     let together = ["--hosts", &hosts, "--rsh", "ip netns exec"];
     let words = ["http://10.9.0.1/", "-c", "10", "-n", "3001", "-t", "2"];
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::support::private_folder();
     let log = folder.path().join("run.hlog");
     let hdr = ["--hdr", log.to_str().expect("UTF-8")];
     let found = certificate(&[&words[..], &together, &hdr].concat());

@@ -9,8 +9,8 @@ mod wall {
 
     use lineside_trace::State;
 
-    use crate::wall::live::example_frames;
     use crate::support::{example, lineside, manifest, private_folder, talk, wait_until};
+    use crate::wall::live::example_frames;
     use crate::wall::wire::{Namespace, Running, Wire, need_wire};
 
     /// A user with a home of its own.

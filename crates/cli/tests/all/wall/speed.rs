@@ -14,7 +14,7 @@ fn peaks_stand_beside_the_speed_that_is_claimed() {
         wire.send(&capture::read(&example()).expect("the example"));
         running.interrupt()
     };
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::support::private_folder();
     let file = folder.path().join("live.pcapng");
     let path = file.to_str().expect("UTF-8");
     let ended = live(&["--method", "af_packet", "--write-pcap", path]);

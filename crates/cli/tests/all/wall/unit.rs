@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::package::{missing, printed};
 use crate::support::{lineside, repository};
 use crate::wall::packages::{file, packages};
-use crate::wall::wire::{Namespace, Running, need_wire, open_folder};
+use crate::wall::wire::{Namespace, Running, need_wire, private_folder};
 
 /// A real systemd: the service has its own user and no rights left, is in the sandbox, and comes
 /// back after a kill, which the run of before tells.
@@ -83,7 +83,7 @@ fn says_how_it_goes(words: &[&str]) {
         namespace.ip(&format!("link set {end} up"));
         namespace.ip(&format!("link set {end}0 up"));
     }
-    let folder = open_folder();
+    let folder = private_folder();
     let path = folder.path().join("notify");
     let listener = UnixDatagram::bind(&path).expect("bound");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).expect("its owner");

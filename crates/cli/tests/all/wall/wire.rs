@@ -16,7 +16,7 @@ use lineside_testkit::{capture, waiting};
 use rustix::thread::{CpuSet, LinkNameSpaceType, move_into_link_name_space, sched_setaffinity};
 use tempfile::TempDir;
 
-pub(crate) use crate::support::open_folder;
+pub(crate) use crate::support::private_folder;
 use crate::support::{Trace, lineside, talk, wait_until};
 
 /// The reason for which there can be no wire here; `None` if there can. `tools` are the programs
@@ -240,7 +240,7 @@ pub(crate) struct Ended {
 impl Running {
     /// Captures into a trace in a new folder; listens when this returns.
     pub(crate) fn start(namespace: &Namespace, options: &[&str]) -> Self {
-        let folder = open_folder();
+        let folder = private_folder();
         let out = folder.path().join("trace");
         let mut command = namespace.command(lineside().get_program());
         command
