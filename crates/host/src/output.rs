@@ -339,7 +339,6 @@ mod tests {
     use std::io;
     use std::num::NonZeroU64;
     use std::path::Path;
-    use std::time::Duration;
 
     use lineside_testkit::disk::SmallDisk;
 
@@ -613,7 +612,7 @@ mod tests {
                     let is_first = oldest.exists();
                     began.send(is_first).expect("the test waits");
                     while oldest.exists() {
-                        thread::park_timeout(Duration::from_millis(1));
+                        thread::yield_now();
                     }
                     match is_first && is_failing {
                         true => Err("it went".to_owned()),

@@ -31,6 +31,7 @@ mod monitors;
 mod package;
 mod packets;
 mod python;
+mod removed;
 mod report;
 mod runs;
 mod services;

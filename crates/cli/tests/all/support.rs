@@ -3,17 +3,13 @@
 use std::fs::{File, Permissions};
 use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::PermissionsExt;
-use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use lineside_account::{Counter, Counters};
-use lineside_host::Stopwatch;
 use lineside_testkit::captures;
 pub(crate) use lineside_testkit::captures::repository;
-pub(crate) use lineside_testkit::waiting::wait_until;
+pub(crate) use lineside_testkit::waiting::{wait_until, wait_until_still};
 use lineside_trace::read::{PartReader, Value};
 use lineside_trace::{Manifest, Row as _, State, Table, tables};
 use tempfile::TempDir;
@@ -227,53 +223,6 @@ pub(crate) fn sorted<'a>(rows: impl IntoIterator<Item = &'a Record>) -> Vec<Stri
     let mut rows: Vec<String> = rows.into_iter().map(|row| format!("{row:?}")).collect();
     rows.sort();
     rows
-}
-
-/// A machine that stands still for this long disturbs what is measured on it.
-const STANDSTILL: Duration = Duration::from_millis(20);
-
-/// Makes up to five attempts: an error of one describes how a busy machine disturbed it, which is
-/// no fault of the program. `./test` counts the lines that begin with `DISTURBED: `. If all five
-/// fail, the test does, unless the machine stood still in each of them: then it is skipped, and
-/// says so.
-pub(crate) fn undisturbed(what: &str, mut attempt: impl FnMut() -> Result<(), String>) {
-    let mut stood_still = true;
-    for _ in 0..5 {
-        let (result, longest) = watched(&mut attempt);
-        let Err(why) = result else { return };
-        stood_still &= longest > STANDSTILL;
-        println!("DISTURBED: {what}: the machine stood still for {longest:?}: {why}");
-    }
-    assert!(stood_still, "{what}: failed five times");
-    println!("SKIP: {what}: the machine stood still in each of five attempts");
-}
-
-/// Runs `attempt`; with the longest time that a thread which wants to run each millisecond had to
-/// wait meanwhile, one for each processor.
-fn watched<T>(attempt: impl FnOnce() -> T) -> (T, Duration) {
-    let (done, longest) = (AtomicBool::new(false), AtomicU64::new(0));
-    let watch = || {
-        // Before the other tests, as the labs: of an ordinary user's machine more is seen.
-        let _ = rustix::process::setpriority_process(None, -15);
-        let nap = Duration::from_millis(1);
-        while !done.load(Ordering::Relaxed) {
-            let watch = Stopwatch::start();
-            #[expect(clippy::disallowed_methods, reason = "the machine's time is measured")]
-            std::thread::sleep(nap);
-            let late = watch.elapsed().saturating_sub(nap).as_nanos() as u64;
-            longest.fetch_max(late, Ordering::Relaxed);
-        }
-    };
-    let result = std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, Into::into) {
-            scope.spawn(watch);
-        }
-        let result = std::panic::catch_unwind(AssertUnwindSafe(attempt));
-        done.store(true, Ordering::Relaxed);
-        result
-    });
-    let result = result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    (result, Duration::from_nanos(longest.into_inner()))
 }
 
 /// A row of a table, its values by name.

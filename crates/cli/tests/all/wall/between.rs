@@ -14,8 +14,10 @@ use lineside_trace::{State, Table};
 
 use crate::support::{
     came_to_its_end, held_status, lineside, manifest, parts_with_rows, talk, wait_until,
+    wait_until_still,
 };
 use crate::wall::lab::{Counts, Lab, expected, nfs_drive, tally};
+use crate::wall::stats::{stats, wait_until_empty};
 use crate::wall::wire::{Namespace, Running, need_wire, private_folder, run};
 
 /// A client and a server, each with a veth pair to a host between them.
@@ -190,13 +192,14 @@ fn raw_ends(hosts: &Hosts) -> [Box<dyn LivePort>; 2] {
     })
 }
 
-/// The frames that a port receives within a tenth of a second.
-fn arrivals(port: &mut dyn LivePort) -> Vec<Vec<u8>> {
+/// The frames that a port receives until no more come.
+fn arrivals(running: &Running, port: &mut dyn LivePort) -> Vec<Vec<u8>> {
+    wait_until_empty(running);
     let mut burst = Burst::new();
-    for _ in 0..50 {
+    wait_until_still("no more frames come", || {
         port.receive(&mut burst, 99).expect("it receives");
-        std::thread::park_timeout(Duration::from_millis(2));
-    }
+        burst.len()
+    });
     burst.iter().map(|frame| frame.bytes().to_vec()).collect()
 }
 
@@ -237,11 +240,25 @@ fn frames_pass_as_they_are_and_once() {
             .map(|(at, tag)| odd_frame(at, tag))
             .collect();
         send(&mut *client, &sent);
-        assert_eq!(arrivals(&mut *server), sent, "{method}: tags and all, once");
-        assert!(arrivals(&mut *client).is_empty(), "{method}: no echo");
+        assert_eq!(
+            arrivals(&running, &mut *server),
+            sent,
+            "{method}: tags and all, once"
+        );
+        assert!(
+            arrivals(&running, &mut *client).is_empty(),
+            "{method}: no echo"
+        );
         send(&mut *server, &sent);
-        assert_eq!(arrivals(&mut *client), sent, "{method}: the other way");
-        assert!(arrivals(&mut *server).is_empty(), "{method}: no echo");
+        assert_eq!(
+            arrivals(&running, &mut *client),
+            sent,
+            "{method}: the other way"
+        );
+        assert!(
+            arrivals(&running, &mut *server).is_empty(),
+            "{method}: no echo"
+        );
         let ended = running.interrupt();
         let held = held_status(&ended.out);
         assert_eq!(ended.status.code(), Some(held), "{}", ended.messages);
@@ -261,25 +278,26 @@ fn an_interface_that_goes_down_and_up_is_a_pulled_cable() {
             numbers.map(frame).collect::<Vec<_>>()
         };
         send(&mut *client, &frames(0..3));
-        assert_eq!(arrivals(&mut *server), frames(0..3), "{method}");
+        assert_eq!(arrivals(&running, &mut *server), frames(0..3), "{method}");
         hosts.between.ip("link set m1 down");
         // One at a time: the first one may stay in a ring until the interface is up.
         for number in 3..9 {
             send(&mut *client, &frames(number..number + 1));
-            std::thread::park_timeout(Duration::from_millis(20));
+            let entered = || stats(&running.out).directions[0].entered;
+            wait_until("it came", || entered() > u64::from(number));
         }
         hosts.between.ip("link set m1 up");
         // The kernel takes up to a second to use the link again.
         let mut arrived = Vec::new();
         wait_until("frames pass again", || {
             send(&mut *client, &frames(9..10));
-            arrived.append(&mut arrivals(&mut *server));
+            arrived.append(&mut arrivals(&running, &mut *server));
             arrived.ends_with(&frames(9..10))
         });
         let stale = arrived.iter().filter(|bytes| **bytes != frames(9..10)[0]);
         assert!(stale.count() <= 1, "{method}: {arrived:?}");
         send(&mut *client, &frames(10..13));
-        assert_eq!(arrivals(&mut *server), frames(10..13), "{method}");
+        assert_eq!(arrivals(&running, &mut *server), frames(10..13), "{method}");
 
         hosts.between.ip("link del m1");
         let ended = running.end();

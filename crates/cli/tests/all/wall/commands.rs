@@ -10,9 +10,8 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-use crate::support::{
-    came_to_its_end, held_status, lineside, manifest, talk, undisturbed, wait_until,
-};
+use crate::support::{came_to_its_end, held_status, lineside, manifest, talk, wait_until};
+use crate::wall::undisturbed::undisturbed;
 use crate::wall::wire::{Namespace, need_wire};
 
 /// Answers datagrams, and sends a million bytes to each connection; as soon as the other end says

@@ -95,11 +95,9 @@ fn a_ping_shows_each_change_and_loses_nothing() {
     assert!(ping.wait().expect("our child").success());
     let answers = answers();
     assert_eq!(answers.len(), 150, "none is lost");
-    // A machine may stand still for a moment: that makes some later, and none earlier.
+    // A busy machine makes some later, and none earlier.
     for (part, delay_ms) in [(&answers[..30], 10.0), (&answers[120..], 40.0)] {
-        let late = part.iter().filter(|&&ms| ms > delay_ms + 15.0).count();
-        let is_early = part.iter().any(|&ms| ms < delay_ms);
-        assert!(late < 15 && !is_early, "{answers:?}");
+        assert!(part.iter().all(|&ms| ms >= delay_ms), "{answers:?}");
     }
 
     let ended = running.interrupt();
@@ -123,7 +121,7 @@ fn a_ping_shows_each_change_and_loses_nothing() {
     let (before, since) = (&change["realised"], &outbound["realised"]);
     assert_eq!(change["asked"]["mean_ns"], 10e6);
     assert_eq!(outbound["asked"]["mean_ns"], 40e6);
-    assert!(number(&before["p50_ns"]) < 30_000_000, "{change:#}");
+    assert!(number(&before["min_ns"]) >= 9_900_000, "{change:#}");
     assert!(number(&since["min_ns"]) > 39_900_000, "{outbound:#}");
     assert_eq!(
         number(&before["count"]) + number(&since["count"]),

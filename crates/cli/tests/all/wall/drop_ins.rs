@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::Duration;
 
-use lineside_host::Stopwatch;
 use lineside_trace::read::{PartReader, Value};
 use lineside_trace::{DropInFacts, Table};
 use lineside_wire::build::FrameBuilder;
@@ -243,7 +241,6 @@ fn pyarrow_reads_the_batches_and_what_was_dropped() {
     let script = folder.path().join("sleeps.py");
     std::fs::write(&script, SLEEPS).expect("written");
     let drop_in = format!("sleeps={} {}", python.display(), script.display());
-    let since = Stopwatch::start();
     let words = [
         "--drop-in-bytes",
         "14",
@@ -257,7 +254,6 @@ fn pyarrow_reads_the_batches_and_what_was_dropped() {
         panic!("{drop_ins:?}")
     };
     assert_eq!(facts.failure, None);
-    assert!(since.elapsed() < Duration::from_secs(30));
     // The run waited a second, once, and no frame was lost for it.
     assert!(
         facts.dropped_heads > 0 && facts.dropped_batches > 0,
@@ -327,7 +323,6 @@ fn one_that_dies_or_writes_nonsense_ends_alone() {
     .enumerate()
     {
         let out = folder.path().join(place.to_string());
-        let since = Stopwatch::start();
         let drop_in = format!("x={command}");
         let words = ["--monitor", "size", "--drop-in", &drop_in];
         let (output, drop_ins) = measure(&input, &out, &words);
@@ -338,7 +333,6 @@ fn one_that_dies_or_writes_nonsense_ends_alone() {
             "{command}: {}",
             talk(&output)
         );
-        assert!(since.elapsed() < Duration::from_secs(20), "{command}");
         let facts = &drop_ins[0];
         assert_eq!(facts.heads + facts.dropped_heads, 50_000, "{command}");
         let ours = records(&out, Table::MonitorBins);

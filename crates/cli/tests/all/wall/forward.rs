@@ -297,25 +297,29 @@ fn drain_weight_and_reload_fail_no_request() {
             "-c",
             "16",
             "-d",
-            "3s",
+            "6s",
             "-R",
             "2000",
             "--requests-per-connection",
             "20",
         ];
         let load = scope.spawn(move || farm.load(&words));
-        thread::park_timeout(Duration::from_millis(800));
+        let of_first = || opened(&stats(&forwarder))[0];
+        let goes_on = |than: u64| of_first() > than || load.is_finished();
+        wait_until("it gets connections", || goes_on(20));
         assert!(done(&forwarder, &["drain", "10.9.2.2:8080"]).contains("drains"));
-        let drained = opened(&stats(&forwarder))[0];
-        thread::park_timeout(Duration::from_millis(400));
-        assert_eq!(
-            opened(&stats(&forwarder))[0],
-            drained,
-            "it gets no new ones"
-        );
+        let drained = of_first();
+        // While the other one gets some.
+        let of_other = || opened(&stats(&forwarder))[1];
+        let before = of_other();
+        wait_until("the other one gets connections", || {
+            of_other() > before + 20 || load.is_finished()
+        });
+        assert_eq!(of_first(), drained, "it gets no new ones");
+        assert!(!load.is_finished(), "the load is too short");
         done(&forwarder, &["weight", "10.9.2.2:8080", "3"]);
-        thread::park_timeout(Duration::from_millis(400));
-        assert!(opened(&stats(&forwarder))[0] > drained, "it does again");
+        wait_until("it does again", || goes_on(drained));
+        assert!(of_first() > drained, "it does again");
         done(&forwarder, &["drain", "10.9.2.2:8080"]);
         wait_until("it has none", || {
             number(&stats(&forwarder), "/services/0/nodes/0/connections") == 0 || load.is_finished()
@@ -377,7 +381,12 @@ fn a_killed_forwarder_is_resumed_and_no_connection_is_lost() {
         wait_until("all are open", || {
             number(&stats(&forwarder), "/table/connections") == 200 || load.is_finished()
         });
-        thread::park_timeout(Duration::from_millis(500));
+        // Bytes go back and forth.
+        let came = || number(&stats(&forwarder), "/arrived");
+        let before = came();
+        wait_until("frames pass", || {
+            came() > before + 500 || load.is_finished()
+        });
         forwarder.signal("KILL");
         let killed = forwarder.end();
         let run = killed.out.to_str().expect("text");

@@ -5,8 +5,9 @@ use std::net::{TcpListener, TcpStream};
 
 use lineside_trace::Table;
 
-use crate::support::{Record, manifest, records, undisturbed};
+use crate::support::{Record, manifest, records};
 use crate::wall::between::emulate;
+use crate::wall::undisturbed::undisturbed;
 use crate::wall::wire::{Namespace, Running, need_wire, run};
 
 /// Connections, each of which measures both halves.

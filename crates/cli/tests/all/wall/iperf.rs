@@ -60,11 +60,7 @@ fn iperf3_and_our_end_report_the_same_bytes() {
                 assert!(under_way.is_some_and(|bytes| bytes <= most), "{all}");
             }
         }
-        let least = if words.contains("-n") {
-            20_000_000
-        } else {
-            1_000_000
-        };
+        let least = if words.contains("-n") { 20_000_000 } else { 1 };
         assert!(sums[1] >= least, "{all}");
         assert_eq!(counted["opened"], streams + 1, "{all}");
         assert_eq!(counted["finished"], 1, "{all}");

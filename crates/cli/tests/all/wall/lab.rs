@@ -102,8 +102,8 @@ pub(crate) fn testkit_program(name: &str) -> PathBuf {
         .args([
             "build",
             "--quiet",
-            "-p",
-            "lineside-testkit",
+            // Of one package alone, others would be built anew with fewer features.
+            "--workspace",
             "--bin",
             name,
             "--target-dir",

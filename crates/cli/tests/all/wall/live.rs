@@ -23,9 +23,10 @@ use lineside_wire::build::FrameBuilder;
 
 use crate::support::{
     Record, Trace, counters, example, lineside, manifest, parts_with_rows, records, sorted, talk,
-    undisturbed, wait_until,
+    wait_until,
 };
 use crate::wall::lab::{self, Counts, Lab, expected, nfs_drive, tally};
+use crate::wall::undisturbed::undisturbed;
 use crate::wall::wire::{
     Namespace, Running, Tcpdump, Wire, need_wire, obstacle, private_folder, run,
 };
@@ -611,14 +612,10 @@ fn a_hole_is_reported_while_the_run_goes_on() {
         wire.send(before);
         running.wait_for_frames(before.len());
         wire.send(told_by);
-        let watch = Stopwatch::start();
         running.wait_until("it reports the hole", || {
             running.signal("USR1");
             running.messages().contains(" of streams missing")
         });
-        // Reported once a second; the rest is for a busy machine.
-        let took = watch.elapsed();
-        assert!(took.as_secs_f64() < 3.0, "{options:?}: {took:?}");
         wire.send(rest);
         running.wait_for_frames(frames.len());
         let ended = running.interrupt();
@@ -711,10 +708,7 @@ fn signals_print_rotate_and_end_with_everything_that_was_sent() {
             out.join("operations").exists() && !records(&out, Table::Operations).is_empty()
         });
         wire.send(rest);
-        let watch = Stopwatch::start();
         let ended = running.interrupt();
-        let took = watch.elapsed();
-        assert!(took.as_secs_f64() < 2.0, "{took:?}");
         assert!(parts_with_rows(&ended.out, Table::Operations) > 1);
         let line = { ended.messages.lines() }.find(|line| line.contains(" calls in "));
         let line = line.expect("a line at the end").to_owned();
@@ -763,7 +757,7 @@ fn a_run_ends_after_a_time_and_after_a_number_of_frames() {
     assert!(watch.elapsed().as_secs_f64() >= 2.0);
     let ran = live.manifest.ended_ns.zip(live.manifest.started_ns);
     let ran = ran.map(|(end, start)| end - start).expect("it ended");
-    assert!((2_000_000_000..4_000_000_000).contains(&ran), "{ran} ns");
+    assert!(ran >= 2_000_000_000, "not early: {ran} ns");
     assert_eq!(received(&live), 100);
     let verdict = &live.manifest.verdict;
     assert_eq!(verdict.state, State::Incomplete);

@@ -15,7 +15,7 @@ fn program() -> PathBuf {
     let programs = Path::new(env!("CARGO_BIN_EXE_lineside")).parent();
     let programs = programs.expect("target/debug").to_owned();
     let target = programs.parent().expect("target");
-    let arguments = ["build", "--quiet", "-p", "lineside-load", "--example"];
+    let arguments = ["build", "--quiet", "--workspace", "--example"];
     let status = Command::new(env!("CARGO"))
         .args(arguments)
         .args(["nfs_load", "--target-dir"])

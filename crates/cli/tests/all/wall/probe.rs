@@ -7,8 +7,9 @@ use std::process::Output;
 use lineside_measure::Spread;
 use serde_json::Value;
 
-use crate::support::{came_to_its_end, lineside, talk, undisturbed};
+use crate::support::{came_to_its_end, lineside, talk};
 use crate::wall::commands::{Ordinary, is_forbidden};
+use crate::wall::undisturbed::undisturbed;
 
 /// A probe from one end of an emulated link to a server at the other; `None` where there can be no
 /// link.

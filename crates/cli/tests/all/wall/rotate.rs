@@ -5,7 +5,6 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use lineside_host::Stopwatch;
 use lineside_testkit::capture;
 use lineside_trace::Table;
 use lineside_trace::read::PartReader;
@@ -157,7 +156,6 @@ fn a_kill_loses_what_came_in_the_last_second_alone() {
     writer.write_all(&bytes).expect("it reads");
     // Nothing comes any more: only time ends the parts.
     let runs = [alone, on_cores, followed, piped];
-    let watch = Stopwatch::start();
     for running in &runs {
         let out = &running.out;
         running.wait_until("every operation is in a part", || {
@@ -165,8 +163,6 @@ fn a_kill_loses_what_came_in_the_last_second_alone() {
             is_there && records(out, Table::Operations).len() == expected
         });
     }
-    let took = watch.elapsed();
-    assert!(took.as_secs_f64() < 4.0, "{took:?}");
     for running in runs {
         running.signal("KILL");
         let ended = running.end();
@@ -178,9 +174,10 @@ fn a_kill_loses_what_came_in_the_last_second_alone() {
         let is_there =
             |table: &&Table| **table != Table::Packets && !Table::MONITORS.contains(table);
         for &table in Table::ALL.iter().filter(is_there) {
-            // The first part is empty; the frames may lie around the end of a window.
+            // Only the first part is empty: time ends no part without rows.
             let count = parts(&ended.out, table).len();
-            assert!(count <= 3, "{}: {count} parts", table.name());
+            let most = 1 + parts_with_rows(&ended.out, table);
+            assert!(count <= most, "{}: {count} parts", table.name());
         }
     }
 }

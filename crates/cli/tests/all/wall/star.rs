@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::report::check;
 use crate::support::{held_status, lineside, manifest, records, talk};
 use crate::wall::between::emulate;
+use crate::wall::stats::wait_until_empty;
 use crate::wall::wire::{Namespace, need_wire, run};
 
 /// Three hosts, each with a veth pair from its `e0` to `m0`, `m1`, `m2` of a host between them.
@@ -151,8 +152,7 @@ fn three_hosts_reach_each_other_through_a_switch() {
         for (from, to) in [(0, 1), (1, 2), (2, 0)] {
             star.transfer(from, to, 300_000);
         }
-        // The last frames are on their way.
-        std::thread::park_timeout(Duration::from_millis(300));
+        wait_until_empty(&running);
         let after = [0, 1, 2].map(|place| star.counted(place));
         let ended = running.interrupt();
         let held = held_status(&ended.out);
@@ -186,7 +186,10 @@ fn three_hosts_reach_each_other_through_a_switch() {
         reported(&ended.out, core);
         // Requests for addresses go to all, TCP does not.
         let (flooded, forwarded) = (number(&core["flooded"]), number(&core["forwarded"]));
-        assert!((1..50).contains(&flooded) && forwarded > 600, "{core:#}");
+        // 900,000 bytes of TCP were not.
+        let segments = 900_000 / 65_536;
+        assert!(flooded >= 1 && forwarded > segments, "{core:#}");
+        assert!(flooded < forwarded, "{core:#}");
     }
 }
 
@@ -290,7 +293,7 @@ fn monitors_see_each_frame_that_the_switch_drops_where_it_came() {
         let frames = [vec![all], vec![own; 7], vec![reserved; 5]].concat();
         star.hosts[2].python(SEND, &frames);
         star.round_trip(0, 2).expect("nothing is lost");
-        std::thread::park_timeout(Duration::from_millis(300));
+        wait_until_empty(&running);
         let ended = running.interrupt();
         let certificate = manifest(&ended.out).certificate.expect("it is there");
         let core = &certificate["core"];

@@ -8,11 +8,12 @@ use serde_json::Value;
 
 use crate::report::{check, publish};
 use crate::support::{
-    came_to_its_end, held_status, lineside, manifest, talk, undisturbed, wait_until,
+    came_to_its_end, held_status, lineside, manifest, talk, wait_until, wait_until_still,
 };
 use crate::wall::between::{Hosts, emulate};
 use crate::wall::commands::{Ordinary, is_forbidden};
 use crate::wall::control::{ctl, raw};
+use crate::wall::undisturbed::undisturbed;
 use crate::wall::wire::{Running, need_wire, private_folder};
 
 fn schema() -> Value {
@@ -28,7 +29,7 @@ fn read(line: &str) -> RunStats {
     serde_json::from_value(value).expect("the form that is published")
 }
 
-fn stats(run: &Path) -> RunStats {
+pub(crate) fn stats(run: &Path) -> RunStats {
     let output = ctl(run, &["stats", "--json"]);
     assert!(output.status.success(), "{}", talk(&output));
     let text = String::from_utf8(output.stdout).expect("text");
@@ -41,6 +42,18 @@ fn asked(run: &Path) -> RunStats {
     let answer = raw(run, b"{\"version\":1,\"stats\":{}}");
     let answer: Value = serde_json::from_str(&answer).expect("JSON");
     serde_json::from_value(answer["done"]["stats"].clone()).expect("stats")
+}
+
+/// Waits until every frame that a run's link was given has left it or was dropped, and no more
+/// come.
+pub(crate) fn wait_until_empty(running: &Running) {
+    let moved = || {
+        let directions = asked(&running.out).directions;
+        let held: u64 = directions.iter().map(|each| each.held).sum();
+        let counts = directions.iter().map(|each| (each.entered, each.released));
+        (held, counts.collect::<Vec<_>>())
+    };
+    while wait_until_still("no frame comes or leaves", moved).0 > 0 {}
 }
 
 #[test]

@@ -8,9 +8,10 @@ use std::sync::Mutex;
 use lineside_testkit::{captures, tshark};
 use serde_json::Value;
 
-use crate::support::{lineside, repository, talk, undisturbed};
+use crate::support::{lineside, repository, talk};
 use crate::tcp;
 use crate::wall::lab::nfs_drive;
+use crate::wall::undisturbed::undisturbed;
 use crate::wall::wire::obstacle;
 
 /// One lab at a time under the name of these tests.

@@ -109,6 +109,13 @@ impl Namespace {
         assert!(child.wait().expect("it ends").success());
     }
 
+    /// Waits until its programs have read what came.
+    pub(crate) fn wait_until_read(&self) {
+        wait_until("what came is read", || {
+            self.enter(|| waiting::unread_bytes(None)) == 0
+        });
+    }
+
     /// Runs a closure on a thread inside it.
     pub(crate) fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         let entered = || {
