@@ -5,7 +5,7 @@ use lineside_testkit::capture::{self, Frame};
 
 use crate::live::{assert_same_operations, example_frames};
 use crate::support::{Record, Trace, counters, lineside, talk};
-use crate::wire::{Namespace, Running, Wire, need_wire, open_folder};
+use crate::wire::{Namespace, Running, Wire, need_wire, private_folder};
 use crate::written::interfaces_of;
 
 /// Sends frames over the loopback interface as the host does: each is seen to leave and to arrive.
@@ -47,7 +47,7 @@ fn bytes(frames: &[Frame]) -> Vec<Vec<u8>> {
 
 /// The trace of the example's file.
 fn example_trace(frames: &[Frame]) -> Trace {
-    let folder = open_folder();
+    let folder = private_folder();
     let path = folder.path().join("example.pcap");
     std::fs::write(&path, capture::write(frames)).expect("written");
     Trace::of(&path, &[])
@@ -75,7 +75,7 @@ fn any_reads_every_interface_and_each_operation_once() {
     let messages = running.messages();
     assert!(messages.contains("left out: 'tun0'"), "{messages}");
     running.interrupt().trace(0);
-    let folder = open_folder();
+    let folder = private_folder();
     let written = folder.path().join("written.pcapng");
     let path = written.to_str().expect("a plain path");
     for filter in ["", "tcp or udp"] {

@@ -12,7 +12,7 @@ use lineside_trace::Table;
 
 use crate::between::{Hosts, emulate, transfer};
 use crate::support::{Record, records};
-use crate::wire::{Tcpdump, need_wire, open_folder};
+use crate::wire::{Tcpdump, need_wire, private_folder};
 
 const UDP: &str = "udp and src host 192.0.2.1";
 const TCP: &str = "tcp and src host 192.0.2.1";
@@ -132,7 +132,7 @@ fn compared(attempt: u64) -> f64 {
         &monitors[1],
     ];
     let running = emulate(&hosts.between, &words, "m1");
-    let folder = open_folder();
+    let folder = private_folder();
     let file = folder.path().join("far.pcap");
     let tcpdump = hosts.server.command("tcpdump");
     let tcpdump = Tcpdump::filtered(tcpdump, "s0", &file, "src host 192.0.2.1 and (udp or tcp)");

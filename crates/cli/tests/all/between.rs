@@ -16,7 +16,7 @@ use crate::lab::{Counts, Lab, expected, nfs_drive, tally};
 use crate::support::{
     came_to_its_end, held_status, lineside, manifest, parts_with_rows, talk, wait_until,
 };
-use crate::wire::{Namespace, Running, need_wire, open_folder, run};
+use crate::wire::{Namespace, Running, need_wire, private_folder, run};
 
 /// A client and a server, each with a veth pair to a host between them.
 pub(crate) struct Hosts {
@@ -108,7 +108,7 @@ pub(crate) fn transfer(hosts: &Hosts, len: usize) {
 
 /// `lineside emulate` with these words in `namespace`; it listens at `last` when this returns.
 pub(crate) fn emulate(namespace: &Namespace, words: &[&str], last: &str) -> Running {
-    let folder = open_folder();
+    let folder = private_folder();
     let run = folder.path().join("run");
     let mut command = namespace.command(lineside().get_program());
     command.arg("emulate").args(words).arg("-o").arg(&run);

@@ -16,7 +16,7 @@ use crate::load_ends::number;
 use crate::support::{
     Guarded, example, held_status, lineside, manifest, records, talk, wait_until,
 };
-use crate::wire::{Running, Wire, need_wire, open_folder};
+use crate::wire::{Running, Wire, need_wire, private_folder};
 
 fn field(status: &str, name: &str) -> String {
     let line = status
@@ -86,7 +86,7 @@ fn an_emulated_link_runs_in_a_sandbox_unless_asked_otherwise() {
     let hosts = Hosts::new();
     let words = ["--between", "m0,m1", "--wait", "sleep", "--delay", "1ms"];
     let capture = ["--tap", "--monitor", "gap,size", "--write-pcap"];
-    let folder = open_folder();
+    let folder = private_folder();
     let pcap = folder.path().join("passed.pcapng");
     let pcap = pcap.to_str().expect("UTF-8");
     for method in ["af_packet", "af_xdp"] {

@@ -24,7 +24,7 @@ fn children(process: u32) -> Vec<u32> {
 /// The programs of the hosts are started by env(1), which is in no sandbox.
 #[test]
 fn a_load_of_hosts_and_its_agents_run_in_sandboxes() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::support::private_folder();
     let served = Served::start(&["http", "127.0.0.1:0"]);
     let url = format!("http://{}/", served.at);
     let out = folder.path().join("run");
@@ -63,7 +63,7 @@ fn a_program_of_a_host_that_hangs_is_ended_from_the_sandbox() {
     let mut command = lineside();
     command.args(["load", "http://127.0.0.1:9/", "--hosts", "7", "-q"]);
     // It says something, and then nothing more.
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::support::private_folder();
     let program = folder.path().join("hangs");
     std::fs::write(&program, "#!/bin/sh\necho; exec sleep 600\n").expect("written");
     let made = Command::new("chmod").arg("+x").arg(&program).status();
@@ -136,7 +136,7 @@ fn a_search_by_our_own_tcp_runs_in_a_sandbox() {
 fn a_load_of_nfs_by_our_own_tcp_runs_in_a_sandbox() {
     need_wire!("ip");
     let wire = Wire::new("confined-nfs", 1);
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::support::private_folder();
     wire.tap.ip("addr add 10.9.0.1/16 dev t0");
     let _served = Served::of(inside(&wire.tap), &["nfs", "10.9.0.1:2049"]);
     for (method, workers) in METHODS {

@@ -196,7 +196,7 @@ fn requests_of_other_versions_are_refused_with_both() {
     assert_eq!(ended.status.code(), Some(held_status(&ended.out)));
 
     // The other direction: what answers is of another version.
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::support::private_folder();
     let listener = UnixListener::bind(folder.path().join("control")).expect("free");
     for (answer, expected) in [
         (

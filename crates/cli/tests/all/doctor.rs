@@ -62,7 +62,7 @@ fn doctor_names_the_remedy_to_who_has_no_privilege() {
         return;
     }
     // The program where anybody may execute it.
-    let folder = crate::wire::open_folder();
+    let folder = crate::wire::private_folder();
     let program = folder.path().join("lineside");
     std::fs::copy(env!("CARGO_BIN_EXE_lineside"), &program).expect("copied");
     let output = Command::new(&program)

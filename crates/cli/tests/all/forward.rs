@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::load_devices::inside;
 use crate::load_ends::{Served, certificate_by, number};
 use crate::support::{lineside, manifest, talk, wait_until};
-use crate::wire::{Ended, Namespace, Running, Tcpdump, need_wire, open_folder, run};
+use crate::wire::{Ended, Namespace, Running, Tcpdump, need_wire, private_folder, run};
 
 /// Clients at `c0` (10.9.1.7), nodes at `s0` (10.9.2.2, 10.9.2.3), a forwarder at `f0` and `f1`.
 pub(crate) struct Farm {
@@ -83,7 +83,7 @@ impl Farm {
 
     /// The forwarder; it listens when this returns.
     pub(crate) fn forward(&self, words: &[&str]) -> Running {
-        let folder = open_folder();
+        let folder = private_folder();
         let out = folder.path().join("run");
         let mut command = inside(&self.forwarder);
         command.args(["forward", "--ports", "f0,f1", "--nat", "10.9.2.100"]);
@@ -198,7 +198,7 @@ fn neither_end_sees_the_others_address_nor_a_wrong_checksum() {
     // Checksums that hosts leave to adapters stay so as far as the other host.
     let farm = Farm::for_the_driver();
     let _nodes = farm.nodes();
-    let folder = open_folder();
+    let folder = private_folder();
     let forwarder = farm.forward(&[
         "--service",
         TCP,
@@ -544,7 +544,7 @@ fn frames_that_are_written_are_those_of_both_sides() {
     need_wire!("tshark");
     let farm = Farm::for_the_driver();
     let _nodes = farm.nodes();
-    let folder = open_folder();
+    let folder = private_folder();
     let file = folder.path().join("frames.pcapng");
     let forwarder = farm.forward(&[
         "--service",

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::peer::{Ends, OURS};
 use crate::support::talk;
-use crate::wire::{Running, obstacle, open_folder};
+use crate::wire::{Running, obstacle, private_folder};
 
 /// Of a sender that a time ended, so much may be on the way: what our end has ready, and what the
 /// kernel has received and iperf3 has not read.
@@ -14,7 +14,7 @@ const UNDER_WAY_BYTES: u64 = 8 << 20;
 
 /// One test, and what each end said of it.
 fn test(ends: &Ends, family: usize, method: &str, words: &str) -> (Output, String) {
-    let folder = open_folder();
+    let folder = private_folder();
     let out = folder.path().join("none");
     let server = format!("--method {method} --port 5201 --linger 0.1 iperf3");
     let running = Running::spawn(&mut ends.peer(family, &server), out, folder);

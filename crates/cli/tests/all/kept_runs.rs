@@ -10,7 +10,7 @@ use lineside_trace::{State, Table};
 
 use crate::python::python;
 use crate::support::{example, lineside, manifest, records, talk, wait_until};
-use crate::wire::{Running, Wire, need_wire, open_folder};
+use crate::wire::{Running, Wire, need_wire, private_folder};
 
 /// Runs of the example, one after the other.
 fn capture_runs(out: &Path, options: &[&str]) -> String {
@@ -61,7 +61,7 @@ print(duckdb.sql(f\"select count(*) from read_parquet('{parts}', hive_partitioni
 
 #[test]
 fn parts_of_older_runs_go_first_and_are_told() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::support::private_folder();
     let out = folder.path().join("runs");
     (0..2).for_each(|_| drop(capture_runs(&out, &[])));
     let [first, second] = &runs(&out)[..] else {
@@ -135,7 +135,7 @@ fn nobody_removes_what_root_captured_before() {
     need_wire!();
     let wire = Wire::new("kept", 1);
     for signal in ["INT", "KILL"] {
-        let folder = open_folder();
+        let folder = private_folder();
         let out = folder.path().join("runs");
         (0..2).for_each(|_| drop(capture_runs(&out, &[])));
         let [first, second] = &runs(&out)[..] else {
@@ -156,7 +156,7 @@ fn nobody_removes_what_root_captured_before() {
             .arg(&out)
             .args(["--keep", "10min"]);
         let before = manifest(second);
-        let running = Running::spawn(&mut command, out.clone(), open_folder());
+        let running = Running::spawn(&mut command, out.clone(), private_folder());
         running.wait_until("the older parts go", || files(first).is_empty());
         running.signal(signal);
         let ended = running.end();
@@ -187,7 +187,7 @@ fn nobody_removes_what_root_captured_before() {
 /// in one folder.
 #[test]
 fn a_second_run_in_one_folder_names_the_first() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::support::private_folder();
     for options in [&["--runs"][..], &["--force"]] {
         let out = folder.path().join(options[0]);
         let start = || {

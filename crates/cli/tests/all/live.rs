@@ -26,7 +26,7 @@ use crate::support::{
     Record, Trace, counters, example, lineside, manifest, parts_with_rows, records, sorted, talk,
     undisturbed, wait_until,
 };
-use crate::wire::{Namespace, Running, Tcpdump, Wire, need_wire, obstacle, open_folder, run};
+use crate::wire::{Namespace, Running, Tcpdump, Wire, need_wire, obstacle, private_folder, run};
 
 const NOBODY: u32 = 65_534;
 
@@ -225,7 +225,7 @@ fn mirrored(lab: &Lab, options: &[&str], what: &str) -> Result<(), String> {
     let tap = Namespace::of_another("lineside-tap");
     let client = Namespace::of_another("lineside-cli");
     let is_xdp = options.iter().any(|word| word.starts_with("af_xdp"));
-    let folder = open_folder();
+    let folder = private_folder();
     let capture = folder.path().join("tcpdump.pcap");
     // XDP takes arriving frames, so tcpdump captures where they are sent.
     let tcpdump = if is_xdp {
@@ -476,7 +476,7 @@ fn what_is_dropped_second_by_second_sums_to_the_counts() {
 fn a_stall_of_seconds_at_a_low_rate_loses_nothing() {
     need_wire!();
     let wire = Wire::new("stall", 1);
-    let folder = open_folder();
+    let folder = private_folder();
     let path = folder.path().join("frames.pcap");
     std::fs::write(&path, capture::write(&noise(100))).expect("written");
     let method = ["-i", "t0", "--method", "af_packet"];
@@ -591,7 +591,7 @@ fn a_hole_is_reported_while_the_run_goes_on() {
     };
     let quiet = behind(&acknowledges).max(behind(&follows));
     let file = {
-        let folder = open_folder();
+        let folder = private_folder();
         let path = folder.path().join("lost.pcap");
         std::fs::write(&path, capture::write(&frames)).expect("written");
         Trace::of(&path, &[])
@@ -859,7 +859,7 @@ fn an_interface_down_is_followed_and_one_removed_ends_the_run() {
 fn a_full_disk_ends_the_run_and_keeps_earlier_parts() {
     need_wire!("mount");
     let wire = Wire::new("full", 1);
-    let folder = open_folder();
+    let folder = private_folder();
     let small = folder.path().join("small");
     std::fs::create_dir(&small).expect("created");
     let disk = SmallDisk::mount(&small, 1 << 20).expect("root may");
@@ -877,7 +877,7 @@ fn a_full_disk_ends_the_run_and_keeps_earlier_parts() {
         let out = disk.folder().join("trace");
         let mut command = capture(&["--packets", "-o", "trace"]);
         command.args(options);
-        let running = Running::spawn(&mut command, out.clone(), open_folder());
+        let running = Running::spawn(&mut command, out.clone(), private_folder());
         running.wait_until("it listens", || out.join("trace.json").exists());
         let mut complete = Vec::new();
         for _ in 0..1000 {
@@ -916,7 +916,7 @@ fn a_full_disk_ends_the_run_and_keeps_earlier_parts() {
     let running = Running::spawn(
         &mut capture(&["--write-pcap", "out.pcapng"]),
         PathBuf::new(),
-        open_folder(),
+        private_folder(),
     );
     running.wait_until("it listens", || path.exists());
 
@@ -994,7 +994,7 @@ fn frames_are_written_as_tcpdump_writes_them() {
 /// Frames are written as tcpdump writes them; an error describes how the machine disturbed the run.
 fn written(wire: &Wire, frames: &[Frame], name: &str, options: &[&str]) -> Result<(), String> {
     let last = &frames[frames.len() - 1].bytes[100..];
-    let folder = open_folder();
+    let folder = private_folder();
     let theirs = folder.path().join("tcpdump.pcap");
     let tcpdump = Tcpdump::start(wire.tap.command("tcpdump"), "t0", &theirs);
     let written = folder.path().join("written");
@@ -1053,14 +1053,14 @@ fn written(wire: &Wire, frames: &[Frame], name: &str, options: &[&str]) -> Resul
 /// Without a trace.
 fn written_with_drops(wire: &Wire, method: &[&str]) {
     let frames = noise(12_000);
-    let folder = open_folder();
+    let folder = private_folder();
     let path = folder.path().join("out.pcapng");
     let mut command = wire.tap.command(lineside().get_program());
     command
         .args(["capture", "-i", "t0", "--memory", "16MiB", "--write-pcap"])
         .arg(&path)
         .args(method);
-    let running = Running::spawn(&mut command, PathBuf::new(), open_folder());
+    let running = Running::spawn(&mut command, PathBuf::new(), private_folder());
     running.wait_until("it listens", || running.messages().contains("listening at"));
     running.wait_for_frames(0);
     running.signal("STOP");
@@ -1156,7 +1156,7 @@ fn a_killed_run_of_root_leaves_its_trace_to_root() {
 
 /// `lineside` with words, in a namespace; it must end by itself.
 fn ended(command: &mut Command) -> (Option<i32>, String) {
-    let ended = Running::spawn(command, PathBuf::new(), open_folder()).end();
+    let ended = Running::spawn(command, PathBuf::new(), private_folder()).end();
     (ended.status.code(), ended.messages)
 }
 
@@ -1165,7 +1165,7 @@ fn unusable_interfaces_are_named_with_a_remedy() {
     need_wire!();
     let wire = Wire::new("bad", 2);
     wire.tap.ip("link set t1 down");
-    let folder = open_folder();
+    let folder = private_folder();
     let out = folder.path().join("trace");
     let example = example();
     let example = example.to_str().expect("a plain path");
@@ -1245,7 +1245,7 @@ fn unusable_interfaces_are_named_with_a_remedy() {
 fn the_line_that_an_error_offers_gives_the_right_to_listen() {
     need_wire!("setcap", "setpriv", "prlimit");
     let wire = Wire::new("setcap", 1);
-    let folder = open_folder();
+    let folder = private_folder();
     let program = folder.path().join("it's lineside");
     std::fs::copy(lineside().get_program(), &program).expect("copied");
     std::fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("ours");
@@ -1280,7 +1280,7 @@ fn the_line_that_an_error_offers_gives_the_right_to_listen() {
         // 16 MiB is below the usual limit of locked memory that AF_XDP needs for an eighth of it.
         let options = [options, &["--memory", "16MiB"]].concat();
         let command = &mut as_nobody(&[], &options);
-        let running = Running::spawn(command, out.clone(), open_folder());
+        let running = Running::spawn(command, out.clone(), private_folder());
         running.wait_until("it listens", || running.messages().contains("listening at"));
         wire.send(&frames);
         let ended = running.interrupt();
@@ -1315,7 +1315,7 @@ fn another_xdp_program_is_left_alone_and_ours_is_removed() {
         let reason = "by AF_PACKET: another XDP program is attached to it";
         assert!(second.messages().contains(reason), "{}", second.messages());
         drop(second);
-        let folder = open_folder();
+        let folder = private_folder();
         let mut third = wire.tap.command(lineside().get_program());
         third
             .args(["capture", "-i", "t0", "-o"])
@@ -1392,7 +1392,7 @@ fn a_clock_that_is_set_is_counted() {
 fn nothing_that_root_may_do_is_left_while_frames_are_replayed() {
     need_wire!();
     let wire = Wire::new("replays", 1);
-    let folder = open_folder();
+    let folder = private_folder();
     let path = folder.path().join("roots.pcap");
     std::fs::write(&path, capture::write(&noise(100))).expect("written");
     // Only root may open it, and it is read again and again.
@@ -1423,7 +1423,7 @@ fn nothing_that_root_may_do_is_left_while_frames_are_replayed() {
 
 /// A replay of 20,000 frames that takes 20 s, into `g0`.
 fn replay(wire: &Wire) -> Running {
-    let folder = open_folder();
+    let folder = private_folder();
     let path = folder.path().join("frames.pcap");
     std::fs::write(&path, capture::write(&noise(100))).expect("written");
     let mut command = wire.generator.command(lineside().get_program());
@@ -1485,7 +1485,7 @@ fn in_a_user_namespace_packet_sockets_with_filters_work() {
         println!("SKIP: no wire: {why}");
         return;
     }
-    let folder = open_folder();
+    let folder = private_folder();
     let out = folder.path().join("trace");
     // As root of the namespace only.
     let mut command = Command::new("unshare");
@@ -1515,7 +1515,7 @@ fn in_a_user_namespace_packet_sockets_with_filters_work() {
         println!("SKIP: users may not make namespaces here");
         return;
     }
-    let ended = Running::spawn(&mut command, PathBuf::new(), open_folder()).end();
+    let ended = Running::spawn(&mut command, PathBuf::new(), private_folder()).end();
     let messages = &ended.messages;
     assert_eq!(ended.status.code(), Some(0), "{messages}");
     let manifest = manifest(&out);

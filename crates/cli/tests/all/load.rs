@@ -299,7 +299,7 @@ fn the_certificate_is_as_its_schema_says() {
 #[test]
 fn a_run_leaves_a_row_for_each_request() {
     let served = Served::start(&["http", "127.0.0.1:0", "--size", "10"]);
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::support::private_folder();
     let out = folder.path().join("run");
     let url = format!("http://{}/", served.at);
     let words = ["-n", "3000", "-R", "4000", "-c", "4", "-t", "2", "-o"];
@@ -358,7 +358,7 @@ fn a_run_leaves_a_row_for_each_request() {
 #[test]
 fn a_file_holds_the_keys_of_a_load() {
     let served = Served::start(&["http", "127.0.0.1:0"]);
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::support::private_folder();
     let file = folder.path().join("load.toml");
     let write = |text: String| std::fs::write(&file, text).expect("written");
     let name = file.to_str().expect("UTF-8");
@@ -551,7 +551,7 @@ fn nginx(folder: &Path, port: u16) -> Option<Guarded> {
 
 #[test]
 fn nginx_logs_what_the_load_counts() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::support::private_folder();
     std::fs::write(folder.path().join("file"), [b'x'; 64]).expect("written");
     let port = free_port();
     let Some(server) = nginx(folder.path(), port) else {
@@ -582,7 +582,7 @@ fn nginx_logs_what_the_load_counts() {
 
 #[test]
 fn pythons_server_ends_each_connection() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::support::private_folder();
     std::fs::write(folder.path().join("file"), "hello").expect("written");
     let port = free_port();
     let mut command = Command::new("python3");
@@ -625,7 +625,7 @@ fn two_hosts_make_one_load() {
     wire.tap.ip("link set lo up");
     let together = ["--hosts", &hosts, "--rsh", "ip netns exec"];
     let words = ["http://10.9.0.1/", "-c", "10", "-n", "3001", "-t", "2"];
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::support::private_folder();
     let log = folder.path().join("run.hlog");
     let hdr = ["--hdr", log.to_str().expect("UTF-8")];
     let found = certificate(&[&words[..], &together, &hdr].concat());

@@ -75,7 +75,7 @@ fn a_source_serves_several_requests_on_a_connection() {
 #[test]
 fn rows_of_bulk_data_have_their_bytes() {
     let served = Served::start(&["sink", "127.0.0.1:0"]);
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::support::private_folder();
     let out = folder.path().join("run");
     let url = format!("sink://{}?bytes=70000", served.at);
     let out_text = out.to_str().expect("UTF-8");

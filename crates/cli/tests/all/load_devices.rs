@@ -258,7 +258,7 @@ fn a_firewall_that_forgets_idle_connections_is_found_out() {
         "{succeeded} and {forgotten}"
     );
     // Pauses of all lengths in one run: its rows say where the limit is, as the guide's query does.
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::support::private_folder();
     let out = folder.path().join("run");
     let words = "load http://10.2.0.2/ -c 80 -n 200 --timeout 1s -q -o";
     let mut load = inside(&hosts.client);
@@ -317,7 +317,7 @@ fn rows_of_http_are_what_tshark_reads() {
     need_wire!("tcpdump", "tshark");
     let host = Namespace::new("rows");
     host.ip("link set lo up");
-    let folder = crate::wire::open_folder();
+    let folder = crate::wire::private_folder();
     let (file, out) = (folder.path().join("c.pcap"), folder.path().join("run"));
     let tcpdump = Tcpdump::filtered(host.command("tcpdump"), "lo", &file, "tcp");
     let served = Served::of(inside(&host), &["http", "127.0.0.1:80", "--size", "3000"]);
@@ -504,7 +504,7 @@ fn rows_are_those_of_the_frames_that_a_load_writes() {
     let wire = Wire::new("load-tap", 1);
     wire.tap.ip("addr add 10.9.0.1/16 dev t0");
     let served = Served::of(inside(&wire.tap), &["nfs", "10.9.0.1:2049"]);
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::support::private_folder();
     let (file, out) = (folder.path().join("w.pcapng"), folder.path().join("run"));
     let mut load = inside(&wire.generator);
     load.args(["load", "nfs://10.9.0.1/export?mountport=2049", "-i", "g0"]);

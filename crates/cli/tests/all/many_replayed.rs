@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use lineside_testkit::capture::{self, Frame};
 
 use crate::support::{lineside, talk, wait_until};
-use crate::wire::{Wire, need_wire, open_folder};
+use crate::wire::{Wire, need_wire, private_folder};
 
 /// Files of a test, two frames each.
 const FILES: usize = 300;
@@ -57,7 +57,7 @@ fn frames_of(child: Child) -> u64 {
 fn many_files_are_replayed_with_few_descriptors() {
     need_wire!();
     let wire = Wire::new("many", 1);
-    let folder = open_folder();
+    let folder = private_folder();
     write(&folder.path().join("open"), FILES, 0o644);
     write(&folder.path().join("roots"), FILES, 0o600);
     write(&folder.path().join("few"), 20, 0o600);
@@ -81,7 +81,7 @@ fn many_files_are_replayed_with_few_descriptors() {
 fn a_replay_of_many_files_holds_what_opening_them_takes() {
     need_wire!();
     let wire = Wire::new("opens", 1);
-    let folder = open_folder();
+    let folder = private_folder();
     write(&folder.path().join("open"), FILES, 0o644);
     write(&folder.path().join("roots"), FILES, 0o600);
     write(&folder.path().join("few"), 20, 0o600);

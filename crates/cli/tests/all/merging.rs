@@ -61,7 +61,7 @@ fn without_id(parts: BTreeSet<Vec<u8>>, out: &Path) -> BTreeSet<Vec<u8>> {
 /// on several at least their rows are.
 #[test]
 fn merged_parts_are_those_of_a_run_that_wrote_large_ones() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::support::private_folder();
     let at = |name: &str| folder.path().join(name);
     slowed(&at("slow.pcap"));
     run(&at("slow.pcap"), &at("large"), &["--rotate", "20s"]);
@@ -202,7 +202,7 @@ fn readers_see_each_row_once_while_parts_are_merged() {
 
 #[test]
 fn what_is_not_kept_goes_as_whole_parts_and_is_told() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::support::private_folder();
     let at = |name: &str| folder.path().join(name);
     let mut frames = capture::read(&example()).expect("the example");
     for frame in &mut frames {
@@ -255,7 +255,7 @@ fn what_is_not_kept_goes_as_whole_parts_and_is_told() {
 /// Their tables are written beside the others, and what goes of both is one figure.
 #[test]
 fn what_goes_of_the_tables_of_monitors_is_told() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::support::private_folder();
     let at = |name: &str| folder.path().join(name);
     let mut frames = capture::read(&example()).expect("the example");
     frames.sort_by_key(|frame| frame.stamp_ns);

@@ -99,7 +99,7 @@ fn rows_of_a_load_are_those_of_its_capture() {
         return;
     }
     let program = program();
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::support::private_folder();
     let file = folder.path().join("load.pcap");
     let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let port = free.local_addr().expect("an address").port();
@@ -143,7 +143,7 @@ fn a_load_of_a_real_server_is_what_its_wire_shows() {
     let Some(lab) = Lab::up(&[]) else { return };
     let program = program();
     let program = program.to_str().expect("a plain path");
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::support::private_folder();
     let file = folder.path().join("load.pcap");
     // By the kernel's sockets, and by our own TCP, which the host of the client does not see.
     for own in [&[][..], &["lineside-c", "192.0.2.77/24"]] {

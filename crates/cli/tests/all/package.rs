@@ -11,7 +11,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::{lineside, repository, talk};
-use crate::wire::{Namespace, Running, need_wire, open_folder};
+use crate::wire::{Namespace, Running, need_wire, private_folder};
 
 fn missing(tools: &[&str]) -> bool {
     let is_missing = |tool: &&&str| {
@@ -347,7 +347,7 @@ fn says_how_it_goes(words: &[&str]) {
         namespace.ip(&format!("link set {end} up"));
         namespace.ip(&format!("link set {end}0 up"));
     }
-    let folder = open_folder();
+    let folder = private_folder();
     let path = folder.path().join("notify");
     let listener = UnixDatagram::bind(&path).expect("bound");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).expect("its owner");

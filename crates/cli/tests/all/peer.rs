@@ -19,7 +19,7 @@ use serde_json::Value;
 use crate::between::emulate;
 use crate::lab::testkit_program;
 use crate::support::{talk, wait_until};
-use crate::wire::{Namespace, Running, need_wire, obstacle, open_folder, run};
+use crate::wire::{Namespace, Running, need_wire, obstacle, private_folder, run};
 
 const SEED: u64 = 5;
 const METHODS: [&str; 3] = ["af_packet", "af_xdp", "af_xdp_generic"];
@@ -195,7 +195,7 @@ impl Case {
 
     /// Runs it; returns what `tcp-peer` counted.
     fn run(&self, ends: &Ends) -> Value {
-        let folder = open_folder();
+        let folder = private_folder();
         let out = folder.path().join("none");
         let mut command = ends.peer(self.family, &self.words());
         let end = SocketAddr::new(address_of(OURS[self.family]), 7);
@@ -558,7 +558,7 @@ fn no_drawn_case_and_link_loses_a_connection() {
 
 /// Runs two programs at once, the first of which listens; both end well.
 fn both(server: &mut Command, client: &mut Command) {
-    let folder = open_folder();
+    let folder = private_folder();
     let out = folder.path().join("none");
     let running = Running::spawn(server, out, folder);
     running.wait_until("it is there", || running.messages().contains(" is at "));
@@ -612,7 +612,7 @@ fn curl_and_a_web_server_talk_to_our_end() {
     }
     let ends = Ends::new(1500, false);
     let bytes = 1_000_000;
-    let folder = open_folder();
+    let folder = private_folder();
     // HTTP/0.9 is the bytes alone.
     let page = folder.path().join("page");
     let mut server = ends.peer(0, &format!("--linger 0.1 source --bytes {bytes}"));

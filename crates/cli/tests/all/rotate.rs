@@ -40,7 +40,7 @@ fn run(input: &Path, out: &Path, options: &[&str]) {
 
 #[test]
 fn parts_end_with_their_window_and_keep_every_row() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::support::private_folder();
     let at = |name: &str| folder.path().join(name);
     slowed(&at("slow.pcap"));
     run(&at("slow.pcap"), &at("whole"), &[]);
@@ -85,7 +85,7 @@ fn parts_end_with_their_window_and_keep_every_row() {
 
 #[test]
 fn usr2_completes_the_parts_recorded_so_far() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::support::private_folder();
     let out = folder.path().join("trace");
     let bytes = capture::bytes(&example()).expect("the example");
     let mut child = lineside()
@@ -123,7 +123,7 @@ const TCP: [&str; 2] = ["-f", "tcp"];
 
 /// Starts a capture with the default rotation of `input` into a folder of its own.
 fn capture_of(input: impl Into<Stdio>, words: &[&str]) -> Running {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::support::private_folder();
     let out = folder.path().join("trace");
     let mut command = lineside();
     command.args(["capture", "-o"]).arg(&out).args(TCP);
@@ -137,7 +137,7 @@ fn a_kill_loses_what_came_in_the_last_second_alone() {
     let wire = Wire::new("kill", 1);
     let frames = capture::read(&example()).expect("the example");
     let bytes = capture::bytes(&example()).expect("the example");
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::support::private_folder();
     let at = |name: &str| folder.path().join(name);
     run(&example(), &at("whole"), &TCP);
     let expected = records(&at("whole"), Table::Operations).len();
@@ -206,7 +206,7 @@ fn said(verb: &str, out: &Path) -> (String, serde_json::Value) {
 #[test]
 fn an_unfinished_trace_says_what_is_in_memory() {
     let bytes = capture::bytes(&example()).expect("the example");
-    let whole = tempfile::tempdir().expect("a folder");
+    let whole = crate::support::private_folder();
     run(&example(), whole.path(), &TCP);
     let expected = records(whole.path(), Table::Operations).len() as u64;
     let (reader, mut writer) = std::io::pipe().expect("a pipe");

@@ -272,7 +272,7 @@ fn monitors_see_each_frame_that_the_switch_drops_where_it_came() {
         let star = Star::new();
         let words = ["--between", "m0,m1,m2", "--wait", "sleep"];
         let asked = ["--monitor", "size", "--monitor", "size at *.dropped"];
-        let folder = crate::wire::open_folder();
+        let folder = crate::wire::private_folder();
         let file = folder.path().join("passed.pcapng");
         let file = ["--write-pcap", file.to_str().expect("text")];
         let words = [&words[..], &["--method", method], &asked, &file].concat();

@@ -13,7 +13,7 @@ use crate::report::{check, publish};
 use crate::support::{
     came_to_its_end, held_status, lineside, manifest, talk, undisturbed, wait_until,
 };
-use crate::wire::{Running, need_wire, open_folder};
+use crate::wire::{Running, need_wire, private_folder};
 
 fn schema() -> Value {
     schemars::schema_for!(RunStats).to_value()
@@ -267,7 +267,7 @@ fn a_client_sees_the_stats_of_its_own_link() {
 fn a_live_capture_with_monitors_has_stats_too() {
     need_wire!("ping");
     let hosts = Hosts::new();
-    let folder = open_folder();
+    let folder = private_folder();
     let out = folder.path().join("run");
     let mut command = hosts.between.command(lineside().get_program());
     command

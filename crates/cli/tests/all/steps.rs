@@ -17,7 +17,7 @@ const MS: i64 = 1_000_000;
 
 /// The example through a link with these words.
 fn emulated(words: &[&str]) -> (Output, TempDir) {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::support::private_folder();
     let mut command = lineside();
     command.arg("emulate").arg(example()).args(words);
     let output = command.arg("-o").arg(folder.path().join("run")).output();
@@ -123,7 +123,7 @@ fn steps_of_a_capture_are_exact_and_told() {
     assert!(text.contains("it goes"), "{text}");
     // What stands in the manifest can be run again.
     let config = run.join("trace.json");
-    let third = tempfile::tempdir().expect("a folder");
+    let third = crate::support::private_folder();
     let mut command = lineside();
     command.arg("emulate").arg("--config").arg(config);
     let output = command.arg("-o").arg(third.path().join("run")).output();
@@ -133,7 +133,7 @@ fn steps_of_a_capture_are_exact_and_told() {
 
 #[test]
 fn a_step_of_a_file_ends_a_capture() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::support::private_folder();
     let file = folder.path().join("steps.toml");
     let text = "[emulate]\ndelay = \"1ms\"\n[[emulate.step]]\nwhen = \"at 100ms\"\n\
                 do = [\"mark over\", \"end\"]\n";

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::live::{METHODS, assert_same_operations, assert_same_rows, example_frames};
 use crate::support::Trace;
-use crate::wire::{Running, Tcpdump, Wire, need_wire, open_folder, run};
+use crate::wire::{Running, Tcpdump, Wire, need_wire, private_folder, run};
 
 /// Expressions whose meaning depends on where a tag is.
 const FILTERS: [&str; 13] = [
@@ -56,7 +56,7 @@ fn vlan_tags_come_back_into_the_frames_and_filters_see_them() {
     need_wire!();
     let wire = Wire::new("vlan", 1);
     let frames = tagged_frames();
-    let folder = open_folder();
+    let folder = private_folder();
     let path = folder.path().join("tagged.pcap");
     std::fs::write(&path, capture::write(&frames)).expect("written");
     let all = Trace::of(&path, &[]);
@@ -142,7 +142,7 @@ fn both(
     tcpdumps: bool,
     traffic: impl Fn(),
 ) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
-    let folder = open_folder();
+    let folder = private_folder();
     let (ours, theirs) = (
         folder.path().join("ours.pcap"),
         folder.path().join("theirs.pcap"),

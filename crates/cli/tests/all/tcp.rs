@@ -291,7 +291,7 @@ fn tcp_counts_equal_those_of_tshark() {
         println!("SKIP: counts of TCP are not compared with tshark: there is none");
         return;
     }
-    let (folder, mut failures) = (tempfile::tempdir().expect("a folder"), String::new());
+    let (folder, mut failures) = (crate::support::private_folder(), String::new());
     for path in captures::all() {
         let name = path
             .file_name()
@@ -326,7 +326,7 @@ fn peaks_stand_beside_the_speed_that_is_claimed() {
         wire.send(&capture::read(&example()).expect("the example"));
         running.interrupt()
     };
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = crate::support::private_folder();
     let file = folder.path().join("live.pcapng");
     let path = file.to_str().expect("UTF-8");
     let ended = live(&["--method", "af_packet", "--write-pcap", path]);

@@ -2,10 +2,9 @@
 //! listening at the other.
 
 use std::ffi::OsStr;
-use std::fs::{File, Permissions};
+use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsFd;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -17,6 +16,7 @@ use lineside_testkit::capture;
 use rustix::thread::{CpuSet, LinkNameSpaceType, move_into_link_name_space, sched_setaffinity};
 use tempfile::TempDir;
 
+pub(crate) use crate::support::private_folder;
 use crate::support::{Trace, lineside, talk, wait_until};
 
 /// The reason for which there can be no wire here; `None` if there can. `tools` are the programs
@@ -236,17 +236,10 @@ pub(crate) struct Ended {
     pub(crate) folder: TempDir,
 }
 
-/// A folder that every user may look into and write to.
-pub(crate) fn open_folder() -> TempDir {
-    let folder = tempfile::tempdir().expect("a folder");
-    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).expect("its owner");
-    folder
-}
-
 impl Running {
     /// Captures into a trace in a new folder; listens when this returns.
     pub(crate) fn start(namespace: &Namespace, options: &[&str]) -> Self {
-        let folder = open_folder();
+        let folder = private_folder();
         let out = folder.path().join("trace");
         let mut command = namespace.command(lineside().get_program());
         command

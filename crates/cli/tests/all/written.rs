@@ -11,7 +11,7 @@ use lineside_testkit::capture;
 use crate::live::example_frames;
 use crate::support::Trace;
 use crate::tags::tagged_frames;
-use crate::wire::{Running, Tcpdump, Wire, need_wire, open_folder};
+use crate::wire::{Running, Tcpdump, Wire, need_wire, private_folder};
 
 /// Every row of a trace as text, ids, stamps and frame numbers included, but for the input: a file
 /// is one. Sorted: where a file ends, all that waits for longer copies comes at once, and live time
@@ -50,7 +50,7 @@ fn what_a_live_run_writes_reads_back_to_its_rows() {
     for name in ["out.pcapng", "out.pcap"] {
         for options in [&[][..], &["-f", "vlan or tcp port 2049"], &["-s", "150"]] {
             let what = format!("{name} {options:?}");
-            let folder = open_folder();
+            let folder = private_folder();
             let path = folder.path().join(name);
             let fixed = ["-i", "t0", "--method", "af_packet", "-w"];
             let arguments = [&fixed, &[path.to_str().expect("a plain path")][..], options].concat();
@@ -80,7 +80,7 @@ fn a_snapshot_length_cuts_frames_as_tcpdumps_does() {
     let wire = Wire::new("cut", 1);
     let frames = tagged_frames();
     for method in ["af_packet", "af_xdp"] {
-        let folder = open_folder();
+        let folder = private_folder();
         let (ours, theirs) = (
             folder.path().join("ours.pcapng"),
             folder.path().join("theirs.pcap"),
@@ -132,7 +132,7 @@ pub(crate) fn interfaces_of(path: &Path) -> Vec<Interface> {
 
 #[test]
 fn a_snapshot_length_cuts_the_frames_of_files_too() {
-    let folder = open_folder();
+    let folder = private_folder();
     let (whole, cut) = (
         folder.path().join("whole.pcap"),
         folder.path().join("cut.pcapng"),
