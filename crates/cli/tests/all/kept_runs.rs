@@ -61,7 +61,7 @@ print(duckdb.sql(f\"select count(*) from read_parquet('{parts}', hive_partitioni
 
 #[test]
 fn parts_of_older_runs_go_first_and_are_told() {
-    let folder = crate::support::private_folder();
+    let folder = private_folder();
     let out = folder.path().join("runs");
     (0..2).for_each(|_| drop(capture_runs(&out, &[])));
     let [first, second] = &runs(&out)[..] else {
@@ -187,7 +187,7 @@ fn nobody_removes_what_root_captured_before() {
 /// in one folder.
 #[test]
 fn a_second_run_in_one_folder_names_the_first() {
-    let folder = crate::support::private_folder();
+    let folder = private_folder();
     for options in [&["--runs"][..], &["--force"]] {
         let out = folder.path().join(options[0]);
         let start = || {
