@@ -98,11 +98,11 @@ fn close_others(kept: &[BorrowedFd<'_>]) -> io::Result<()> {
     numbers.sort_unstable();
     let mut first = 0;
     for number in numbers.into_iter().chain([u32::MAX]) {
-        // SAFETY: the process uses none of them again: it has only what it opens from here on.
-        if first < number
-            && unsafe { libc::syscall(libc::SYS_close_range, first, number - 1, 0) } < 0
-        {
-            return Err(io::Error::last_os_error());
+        if first < number {
+            // SAFETY: the process uses none of them again: it has only what it opens from here on.
+            if unsafe { libc::syscall(libc::SYS_close_range, first, number - 1, 0) } < 0 {
+                return Err(io::Error::last_os_error());
+            }
         }
         first = number.saturating_add(1);
     }

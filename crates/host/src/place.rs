@@ -116,7 +116,7 @@ impl Place {
         let folder = path
             .parent()
             .filter(|parent| !parent.as_os_str().is_empty());
-        Self::open(folder.unwrap_or(Path::new(".")))
+        Self::open(folder.unwrap_or_else(|| Path::new(".")))
     }
 
     /// A folder in this one, and no link to one.
@@ -157,7 +157,7 @@ impl Place {
         let folder = openat(parent, ".", FOLDER, Mode::empty()).map_err(error)?;
         let above = openat(parent, "..", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
         let folder_path = path.parent().filter(|path| !path.as_os_str().is_empty());
-        let folder_path = folder_path.unwrap_or(Path::new("."));
+        let folder_path = folder_path.unwrap_or_else(|| Path::new("."));
         // Its own name is not known, and it is not removed.
         let name = OsString::from(".");
         Ok(Self::of(folder_path, above.map_err(error)?, name, folder))

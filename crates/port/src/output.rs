@@ -32,7 +32,7 @@ pub(crate) const CHUNKS_MAX: usize = 16;
 /// The way to the thread, which is started by the first message: a process that drops its
 /// privileges before it starts threads may do so while the first file is open already.
 pub(crate) enum Output {
-    Ready(Files),
+    Ready(Box<Files>),
     Running(Running),
     Ended,
 }
@@ -79,7 +79,7 @@ impl Output {
             let Self::Ready(files) = std::mem::replace(self, Self::Ended) else {
                 unreachable!("it was ready");
             };
-            *self = Self::Running(Running::start(files)?);
+            *self = Self::Running(Running::start(*files)?);
         }
         match self {
             Self::Running(running) if running.filled.send(message).is_err() => self.finish(),

@@ -163,7 +163,7 @@ impl CaptureWriter {
             (Format::Pcap(holds), "pcap, little-endian, nanoseconds")
         };
         let mut writer = Self {
-            output: Output::Ready(files),
+            output: Output::Ready(Box::new(files)),
             chunk: Vec::with_capacity(CHUNK_LEN),
             format,
             config,

@@ -120,9 +120,14 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
     let clock = SystemClock::default();
     let (run, maker, inputs) = if settings.live.is_some() {
         // Before sockets are opened, which processes beside this one would hold.
-        let run = begin_run(settings, clock.now(), progress)?;
-        let maker = file_maker(settings)?;
-        (run, maker, open_inputs(settings, &budget, progress)?)
+        let run = begin_run(settings, clock.now(), progress);
+        let maker = match &run {
+            Ok(_) => file_maker(settings)?,
+            Err(_) => None,
+        };
+        // What is wrong with them is told first.
+        let inputs = open_inputs(settings, &budget, progress)?;
+        (run?, maker, inputs)
     } else {
         confine::check_inputs(&settings.inputs)?;
         let mut run = begin_run(settings, clock.now(), progress)?;

@@ -1242,6 +1242,7 @@ fn the_line_that_an_error_offers_gives_the_right_to_listen() {
     need_wire!("setcap", "setpriv", "prlimit");
     let wire = Wire::new("setcap", 1);
     let folder = private_folder();
+    std::os::unix::fs::chown(folder.path(), Some(NOBODY), Some(NOBODY)).expect("root may");
     let program = folder.path().join("it's lineside");
     std::fs::copy(lineside().get_program(), &program).expect("copied");
     std::fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("ours");
@@ -1482,6 +1483,7 @@ fn in_a_user_namespace_packet_sockets_with_filters_work() {
         return;
     }
     let folder = private_folder();
+    std::os::unix::fs::chown(folder.path(), Some(NOBODY), Some(NOBODY)).expect("root may");
     let out = folder.path().join("trace");
     // As root of the namespace only.
     let mut command = Command::new("unshare");

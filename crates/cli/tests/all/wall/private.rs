@@ -266,7 +266,7 @@ mod wall {
     #[test]
     fn a_start_that_fails_leaves_nothing() {
         need_wire!();
-        let all = ends("refused");
+        let all = ends("unbegun");
         let folder = private_folder();
         let at = |name: &str| folder.path().join(name);
         let open = Permissions::from_mode(0o755);
