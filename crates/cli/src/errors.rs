@@ -171,11 +171,16 @@ fn help_of(verb: &str) -> String {
 /// place of that.
 pub(crate) fn of_flags(message: &str, arguments: &[String]) -> String {
     let verb = arguments.get(1).map_or("", String::as_str);
+    let first = message.split([' ', ':']).next().unwrap_or_default();
+    if first.len() > 1 && first.starts_with('-') {
+        let typed = typed(first, verb, arguments);
+        return typed.unwrap_or_else(|| first.to_owned()) + &message[first.len()..];
+    }
     let Some((key, rest)) = message.split_once(": ") else {
         return message.to_owned();
     };
     let is_key = |letter: char| letter.is_ascii_lowercase() || matches!(letter, '_' | '-');
-    if key.starts_with('-') || key.is_empty() || !key.chars().all(is_key) {
+    if key.is_empty() || !key.chars().all(is_key) {
         return message.to_owned();
     }
     let flag = format!("--{}", key.replace('_', "-"));
@@ -196,14 +201,18 @@ fn as_typed(flag: &str, verb: &str, arguments: &[String]) -> String {
 }
 
 /// How a flag, a key of that name or an older name of it stands on the command line.
-fn typed(long: &str, verb: &str, arguments: &[String]) -> Option<String> {
+fn typed(flag: &str, verb: &str, arguments: &[String]) -> Option<String> {
     let command = crate::Arguments::command();
     let verb = command.find_subcommand(verb)?;
-    let name = long.strip_prefix("--")?;
+    let name = flag.strip_prefix('-')?;
+    let mut letters = name.chars();
+    let letter = letters.next().filter(|_| letters.next().is_none());
+    let name = name.trim_start_matches('-');
     let id = name.replace('-', "_");
     let mut all = verb.get_arguments();
-    let argument = all.find(|argument| {
-        argument.get_long() == Some(name) || argument.get_id().as_str().replace('-', "_") == id
+    let argument = all.find(|argument| match letter {
+        Some(letter) => argument.get_short() == Some(letter),
+        None => argument.get_long() == Some(name) || argument.get_id().as_str() == id,
     })?;
     let mut words = arguments.iter().skip(2).take_while(|word| *word != "--");
     words.find_map(|word| {
@@ -300,7 +309,12 @@ mod tests {
         let old = line(&["lineside", "load", "u", "--gets", "2"]);
         let message = of_flags("get_ratio: '2' is not a share", &old);
         assert!(message.starts_with("--gets: "), "{message}");
-        for other in ["t/x: cannot read", "Some text: more", "no colon"] {
+        let message = of_flags("--get-ratio is for memcached", &old);
+        assert!(message.starts_with("--gets is for"), "{message}");
+        let old_letter = line(&["lineside", "emulate", "f", "-a", "5s"]);
+        let message = of_flags("-d is for interfaces", &old_letter);
+        assert_eq!(message, "-a is for interfaces");
+        for other in ["t/x: cannot read", "Some text: more", "no colon", "- is"] {
             assert_eq!(of_flags(other, &old), other);
         }
     }

@@ -90,7 +90,7 @@ impl Deliveries {
         // A step of less than a line's millisecond would say what the trace does not.
         let step_ms = (step_ns / MS as u64).max(1);
         if self.period_ms() / step_ms > 1_000_000 {
-            return Err("that would be more than a million lines: give a longer --step");
+            return Err("that would be more than a million lines: give a longer --path-step");
         }
         let steps = (0..self.period_ms().div_ceil(step_ms)).map(|step| {
             let (begin_ms, end_ms) = (step * step_ms, ((step + 1) * step_ms).min(self.period_ms()));

@@ -198,7 +198,7 @@ fn full(it: &Forwarding) -> Option<Finding> {
             grouped(refused),
             grouped(max)
         ),
-        "give more with --memory, or let idle ones go sooner with --timeout",
+        "give more with --memory, or let idle ones go sooner with --idle-timeout",
         [
             ("frames", json!(refused)),
             ("connections_max", json!(max)),

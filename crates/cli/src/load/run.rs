@@ -158,7 +158,7 @@ impl Arguments {
             && self.keys.row_sample.as_deref() != Some("none")
         {
             return Err(ConfigError::usage(
-                "rows of requests stay with --hosts: give --rows none with -o",
+                "rows of requests stay with --hosts: give --row-sample none with -o",
             ));
         }
         Ok(())

@@ -159,7 +159,7 @@ impl Changes {
             Asked::Start { answer } => {
                 let now = clock.now();
                 let started = live.engine_mut().start(now).then_some(now);
-                let why = "the run has begun already: --armed has it wait";
+                let why = "the run has begun already: --wait-start has it wait";
                 let _ = answer.send(started.ok_or_else(|| why.to_owned()));
             }
             Asked::Mark { text, answer } => {

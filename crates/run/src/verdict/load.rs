@@ -173,7 +173,7 @@ pub(super) fn rows_dropped(load: &LoadEvidence) -> Vec<Reason> {
         return Vec::new();
     }
     vec![format!(
-        "{} requests have no row, because the writer of the trace did not keep up: --rows N for \
+        "{} requests have no row, because the writer of the trace did not keep up: --row-sample N for \
          every Nth, or a faster disk",
         grouped(load.rows_dropped)
     )]

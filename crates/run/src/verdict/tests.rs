@@ -147,7 +147,7 @@ fn load_cases() -> Vec<(Evidence<'static>, &'static str)> {
         ),
         (
             load(|load| load.rows_dropped = 7),
-            "7 requests have no row, because the writer of the trace did not keep up: --rows N for \
+            "7 requests have no row, because the writer of the trace did not keep up: --row-sample N for \
             every Nth, or a faster disk",
         ),
     ]

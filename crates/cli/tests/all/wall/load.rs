@@ -726,7 +726,11 @@ fn a_host_that_is_no_agent_is_named() {
     rows.extend(["-o", "never"]);
     let output = load(&rows);
     assert_eq!(output.status.code(), Some(2));
-    assert!(talk(&output).contains("--rows none"), "{}", talk(&output));
+    assert!(
+        talk(&output).contains("--row-sample none"),
+        "{}",
+        talk(&output)
+    );
     let output = load(&[
         "http://127.0.0.1/",
         "--hosts",

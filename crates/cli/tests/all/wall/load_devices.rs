@@ -590,14 +590,17 @@ fn a_server_behind_a_link_is_loaded_by_our_own_tcp() {
     );
 
     for (words, why) in [
-        (&["--link", "delay 1ms"][..], "--link is before the server"),
+        (
+            &["--link", "delay 1ms"][..],
+            "--link: it is the link to the server",
+        ),
         (
             &["--server", "x", "-i", "lo"],
             "has an interface and an address of its own",
         ),
         (
             &["--server", "exec sleep 9", "--link", "delya 1ms"],
-            "--delya",
+            "'delya' is not a setting of a link; the nearest known one is delay",
         ),
     ] {
         let output = lineside()
