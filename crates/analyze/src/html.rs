@@ -585,6 +585,8 @@ fn table(table: &Table, out: &mut String) {
                 Text(from),
                 Text(to)
             ),
+            // A quantile is no word.
+            _ if column.head.starts_with("p9") || column.head == "p50" => column.head.to_owned(),
             _ => Text(&capital(column.head)).to_string(),
         };
         let class = cell_class(column);

@@ -44,10 +44,15 @@ impl Confining {
     /// when all that the user named is known, before the first byte of it is read and before there
     /// is another thread.
     pub(crate) fn enter(self, named: Sandbox, out: Option<&Path>) -> anyhow::Result<()> {
-        let out = out.filter(|out| out.as_os_str() != "-");
-        let folder = out.map(folder_of);
-        keep_file_capabilities(out.into_iter().chain(folder))?;
-        let sandbox = { folder.into_iter() }.fold(named, Sandbox::may_write_below);
+        self.enter_writing(named, out.as_slice())
+    }
+
+    /// The same with several files that are written, or removed again.
+    pub(crate) fn enter_writing(self, named: Sandbox, outs: &[&Path]) -> anyhow::Result<()> {
+        let outs = outs.iter().copied().filter(|out| out.as_os_str() != "-");
+        let folders = outs.clone().map(folder_of);
+        keep_file_capabilities(outs.chain(folders.clone()))?;
+        let sandbox = folders.fold(named, Sandbox::may_write_below);
         if let Some(sandbox) = self.applied(sandbox) {
             note(&sandbox.enter()?);
         }

@@ -147,7 +147,10 @@ impl LoadReport {
         let (requests, connections) = (&self.requests, &self.connections);
         let has_statuses = !["echo", "udp", "sink", "source"].contains(&&*self.asked.protocol);
         let statuses = { requests.statuses.iter() }.filter(|_| has_statuses);
-        let statuses = statuses.map(|(name, &count)| format!("{name} {}", grouped(count)));
+        let statuses = statuses.map(|(name, &count)| {
+            let colon = if name.parse::<u32>().is_ok() { ":" } else { "" };
+            format!("{name}{colon} {}", grouped(count))
+        });
         let mut all = vec![
             ("statuses", statuses.collect::<Vec<_>>().join(", ")),
             ("failed", causes(&requests.failed)),

@@ -142,7 +142,14 @@ fn seen(report: &Report, zone: &Zone) -> Vec<Line> {
     let is_complete = state == "complete" && missing.unreadable.is_empty();
     let unfinished = missing.unfinished.as_ref();
     let unfinished = unfinished.map(|unfinished| unfinished.text(zone));
-    let mut reasons = unfinished.iter().chain(&missing.reasons);
+    // A run that has no certificate yet says why.
+    let of_run = { report.emulation.as_ref() }.map(|it| it.reasons.as_slice());
+    let of_run = of_run.or_else(|| Some(report.forwarding.as_ref()?.reasons.as_slice()));
+    let known = match missing.reasons.as_slice() {
+        [] => of_run.unwrap_or_default(),
+        reasons => reasons,
+    };
+    let mut reasons = unfinished.iter().chain(known);
     // Of a run of ours each of the first reasons has a line.
     let is_run = report.emulation.is_some() || report.load.is_some() || report.forwarding.is_some();
     let listed = if is_run { REASONS_MAX } else { 1 };

@@ -99,9 +99,10 @@ impl Arguments {
 
     fn sandbox(&self, maker: Option<&Prepared>, folder: Option<&RunFolder>) -> Sandbox {
         let mut sandbox = lineside_run::sandbox(folder, self.keys.write_pcap.as_deref());
-        // A log that is a file is removed again if the run fails.
-        if let Some(log) = self.keys.hdr.as_deref().filter(|log| log.is_file()) {
-            sandbox = sandbox.may_write_below(folder_of(log));
+        // A log that is a file is removed again if the run fails, and so is that of --junit.
+        let files = [self.keys.hdr.as_deref(), self.junit.as_deref()];
+        for file in files.into_iter().flatten().filter(|file| file.is_file()) {
+            sandbox = sandbox.may_write_below(folder_of(file));
         }
         match maker {
             Some(prepared) => prepared.may_reach_servers(sandbox),

@@ -23,7 +23,7 @@ pub(crate) fn run(arguments: CompareArguments) -> anyhow::Result<Exit> {
         .into());
     }
     let junit = Junit::open(arguments.junit.as_deref(), arguments.assert.len())?;
-    let confined = arguments.confining.enter(named, None);
+    let confined = { arguments.confining }.enter(named, arguments.junit.as_deref());
     let done = confined.and_then(|()| compare(&arguments));
     let done = done.inspect_err(|_| junit.iter().for_each(Junit::withdraw));
     let (assertions, done) = done?;

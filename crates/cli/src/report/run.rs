@@ -23,7 +23,9 @@ use crate::runs;
 pub(crate) fn run(arguments: ReportArguments) -> anyhow::Result<Exit> {
     let named = confine::trace(&arguments.trace);
     let junit = Junit::open(arguments.junit.as_deref(), arguments.assert.len())?;
-    let confined = { arguments.confining }.enter(named, arguments.html.as_deref());
+    let outs = [arguments.html.as_deref(), arguments.junit.as_deref()];
+    let outs: Vec<_> = outs.into_iter().flatten().collect();
+    let confined = { arguments.confining }.enter_writing(named, &outs);
     let done = confined.and_then(|()| report(&arguments));
     let done = done.inspect_err(|_| junit.iter().for_each(Junit::withdraw));
     let (assertions, done) = done?;

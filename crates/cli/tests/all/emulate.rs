@@ -484,13 +484,7 @@ fn a_table_is_made_of_samples_and_drawn_from() {
 fn a_report_draws_the_certificate() {
     let folder = tempfile::tempdir().expect("a folder");
     let run = folder.path().join("run");
-    let words = [
-        "-q",
-        "--delay",
-        "5ms 1ms distribution normal",
-        "--loss",
-        "10%",
-    ];
+    let words = ["--delay", "5ms 1ms distribution normal", "--loss", "10%"];
     let output = lineside()
         .arg("emulate")
         .arg(example())

@@ -47,7 +47,10 @@ fn a_node_that_was_lost_is_found_and_drawn() {
     let run = ended.out.as_path();
 
     // Lines are wrapped anywhere.
-    let text = printed("report", run, &[])
+    let first = printed("report", run, &[]);
+    assert!(first.lines().count() <= 25, "{first}");
+    assert!(first.contains("What stands out"), "{first}");
+    let text = printed("report", run, &["--full"])
         .split_whitespace()
         .collect::<Vec<_>>()
         .join(" ");
