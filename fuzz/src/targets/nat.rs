@@ -2,12 +2,12 @@
 //! frame has one outcome or waits, and in the end nothing is left.
 
 use lineside_account::Budget;
-use lineside_frame::{Descriptor, Frame, LinkType, give_back};
-use lineside_nat::splice::{self, Rule, Rules};
-use lineside_nat::{
+use lineside_balancer::splice::{self, Rule, Rules};
+use lineside_balancer::{
     Change, Choice, Effects, Health, Nat, NodeSettings, PortSettings, Service, ServiceName,
     Settings, Timeouts, Transport,
 };
+use lineside_frame::{Descriptor, Frame, LinkType, give_back};
 use lineside_wire::build::{FrameBuilder, TcpFields};
 use lineside_wire::{TcpFlags, checksum};
 

@@ -1,0 +1,36 @@
+//! A NAT and load balancer between live ports: one virtual address, many nodes, no payload touched.
+//!
+//! ```text
+//!  port 0 ─► Nat: whose, to which node ─► port 1        Forwarder, the engine of a polling loop
+//!    ▲  └──────────────┬──────────────────► port n
+//!  driver: decided flows do not come up    requests between two turns ◄── thread at the socket
+//!                                          table ──► file, for the next process
+//! ```
+//!
+//! * What becomes of a frame is decided in `lineside-balancer`, which has neither ports nor a clock.
+//! * A [`Forwarder`] is that engine in the polling loop of `lineside-reactor`; [`Forward`] opens
+//!   the ports, drops the privileges and turns the loop until its end.
+//! * With a payload mode, frames wait in a queue, and the payload cache says where their payloads
+//!   lie meanwhile.
+//! * Requests ([`Asking`]) are answered between two turns, so that a change is never half made.
+#![forbid(unsafe_code)]
+
+mod course;
+mod driver;
+mod error;
+mod forwarder;
+mod outcome;
+mod payloads;
+mod requests;
+mod run;
+mod table;
+
+pub use course::{Course, CourseOfNode};
+pub use driver::{Driver, DriverReport};
+pub use error::ForwardError;
+pub use forwarder::{Forwarder, Passed};
+pub use outcome::{Certificate, Outcome, PortReport};
+pub use payloads::{Departure, PayloadReport, PayloadSettings, Payloads};
+pub use requests::{Asking, Controlled};
+pub use run::{ByDriver, Event, Forward, Tapping, interfaces};
+pub use table::{TableFile, read_table};

@@ -1,0 +1,127 @@
+//! The table of connections on disk, so that the next process can take it over whatever became of
+//! this one.
+//!
+//! Two files take turns, so that one of them is whole at any instant:
+//!
+//! ```text
+//!  | number, 0 while it is written | length | XXH3 of the table | the table |
+//! ```
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use lineside_balancer::Nat;
+use lineside_host::{FolderError, RunFolder, STATES};
+use lineside_time::Nanoseconds;
+use twox_hash::XxHash3_64;
+
+/// The table is written so often, if that takes little time.
+const KEEP_NS: Nanoseconds = 50_000_000;
+
+/// And so seldom that it takes no more than a hundredth of the loop's time.
+const SHARE: Nanoseconds = 100;
+
+/// Bytes before the table.
+const HEADER_LEN: usize = 24;
+
+/// The files.
+#[derive(Debug)]
+pub struct TableFile {
+    files: [File; 2],
+    state: RefCell<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The number of the latest table.
+    number: u64,
+    due: Nanoseconds,
+    /// Reused for each table.
+    bytes: Vec<u8>,
+    /// It was not to be written: a full disk, usually.
+    failure: Option<String>,
+}
+
+impl TableFile {
+    /// Opens the files in a run's folder; to be called before privileges are dropped.
+    pub fn open(folder: &RunFolder) -> Result<Self, FolderError> {
+        Ok(Self {
+            files: folder.open_states()?,
+            state: RefCell::default(),
+        })
+    }
+
+    /// The files, for the user that remains.
+    pub(crate) fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
+        [self.files[0].as_fd(), self.files[1].as_fd()]
+    }
+
+    /// Writes the table if it is time. `clock` gives the time, before and after.
+    pub(crate) fn keep(&self, nat: &Nat, clock: impl Fn() -> Nanoseconds) {
+        let began = clock();
+        let state = &mut *self.state.borrow_mut();
+        if began < state.due {
+            return;
+        }
+        state.write(&self.files, nat, began);
+        let now = clock();
+        state.due = now + KEEP_NS.max((now - began) * SHARE);
+    }
+
+    /// Writes the table a last time; why it could not be written, if so.
+    pub(crate) fn end(&self, nat: &Nat, now: Nanoseconds) -> Option<String> {
+        let state = &mut *self.state.borrow_mut();
+        state.write(&self.files, nat, now);
+        state.failure.take()
+    }
+}
+
+impl State {
+    fn write(&mut self, files: &[File; 2], nat: &Nat, now: Nanoseconds) {
+        self.bytes.clear();
+        self.bytes.resize(HEADER_LEN, 0);
+        nat.save(now, &mut self.bytes);
+        let (header, table) = self.bytes.split_at_mut(HEADER_LEN);
+        header[8..16].copy_from_slice(&(table.len() as u64).to_le_bytes());
+        header[16..].copy_from_slice(&XxHash3_64::oneshot(table).to_le_bytes());
+        self.number += 1;
+        let file = &files[(self.number % 2) as usize];
+        let written = file
+            .write_all_at(&self.bytes, 0)
+            .and_then(|()| file.write_all_at(&self.number.to_le_bytes(), 0));
+        self.failure = written.err().map(|error| error.to_string());
+    }
+}
+
+/// Reads the latest whole table in the folder of a run. The error is a sentence.
+pub fn read_table(run: &Path) -> Result<Vec<u8>, String> {
+    let newest = STATES.iter().filter_map(|name| read_whole(&run.join(name)));
+    let newest = newest.max_by_key(|(number, _)| *number);
+    newest.map(|(_, table)| table).ok_or_else(|| {
+        format!(
+            "{}: no table of connections is there: name the folder of an earlier 'lineside \
+             forward -o'",
+            run.display()
+        )
+    })
+}
+
+/// The number of a table and what it is; `None` if it is not whole.
+fn read_whole(path: &Path) -> Option<(u64, Vec<u8>)> {
+    let mut bytes = std::fs::read(path).ok()?;
+    let word = |at: usize| {
+        let word = bytes.get(at..at + 8)?;
+        Some(u64::from_le_bytes(word.try_into().ok()?))
+    };
+    let (number, len, sum) = (word(0)?, word(8)?, word(16)?);
+    let end = HEADER_LEN.checked_add(usize::try_from(len).ok()?)?;
+    if number == 0 || bytes.len() < end {
+        return None;
+    }
+    bytes.truncate(end);
+    bytes.drain(..HEADER_LEN);
+    (XxHash3_64::oneshot(&bytes) == sum).then_some((number, bytes))
+}
