@@ -9,6 +9,5 @@ mod run;
 mod settings;
 
 pub(crate) use flags::{Arguments, mode_headings};
-#[cfg(test)]
 pub(crate) use keys::Section;
 pub(crate) use run::run;

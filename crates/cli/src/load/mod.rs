@@ -25,6 +25,5 @@ mod tap;
 mod target;
 
 pub(crate) use flags::Arguments;
-#[cfg(test)]
 pub(crate) use flags::Section;
 pub(crate) use run::run;
