@@ -141,7 +141,7 @@ pub(crate) const PAGES: [Page; 20] = [
                 "Link",
                 &["duplicate", "corrupt", "reorder", "limit", "link", "path"],
             ),
-            ("Output", &["force", "b"]),
+            ("Output", &["force", "b", "certificate"]),
             (
                 "Measuring and timing",
                 &[
