@@ -73,7 +73,8 @@ fn offered(verb: &Command) -> Command {
 
 /// The words that a flag takes; those that clap knows stay.
 fn words_of(verb: &str, argument: &Arg) -> Vec<&'static str> {
-    match argument.get_long().unwrap_or(argument.get_id().as_str()) {
+    let name = { argument.get_long() }.unwrap_or_else(|| argument.get_id().as_str());
+    match name {
         "interface" | "on" | "serve-on" => vec![INTERFACES],
         "method" => METHODS.map(|(word, _)| word).into(),
         "wait" => Wait::WORDS.map(|(word, _)| word).into(),
