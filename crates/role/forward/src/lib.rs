@@ -7,7 +7,8 @@
 //!                                          table ──► file, for the next process
 //! ```
 //!
-//! * What becomes of a frame is decided in `lineside-balancer`, which has neither ports nor a clock.
+//! * What becomes of a frame is decided in `lineside-balancer`, which has neither ports nor a
+//!   clock.
 //! * A [`Forwarder`] is that engine in the polling loop of `lineside-reactor`; [`Forward`] opens
 //!   the ports, drops the privileges and turns the loop until its end.
 //! * With a payload mode, frames wait in a queue, and the payload cache says where their payloads

@@ -668,8 +668,8 @@ fn parts_end_where_time_passes_a_window() {
     assert_eq!(rows(Table::Losses), [0, 1]);
 }
 
-/// Runs the script of `crates/test/nfs-lab/` on traces with and without rows, and every example of the guide in
-/// DuckDB.
+/// Runs the script of `crates/test/nfs-lab/` on traces with and without rows, and every example of
+/// the guide in DuckDB.
 #[test]
 fn other_tools_read_a_trace() {
     let python = std::env::var("LINESIDE_PYTHON").unwrap_or_else(|_| "python3".to_owned());
