@@ -127,7 +127,7 @@ pub(crate) fn screen(command: &mut Command) -> Option<String> {
 /// The examples of a verb, for `-h` and `--help`.
 pub(crate) fn examples(page: &Page) -> String {
     let examples = page.examples.iter();
-    let lines = examples.map(|(example, what)| format!("\n  {example:<58}# {what}"));
+    let lines = examples.map(|(example, what)| format!("\n  {example:<57} # {what}"));
     std::iter::once("Examples:".to_owned())
         .chain(lines)
         .collect()

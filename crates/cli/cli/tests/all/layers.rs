@@ -23,9 +23,9 @@ const SHARED: [&str; 14] = [
     "trips",
     "write_frames",
 ];
-/// Modules that may use all others: the entrance, the printer of the whole command line, and a test
+/// Modules that may use all others: the entrance, what prints and refuses command lines, and tests
 /// of all declarations.
-const ABOVE: [&str; 3] = ["main", "manual", "guide"];
+const ABOVE: [&str; 5] = ["main", "manual", "errors", "guide", "before"];
 
 fn uses() -> Uses {
     Uses::of(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"))

@@ -71,7 +71,7 @@ fn bash_completes_verbs_and_flags() {
     assert_eq!(completed(&["lineside", "cap"]), ["capture"]);
     assert_eq!(completed(&["lineside", "capture", "--rot"]), ["--rotate"]);
     assert_eq!(completed(&["lineside", "completions", "fi"]), ["fish"]);
-    assert_eq!(completed(&["lineside", "explain", "--fra"]), ["--frame"]);
+    assert_eq!(completed(&["lineside", "explain", "--flo"]), ["--flow"]);
     assert_eq!(completed(&["lineside", "explain", "--bet"]), [""]);
     // Hidden words of before.
     assert_eq!(completed(&["lineside", "capture", "--no-s"]), [""]);

@@ -190,7 +190,7 @@ fn wrong_steps_are_refused_before_anything_begins() {
             "leave out one",
         ),
         (&["--start-at", "2001-01-01T00:00:00Z"], "has passed"),
-        (&["--start-at", "10s"], "no time of a clock"),
+        (&["--start-at", "10s"], "not a time of a clock"),
         (&["--start-at", "soon"], "is not a time"),
     ] {
         let mut command = lineside();
