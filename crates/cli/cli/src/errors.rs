@@ -257,10 +257,6 @@ mod tests {
                 &["lineside", "compare", "t"],
                 "<B> is missing: name a second trace",
             ),
-            (
-                &["lineside", "compare", "a", "b", "--html", "x"],
-                "unknown flag '--html': a comparison is text",
-            ),
             (&["lineside", "probe"], "<HOST> is missing: name the other"),
             (
                 &["lineside", "packets", "t", "-w", "f"],

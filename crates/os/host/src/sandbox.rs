@@ -10,6 +10,7 @@
 //! the kernel lacks a part, the rest holds, and what is missing is said.
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -39,8 +40,8 @@ pub enum SandboxError {
     },
     /// What is to be within reach cannot be opened.
     #[error(
-        "the sandbox cannot be entered: {}: {error}; name another path, or do without it with \
-         --no-sandbox", path.display()
+        "the sandbox cannot be entered: {}: {error}; name another path, or --sandbox off does \
+         without it", path.display()
     )]
     Unreachable {
         /// The file or folder.
@@ -62,6 +63,12 @@ pub enum SandboxError {
         /// What is missing.
         why: String,
     },
+}
+
+impl From<RulesetError> for SandboxError {
+    fn from(error: RulesetError) -> Self {
+        refused(error)
+    }
 }
 
 /// Whether a run is in a sandbox.
@@ -258,12 +265,7 @@ impl Sandbox {
             return Err(SandboxError::Threads { count });
         }
         let mut confined = Confined::default();
-        let rules = self.rules()?;
-        let enforced = self.restrict(rules);
-        let enforced = enforced.map_err(|error| SandboxError::Refused {
-            what: "Landlock",
-            why: error.to_string(),
-        })?;
+        let enforced = self.restrict()?;
         match enforced {
             RulesetStatus::FullyEnforced => confined.holds.push("landlock"),
             RulesetStatus::PartiallyEnforced => {
@@ -287,41 +289,26 @@ impl Sandbox {
         }
     }
 
-    /// The rules for files.
-    fn rules(&self) -> Result<Vec<PathBeneath<OwnedFd>>, SandboxError> {
-        let unreachable = |path: &Path, error: Arc<io::Error>| SandboxError::Unreachable {
-            path: path.to_owned(),
-            error,
-        };
+    /// The rules for files, each made when its turn comes: a capture names thousands of files, and
+    /// each takes a descriptor until its rule is added.
+    fn rules(&self) -> impl Iterator<Item = Result<PathBeneath<OwnedFd>, SandboxError>> {
+        // Of facts about the machine, what cannot be opened is not read either.
+        let always = { READ_ALWAYS.iter() }.filter_map(|path| rule(Path::new(path)).ok()?);
+        let read = self.read.iter().map(|path| (path, true));
+        let read = read.chain(self.read_below.iter().map(|path| (path, false)));
+        let write = self.write.iter().map(|(folder, access)| {
+            let folder = folder.try_clone().map_err(refused)?;
+            Ok(PathBeneath::new(folder, *access))
+        });
+        { always.map(|(rule, _)| Ok(rule)) }
+            .chain(read.flat_map(|(path, with_links)| readable(path, with_links)))
+            .chain(write)
+    }
+
+    fn restrict(&self) -> Result<RulesetStatus, SandboxError> {
         if let Some((path, error)) = &self.unreachable {
             return Err(unreachable(path, Arc::clone(error)));
         }
-        // Of facts about the machine, what cannot be opened is not read either.
-        let always = { READ_ALWAYS.iter() }.map(|path| rule(Path::new(path)).ok().flatten());
-        let mut rules: Vec<_> = always.flatten().collect();
-        let read = self.read.iter().map(|path| (path, true));
-        for (path, with_links) in read.chain(self.read_below.iter().map(|path| (path, false))) {
-            let found = rule(path).map_err(|error| unreachable(path, Arc::new(error.into())))?;
-            let is_folder = found.as_ref().is_some_and(|(_, is_folder)| *is_folder);
-            rules.extend(found);
-            if with_links && is_folder {
-                rules.extend(links_in(path));
-            }
-        }
-        let rules = rules.into_iter().map(|(rule, _)| rule);
-        let write = self.write.iter().map(|(folder, access)| {
-            let folder = folder.try_clone();
-            folder.map(|folder| PathBeneath::new(folder, *access))
-        });
-        let write = write.collect::<io::Result<Vec<_>>>();
-        let write = write.map_err(|error| SandboxError::Refused {
-            what: "Landlock",
-            why: error.to_string(),
-        })?;
-        Ok(rules.chain(write).collect())
-    }
-
-    fn restrict(&self, rules: Vec<PathBeneath<OwnedFd>>) -> Result<RulesetStatus, RulesetError> {
         let mut ruleset = Ruleset::default()
             .set_compatibility(CompatLevel::BestEffort)
             .handle_access(AccessFs::from_all(KNOWN))?;
@@ -337,11 +324,8 @@ impl Sandbox {
             let rules = ports.iter().map(move |&port| NetPort::new(port, access));
             rules.map(Ok::<_, RulesetError>)
         });
-        let status = { ruleset.scope(scope)?.create()? }
-            .add_rules(rules.into_iter().map(Ok::<_, RulesetError>))?
-            .add_rules(ports)?
-            .restrict_self()?;
-        Ok(status.ruleset)
+        let created = ruleset.scope(scope)?.create()?.add_rules(self.rules())?;
+        Ok(created.add_rules(ports)?.restrict_self()?.ruleset)
     }
 
     /// What is limited of TCP, and to which ports.
@@ -359,12 +343,35 @@ fn may_write() -> BitFlags<AccessFs> {
     AccessFs::from_all(KNOWN) & !AccessFs::Execute & !devices
 }
 
-/// The rules for what links in a folder lead to. One that leads to what cannot be opened opens
-/// nothing.
-fn links_in(folder: &Path) -> Vec<(PathBeneath<OwnedFd>, bool)> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
-    links.filter_map(|link| rule(&link.path()).ok()?).collect()
+fn unreachable(path: &Path, error: Arc<io::Error>) -> SandboxError {
+    SandboxError::Unreachable {
+        path: path.to_owned(),
+        error,
+    }
+}
+
+fn refused(error: impl Display) -> SandboxError {
+    SandboxError::Refused {
+        what: "Landlock",
+        why: error.to_string(),
+    }
+}
+
+/// The rules that a path may be read, and what links in it lead to, if it is a folder. A link that
+/// leads to what cannot be opened opens nothing.
+fn readable(
+    path: &Path,
+    with_links: bool,
+) -> impl Iterator<Item = Result<PathBeneath<OwnedFd>, SandboxError>> {
+    let found = rule(path).map_err(|error| unreachable(path, Arc::new(error.into())));
+    let has_links = with_links && matches!(&found, Ok(Some((_, true))));
+    let entries = has_links.then(|| fs::read_dir(path).ok()).flatten();
+    let links = { entries.into_iter().flatten().flatten() }
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()))
+        .filter_map(|link| rule(&link.path()).ok()?)
+        .map(Ok);
+    let all = found.transpose().into_iter().chain(links);
+    all.map(|found| found.map(|(rule, _)| rule))
 }
 
 /// The rule that a path may be read, and whether it is a folder; a file has no rights of one.

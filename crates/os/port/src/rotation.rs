@@ -120,9 +120,11 @@ fn positive<T: FromStr + Default + PartialEq>(text: &str) -> Option<T> {
 
 /// Kilobytes, as dumpcap counts them, or a size with its unit; 2 TB at most.
 fn file_bytes(text: &str) -> Option<u64> {
-    let kilobytes = || positive::<u32>(text).map(|kilobytes| u64::from(kilobytes) * 1000);
-    let size = || lineside_account::parse_size(text).ok()?.try_into().ok();
-    let bytes: u64 = kilobytes().or_else(size)?;
+    let is_bare = text.bytes().all(|byte| byte.is_ascii_digit());
+    let bytes: u64 = match is_bare {
+        true => positive::<u64>(text)?.checked_mul(1000)?,
+        false => lineside_account::parse_size(text).ok()?.try_into().ok()?,
+    };
     (1..=u64::from(u32::MAX) * 1000)
         .contains(&bytes)
         .then_some(bytes)

@@ -385,7 +385,7 @@ mod tests {
             path.on_burst(now, Direction::Outbound, &mut burst, &mut out);
         }
         let text = lines(&path.certificate(lineside_path::VIRTUAL));
-        let line = "1 came while the link was down: down\n";
+        let line = "1 dropped: link down: down\n";
         assert!(text.contains(line), "{text}");
     }
 }

@@ -74,7 +74,7 @@ pub(crate) const PAGES: [Page; 20] = [
         groups: &[
             ("Operations", &["since", "until", "client", "operation"]),
             ("Form", &["json", "csv", "html", "interval"]),
-            ("Judgement", &["assert"]),
+            ("Judgement", &["assert", "junit"]),
         ],
         more: &[
             ("Operations", &["file", "user", "connection", "utc"]),
@@ -98,7 +98,7 @@ pub(crate) const PAGES: [Page; 20] = [
                 &["at", "since", "until", "client", "operation"],
             ),
             ("Form", &["full", "json", "csv"]),
-            ("Judgement", &["assert"]),
+            ("Judgement", &["assert", "junit"]),
         ],
         more: &[("Operations", &["file", "user", "connection", "utc"])],
         examples: &[
@@ -176,7 +176,7 @@ pub(crate) const PAGES: [Page; 20] = [
         groups: &[
             ("Load", &["c", "d", "n", "R", "arrivals", "t"]),
             ("Request", &["H", "X"]),
-            ("Result", &["assert", "output"]),
+            ("Result", &["assert", "junit", "output"]),
         ],
         more: &[
             (

@@ -113,7 +113,12 @@ fn the_program_is_no_larger_than_recorded() {
     let text = fs::read_to_string(&path).expect("the record");
     let mut record: Value = serde_json::from_str(&text).expect("JSON");
     let rustc = printed(Command::new("rustc").arg("--version"));
-    let here = format!("{}, {}", rustc.trim(), std::env::consts::ARCH);
+    // Incremental builds cut crates into other units, which has more copies of what is generic.
+    let units = match option_env!("CARGO_INCREMENTAL") {
+        Some("0") => "whole",
+        _ => "incremental",
+    };
+    let here = format!("{}, {}, {units}", rustc.trim(), std::env::consts::ARCH);
     let sizes = code_by_crate(&fs::read(lineside().get_program()).expect("the program"));
     let crates = crates_in_the_build();
     if std::env::var_os("LINESIDE_BLESS").is_some() {

@@ -116,7 +116,11 @@ fn runs_and_force_are_not_given_together() {
         .output()
         .expect("lineside runs");
     assert_eq!(output.status.code(), Some(2));
-    assert!(talk(&output).contains("leave out one"), "{}", talk(&output));
+    assert!(
+        talk(&output).contains("--force has no effect with --runs"),
+        "{}",
+        talk(&output)
+    );
     assert!(!out.exists());
 }
 

@@ -535,7 +535,7 @@ mod tests {
     fn wrong_words_are_named_with_the_way_out() {
         for (given, named) in [
             ("gapp", "did you mean 'gap'"),
-            ("", "it measures utilisation"),
+            ("", "there are utilisation"),
             ("gap at", "one place"),
             ("gap at a b", "one place"),
             ("gap match", "filter expression"),

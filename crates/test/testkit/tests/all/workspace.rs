@@ -89,7 +89,9 @@ fn the_map_of_the_architecture_is_the_tree() {
     let text = std::fs::read_to_string(path).expect("ARCHITECTURE.md");
     let mut family = "";
     let mut rows = Vec::new();
-    for line in text.lines().filter(|line| line.starts_with('|')) {
+    let (_, map) = text.split_once("\n## Crates\n").expect("a map");
+    let map = map.split("\n## ").next().unwrap_or_default();
+    for line in map.lines().filter(|line| line.starts_with('|')) {
         let mut cells = line.split('|').map(str::trim).skip(1);
         let (first, second) = (cells.next(), cells.next());
         if let Some(name) = first.and_then(|cell| cell.strip_prefix('`')?.strip_suffix("/`")) {

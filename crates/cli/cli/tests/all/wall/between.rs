@@ -451,7 +451,7 @@ fn where_xdp_is_refused_packet_sockets_do_and_it_says_why() {
         assert!(messages.contains(&why), "{messages}");
     }
     assert!(
-        messages.contains("outbound: delays of 0.1 us were asked for and are below the floor"),
+        messages.contains("outbound: delays of 100 ns were asked for and are below the floor"),
         "{messages}"
     );
 }
