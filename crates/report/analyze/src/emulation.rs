@@ -258,18 +258,8 @@ fn unfinished(manifest: &Manifest) -> Option<Emulation> {
 
 /// The certificate in words.
 pub(crate) fn sections(emulation: &Emulation) -> Vec<Section> {
-    let state = emulation
-        .verdict
-        .and_then(|state| serde_json::to_value(state).ok());
-    let state = state.as_ref().and_then(serde_json::Value::as_str);
-    let state = state.unwrap_or("not known").to_owned();
-    let mut blocks = vec![Block::Verdict(Verdict {
-        complete: state == "complete",
-        state,
-        reasons: { emulation.reasons.iter() }
-            .map(|reason| ("because", reason.clone()))
-            .collect(),
-    })];
+    let verdict = Verdict::of_run(emulation.verdict, &emulation.reasons);
+    let mut blocks = vec![Block::Verdict(verdict)];
     let mut facts = vec![fact("seed", emulation.seed.to_string(), String::new())];
     if !emulation.clock.is_empty() {
         facts.push(fact("clock", emulation.clock.clone(), String::new()));

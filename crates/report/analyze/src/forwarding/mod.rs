@@ -110,18 +110,7 @@ impl Forwarding {
 
 /// The certificate in words and pictures.
 pub(crate) fn sections(it: &Forwarding, zone: &Zone) -> Vec<Section> {
-    let state = it
-        .verdict
-        .and_then(|state| serde_json::to_value(state).ok());
-    let state = state.as_ref().and_then(serde_json::Value::as_str);
-    let state = state.unwrap_or("not known").to_owned();
-    let verdict = Block::Verdict(Verdict {
-        complete: state == "complete",
-        state,
-        reasons: { it.reasons.iter() }
-            .map(|reason| ("because", reason.clone()))
-            .collect(),
-    });
+    let verdict = Block::Verdict(Verdict::of_run(it.verdict, &it.reasons));
     let mut sections = vec![Section {
         heading: "Forwarder".to_owned(),
         note: String::new(),

@@ -9,18 +9,7 @@ use crate::page::{Block, Cell, Colour, Fact, Kind, Section, Table, Verdict, colu
 
 /// The certificate, all of it.
 pub(crate) fn section(load: &LoadReport) -> Section {
-    let state = load
-        .verdict
-        .and_then(|state| serde_json::to_value(state).ok());
-    let state = state.as_ref().and_then(serde_json::Value::as_str);
-    let state = state.unwrap_or("not known").to_owned();
-    let verdict = Block::Verdict(Verdict {
-        complete: state == "complete",
-        state,
-        reasons: { load.reasons.iter() }
-            .map(|reason| ("because", reason.clone()))
-            .collect(),
-    });
+    let verdict = Block::Verdict(Verdict::of_run(load.verdict, &load.reasons));
     let mut blocks = vec![verdict, Block::List(facts(load))];
     blocks.extend(times_table(load).map(Block::Table));
     Section {

@@ -4,7 +4,7 @@
 use lineside_trace::SandboxFacts;
 
 use super::sections::loss_text;
-use super::{Chart, Colour, Layer, NOT_KNOWN, Scale, chosen, moved_bytes, title};
+use super::{Chart, Colour, Layer, NOT_KNOWN, Scale, chosen, moved_bytes, state_word, title};
 use crate::findings::{Finding, Place};
 use crate::model::{Direction, Operation, Ranking, Report};
 use crate::numbers::{Zone, file_name, grouped, percent, rate, share, time};
@@ -134,11 +134,8 @@ fn seen(report: &Report, zone: &Zone) -> Vec<Line> {
     lines.push(line("runs", runs(report)));
     lines.push(line("only", chosen(report, zone)));
 
-    let state = missing
-        .verdict
-        .and_then(|state| serde_json::to_value(state).ok());
-    let state = state.as_ref().and_then(serde_json::Value::as_str);
-    let state = state.unwrap_or("not known");
+    let state = state_word(missing.verdict);
+    let state = state.as_str();
     let is_complete = state == "complete" && missing.unreadable.is_empty();
     let unfinished = missing.unfinished.as_ref();
     let unfinished = unfinished.map(|unfinished| unfinished.text(zone));

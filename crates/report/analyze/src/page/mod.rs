@@ -9,6 +9,8 @@ mod usage;
 use first::insights;
 pub(crate) use first::{First, Insight, Line, alarm, line};
 
+use lineside_trace::State;
+
 use crate::model::{Concentration, Operation, Report};
 use crate::monitors::{Histogram, Timeline};
 use crate::numbers::{Zone, bytes, grouped, percent, time};
@@ -63,6 +65,27 @@ pub(crate) struct Verdict {
     pub(crate) complete: bool,
     /// What and why, each with a label.
     pub(crate) reasons: Vec<(&'static str, String)>,
+}
+
+impl Verdict {
+    /// What a run says of itself.
+    pub(crate) fn of_run(state: Option<State>, reasons: &[String]) -> Self {
+        let state = state_word(state);
+        Self {
+            complete: state == "complete",
+            state,
+            reasons: { reasons.iter() }
+                .map(|reason| ("because", reason.clone()))
+                .collect(),
+        }
+    }
+}
+
+/// The word of a state in `trace.json`.
+fn state_word(state: Option<State>) -> String {
+    let word = state.and_then(|state| serde_json::to_value(state).ok());
+    let word = word.as_ref().and_then(serde_json::Value::as_str);
+    word.unwrap_or(NOT_KNOWN).to_owned()
 }
 
 /// A number that stands for itself.

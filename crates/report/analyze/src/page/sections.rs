@@ -2,8 +2,8 @@
 
 use super::{
     Block, Cell, Chart, Colour, Fact, Kind, Layer, Meter, Meters, NOT_KNOWN, ROWS_MAX, Scale,
-    Section, Verdict, column, moved_bytes, number, operation_name, optional_time, table, text,
-    wide,
+    Section, Verdict, column, moved_bytes, number, operation_name, optional_time, state_word,
+    table, text, wide,
 };
 use crate::choice::end_name;
 use crate::model::{Direction, Loss, Operation, OverTime, Quantiles, Report};
@@ -15,11 +15,7 @@ pub(super) fn missing(report: &Report, zone: &Zone) -> Option<Section> {
     if report.load.is_some() && missing.unreadable.is_empty() {
         return None;
     }
-    let state = missing
-        .verdict
-        .and_then(|state| serde_json::to_value(state).ok());
-    let state = state.as_ref().and_then(serde_json::Value::as_str);
-    let state = state.unwrap_or("not known").to_owned();
+    let state = state_word(missing.verdict);
     let complete = state == "complete" && missing.unreadable.is_empty();
     let unfinished = missing.unfinished.iter();
     let unfinished = unfinished.map(|unfinished| unfinished.text(zone));
