@@ -96,7 +96,7 @@ const FOLDER: &str = r#"
     set -e
     mkdir -p bin target/demo target/release target/debug man1
     for place in bin target/demo target/release target/debug; do ln -s "$PROGRAM" $place/lineside; done
-    for name in contrib examples lab docs; do ln -s "$REPOSITORY/$name" $name; done
+    for name in contrib examples crates docs; do ln -s "$REPOSITORY/$name" $name; done
     program() { printf '#!/bin/sh\n%s\n' "$2" >bin/$1; chmod +x bin/$1; }
     program sudo 'exec "$@"'
     program python3 "exec '$PYTHON' \"\$@\""

@@ -86,7 +86,7 @@ impl Farm {
         let folder = private_folder();
         let out = folder.path().join("run");
         let mut command = inside(&self.forwarder);
-        command.args(["forward", "--ports", "f0,f1", "--nat", "10.9.2.100"]);
+        command.args(["forward", "-i", "f0,f1", "--nat", "10.9.2.100"]);
         command.args(words).arg("-o").arg(&out);
         let running = Running::spawn(&mut command, out, folder);
         running.wait_until("it listens", || {
@@ -612,11 +612,11 @@ fn what_cannot_be_forwarded_is_refused_with_the_way_out() {
             talk(&output)
         );
     };
-    let nat = ["--ports", "f0,f1", "--nat", "10.9.2.100", "--service"];
+    let nat = ["-i", "f0,f1", "--nat", "10.9.2.100", "--service"];
     let with = |service| [&nat[..], &[service]].concat();
-    refused(&["--service", TCP], 2, "--ports");
-    refused(&["--ports", "f0,f1"], 2, "no service");
-    refused(&["--ports", "f0,f1", "--service", TCP], 2, "NAT address");
+    refused(&["--service", TCP], 2, "-i IF1");
+    refused(&["-i", "f0,f1"], 2, "no service");
+    refused(&["-i", "f0,f1", "--service", TCP], 2, "NAT address");
     refused(
         &["--ports", "f0,fl", "--nat", "10.9.2.100", "--service", TCP],
         1,
