@@ -59,37 +59,64 @@ pub fn unread_bytes(port: Option<u16>) -> u64 {
 }
 
 thread_local! {
-    static PLACE: RefCell<Option<File>> = const { RefCell::new(None) };
+    static PLACE: RefCell<Option<Turn>> = const { RefCell::new(None) };
 }
 
 /// Waits for one of the places, of all test binaries together; the thread, which is the test's,
 /// has it until its end.
 pub fn take_place() {
-    let watch = Stopwatch::start();
-    while !PLACE.with_borrow_mut(|place| place.is_some() || is_taken(place)) {
-        watch.wait_until(watch.elapsed() + PAUSE);
+    let is_placed = PLACE.with_borrow(Option::is_some);
+    if !is_placed {
+        let names: Vec<_> = (0..PLACES).map(|at| format!("wires-{at}")).collect();
+        PLACE.set(Some(Turn::first_of(&names)));
     }
 }
 
-/// Takes a place; false if there is none now.
-fn is_taken(place: &mut Option<File>) -> bool {
-    (0..PLACES).any(|number| {
-        let path = std::env::temp_dir().join(format!("lineside-wires-{number}"));
-        // Another user's file can be read at least.
-        let file = File::open(&path).or_else(|_| File::create(&path));
-        // Where there can be no file, nothing is limited.
-        let Ok(file) = file else { return true };
-        let is_free = file.try_lock().is_ok();
-        if is_free {
-            *place = Some(file);
+/// What one test on this machine has at a time, of all test binaries together. Dropped, it is free.
+#[derive(Debug)]
+pub struct Turn {
+    _locked: Option<File>,
+}
+
+impl Turn {
+    /// Waits until this is free.
+    pub fn take(name: &str) -> Self {
+        Self::first_of(&[name])
+    }
+
+    fn first_of(names: &[impl AsRef<str>]) -> Self {
+        let watch = Stopwatch::start();
+        loop {
+            if let Some(turn) = names.iter().find_map(|name| Self::free(name.as_ref())) {
+                return turn;
+            }
+            watch.wait_until(watch.elapsed() + PAUSE);
         }
-        is_free
-    })
+    }
+
+    /// `None` if another test has it now.
+    fn free(name: &str) -> Option<Self> {
+        let path = std::env::temp_dir().join(format!("lineside-{name}"));
+        // Another user's file can be read at least. Where there can be no file, nothing is limited.
+        let file = File::open(&path).or_else(|_| File::create(&path)).ok();
+        let is_free = file.as_ref().is_none_or(|file| file.try_lock().is_ok());
+        is_free.then_some(Self { _locked: file })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_turn_is_free_once_it_is_dropped() {
+        let name = format!("turn-{}", std::process::id());
+        let turn = Turn::take(&name);
+        assert!(Turn::free(&name).is_none(), "it is taken");
+        drop(turn);
+        assert!(Turn::free(&name).is_some());
+        let _ = fs::remove_file(std::env::temp_dir().join(format!("lineside-{name}")));
+    }
 
     #[test]
     fn a_thread_that_ends_leaves_its_place() {

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lineside_testkit::tshark;
+use lineside_testkit::waiting::Turn;
 use lineside_trace::BLOCK_BYTES;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -17,12 +17,12 @@ use crate::tshark::compare;
 use crate::wall::wire::obstacle;
 
 /// There is one lab at a time: its namespaces have fixed names.
-static LAB: Mutex<()> = Mutex::new(());
+const LAB: &str = "lab";
 
 /// The lab, taken down however the test ends.
 pub(crate) struct Lab {
     state: TempDir,
-    _only: MutexGuard<'static, ()>,
+    _only: Turn,
 }
 
 impl Lab {
@@ -33,7 +33,7 @@ impl Lab {
             println!("SKIP: no lab: {why}");
             return None;
         }
-        let only = LAB.lock().unwrap_or_else(PoisonError::into_inner);
+        let only = Turn::take(LAB);
         let list = Command::new("ip").args(["netns", "list"]).output();
         if list.is_ok_and(|list| String::from_utf8_lossy(&list.stdout).contains("lineside-srv")) {
             println!("SKIP: no lab: another lab is up");

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::sync::Mutex;
 
+use lineside_testkit::waiting::Turn;
 use lineside_testkit::{captures, tshark};
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ use crate::wall::undisturbed::undisturbed;
 use crate::wall::wire::obstacle;
 
 /// One lab at a time under the name of these tests.
-static LAB: Mutex<()> = Mutex::new(());
+const LAB: &str = "lineside-test";
 
 /// Findings that are about how long something took.
 pub(crate) const TROUBLES: [&str; 12] = [
@@ -42,7 +42,7 @@ fn made(name: &str, folder: &Path) -> Result<(), String> {
         .args([name, folder.to_str().expect("a plain path")])
         .env("LINESIDE", env!("CARGO_BIN_EXE_lineside"))
         .env("NFS_DRIVE", nfs_drive())
-        .env("LINESIDE_LAB_NAME", "lineside-test")
+        .env("LINESIDE_LAB_NAME", LAB)
         .output()
         .expect("the lab\'s troubles runs");
     let said = talk(&output);
@@ -106,9 +106,7 @@ fn the_first_finding_names_each_trouble() {
     if !can_run() {
         return;
     }
-    let _only = LAB
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _only = Turn::take(LAB);
     for (name, kind, place, words) in [
         ("frozen", "stall", "server", "answered nobody 2 times"),
         (
@@ -161,9 +159,7 @@ fn healthy_runs_have_no_trouble() {
     if !can_run() {
         return;
     }
-    let _only = LAB
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _only = Turn::take(LAB);
     for name in [
         "healthy-v3",
         "healthy-v40",
