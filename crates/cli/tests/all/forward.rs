@@ -602,7 +602,7 @@ fn what_cannot_be_forwarded_is_refused_with_the_way_out() {
     };
     let nat = ["--ports", "f0,f1", "--nat", "10.9.2.100", "--service"];
     let with = |service| [&nat[..], &[service]].concat();
-    refused(&["--service", TCP], 2, "--ports");
+    refused(&["--service", TCP], 2, "name them with -i");
     refused(&["--ports", "f0,f1"], 2, "no service");
     refused(&["--ports", "f0,f1", "--service", TCP], 2, "NAT address");
     refused(

@@ -269,7 +269,7 @@ fn wrong_words_of_a_load_are_refused() {
             &["serve", "echo", "127.0.0.1:0", "--size", "9"],
             "--size is for http, source and nfs",
         ),
-        (&["serve", "htp", "127.0.0.1"], "possible values"),
+        (&["serve", "htp", "127.0.0.1"], "it is one of http"),
     ] {
         let output = load(words);
         let talk = talk(&output);
