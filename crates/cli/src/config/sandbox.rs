@@ -99,6 +99,6 @@ impl Value for Sandboxing {
 
     fn given(matches: &ArgMatches, facts: &Facts) -> Option<Self> {
         let word = matches.get_one::<Self>(facts.name).copied();
-        word.or(matches.get_flag(BEFORE).then_some(Self::Off))
+        word.or_else(|| matches.get_flag(BEFORE).then_some(Self::Off))
     }
 }
