@@ -73,8 +73,8 @@ fn offered(verb: &Command) -> Command {
 
 /// The words that a flag takes; those that clap knows stay.
 fn words_of(verb: &str, argument: &Arg) -> Vec<&'static str> {
-    let name = { argument.get_long() }.unwrap_or_else(|| argument.get_id().as_str());
-    match name {
+    let id = argument.get_id().as_str();
+    match argument.get_long().unwrap_or(id) {
         "interface" | "on" | "serve-on" => vec![INTERFACES],
         "method" => METHODS.map(|(word, _)| word).into(),
         "wait" => Wait::WORDS.map(|(word, _)| word).into(),
@@ -209,7 +209,9 @@ pub(crate) fn command_for_terminal() -> Command {
     let command = with_groups(crate::Arguments::command());
     let pages = help::PAGES.iter().filter(|page| !page.verb.is_empty());
     let with_examples = pages.fold(command, |command, page| {
-        command.mut_subcommand(page.verb, |verb| verb.after_help(help::examples(page)))
+        command.mut_subcommand(page.verb, |verb| {
+            verb.after_help(help::examples(page) + "\n")
+        })
     });
     with_examples.term_width(width.clamp(60, 200))
 }

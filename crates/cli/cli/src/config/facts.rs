@@ -7,8 +7,8 @@ pub(crate) type Modes = u8;
 /// All modes.
 pub(crate) const ALL: Modes = Modes::MAX;
 
-/// A name, and what a value of it is now.
-pub(crate) type NameBefore = (&'static str, fn(&Json) -> Json);
+/// What a value of an older key is now.
+pub(crate) type ValueNow = fn(&Json) -> Json;
 
 /// The declaration of a key, except its type and its default.
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +23,7 @@ pub(crate) struct Facts {
     /// The same of its letter.
     pub(crate) short_before: Option<char>,
     /// A name that it had in files before, and what a value of that is now.
-    pub(crate) name_before: Option<NameBefore>,
+    pub(crate) name_before: Option<(&'static str, ValueNow)>,
     /// Whether it is the positional argument.
     pub(crate) positional: bool,
     /// Whether it takes everything after `--`.

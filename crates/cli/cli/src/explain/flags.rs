@@ -46,7 +46,7 @@ fn hide_others(argument: Arg) -> Arg {
     let id = argument.get_id().as_str();
     let mut refused = Section::declared().into_iter();
     let is_refused = refused.any(|key| key.name == id && key.modes & Mode::Explain.bit() == 0);
-    let is_hidden = is_refused || id == "quiet";
+    let is_hidden = argument.is_hide_set() || is_refused || id == "quiet";
     argument.hide(is_hidden)
 }
 

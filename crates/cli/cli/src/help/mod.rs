@@ -82,7 +82,9 @@ pub(crate) fn grouped(
         Some(title) if !argument.is_positional() => argument.help_heading(title),
         _ => argument,
     };
-    let arguments = arguments.into_iter().map(headed);
+    // Clap has noted the order of the declarations.
+    let arguments = arguments.into_iter().map(headed).enumerate();
+    let arguments = arguments.map(|(at, argument)| argument.display_order(at));
     let about = command.get_about().cloned().unwrap_or_default();
     Command::new(page.verb)
         .about(about)

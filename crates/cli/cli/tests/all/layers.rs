@@ -7,7 +7,7 @@ use std::path::Path;
 use lineside_testkit::layers::{Uses, part};
 
 /// Modules that several verbs use, and which use no verb.
-const SHARED: [&str; 15] = [
+const SHARED: [&str; 16] = [
     "charset",
     "config",
     "confine",
@@ -16,6 +16,7 @@ const SHARED: [&str; 15] = [
     "exit",
     "farm",
     "inputs",
+    "junit",
     "link",
     "monitors",
     "outputs",

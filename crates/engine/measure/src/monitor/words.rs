@@ -550,7 +550,7 @@ mod tests {
             ("flow_size by flow", "of flows anyway"),
             ("gap by port", "'port' is not understood"),
             ("gap at a at b", "twice"),
-            ("gap eth1", "'gap eth1' is nothing"),
+            ("gap eth1", "unknown measurement 'gap eth1'"),
         ] {
             let error = given.parse::<Words>().expect_err(given).to_string();
             assert!(error.contains(named), "{given}: {error}");
