@@ -176,7 +176,7 @@ pub(crate) const PAGES: [Page; 20] = [
         groups: &[
             ("Load", &["c", "d", "n", "R", "arrivals", "t"]),
             ("Request", &["H", "X"]),
-            ("Result", &["assert", "junit", "output"]),
+            ("Result", &["assert", "output"]),
         ],
         more: &[
             (
@@ -207,7 +207,14 @@ pub(crate) const PAGES: [Page; 20] = [
             ),
             (
                 "Result",
-                &["force", "verdict-limit", "row-sample", "hdr", "write-pcap"],
+                &[
+                    "force",
+                    "junit",
+                    "verdict-limit",
+                    "row-sample",
+                    "hdr",
+                    "write-pcap",
+                ],
             ),
             (
                 "A server behind an emulated link",
