@@ -8,6 +8,7 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
+use lineside_testkit::waiting::Turn;
 use serde_json::Value;
 
 use crate::package::{missing, printed};
@@ -16,6 +17,9 @@ use crate::wall::wire::{need_wire, obstacle};
 
 /// A place of this test's own that outlives it: what is made there serves all tests of a run.
 fn place(name: &str) -> PathBuf {
+    // Each test may have a process of its own: one makes packages in this folder at a time.
+    static TURN: OnceLock<Turn> = OnceLock::new();
+    TURN.get_or_init(|| Turn::take("packages"));
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
