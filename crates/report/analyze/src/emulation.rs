@@ -4,7 +4,7 @@ mod first;
 
 use std::collections::BTreeMap;
 
-use lineside_trace::{Manifest, State};
+use lineside_trace::{Manifest, Role, State};
 use serde::{Deserialize, Serialize};
 
 use crate::emulated_core::{self, EmulatedCore};
@@ -210,8 +210,7 @@ pub struct EmulationFloor {
 
 /// The certificate of a run, or what is known of one that has none yet.
 pub(crate) fn emulation(manifest: &Manifest) -> Option<Emulation> {
-    let of = |verb: &str| manifest.configuration.get(verb).is_some();
-    if of("load") || of("forward") {
+    if matches!(manifest.role(), Some(Role::Load | Role::Forward)) {
         return None;
     }
     let Some(certificate) = &manifest.certificate else {
@@ -237,7 +236,7 @@ pub(crate) fn emulation(manifest: &Manifest) -> Option<Emulation> {
 
 /// A run of `emulate` without a certificate.
 fn unfinished(manifest: &Manifest) -> Option<Emulation> {
-    let configuration = manifest.configuration.get("emulate")?;
+    let configuration = manifest.section(Role::Emulate)?;
     let asked = SETTINGS.iter().filter_map(|name| {
         let words = configuration.get(*name)?.as_array()?.iter();
         let words: Vec<_> = words.filter_map(serde_json::Value::as_str).collect();

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use lineside_trace::{
-    InputFacts, Manifest, RemovedFacts, SandboxFacts, State, Verdict, manifest_text,
+    InputFacts, Manifest, RemovedFacts, Role, SandboxFacts, State, Verdict, manifest_text,
 };
 use serde::Serialize;
 
@@ -88,7 +88,7 @@ pub fn gap_text(before: &Manifest, next: &Manifest, zone: &Zone) -> Option<Strin
     if !may_lie_between(before, next) {
         return None;
     }
-    let is_killed = before.verdict.state == State::Unfinished || was_killed(before);
+    let is_killed = before.verdict.state == State::Unfinished || before.killed;
     let why = if is_killed { "was killed" } else { "ended" };
     let Some((from, to)) = before.ended_ns.zip(next.started_ns) else {
         return Some(format!("gap: the run before {why}, it is not known when"));
@@ -101,12 +101,6 @@ pub fn gap_text(before: &Manifest, next: &Manifest, zone: &Zone) -> Option<Strin
             to.saturating_sub(from) as f64 / 1e9
         ),
     })
-}
-
-/// Whether a run was killed, and closed by the next one.
-pub(crate) fn was_killed(run: &Manifest) -> bool {
-    let mut reasons = run.verdict.reasons.iter();
-    reasons.any(|reason| reason.starts_with("killed:"))
 }
 
 /// What the frames of a run are.
@@ -152,7 +146,7 @@ fn may_lie_between(before: &Manifest, next: &Manifest) -> bool {
 
 /// Whether standard input is read, as far as the configuration says.
 fn reads_pipe(run: &Manifest) -> bool {
-    let inputs = run.configuration["capture"]["inputs"].as_array();
+    let inputs = { run.section(Role::Capture) }.and_then(|section| section["inputs"].as_array());
     let mut inputs = inputs.into_iter().flatten();
     inputs.any(|input| input.as_str() == Some("-")) || run.inputs.iter().any(|it| it.name == "-")
 }

@@ -6,10 +6,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use lineside_trace::read::{Column, PartReader, ReadError, Value};
-use lineside_trace::{Manifest, SCHEMA_VERSION, State, Table, manifest_text, open_file};
+use lineside_trace::{Manifest, Role, SCHEMA_VERSION, State, Table, manifest_text, open_file};
 
 use crate::numbers::Zone;
-use crate::runs::{RunOfMany, of_many, runs_of, together, was_killed};
+use crate::runs::{RunOfMany, of_many, runs_of, together};
 
 /// Rows in a batch: enough that what is done once a batch (looking up its texts) costs nothing.
 pub(crate) const BATCH_ROWS: usize = 65_536;
@@ -125,14 +125,15 @@ impl Folder {
         let Some(manifest) = manifest else {
             return folder;
         };
-        let of = |verb: &str| manifest.configuration.get(verb).is_some();
-        folder.is_load = of("load");
+        let role = manifest.role();
+        folder.is_load = role == Some(Role::Load);
         // Tables of a run that was killed are not counted yet.
         let is_monitors = |name: &String| Table::MONITORS.iter().any(|table| table.name() == name);
         let has_tables = folder.has_operations || !manifest.tables.keys().all(is_monitors);
-        folder.is_of_link =
-            (of("emulate") || manifest.certificate.is_some() && !folder.is_load) && !has_tables;
-        folder.is_unfinished = manifest.verdict.state == State::Unfinished || was_killed(manifest);
+        folder.is_of_link = (role == Some(Role::Emulate)
+            || manifest.certificate.is_some() && !folder.is_load)
+            && !has_tables;
+        folder.is_unfinished = manifest.verdict.state == State::Unfinished || manifest.killed;
         folder.is_emptied = manifest.removed.is_some();
         let tables = manifest.tables.iter();
         folder.counted = tables.map(|(name, of)| (name.clone(), of.parts)).collect();

@@ -268,6 +268,7 @@ fn close_dead(run: &DeadRun, mut manifest: Manifest, now_ns: i64) -> Result<Stri
     let until_ns = found.until_ns.or(saved_ns);
     manifest.tables = found.tables.into_iter().collect();
     manifest.verdict.state = State::Incomplete;
+    manifest.killed = true;
     let time = |ns: Option<i64>| ns.map_or_else(|| "an unknown time".to_owned(), time_text);
     let killed = match found.until_ns {
         Some(until) => format!(

@@ -48,7 +48,7 @@ pub use encoder::{
 pub use files::{manifest_text, open_file};
 pub use manifest::{
     ActorFacts, ChecksumFacts, ClockFacts, CounterValue, DropInFacts, InMemory, InputFacts,
-    LiveInput, Machine, Manifest, RELIEFS_MAX, Relief, RemovedFacts, Runtime, SECONDS_MAX,
+    LiveInput, Machine, Manifest, RELIEFS_MAX, Relief, RemovedFacts, Role, Runtime, SECONDS_MAX,
     SandboxFacts, SchedulerFacts, Second, State, TableSummary, Tool, TrafficFacts, Verdict,
 };
 #[cfg(feature = "parquet")]
@@ -61,7 +61,7 @@ pub use tables::{
 };
 
 /// The version of the tables: a new column raises the second number, a changed one the first.
-pub const SCHEMA_VERSION: &str = "2.4";
+pub const SCHEMA_VERSION: &str = "2.5";
 
 /// Whether a word of the columns `status` or `rpc_status` means success. Most protocols' ends in
 /// `_OK`; NLM and KLM grant, NSM has a name of its own, and so has RPC; HTTP has 2xx and 3xx (RFC

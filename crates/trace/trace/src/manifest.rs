@@ -15,6 +15,9 @@ pub struct Manifest {
     pub trace_id: String,
     /// Whether the result holds.
     pub verdict: Verdict,
+    /// Whether the run was killed, and the next one closed it; absent if not.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub killed: bool,
     /// When the run began, nanoseconds since the Unix epoch.
     pub started_ns: Option<i64>,
     /// When it ended; `None` while it goes on.
@@ -59,6 +62,39 @@ pub struct Manifest {
     pub certificate: Option<serde_json::Value>,
     /// The resolved configuration: `--config trace.json` runs it again.
     pub configuration: serde_json::Value,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+/// The role that wrote a trace: the verb of its command, and the key of its section in
+/// [`Manifest::configuration`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// `lineside capture`
+    Capture,
+    /// `lineside emulate`
+    Emulate,
+    /// `lineside forward`
+    Forward,
+    /// `lineside load`
+    Load,
+}
+
+impl Role {
+    const ALL: [Self; 4] = [Self::Load, Self::Forward, Self::Emulate, Self::Capture];
+
+    /// Its verb.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Capture => "capture",
+            Self::Emulate => "emulate",
+            Self::Forward => "forward",
+            Self::Load => "load",
+        }
+    }
 }
 
 /// What became of a program that was given heads.
@@ -421,13 +457,69 @@ impl Manifest {
 
     /// Reads the text of a `trace.json`.
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(text)
+        let mut manifest: Self = serde_json::from_str(text)?;
+        if version(&manifest.schema_version) < Some((2, 5)) {
+            let reasons = &manifest.verdict.reasons;
+            manifest.killed = reasons.iter().any(|reason| reason.starts_with("killed:"));
+        }
+        Ok(manifest)
     }
+
+    /// The role that wrote it; `None` if it has no configuration.
+    pub fn role(&self) -> Option<Role> {
+        { Role::ALL.into_iter() }.find(|&role| self.section(role).is_some())
+    }
+
+    /// The configuration of a role.
+    pub fn section(&self, role: Role) -> Option<&serde_json::Value> {
+        self.configuration.get(role.name())
+    }
+}
+
+/// The two numbers of a schema version.
+fn version(text: &str) -> Option<(u64, u64)> {
+    let (major, minor) = text.split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Before 2.5 the first reason of a run that was killed began with the word.
+    #[test]
+    fn a_killed_run_is_known_by_its_field_or_an_older_reason() {
+        let mut manifest = Manifest {
+            schema_version: crate::SCHEMA_VERSION.to_owned(),
+            ..Manifest::default()
+        };
+        let reason = "killed: it has no operation, and what came is missing";
+        manifest.verdict.reasons.push(reason.to_owned());
+        let killed = |manifest: &Manifest| {
+            let read = Manifest::from_json(&manifest.to_json());
+            read.expect("readable").killed
+        };
+        assert!(!killed(&manifest));
+        manifest.killed = true;
+        assert!(killed(&manifest));
+        manifest.killed = false;
+        manifest.schema_version = "2.4".to_owned();
+        assert!(killed(&manifest));
+    }
+
+    #[test]
+    fn a_role_is_the_section_of_its_configuration() {
+        for role in Role::ALL {
+            let manifest = Manifest {
+                configuration: serde_json::json!({ role.name(): {} }),
+                ..Manifest::default()
+            };
+            assert_eq!(manifest.role(), Some(role));
+            let word = serde_json::to_value(role).expect("a word");
+            assert_eq!(word, role.name());
+        }
+        assert_eq!(Manifest::default().role(), None);
+    }
 
     #[test]
     fn a_manifest_survives_its_text() {

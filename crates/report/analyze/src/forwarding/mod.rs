@@ -4,7 +4,7 @@ mod first;
 mod model;
 
 use lineside_account::bytes;
-use lineside_trace::Manifest;
+use lineside_trace::{Manifest, Role};
 
 use crate::emulation::fact;
 use crate::numbers::{Zone, grouped, percent, share, time};
@@ -26,7 +26,7 @@ pub(crate) const DEVIATIONS_MAX: f64 = 4.0;
 
 /// The certificate of a forwarder, or what is known of one that has none yet; `None` of other runs.
 pub(crate) fn forwarding(manifest: &Manifest) -> Option<Forwarding> {
-    manifest.configuration.get("forward")?;
+    manifest.section(Role::Forward)?;
     let verdict = Some(manifest.verdict.state);
     let started_ns = manifest.started_ns.unwrap_or_default();
     let Some(certificate) = &manifest.certificate else {

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use lineside_measure::Times;
-use lineside_trace::Manifest;
 use lineside_trace::read::{Column, ReadError};
+use lineside_trace::{Manifest, Role};
 use serde::Serialize;
 
 use crate::aggregate::Aggregate;
@@ -85,7 +85,7 @@ pub(crate) struct Course {
 impl Course {
     /// For the steps of a report; `None` if it is not about a load.
     pub(crate) fn new(manifest: Option<&Manifest>, aggregate: &Aggregate) -> Option<Self> {
-        let load = manifest?.configuration.get("load")?;
+        let load = manifest?.section(Role::Load)?;
         // Runs before --row-sample call it rows.
         let rows = load.get("row_sample").or_else(|| load.get("rows"));
         let rows = rows.and_then(serde_json::Value::as_str);

@@ -7,7 +7,7 @@ mod words;
 
 use std::collections::BTreeMap;
 
-use lineside_trace::{Manifest, State};
+use lineside_trace::{Manifest, Role, State};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use course::{COLUMNS, Course};
@@ -237,7 +237,7 @@ pub struct LoadFit {
 /// was killed.
 pub(crate) fn load(manifest: Option<&Manifest>, course: Option<Course>) -> Option<LoadReport> {
     let manifest = manifest?;
-    manifest.configuration.get("load")?;
+    manifest.section(Role::Load)?;
     let certificate = manifest.certificate.clone()?;
     let report: LoadReport = serde_json::from_value(certificate).unwrap_or_default();
     let (over_time, quantiles) = course.and_then(Course::finish).unzip();
