@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lineside_account::{Budget, Counter, Counters, Kind};
 use lineside_capture::{Config, Pipeline, PortRule, Step, Transport, run as drive};
 use lineside_port::{CaptureReader, Merge, PoolConfig};
-use lineside_trace::{RecordSink, RowRef, Table};
+use lineside_rows::{RecordSink, RowRef, Table};
 use twox_hash::XxHash3_64;
 
 use super::{Bytes, Pieces};

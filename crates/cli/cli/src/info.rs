@@ -9,8 +9,8 @@ use lineside_account::{Budget, harmless};
 use lineside_analyze::{Trace, Unfinished, Zone, may_be_of_runs};
 use lineside_capture::{Tally, is_failure};
 use lineside_port::Port;
+use lineside_rows::Table;
 use lineside_run::inputs_facts;
-use lineside_trace::Table;
 use lineside_trace::read::Value;
 
 use crate::confine::{self, Confining};

@@ -1,7 +1,7 @@
 //! A batch of `operations` with typed columns, and the texts of a trace as small numbers.
 
 use hashbrown::HashSet;
-use lineside_trace::is_success;
+use lineside_rows::is_success;
 use lineside_trace::read::{Column, ReadError};
 
 use crate::columns::{Counts, Flags, Integers, Lexicon, Shorts, Texts, Word, Words};

@@ -2,7 +2,7 @@
 //! connections by their ends. And what to offer instead of a name that does not occur.
 
 use hashbrown::HashSet;
-use lineside_trace::Table;
+use lineside_rows::Table;
 
 use crate::columns::{Integers, Shorts, Texts};
 use crate::glob::Glob;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use lineside_trace::Table;
+use lineside_rows::Table;
 use lineside_trace::read::{Column, ReadError};
 use serde::Serialize;
 

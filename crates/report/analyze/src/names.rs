@@ -1,7 +1,7 @@
 //! Paths of files, joined from the table `files`.
 
 use hashbrown::{HashMap, HashSet};
-use lineside_trace::Table;
+use lineside_rows::Table;
 
 use crate::columns::{Integers, Texts};
 use crate::trace::Trace;

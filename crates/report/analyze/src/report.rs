@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use hashbrown::{HashMap, HashSet};
-use lineside_trace::{Manifest, Table};
+use lineside_rows::Table;
+use lineside_trace::Manifest;
 
 use crate::aggregate::{
     Aggregate, Batch, CLIENTS_MAX, Flow, KINDS_MAX, Lexica, STEPS_MAX, quantiles,

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use hashbrown::{HashMap, HashSet};
-use lineside_trace::Table;
+use lineside_rows::Table;
 use lineside_trace::read::Value;
 
 use crate::choice::unknown;

@@ -5,8 +5,9 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use lineside_rows::Table;
 use lineside_trace::read::{Column, PartReader, ReadError, Value};
-use lineside_trace::{Manifest, Role, SCHEMA_VERSION, State, Table, manifest_text, open_file};
+use lineside_trace::{Manifest, Role, SCHEMA_VERSION, State, manifest_text, open_file};
 
 use crate::numbers::Zone;
 use crate::runs::{RunOfMany, of_many, runs_of, together};

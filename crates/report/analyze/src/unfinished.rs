@@ -1,6 +1,7 @@
 //! A trace whose run goes on or was killed: what it has, and what the run held in memory.
 
-use lineside_trace::{InMemory, State, Table};
+use lineside_rows::Table;
+use lineside_trace::{InMemory, State};
 use serde::Serialize;
 
 use crate::numbers::{Zone, grouped};

@@ -10,7 +10,7 @@ use lineside_account::Budget;
 use lineside_actor::Schedule;
 use lineside_capture::{Config, Cores, Step};
 use lineside_port::{CaptureReader, Merge, PoolConfig};
-use lineside_trace::{RecordSink, RowRef, Table, Word};
+use lineside_rows::{RecordSink, RowRef, Table, Word};
 
 #[derive(Default)]
 struct ReadBytes(BTreeMap<IpAddr, u64>);

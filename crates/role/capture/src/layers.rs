@@ -1,6 +1,6 @@
 use std::fmt::Display;
 
-use lineside_trace::{ConnectionRow, Text};
+use lineside_rows::{ConnectionRow, Text};
 use lineside_wire::Layers;
 
 /// Sets the columns of the tags and tunnels around the first frame of a connection.

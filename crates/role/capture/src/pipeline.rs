@@ -5,8 +5,8 @@ use lineside_account::{Budget, Counter, Counters};
 use lineside_flow::{Engine, Taken, Whole};
 use lineside_frame::{Burst, FrameRef, SharedBurst};
 use lineside_port::{PortError, Receive};
+use lineside_rows::{PacketRow, RecordSink, RowRef, Table, Word};
 use lineside_run::{Consumer, Moment, Step, receive_all};
-use lineside_trace::{PacketRow, RecordSink, RowRef, Table, Word};
 use lineside_wire::{Dissected, Ip};
 
 use crate::arrivals::{Arrivals, Span};

@@ -2,7 +2,7 @@
 //! where the batch of its frames goes next.
 
 use lineside_frame::{Range, xxh3};
-use lineside_trace::{ChecksumRun, RecordSink, RowRef, Table};
+use lineside_rows::{ChecksumRun, RecordSink, RowRef, Table};
 
 use crate::blocks::{BLOCK_BYTES, Run};
 

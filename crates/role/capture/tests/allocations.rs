@@ -10,9 +10,9 @@ use lineside_account::{Budget, Counter};
 use lineside_capture::{Config, Pipeline};
 use lineside_frame::{BlockWriter, Burst, Descriptor, LinkType, Piece, Pool};
 use lineside_nfs::v3;
+use lineside_rows::{RecordSink, RowRef, Table};
 use lineside_rpc::message::{Auth, encode_record};
 use lineside_rpc::xdr::{Handle, List, Name, Optional, Outcome};
-use lineside_trace::{RecordSink, RowRef, Table};
 use lineside_wire::TcpFlags;
 
 use connection::TcpConnection;

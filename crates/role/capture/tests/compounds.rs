@@ -7,9 +7,9 @@ mod connection;
 use lineside_account::{Budget, Counter, Counters};
 use lineside_capture::{BLOCK_BYTES, Config, Pipeline};
 use lineside_frame::{Burst, Descriptor, Frame, LinkType};
+use lineside_rows::{CollectedRows, OperationRow, Word};
 use lineside_rpc::message::encode_record;
 use lineside_time::Random;
-use lineside_trace::{CollectedRows, OperationRow, Word};
 use lineside_wire::TcpFlags;
 use twox_hash::XxHash3_64;
 

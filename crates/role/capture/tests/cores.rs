@@ -13,10 +13,10 @@ use lineside_account::Budget;
 use lineside_actor::Schedule;
 use lineside_capture::{Config, FlowConfig, Settle, Step};
 use lineside_port::{CaptureReader, PoolConfig};
+use lineside_rows::{RecordSink, RowRef, Table};
 use lineside_testkit::mangle::{Harm, mangle};
 use lineside_testkit::wrap::{self, Wrap};
 use lineside_testkit::{capture, captures};
-use lineside_trace::{RecordSink, RowRef, Table};
 use lineside_wire::Dissected;
 use lineside_wire::build::FrameBuilder;
 

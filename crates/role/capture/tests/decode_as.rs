@@ -6,9 +6,9 @@ use lineside_account::{Budget, Counter, Counters};
 use lineside_capture::{Config, DecodeAs, Pipeline, PortRule, Transport};
 use lineside_frame::{Burst, Descriptor, Frame, LinkType, Piece};
 use lineside_nfs::v3;
+use lineside_rows::{CollectedRows, OperationRow, Word};
 use lineside_rpc::message::{Auth, encode_record};
 use lineside_rpc::xdr::{Handle, Outcome};
-use lineside_trace::{CollectedRows, OperationRow, Word};
 use lineside_wire::TcpFlags;
 use lineside_wire::build::FrameBuilder;
 

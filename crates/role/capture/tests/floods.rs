@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use lineside_account::{Budget, Counter, Counters};
 use lineside_capture::{Config, Pipeline};
 use lineside_frame::{Burst, Descriptor, Frame, LinkType};
+use lineside_rows::{OperationRow, RecordSink, RowRef, Table};
 use lineside_testkit::{capture, captures};
-use lineside_trace::{OperationRow, RecordSink, RowRef, Table};
 
 const BUDGET: usize = 32 << 20;
 const FLOWS: u32 = 50_000;

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use lineside_account::{Budget, Counter, Counters};
 use lineside_capture::{Config, Pipeline};
 use lineside_frame::{Burst, Descriptor, Frame, LinkType};
+use lineside_rows::{CollectedRows, ConnectionRow, OperationRow, Text};
 use lineside_testkit::wrap::{self, Wrap};
 use lineside_testkit::{capture, captures};
-use lineside_trace::{CollectedRows, ConnectionRow, OperationRow, Text};
 
 /// Frames of a capture that are compared: more would only take longer.
 const FRAMES_MAX: usize = 2500;

@@ -11,11 +11,12 @@ use lineside_measure::monitor::{
     Words,
 };
 use lineside_port::Facts;
-use lineside_time::Nanoseconds;
-use lineside_trace::{
-    MonitorBinRow, MonitorEventRow, MonitorFlowRow, MonitorWindowRow, RecordSink, RowRef,
-    Summaries, Table, Text, TraceEncoder, Word,
+use lineside_rows::{
+    MonitorBinRow, MonitorEventRow, MonitorFlowRow, MonitorWindowRow, RecordSink, RowRef, Table,
+    Text, Word,
 };
+use lineside_time::Nanoseconds;
+use lineside_trace::{Summaries, TraceEncoder};
 use lineside_wire::dissect;
 
 use crate::drop_in::DropIns;

@@ -8,8 +8,9 @@ use lineside_host::{
     FinalParts, FolderError, Keeping, Merging, NewPart, Older, OnDisk, PartWriter, Retention,
     RunFolder,
 };
+use lineside_rows::Table;
 use lineside_trace::{
-    EncoderConfig, MergeError, Part, PartSink, Summaries, Table, TraceEncoder, merge_parts,
+    EncoderConfig, MergeError, Part, PartSink, Summaries, TraceEncoder, merge_parts,
 };
 
 use crate::older::OlderRuns;

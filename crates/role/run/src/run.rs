@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use lineside_account::Counters;
 use lineside_host::{FolderError, MachineFacts, Place, RunFolder, TraceFiles};
+use lineside_rows::Table;
 use lineside_trace::read::part_metadata;
-use lineside_trace::{
-    CounterValue, Machine, Manifest, SCHEMA_VERSION, Summaries, Table, Tool, Verdict,
-};
+use lineside_trace::{CounterValue, Machine, Manifest, SCHEMA_VERSION, Summaries, Tool, Verdict};
 use twox_hash::XxHash3_64;
 
 use crate::DropInReport;

@@ -14,8 +14,9 @@
 use std::path::{Path, PathBuf};
 
 use lineside_host::{DeadRun, FolderError, Older as _, Place, Retention};
+use lineside_rows::Table;
 use lineside_trace::read::PartReader;
-use lineside_trace::{Manifest, State, Table, TableSummary};
+use lineside_trace::{Manifest, State, TableSummary};
 
 use crate::older::{OlderRuns, say_removed};
 use crate::run::{TOOL, manifest_in};

@@ -9,8 +9,8 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use lineside_rows::{ColumnType, Table};
 use lineside_trace::read::{PartReader, Value};
-use lineside_trace::{ColumnType, Table};
 use parquet::basic::{Compression, Encoding as ParquetEncoding, ZstdLevel};
 use parquet::column::writer::ColumnWriter;
 use parquet::data_type::ByteArray;

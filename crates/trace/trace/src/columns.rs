@@ -8,11 +8,11 @@
 use std::io;
 use std::ops::Range;
 
-use crate::cell::{Address, Blob, Cell, Label, Text, Word};
+use lineside_rows::{Address, Blob, Cell, ColumnSpec, Label, Row, Text, Word};
+
 use crate::page::{Bits, put_levels};
 use crate::part_file::{Chunk, PageEncoding, PageKind, Pages, PartFile, Statistics};
 use crate::read::{self, Values as Read};
-use crate::tables::{ColumnSpec, Row};
 
 mod dictionary;
 mod given;
@@ -116,7 +116,7 @@ impl Run {
     }
 }
 
-/// Names of encodings, as [`crate::Encoding`], that choose a column's type.
+/// Names of encodings, as [`lineside_rows::Encoding`], that choose a column's type.
 pub(crate) struct Delta;
 pub(crate) struct Dictionary;
 pub(crate) struct Plain;

@@ -4,11 +4,12 @@
 use std::io;
 use std::num::NonZeroU64;
 
+use lineside_rows::{OperationRows, RecordSink, RowRef, Table};
+
 use crate::columns::Zstd;
+use crate::encoders::Encoders;
 use crate::manifest::TableSummary;
-use crate::sink::{OperationRows, RecordSink};
 use crate::table_encoder::Output;
-use crate::tables::{Encoders, RowRef, Table};
 
 /// What to encode, and into how large parts.
 #[derive(Debug, Clone)]

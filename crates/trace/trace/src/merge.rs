@@ -3,11 +3,13 @@
 
 use std::io;
 
+use lineside_rows::{Row, Table};
+
 use crate::columns::{Columns, ROWS_MAX, Zstd};
+use crate::encoders::merge;
 use crate::part_file::PartFile;
 use crate::read::{Column, Decompressor, PartReader, ReadError, Source};
 use crate::table_encoder::end_file;
-use crate::tables::{Row, Table, merge};
 
 /// Rows that are decoded at once: with the values of an operation's 60 columns some 2 MiB.
 const BATCH_ROWS: usize = 4096;

@@ -8,10 +8,10 @@
 //! as far as flat columns of five types need them: no indexes, no nesting, no deprecated fields.
 //! What reads them is in [`read`](crate::read); tests hold both to the `parquet` crate.
 
-use crate::cell::ColumnType;
+use lineside_rows::{ColumnSpec, ColumnType};
+
 use crate::page::{put_varint, put_zigzag};
 use crate::read::compact::kind;
-use crate::tables::ColumnSpec;
 
 /// What a file begins and ends with.
 const MAGIC: &[u8; 4] = b"PAR1";

@@ -2,11 +2,10 @@
 
 use std::net::IpAddr;
 
+use lineside_rows::{Address, Blob, Label, Row, Text, Word};
 use lineside_time::Random;
 
-use crate::cell::{Address, Blob, Label, Text, Word};
 use crate::read::Value;
-use crate::tables::Row;
 
 pub(crate) trait Sample {
     fn sample(random: &mut Random) -> Self;

@@ -3,12 +3,13 @@
 use std::io;
 use std::sync::Arc;
 
+use lineside_rows::{ChecksumRun, Row, Table};
+
 use crate::columns::{Columns, OpenRow, ROWS_MAX, Zstd};
 use crate::encoder::{EncodeError, EncoderConfig, Part, PartSink};
+use crate::encoders::ChecksumColumns;
 use crate::manifest::TableSummary;
 use crate::part_file::PartFile;
-use crate::sink::ChecksumRun;
-use crate::tables::{ChecksumColumns, Row, Table};
 
 /// The part sink, the first error, and the compressor of all tables' pages.
 pub(crate) struct Output<P: PartSink> {
@@ -171,7 +172,7 @@ pub(crate) fn end_file<C: Columns>(file: PartFile, rows: usize, trace_id: &str) 
     file.end(C::Row::TABLE.columns().iter(), rows, &metadata)
 }
 
-/// A table's encoder takes what [`RowRef`](crate::RowRef) holds of the table.
+/// A table's encoder takes what [`RowRef`](lineside_rows::RowRef) holds of the table.
 pub(crate) trait PushRow<R> {
     fn push<P: PartSink>(&mut self, row: R, output: &mut Output<P>);
 }

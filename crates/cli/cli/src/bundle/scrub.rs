@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::LazyLock;
 
 use lineside_account::Counter;
-use lineside_trace::Table;
+use lineside_rows::Table;
 use serde_json::{Map, Value};
 
 static WORDS: LazyLock<HashSet<&'static str>> =

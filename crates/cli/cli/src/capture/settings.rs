@@ -11,8 +11,8 @@ use lineside_capture::{
     placed_by_traffic,
 };
 use lineside_filter::Filter;
+use lineside_rows::Table;
 use lineside_run::Interfaces;
-use lineside_trace::Table;
 
 use super::decode_as;
 use crate::drop_ins::drop_ins;

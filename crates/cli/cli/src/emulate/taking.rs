@@ -16,11 +16,11 @@ use lineside_port::{
     CaptureWriter, Facts, Interface, Port, PortError, Receive, Received, WriterConfig,
 };
 use lineside_reactor::{TapPoints, TapPort, tap_input};
+use lineside_rows::Table;
 use lineside_run::{
     Consumer, DropInSettings, Looks, Measuring, MonitorSwitch, Pace, PartRotation, Step,
     check_capture_file, receive_all,
 };
-use lineside_trace::Table;
 
 use super::flags::Arguments;
 use super::notes::Notes;

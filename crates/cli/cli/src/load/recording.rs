@@ -10,10 +10,9 @@ use lineside_host::{PartWriter, RunFolder};
 use lineside_load::protocol::{Client, DatagramClient, Request};
 use lineside_load::results::Row;
 use lineside_load::{RowSource, Rows, rows};
+use lineside_rows::{OperationRow, RecordSink, RowRef, Table, Word};
 use lineside_run::{Parts, bound_encoder};
-use lineside_trace::{
-    EncoderConfig, OperationRow, RecordSink, RowRef, Summaries, Table, TraceEncoder, Word,
-};
+use lineside_trace::{EncoderConfig, Summaries, TraceEncoder};
 
 /// What a protocol calls things in rows.
 pub(super) trait Names {

@@ -12,8 +12,8 @@ use lineside_frame::{Burst, Frame};
 use lineside_host::{Ping, Sandbox};
 use lineside_link::{DELIVERY_BYTES, Deliveries, PathFile};
 use lineside_probe::Sample;
+use lineside_rows::Table;
 use lineside_run::{Consumer, Moment, Step, receive_all};
-use lineside_trace::Table;
 
 use super::flags::{Source, Way};
 use crate::inputs::open;

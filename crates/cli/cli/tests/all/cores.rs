@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::process::Output;
 
-use lineside_trace::{Table, TrafficFacts};
+use lineside_rows::Table;
+use lineside_trace::TrafficFacts;
 
 use crate::support::{counters, example, lineside, manifest, records, sorted, talk};
 

@@ -2,7 +2,7 @@
 //! no findings, and that what comes near one is none.
 
 use lineside_analyze::{Filter, Finding, Place, report};
-use lineside_trace::ConnectionRow;
+use lineside_rows::ConnectionRow;
 use tempfile::TempDir;
 
 use crate::traffic::{BEGIN_NS, Operation, SECOND_NS, Traffic};

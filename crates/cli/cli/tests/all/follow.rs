@@ -4,8 +4,9 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command};
 
+use lineside_rows::Table;
 use lineside_testkit::capture;
-use lineside_trace::{State, Table};
+use lineside_trace::State;
 
 use crate::input::{assert_refused, rotated, rows_of, run};
 use crate::support::{Trace, example, lineside, manifest, records, talk, wait_until};

@@ -5,9 +5,10 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use lineside_rows::Table;
 use lineside_testkit::capture;
 use lineside_testkit::disk::SmallDisk;
-use lineside_trace::{State, Table};
+use lineside_trace::State;
 
 use crate::follow::{frames_read, signal};
 use crate::support::{

@@ -6,8 +6,9 @@ use std::process::{Command, Output};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use lineside_rows::Table;
 use lineside_testkit::capture::{self, Frame};
-use lineside_trace::{State, Table};
+use lineside_trace::State;
 use tempfile::TempDir;
 
 use crate::input::rows_of;

@@ -6,10 +6,12 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
 use lineside_analyze::{Report, bytes, grouped, time};
+use lineside_rows::{
+    MonitorBinRow, MonitorEventRow, MonitorFlowRow, MonitorWindowRow, Row, Table, Text, Word,
+};
 use lineside_time::Random;
 use lineside_trace::{
-    EncoderConfig, Manifest, MonitorBinRow, MonitorEventRow, MonitorFlowRow, MonitorWindowRow,
-    Part, Row, SCHEMA_VERSION, State, Table, TableSummary, Text, TraceEncoder, Word,
+    EncoderConfig, Manifest, Part, SCHEMA_VERSION, State, TableSummary, TraceEncoder,
 };
 use serde_json::Value;
 use tempfile::TempDir;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use lineside_rows::Table;
 use lineside_testkit::tshark;
-use lineside_trace::Table;
 use lineside_wire::build::FrameBuilder;
 
 use crate::support::{came_to_its_end, example, lineside, manifest, records, sorted, talk};

@@ -3,8 +3,8 @@
 use std::fs;
 use std::process::{Command, Output};
 
+use lineside_rows::Table;
 use lineside_testkit::{capture, captures, tshark};
-use lineside_trace::Table;
 use tempfile::TempDir;
 
 use crate::report::{printed, run, traced};

@@ -6,8 +6,9 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use lineside_rows::Table;
 use lineside_testkit::capture;
-use lineside_trace::{State, Table};
+use lineside_trace::State;
 
 use crate::support::{example, lineside, manifest, parts_with_rows, talk, wait_until};
 

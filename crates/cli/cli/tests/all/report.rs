@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use lineside_analyze::{Report, Series, SlowGroup, SlowOperation};
+use lineside_rows::Table;
 use lineside_testkit::mangle::{Harm, mangle};
 use lineside_testkit::{capture, captures};
-use lineside_trace::{SCHEMA_VERSION, Table};
+use lineside_trace::SCHEMA_VERSION;
 use serde_json::Value;
 use tempfile::TempDir;
 

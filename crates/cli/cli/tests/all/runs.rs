@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use lineside_trace::{ConnectionRow, Manifest, Table, TableSummary};
+use lineside_rows::{ConnectionRow, Table};
+use lineside_trace::{Manifest, TableSummary};
 
 use crate::python::python;
 use crate::support::{example, lineside, manifest, parts, talk};

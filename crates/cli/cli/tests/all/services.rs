@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lineside_nfs::side::{Procedure, portmap, rpcbind};
+use lineside_rows::Table;
 use lineside_testkit::tshark::{Dissected, Field};
-use lineside_trace::Table;
 use lineside_trace::read::Value;
 
 use crate::support::{Record, Trace};

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
+use lineside_rows::Table;
 use lineside_testkit::{captures, tshark};
-use lineside_trace::Table;
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -7,11 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 
 use lineside_account::{Counter, Counters};
+use lineside_rows::{
+    ChecksumRow, FileRow, Nfs4Row, NfsRow, OperationRow, Row as _, ServiceRow, Table,
+};
 use lineside_testkit::captures;
 pub(crate) use lineside_testkit::captures::repository;
 pub(crate) use lineside_testkit::waiting::{wait_until, wait_until_still};
 use lineside_trace::read::{PartReader, Value};
-use lineside_trace::{Manifest, Row as _, State, Table, tables};
+use lineside_trace::{Manifest, State};
 use tempfile::TempDir;
 
 /// The command, built for this test, as wide as where there is no terminal.
@@ -109,12 +112,12 @@ impl Trace {
     /// Reads a trace, which goes with `folder`.
     pub(crate) fn read(out: &Path, folder: TempDir) -> Self {
         Self {
-            operations: records(out, tables::OperationRow::TABLE),
-            checksums: records(out, tables::ChecksumRow::TABLE),
-            nfs: records(out, tables::NfsRow::TABLE),
-            nfs4: records(out, tables::Nfs4Row::TABLE),
-            services: records(out, tables::ServiceRow::TABLE),
-            files: records(out, tables::FileRow::TABLE),
+            operations: records(out, OperationRow::TABLE),
+            checksums: records(out, ChecksumRow::TABLE),
+            nfs: records(out, NfsRow::TABLE),
+            nfs4: records(out, Nfs4Row::TABLE),
+            services: records(out, ServiceRow::TABLE),
+            files: records(out, FileRow::TABLE),
             manifest: manifest(out),
             _folder: folder,
         }

@@ -12,8 +12,8 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
 
+use lineside_rows::Table;
 use lineside_testkit::{capture, captures, tshark};
-use lineside_trace::Table;
 
 use crate::support::{Record, lineside, records, talk};
 

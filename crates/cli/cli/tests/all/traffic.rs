@@ -5,11 +5,9 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
+use lineside_rows::{ConnectionRow, FileRow, OperationRow, Row, Table, Word};
 use lineside_time::Random;
-use lineside_trace::{
-    ConnectionRow, EncoderConfig, FileRow, Manifest, OperationRow, Part, Row, SCHEMA_VERSION,
-    State, Table, TraceEncoder, Word,
-};
+use lineside_trace::{EncoderConfig, Manifest, Part, SCHEMA_VERSION, State, TraceEncoder};
 
 /// When every trace begins.
 pub(crate) const BEGIN_NS: i64 = 1_700_000_000_000_000_000;

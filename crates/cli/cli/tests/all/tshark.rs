@@ -7,11 +7,11 @@ use std::path::Path;
 
 use lineside_account::Counter;
 use lineside_nfs::{mount, side, v3};
+use lineside_rows::Text;
 use lineside_testkit::oracle::Oracle;
 use lineside_testkit::tshark::{self, Dissected};
 use lineside_testkit::wrap::{self, Wrap};
 use lineside_testkit::{capture, captures};
-use lineside_trace::Text;
 use twox_hash::XxHash3_64;
 
 use crate::compounds;

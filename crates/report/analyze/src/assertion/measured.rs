@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use lineside_measure::Times;
-use lineside_trace::{State, Table};
+use lineside_rows::Table;
+use lineside_trace::State;
 
 use super::Figure;
 use super::language::{Assert, Metric, Selection};

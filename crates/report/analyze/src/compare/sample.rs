@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use hashbrown::{HashMap, HashSet};
-use lineside_trace::Table;
+use lineside_rows::Table;
 
 use super::statistics::{Distribution, Logarithms, step};
 use crate::aggregate::KINDS_MAX;

@@ -8,7 +8,7 @@
 //! | one call at a time, over a round trip that takes longer than the server | `one_at_a_time` | client |
 
 use hashbrown::HashMap;
-use lineside_trace::Table;
+use lineside_rows::Table;
 use lineside_trace::read::{Column, ReadError};
 use serde_json::json;
 

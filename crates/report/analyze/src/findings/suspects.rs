@@ -13,7 +13,7 @@
 //! which does not depend on who asks.
 
 use hashbrown::HashMap;
-use lineside_trace::Table;
+use lineside_rows::Table;
 use serde_json::json;
 
 use super::network::Ways;

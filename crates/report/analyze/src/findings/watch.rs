@@ -2,7 +2,7 @@
 //! time, by connection and by server, and which clients and files took much of it. All of bounded
 //! size, in few instructions a row.
 
-use lineside_trace::Table;
+use lineside_rows::Table;
 use lineside_trace::read::{Column, ReadError};
 
 use super::stalls::Stalls;

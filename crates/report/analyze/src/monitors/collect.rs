@@ -1,7 +1,7 @@
 //! From the tables of monitors to what is reported, batch by batch, in bounded memory.
 
 use hashbrown::HashMap;
-use lineside_trace::Table;
+use lineside_rows::Table;
 use lineside_trace::read::{Column, ReadError};
 
 use super::distribution::{Counts, distribution};

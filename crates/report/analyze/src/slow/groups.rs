@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::path::Path;
 
 use hashbrown::HashMap;
-use lineside_trace::Table;
+use lineside_rows::Table;
 use serde::Serialize;
 
 use super::operation::{OwnColumns, RowFacts};

@@ -19,7 +19,7 @@ use std::cmp::Reverse;
 use std::path::Path;
 
 use hashbrown::HashMap;
-use lineside_trace::Table;
+use lineside_rows::Table;
 
 pub use frames::Frames;
 pub use groups::{GROUPS_MAX, Per, SlowGroup, SlowGroups, slow_groups};

@@ -1,7 +1,7 @@
 //! One slow operation: what is kept of a row, and what is shown of it.
 
 use hashbrown::{HashMap, HashSet};
-use lineside_trace::Table;
+use lineside_rows::Table;
 use lineside_trace::read::{Column, ReadError};
 use serde::Serialize;
 

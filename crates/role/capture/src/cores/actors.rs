@@ -4,7 +4,7 @@ use std::mem;
 use std::sync::mpsc::Sender;
 
 use lineside_actor::{Actor, Address, Context, Outcome, Waker};
-use lineside_trace::{RecordSink, RowRef};
+use lineside_rows::{RecordSink, RowRef};
 
 use super::Settle;
 use super::batch::{Batch, Gather, Item, Next, ToSink};

@@ -7,7 +7,7 @@ use lineside_account::{Budget, Counter, Counters, Lease};
 use lineside_actor::{Address, Waker};
 use lineside_flow::Whole;
 use lineside_frame::FrameRef;
-use lineside_trace::{LossRow, RecordSink, RowBuffer, RowRef, Table};
+use lineside_rows::{LossRow, RecordSink, RowBuffer, RowRef, Table};
 
 use crate::rpc::Deferred;
 

@@ -7,7 +7,7 @@ use lineside_account::{Budget, Counter, Counters};
 use lineside_actor::{Address, Guest, Handle, Stopped};
 use lineside_flow::{Fragments, Whole};
 use lineside_frame::{Burst, Frame, FrameRef, LinkType};
-use lineside_trace::LossRow;
+use lineside_rows::LossRow;
 use lineside_wire::ethernet::{self, ether_type};
 use lineside_wire::udp::{self, Datagram};
 use lineside_wire::{Dissected, FourTuple, PROTOCOL_TCP, PROTOCOL_UDP, ipv4};

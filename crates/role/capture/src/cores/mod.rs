@@ -29,8 +29,8 @@ use lineside_actor::{Address, ConfigError, Guest, Outcome, Report, RunError, Sch
 use lineside_flow::Fragments;
 use lineside_frame::Burst;
 use lineside_port::{PortError, Receive};
+use lineside_rows::{LossRow, RecordSink, RowBuffer, Table};
 use lineside_run::{Consumer, Moment, Step, receive_all};
-use lineside_trace::{LossRow, RecordSink, RowBuffer, Table};
 
 use crate::arrivals::{Arrivals, Span};
 use crate::config::Config;

@@ -1,7 +1,7 @@
 //! What an operation has beyond the table `operations`, and how fields become cells.
 
 use lineside_frame::View;
-use lineside_trace::{Blob, Nfs4Row, NfsRow, RecordSink, RowRef, ServiceRow, Table, Text, Word};
+use lineside_rows::{Blob, Nfs4Row, NfsRow, RecordSink, RowRef, ServiceRow, Table, Text, Word};
 
 /// Rows of an operation in the tables that belong to one protocol each. One whose flag is not set
 /// is empty.

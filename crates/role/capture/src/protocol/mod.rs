@@ -7,8 +7,8 @@
 
 use lineside_account::Counters;
 use lineside_frame::Cursor;
+use lineside_rows::{RecordSink, Word};
 use lineside_rpc::record::Want;
-use lineside_trace::{RecordSink, Word};
 
 use crate::rpc::{Answer, IncomingMessage, Operations, Request, Slot};
 

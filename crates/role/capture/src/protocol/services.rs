@@ -4,8 +4,8 @@
 use lineside_account::Counters;
 use lineside_frame::{Cursor, View};
 use lineside_nfs::side::{self, Named, Summary, nlm};
+use lineside_rows::{Blob, OperationRow, RecordSink, ServiceRow, Text, Word};
 use lineside_rpc::record::Want;
-use lineside_trace::{Blob, OperationRow, RecordSink, ServiceRow, Text, Word};
 
 use super::details::{Details, set_blob, set_text, word};
 use super::nfs3::{file_type, object, set_attributes};

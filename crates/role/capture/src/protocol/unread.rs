@@ -4,8 +4,8 @@
 use lineside_account::Counters;
 use lineside_frame::Cursor;
 use lineside_nfs::v4;
+use lineside_rows::{RecordSink, Word};
 use lineside_rpc::record::Want;
-use lineside_trace::{RecordSink, Word};
 
 use super::{Needs, Protocol};
 use crate::rpc::{IncomingMessage, Operations, Slot};

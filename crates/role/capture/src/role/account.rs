@@ -8,9 +8,10 @@ use std::time::Duration;
 use lineside_account::{Budget, Counter, Counters, bytes, grouped, time};
 use lineside_measure::{CountedTimes, SharedTimes};
 use lineside_port::Live;
+use lineside_rows::LossRow;
 use lineside_run::drops;
 use lineside_time::Clock;
-use lineside_trace::{LossRow, RELIEFS_MAX, SECONDS_MAX, Second};
+use lineside_trace::{RELIEFS_MAX, SECONDS_MAX, Second};
 
 /// How often the kernel's counts are read.
 const TICK: Duration = Duration::from_secs(1);

@@ -7,8 +7,9 @@ use lineside_account::{Budget, Counters, Lease};
 use lineside_host::{FolderError, Removed, RunFolder};
 use lineside_measure::SharedTimes;
 use lineside_port::{PortError, Receive};
+use lineside_rows::{LossRow, RecordSink, RowRef, Table};
 use lineside_run::{PartRotation, Parts, Step, bound_encoder, on_disk};
-use lineside_trace::{LossRow, RecordSink, RowRef, Runtime, Summaries, Table, TraceEncoder};
+use lineside_trace::{Runtime, Summaries, TraceEncoder};
 
 use super::CaptureError;
 use super::tally::{Discard, RowTally, Tally, Tallying};

@@ -7,10 +7,11 @@ use lineside_account::{Budget, Lease};
 use lineside_actor::Report;
 use lineside_host::{FolderError, PartQueue, PartWriter, RunFolder};
 use lineside_measure::SharedTimes;
+use lineside_rows::{LossRow, OperationRows, RecordSink, RowRef, Table};
 use lineside_run::{bound_encoder, new_part, on_disk};
 use lineside_trace::{
-    ActorFacts, EncoderConfig, LossRow, OperationRows, Part, PartSink, RecordSink, RowRef, Runtime,
-    SchedulerFacts, Summaries, Table, TableSummary, TraceEncoder, TrafficFacts,
+    ActorFacts, EncoderConfig, Part, PartSink, Runtime, SchedulerFacts, Summaries, TableSummary,
+    TraceEncoder, TrafficFacts,
 };
 
 use super::alone::{Ran, Seen};

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use lineside_actor::{ActorReport, Report, Schedule, Traffic, place};
-use lineside_trace::{Manifest, Table};
+use lineside_rows::Table;
+use lineside_trace::Manifest;
 
 /// The encoders of a capture on several cores, and their tables.
 pub const ENCODERS: [(&str, &[Table]); 3] = [

@@ -5,8 +5,8 @@ use lineside_filter::Filter;
 use lineside_host::Place;
 use lineside_measure::monitor::Words;
 use lineside_port::Rotation;
+use lineside_rows::Table;
 use lineside_run::{DropInSettings, Interfaces, Looks, PartRotation, Respond};
-use lineside_trace::Table;
 
 use super::CoreSettings;
 use crate::config::Config;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lineside_measure::SharedTimes;
-use lineside_trace::{OperationCells, OperationRows, RecordSink, RowRef, Table, Word, is_success};
+use lineside_rows::{OperationCells, OperationRows, RecordSink, RowRef, Table, Word, is_success};
 use serde::Serialize;
 
 /// Operations, counted as they pass.

@@ -9,9 +9,10 @@ use lineside_frame::Burst;
 use lineside_host::{ServiceManager, Signals, Stopwatch, SystemClock};
 use lineside_measure::SharedTimes;
 use lineside_port::{Facts, Live as _, Port as _, Totals};
+use lineside_rows::LossRow;
 use lineside_run::{Consumer, Moment, Progress, Run, Step, inputs_facts, receive_all};
 use lineside_time::Clock;
-use lineside_trace::{ClockFacts, InMemory, LossRow, PartWindows, RemovedFacts};
+use lineside_trace::{ClockFacts, InMemory, PartWindows, RemovedFacts};
 
 use super::Input;
 use super::account::{Account, Relief};

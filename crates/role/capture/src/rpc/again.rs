@@ -6,9 +6,9 @@ use std::net::IpAddr;
 use hashbrown::HashSet;
 use lineside_account::{Budget, Counter};
 use lineside_flow::Transport;
+use lineside_rows::RecordSink;
 use lineside_rpc::calls;
 use lineside_rpc::past::{PastCall, PastCalls};
-use lineside_trace::RecordSink;
 use lineside_wire::{Direction, Endpoint};
 use twox_hash::XxHash3_64;
 

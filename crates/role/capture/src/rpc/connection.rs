@@ -4,9 +4,9 @@ use hashbrown::{HashMap, HashSet};
 use lineside_account::{Claim, Counter, Counters};
 use lineside_flow::{Connection, FlowCounts, StreamSink, Transport, Value};
 use lineside_frame::Chunk;
+use lineside_rows::{RecordSink, Word};
 use lineside_rpc::calls::{CallTable, OnReply};
 use lineside_rpc::record::{self, Records};
-use lineside_trace::{RecordSink, Word};
 use lineside_wire::{Direction, Endpoint};
 
 use super::direction::DirectionSink;

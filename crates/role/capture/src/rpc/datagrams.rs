@@ -11,9 +11,9 @@ use std::ops::Range;
 use lineside_account::{Counter, Counters};
 use lineside_flow::Transport;
 use lineside_frame::Chunk;
+use lineside_rows::RecordSink;
 use lineside_rpc::calls::{self, OnReply};
 use lineside_rpc::message::program_name;
-use lineside_trace::RecordSink;
 use lineside_wire::Direction;
 
 use super::Operations;

@@ -2,13 +2,13 @@
 
 use lineside_account::{Claim, Counters};
 use lineside_frame::{Chunk, Cursor, Fault, Piece, Range};
+use lineside_rows::RecordSink;
 use lineside_rpc::calls;
 use lineside_rpc::message::{
     AcceptStatus, AcceptedReply, Auth, Body, CallHeader, Flavor, Header, RPC_VERSION, ReplyHeader,
 };
 use lineside_rpc::record::{Message, MessageSink, Want};
 use lineside_rpc::xdr::Xdr;
-use lineside_trace::RecordSink;
 use lineside_wire::Direction;
 
 use super::Operations;

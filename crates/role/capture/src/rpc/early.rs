@@ -2,11 +2,11 @@
 
 use lineside_account::{Counter, Counters, Lease};
 use lineside_frame::{Chunk, Cursor, Piece, Range};
+use lineside_rows::RecordSink;
 use lineside_rpc::calls;
 use lineside_rpc::message::{Body, Header, ReplyHeader};
 use lineside_rpc::record::{self, Message, Want};
 use lineside_rpc::xdr::Xdr;
-use lineside_trace::RecordSink;
 use lineside_wire::Direction;
 
 use super::Operations;

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use lineside_account::{Counter, Counters};
 use lineside_frame::View;
-use lineside_trace::{RecordSink, RowRef, Word, is_success};
+use lineside_rows::{RecordSink, RowRef, Word, is_success};
 use twox_hash::XxHash3_64;
 
 use super::Operations;

@@ -1,7 +1,7 @@
 //! The header of a call: who calls what, and the fast path for a header like the last one.
 
+use lineside_rows::Word;
 use lineside_rpc::message::{CallHeader, Flavor, GssProcedure, GssService, program_name};
-use lineside_trace::Word;
 
 use crate::decode_as::DecodeAs;
 use crate::protocol::word;

@@ -3,7 +3,7 @@
 //! for each cause and input, with the sum of their bytes.
 
 use lineside_account::{Counter, Counters};
-use lineside_trace::LossRow;
+use lineside_rows::LossRow;
 
 /// Rows a second of the capture's time, and at once. A guess: 1,000 rows a second are some 10 KB,
 /// under 1 GB a day; a short capture has a row for each of its holes.

@@ -4,9 +4,9 @@ use std::net::IpAddr;
 
 use lineside_account::{Counter, Counters};
 use lineside_frame::{Cursor, Fault, View};
+use lineside_rows::{OperationRow, RecordSink, Word};
 use lineside_rpc::message::{AcceptStatus, ReplyHeader};
 use lineside_rpc::record::{self, Message, Want};
-use lineside_trace::{OperationRow, RecordSink, Word};
 use lineside_wire::Direction;
 
 use super::connection::{OpenMessage, RpcConnection};

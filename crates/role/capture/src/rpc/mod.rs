@@ -15,9 +15,9 @@ use hashbrown::HashMap;
 use lineside_account::{Budget, Counter, Counters};
 use lineside_flow::{Connection, Transport};
 use lineside_frame::{Descriptor, Range};
+use lineside_rows::{ConnectionRow, FileRow, LossRow, RecordSink, RowRef, Table, Word};
 use lineside_rpc::calls::Expired;
 use lineside_rpc::record::Records;
-use lineside_trace::{ConnectionRow, FileRow, LossRow, RecordSink, RowRef, Table, Word};
 use lineside_wire::{Direction, Endpoint};
 
 use crate::config::Config;

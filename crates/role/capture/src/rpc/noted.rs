@@ -6,7 +6,7 @@ use std::ops::Range;
 use lineside_account::Counters;
 use lineside_frame::{Cursor, Piece};
 use lineside_nfs::v3;
-use lineside_trace::{RecordSink, Table};
+use lineside_rows::{RecordSink, Table};
 
 use super::plain::{PlainCall, PlainCaller, PlainReply};
 use crate::protocol::PlainRows;

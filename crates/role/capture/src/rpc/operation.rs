@@ -4,7 +4,7 @@ use std::ops::{Index, IndexMut};
 
 use lineside_account::{Counter, Counters};
 use lineside_flow::Transport;
-use lineside_trace::{OperationRow, Word};
+use lineside_rows::{OperationRow, Word};
 
 use super::Holder;
 use super::arguments::Arguments;

@@ -3,7 +3,7 @@
 
 use lineside_account::{Counter, Counters};
 use lineside_frame::Chunk;
-use lineside_trace::{ChecksumRun, RecordSink, RowRef};
+use lineside_rows::{ChecksumRun, RecordSink, RowRef};
 use lineside_wire::Direction;
 
 use super::Operations;

@@ -12,10 +12,10 @@ use lineside_account::{Claim, Counter, Counters};
 use lineside_flow::Transport;
 use lineside_frame::{Cursor, Piece};
 use lineside_nfs::v3;
+use lineside_rows::{OperationCells, OperationRows, RecordSink, Word};
 use lineside_rpc::calls::{self, OnCall};
 use lineside_rpc::message::ReplyHeader;
 use lineside_rpc::record::{self, Message, Want};
-use lineside_trace::{OperationCells, OperationRows, RecordSink, Word};
 use lineside_wire::{Direction, Endpoint};
 
 use super::arguments::Arguments;

@@ -3,10 +3,10 @@
 use lineside_account::{Counter, Counters};
 use lineside_flow::Transport;
 use lineside_frame::{Cursor, Fault};
+use lineside_rows::{RecordSink, Word};
 use lineside_rpc::calls::{self, OnReply};
 use lineside_rpc::message::ReplyHeader;
 use lineside_rpc::record::{Message, Want};
-use lineside_trace::{RecordSink, Word};
 use lineside_wire::Direction;
 
 use super::incoming::{IncomingMessage, begin_row, operation_id, rpc_status, unwrap};

@@ -3,9 +3,9 @@
 use lineside_account::Counter;
 use lineside_flow::{Config as FlowConfig, Transport};
 use lineside_frame::{Cursor, Fault};
+use lineside_rows::{RecordSink, Word};
 use lineside_rpc::calls::{self, Expired, OnCall};
 use lineside_rpc::record::{Message, Want};
-use lineside_trace::{RecordSink, Word};
 
 use super::arguments::{ARGUMENTS_MAX, Arguments};
 use super::early::EarlyReply;

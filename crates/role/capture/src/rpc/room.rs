@@ -8,8 +8,8 @@
 
 use hashbrown::HashMap;
 use lineside_account::{Claim, Counter, Counters};
+use lineside_rows::{RecordSink, RowRef};
 use lineside_rpc::calls::{self, Expired};
-use lineside_trace::{RecordSink, RowRef};
 use lineside_wire::Direction;
 
 use super::Operations;

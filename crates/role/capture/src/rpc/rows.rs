@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use lineside_account::Counters;
 use lineside_flow::{Connection, FlowCounts};
 use lineside_frame::{Cause, Chunk};
-use lineside_trace::{ConnectionRow, RecordSink, RowRef};
+use lineside_rows::{ConnectionRow, RecordSink, RowRef};
 use lineside_wire::{Direction, Endpoint};
 
 use super::{Operations, connection_id};

@@ -5,8 +5,8 @@ use lineside_actor::Schedule;
 use lineside_capture::{Config, Cores, Done, Pipeline, Settle, Step};
 use lineside_frame::{Burst, Descriptor, Frame, LinkType};
 use lineside_port::{Facts, Port, PortError, Receive, Received};
+use lineside_rows::CollectedRows;
 use lineside_testkit::capture;
-use lineside_trace::CollectedRows;
 
 /// Frames in memory, each with its input; at times it says that its pool is empty.
 #[derive(Clone)]

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use lineside_trace::{OperationCells, OperationRows, RowRef, Table};
+use lineside_rows::{OperationCells, OperationRows, RowRef, Table};
 
 use super::again::{CALL, REPLY, Wire, lookup, lookup_by};
 use super::*;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use lineside_trace::Table;
+use lineside_rows::Table;
 
 /// A program that is to be given heads.
 #[derive(Debug, Clone, PartialEq, Eq)]

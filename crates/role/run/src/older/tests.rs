@@ -5,9 +5,8 @@ use std::fs::{self, File, FileTimes};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
-use lineside_trace::{
-    EncoderConfig, LossRow, Part, PartSink, RecordSink as _, RowRef, State, Table, TraceEncoder,
-};
+use lineside_rows::{LossRow, RecordSink as _, RowRef, Table};
+use lineside_trace::{EncoderConfig, Part, PartSink, State, TraceEncoder};
 
 use super::*;
 use crate::Run;

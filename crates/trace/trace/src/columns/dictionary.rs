@@ -7,10 +7,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
+use lineside_rows::escape;
 
 use super::integers::{Range, push_to_page};
 use super::{PAGE_BYTES, ROWS_MAX, Repeated, Values};
-use crate::cell::escape;
 use crate::page::Codes;
 use crate::part_file::{Bounds, PageEncoding, Statistics};
 use crate::read;

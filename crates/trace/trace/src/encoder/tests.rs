@@ -6,6 +6,10 @@ use std::path::Path;
 use std::process::Command;
 
 use bytes::Bytes;
+use lineside_rows::{
+    ChecksumRun, CollectedRows, ColumnType, ConnectionRow, FileRow, LossRow, Nfs4Row, NfsCells,
+    NfsRow, OperationCells, OperationRow, OperationRows, PacketRow, Row, ServiceRow, Text, Word,
+};
 use lineside_time::Random;
 use parquet::basic::{ColumnOrder, Compression, Encoding as ParquetEncoding, LogicalType, Type};
 use parquet::column::page::Page;
@@ -14,15 +18,9 @@ use parquet::file::statistics::Statistics;
 use proptest::prelude::*;
 
 use super::*;
-use crate::cell::{ColumnType, Text, Word};
 use crate::columns::{PAGE_BYTES, ROWS_MAX};
 use crate::read::{PartReader, ReadError, Value};
 use crate::sample::SampleRow;
-use crate::sink::{ChecksumRun, OperationRows};
-use crate::tables::{
-    CollectedRows, ConnectionRow, FileRow, LossRow, Nfs4Row, NfsCells, NfsRow, OperationCells,
-    OperationRow, PacketRow, Row, ServiceRow,
-};
 
 type Parts = Vec<Part>;
 
@@ -474,7 +472,12 @@ fn long_columns_come_back() {
         let nulls = values.clone().filter(|value| **value == Value::Null);
         let numbers = || values.clone().filter_map(Value::integer);
         let Some(statistics) = chunk.statistics() else {
-            assert_eq!(column.encoding, crate::Encoding::Plain, "{}", column.name);
+            assert_eq!(
+                column.encoding,
+                lineside_rows::Encoding::Plain,
+                "{}",
+                column.name
+            );
             continue;
         };
         let name = column.name;

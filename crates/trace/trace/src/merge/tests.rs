@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::encoder::{EncoderConfig, Part, PartSink, TraceEncoder};
-use crate::tables::samples;
+use crate::encoders::samples;
 
 #[derive(Default)]
 struct Parts(Vec<Part>);

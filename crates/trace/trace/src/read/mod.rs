@@ -24,10 +24,12 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use lineside_rows::Table;
+
 pub use column::{Column, Texts, Values};
 pub(crate) use zstd::bulk::Decompressor;
 
-use crate::{SCHEMA_VERSION, Table, cell};
+use crate::SCHEMA_VERSION;
 use column::{ColumnReader, Input};
 use decode::Damage;
 use footer::{ColumnType, Footer, RowGroup};
@@ -306,11 +308,11 @@ impl<S: Source> PartReader<S> {
         let mut known = Table::ALL.iter().flat_map(|table| table.columns());
         let column = known.find(|column| self.is_older() && column.name == name)?;
         Some(match column.column_type {
-            cell::ColumnType::Int64 => ColumnType::Int64,
-            cell::ColumnType::Int32 => ColumnType::Int32,
-            cell::ColumnType::Boolean => ColumnType::Boolean,
-            cell::ColumnType::String => ColumnType::Text,
-            cell::ColumnType::Bytes => ColumnType::Bytes,
+            lineside_rows::ColumnType::Int64 => ColumnType::Int64,
+            lineside_rows::ColumnType::Int32 => ColumnType::Int32,
+            lineside_rows::ColumnType::Boolean => ColumnType::Boolean,
+            lineside_rows::ColumnType::String => ColumnType::Text,
+            lineside_rows::ColumnType::Bytes => ColumnType::Bytes,
         })
     }
 }

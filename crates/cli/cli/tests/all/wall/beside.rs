@@ -7,8 +7,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use lineside_host::Stopwatch;
+use lineside_rows::Table;
 use lineside_time::Random;
-use lineside_trace::Table;
 
 use crate::support::{Record, records};
 use crate::wall::between::{Hosts, emulate, transfer};

@@ -9,8 +9,9 @@ use lineside_account::Budget;
 use lineside_frame::{Burst, Descriptor, Frame, LinkType};
 use lineside_port::live::{Interface, LiveOptions, StampClock, open_each};
 use lineside_port::{LivePort, Method};
+use lineside_rows::Table;
 use lineside_time::Random;
-use lineside_trace::{State, Table};
+use lineside_trace::State;
 
 use crate::support::{
     came_to_its_end, held_status, lineside, manifest, parts_with_rows, talk, wait_until,

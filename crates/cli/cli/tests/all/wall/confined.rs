@@ -5,8 +5,8 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Stdio;
 
+use lineside_rows::Table;
 use lineside_testkit::capture;
-use lineside_trace::Table;
 use rustix::fs::inotify;
 
 use crate::follow::signal;

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-use lineside_trace::Table;
+use lineside_rows::Table;
 
 use crate::follow::signal;
 use crate::support::{lineside, manifest, records, talk, wait_until};

@@ -6,7 +6,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Output, Stdio};
 
-use lineside_trace::Table;
+use lineside_rows::Table;
 use serde_json::Value;
 
 use crate::support::{came_to_its_end, held_status, lineside, manifest, records, talk, wait_until};

@@ -5,8 +5,9 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use lineside_rows::Table;
+use lineside_trace::DropInFacts;
 use lineside_trace::read::{PartReader, Value};
-use lineside_trace::{DropInFacts, Table};
 use lineside_wire::build::FrameBuilder;
 
 use crate::python::python;

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use lineside_rows::Table;
 use lineside_testkit::capture;
 use lineside_testkit::disk::SmallDisk;
-use lineside_trace::{Manifest, State, Table};
+use lineside_trace::{Manifest, State};
 
 use crate::python::python;
 use crate::support::{example, lineside, manifest, parts, records, sorted, talk};

@@ -3,7 +3,7 @@
 
 use std::net::{TcpListener, TcpStream};
 
-use lineside_trace::Table;
+use lineside_rows::Table;
 
 use crate::support::{Record, manifest, records};
 use crate::wall::between::emulate;

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, UNIX_EPOCH};
 
-use lineside_trace::{State, Table};
+use lineside_rows::Table;
+use lineside_trace::State;
 
 use crate::python::python;
 use crate::support::{example, lineside, manifest, records, talk, wait_until};

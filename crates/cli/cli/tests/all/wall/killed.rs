@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use lineside_rows::Table;
 use lineside_testkit::capture;
-use lineside_trace::{State, Table};
+use lineside_trace::State;
 
 use crate::python::python;
 use crate::runs::report;

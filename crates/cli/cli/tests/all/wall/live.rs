@@ -15,10 +15,11 @@ use lineside_analyze::grouped;
 use lineside_filter::Filter;
 use lineside_host::Stopwatch;
 use lineside_port::{CaptureReader, PoolConfig, Port, Receive, Received};
+use lineside_rows::Table;
 use lineside_testkit::capture::{self, Frame};
 use lineside_testkit::disk::SmallDisk;
 use lineside_time::Random;
-use lineside_trace::{LiveInput, State, Table};
+use lineside_trace::{LiveInput, State};
 use lineside_wire::build::FrameBuilder;
 
 use crate::support::{

@@ -7,8 +7,8 @@ use std::process::{Command, Output, Stdio};
 
 use lineside_analyze::WithAssertions;
 use lineside_load::certificate::Certificate;
-use lineside_trace::Row as _;
-use lineside_trace::tables::OperationRow;
+use lineside_rows::OperationRow;
+use lineside_rows::Row as _;
 use serde_json::Value;
 
 use crate::report::{check, publish};

@@ -1,7 +1,7 @@
 //! Bulk data by `lineside load`: to a sink and from a source, by both transports.
 
-use lineside_trace::Row as _;
-use lineside_trace::tables::OperationRow;
+use lineside_rows::OperationRow;
+use lineside_rows::Row as _;
 use serde_json::Value;
 
 use crate::support::{lineside, records, talk};

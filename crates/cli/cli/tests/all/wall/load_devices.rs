@@ -9,8 +9,8 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lineside_trace::Row as _;
-use lineside_trace::tables::OperationRow;
+use lineside_rows::OperationRow;
+use lineside_rows::Row as _;
 use serde_json::Value;
 
 use crate::support::{Record, Trace, lineside, manifest, records, talk};

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use lineside_trace::Row as _;
-use lineside_trace::tables::OperationRow;
+use lineside_rows::OperationRow;
+use lineside_rows::Row as _;
 use serde_json::Value;
 
 use crate::python::python;

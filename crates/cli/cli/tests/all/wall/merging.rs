@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use lineside_rows::Table;
 use lineside_testkit::capture;
+use lineside_trace::State;
 use lineside_trace::read::{PartReader, ReadError};
-use lineside_trace::{State, Table};
 
 use crate::support::{example, lineside, manifest, parts, records, sorted, talk, wait_until};
 use crate::wall::wire::{Running, Wire, need_wire};

@@ -1,6 +1,6 @@
 //! `--monitor` of a live run, against the capture file that it writes.
 
-use lineside_trace::Table;
+use lineside_rows::Table;
 
 use crate::monitors::measured;
 use crate::support::{lineside, manifest, records, talk};

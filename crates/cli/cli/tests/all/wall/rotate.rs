@@ -5,8 +5,8 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use lineside_rows::Table;
 use lineside_testkit::capture;
-use lineside_trace::Table;
 use lineside_trace::read::PartReader;
 
 use crate::support::{

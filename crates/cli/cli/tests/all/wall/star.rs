@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use lineside_analyze::{Report, grouped};
+use lineside_rows::Table;
 use lineside_time::Random;
-use lineside_trace::Table;
 use serde_json::Value;
 
 use crate::report::check;

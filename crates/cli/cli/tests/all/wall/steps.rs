@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Output;
 
-use lineside_trace::Table;
+use lineside_rows::Table;
 use serde_json::Value;
 use tempfile::TempDir;
 

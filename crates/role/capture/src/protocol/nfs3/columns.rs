@@ -2,8 +2,8 @@
 
 use lineside_account::{Counter, Counters};
 use lineside_nfs::v3;
+use lineside_rows::{NfsCells, Word};
 use lineside_rpc::xdr::{InPlace, Optional, Outcome};
-use lineside_trace::{NfsCells, Word};
 
 use crate::protocol::details::{bits, with_bytes, word};
 

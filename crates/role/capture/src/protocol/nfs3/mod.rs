@@ -6,9 +6,9 @@ use std::net::IpAddr;
 use lineside_account::Counters;
 use lineside_frame::Cursor;
 use lineside_nfs::v3;
+use lineside_rows::{OperationCells, OperationRow, RecordSink, Word};
 use lineside_rpc::record::Want;
 use lineside_rpc::xdr::{InPlace, Optional};
-use lineside_trace::{OperationCells, OperationRow, RecordSink, Word};
 
 use super::details::{with_bytes, word};
 use super::{Needs, Protocol};

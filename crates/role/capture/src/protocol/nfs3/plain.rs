@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use lineside_account::Counters;
 use lineside_frame::{Cursor, Piece, View};
 use lineside_nfs::v3;
+use lineside_rows::{NfsCells, OperationCells, OperationRow, OperationRows, Word};
 use lineside_rpc::xdr::{Handle, InPlace, Name};
-use lineside_trace::{NfsCells, OperationCells, OperationRow, OperationRows, Word};
 
 use super::columns;
 use super::{Nfs3, common_of_call, common_of_reply, is_about_call, type_and_size};

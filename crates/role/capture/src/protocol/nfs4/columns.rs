@@ -5,7 +5,7 @@ use lineside_account::{Counter, Counters};
 use lineside_nfs::v3;
 use lineside_nfs::v4::layouts::LayoutBody;
 use lineside_nfs::v4::{self, AttributeList, LayoutType, StateId, callback};
-use lineside_trace::{Blob, Nfs4Row, NfsRow, OperationRow, Word};
+use lineside_rows::{Blob, Nfs4Row, NfsRow, OperationRow, Word};
 
 use crate::protocol::details::{Details, bits, set_blob, set_text, word};
 use crate::protocol::nfs3;

@@ -3,9 +3,9 @@
 use lineside_account::Counter;
 use lineside_frame::{Cursor, Fault};
 use lineside_nfs::v4::{self, Operation as Op, callback};
+use lineside_rows::{RecordSink, Word};
 use lineside_rpc::record::Want;
 use lineside_rpc::xdr::{Xdr, padding};
-use lineside_trace::{RecordSink, Word};
 
 use super::{Nfs4, columns};
 use crate::protocol::details::{set_text, word};

@@ -6,7 +6,7 @@
 //! once to give them to the rows.
 
 use lineside_nfs::v4::Operation as Op;
-use lineside_trace::Word;
+use lineside_rows::Word;
 
 use crate::rpc::{Operation, OperationTable, Slot};
 

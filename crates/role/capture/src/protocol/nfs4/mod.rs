@@ -18,9 +18,9 @@
 use lineside_account::Counters;
 use lineside_frame::Cursor;
 use lineside_nfs::v4::{self, callback};
+use lineside_rows::{OperationRow, RecordSink, RowRef, Word};
 use lineside_rpc::record::Want;
 use lineside_rpc::xdr::Xdr;
-use lineside_trace::{OperationRow, RecordSink, RowRef, Word};
 
 use super::details::{set_text, word};
 use super::{Needs, Protocol};

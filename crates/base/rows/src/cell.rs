@@ -160,7 +160,7 @@ impl Text {
 }
 
 /// Appends `bytes` to `out` as UTF-8: bytes that are not become `\xHH`, a backslash becomes `\\`.
-pub(crate) fn escape(bytes: &[u8], out: &mut Vec<u8>) {
+pub fn escape(bytes: &[u8], out: &mut Vec<u8>) {
     for chunk in bytes.utf8_chunks() {
         let mut valid = chunk.valid().as_bytes();
         while let Some(place) = valid.iter().position(|&byte| byte == b'\\') {
