@@ -7,9 +7,10 @@ use std::path::Path;
 
 use anyhow::bail;
 use lineside_account::{Counter, Counters, exact_time, harmless, harmless_json, signed_time};
-use lineside_analyze::{Zone, bytes, grouped, terminal};
+use lineside_analyze::{Zone, bytes, grouped};
 use lineside_capture::Tally;
 use lineside_measure::Spread;
+use lineside_render::{Style, WIDTH, terminal};
 use lineside_run::{counted, unread};
 use lineside_trace::{InputFacts, Manifest, TableSummary, Verdict};
 use serde::Serialize;
@@ -105,13 +106,13 @@ pub(crate) fn exit(unreadable: &[String]) -> Exit {
 }
 
 /// How reports are written: as wide as `COLUMNS` says or the terminal is, from 60 to 200 columns.
-pub(crate) fn style(zone: Zone) -> terminal::Style {
+pub(crate) fn style(zone: Zone) -> Style {
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let asked = std::env::var("COLUMNS").ok();
     let asked = asked.and_then(|columns| columns.parse().ok());
     let width = asked.or_else(lineside_host::terminal_columns);
-    let width = width.map_or(terminal::WIDTH, |width: usize| width.clamp(60, 200));
-    terminal::Style {
+    let width = width.map_or(WIDTH, |width: usize| width.clamp(60, 200));
+    Style {
         colour: !plain && io::stdout().is_terminal(),
         width: width - charset::spare_columns(),
         zone,

@@ -5,10 +5,10 @@ use std::path::Path;
 use lineside_time::parse_duration;
 
 use crate::aggregate::Lexica;
-use crate::choice::{ChosenConnections, ChosenFiles, nearest, unknown};
 use crate::columns::{Lexicon, Word};
 use crate::model::Asked;
 use crate::numbers::Zone;
+use crate::selection::{ChosenConnections, ChosenFiles, nearest, unknown};
 use crate::trace::{Trace, TraceError};
 
 /// A moment as people write it.

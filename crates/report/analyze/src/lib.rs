@@ -1,7 +1,7 @@
 //! Reports on a trace: what is missing from the capture, and what the workload was.
 //!
 //! ```text
-//!  TRACE/ ──► Trace ──► batches of columns ──► report()    ──► Report ──► terminal · JSON · html
+//!  TRACE/ ──► Trace ──► batches of columns ──► report()    ──► Report, which is its JSON form
 //!   trace.json, parts                     ├──► intervals() ──► nfsiostat's columns for each interval
 //!                                         ├──► compare()   ──► Comparison, of two traces
 //!                                         ├──► assert()    ──► whether figures are as asserted
@@ -11,14 +11,13 @@
 //! One pass over `operations`, column by column, in bounded memory: times go into histograms, files
 //! and clients into maps of a stated size, and what no longer fits is counted, so that a report can
 //! state by how much it may be wrong. Names are looked up afterwards, for the files that are
-//! printed. [`Report`] is the one model: JSON is the model itself; `page` puts it into words, and
-//! the terminal and HTML forms draw that. No clock and no output here.
+//! printed. [`Report`] is the one model: JSON is the model itself, and the crate `render` draws it. No
+//! clock and no output here.
 #![forbid(unsafe_code)]
 
 mod aggregate;
 mod assertion;
 mod batch;
-mod choice;
 mod columns;
 mod compare;
 mod emulated_core;
@@ -27,20 +26,18 @@ mod filter;
 mod findings;
 mod forwarding;
 mod glob;
-pub mod html;
 mod interval;
 mod load;
 mod model;
 mod monitors;
 mod names;
 mod numbers;
-mod page;
 mod places;
 mod report;
 mod runs;
+mod selection;
 mod slow;
 mod spans;
-pub mod terminal;
 mod trace;
 mod unfinished;
 mod usage;
@@ -50,19 +47,19 @@ pub use assertion::{
 };
 pub use compare::{
     Appearance, Appearances, COMPARE_VERSION, Change, CompareParameters, Compared, Comparison,
-    Course, Side, Subject, compare,
+    Course, Side, Subject, change_words, compare, who,
 };
 pub use emulated_core::{EmulatedAddresses, EmulatedCore, EmulatedPort};
 pub use emulation::{
-    EmulatedCounters, EmulatedDirection, EmulatedStep, EmulatedTimes, Emulation, EmulationFloor,
-    EmulationLoop,
+    EmulatedClockSteps, EmulatedCounters, EmulatedDirection, EmulatedStep, EmulatedTimes,
+    Emulation, EmulationChange, EmulationFloor, EmulationLoop, LINK_SETTINGS,
 };
 pub use filter::{Filter, Moment, MomentError};
 pub use findings::{Finding, Place};
 pub use forwarding::{
-    Forwarding, ForwardingChange, ForwardingCourse, ForwardingDriver, ForwardingNode,
-    ForwardingNodeCourse, ForwardingPayloads, ForwardingPort, ForwardingService, ForwardingTable,
-    ForwardingTimes,
+    DEVIATIONS_MAX, Down, Forwarding, ForwardingChange, ForwardingCourse, ForwardingDriver,
+    ForwardingNode, ForwardingNodeCourse, ForwardingPayloads, ForwardingPort, ForwardingService,
+    ForwardingTable, ForwardingTimes, deviations, reason_words,
 };
 pub use interval::{INTERVALS_MAX, Interval, Iostat, Series, intervals};
 pub use load::{
@@ -71,15 +68,16 @@ pub use load::{
 };
 pub use model::*;
 pub use monitors::{
-    MonitorBin, MonitorDistribution, MonitorEvent, MonitorFlow, MonitorFlows, MonitorPlace,
-    MonitorRate, MonitorWindows, MonitoredFlow, Monitors, MonitorsOverTime,
+    METRICS, MonitorBin, MonitorDistribution, MonitorEvent, MonitorFlow, MonitorFlows,
+    MonitorPlace, MonitorRate, MonitorWindows, MonitoredFlow, Monitors, MonitorsOverTime,
 };
-pub use numbers::{Zone, bytes, grouped, time};
+pub use numbers::{Zone, bytes, file_name, grouped, share, tail, time};
 pub use report::{closing, report};
 pub use runs::{OneRun, RunOfMany, gap_text, may_be_of_runs, runs_of};
+pub use selection::end_name;
 pub use slow::{
     Divided, Frames, GROUPS_MAX, Per, SLOW_MAX, Slow, SlowBy, SlowGroup, SlowGroups, SlowOperation,
-    SlowRequest, slow, slow_groups, slow_groups_text, slow_text,
+    SlowRequest, slow, slow_groups,
 };
 pub use spans::{Mark, Span, input_file, spans};
 pub use trace::{Trace, TraceError};

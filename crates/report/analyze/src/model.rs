@@ -257,7 +257,7 @@ pub struct TraceFacts {
 
 impl TraceFacts {
     /// Bits a second that the interfaces of all inputs claim, if they claim the same.
-    pub(crate) fn speed_bps(&self) -> Option<u64> {
+    pub fn speed_bps(&self) -> Option<u64> {
         let mut speeds = self.inputs.iter().map(|input| input.speed_bps);
         let first = speeds.next()??;
         speeds.all(|speed| speed == Some(first)).then_some(first)

@@ -1,9 +1,7 @@
 //! Numbers as people read them.
 
-pub(crate) use lineside_account::{
-    bit_rate, harmless, harmless_json, number, percent, rate, signed_time,
-};
 pub use lineside_account::{bytes, grouped, time};
+pub(crate) use lineside_account::{number, percent, rate};
 use serde::{Serialize, Serializer};
 
 /// The zone in which times are written. The default is UTC.
@@ -50,7 +48,7 @@ impl Zone {
     }
 
     /// The time of day, as exact as steps of `step_ns` are; with the day, if they are long.
-    pub(crate) fn clock(&self, ns: i64, step_ns: u64) -> String {
+    pub fn clock(&self, ns: i64, step_ns: u64) -> String {
         let date = self.date(ns);
         let range = match step_ns {
             0..1_000_000_000 => 11..23,
@@ -68,13 +66,13 @@ impl Zone {
     }
 
     /// The day of a moment in this zone.
-    pub(crate) fn day(&self, ns: i64) -> Option<jiff::civil::Date> {
+    pub fn day(&self, ns: i64) -> Option<jiff::civil::Date> {
         Some(self.at(ns)?.date())
     }
 
     /// Two moments as one text: the second leaves out what it has in common with the first.
     /// `2026-11-21 13:35:02.123 to 13:35:09.500 +01:00`
-    pub(crate) fn span(&self, from: i64, to: i64) -> String {
+    pub fn span(&self, from: i64, to: i64) -> String {
         let (first, second) = (self.date(from), self.date(to));
         if self.offset(from) != self.offset(to) {
             return format!("{first} to {second}");
@@ -94,7 +92,7 @@ pub(crate) fn date(ns: i64) -> String {
 }
 
 /// `number` of `whole`, 0 to 1; 0 if there is nothing.
-pub(crate) fn share(number: u64, whole: u64) -> f64 {
+pub fn share(number: u64, whole: u64) -> f64 {
     if whole == 0 {
         0.0
     } else {
@@ -108,7 +106,7 @@ pub(crate) fn digits<S: Serializer>(id: &Option<i64>, serializer: S) -> Result<S
 }
 
 /// A path or, where it is not known, the file's id as the tables have it.
-pub(crate) fn file_name(path: &str, file_id: Option<i64>) -> String {
+pub fn file_name(path: &str, file_id: Option<i64>) -> String {
     match (path, file_id) {
         ("", Some(id)) => format!("file {id}"),
         ("", None) => "-".to_owned(),
@@ -117,7 +115,7 @@ pub(crate) fn file_name(path: &str, file_id: Option<i64>) -> String {
 }
 
 /// The end of a text that has to fit in `width` characters: of a path, the end is most telling.
-pub(crate) fn tail(text: &str, width: usize) -> String {
+pub fn tail(text: &str, width: usize) -> String {
     let count = text.chars().count();
     if count <= width {
         return text.to_owned();

@@ -8,7 +8,7 @@ use hashbrown::{HashMap, HashSet};
 use lineside_rows::Table;
 use lineside_trace::read::Value;
 
-use crate::choice::unknown;
+use crate::selection::unknown;
 use crate::trace::{Trace, TraceError};
 
 /// The frames between two ends in a time.

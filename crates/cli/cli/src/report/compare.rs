@@ -1,6 +1,6 @@
 //! `lineside compare`: what changed between two traces; and the judgement of `--assert`.
 
-use lineside_analyze::{Assertion, Filter, terminal};
+use lineside_analyze::{Assertion, Filter};
 use lineside_host::Sandbox;
 
 use super::flags::CompareArguments;
@@ -68,7 +68,7 @@ fn compare(arguments: &CompareArguments) -> anyhow::Result<(Vec<Assertion>, Exit
             .collect();
         print_csv(&rows)?;
     } else {
-        print_styled(&terminal::comparison(
+        print_styled(&lineside_render::comparison(
             &comparison,
             arguments.full,
             &style(zone),

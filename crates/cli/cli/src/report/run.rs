@@ -5,9 +5,8 @@ use std::fs;
 
 use anyhow::{Context, bail};
 use lineside_account::harmless_json;
-use lineside_analyze::{
-    Assertion, SLOW_MAX, Slow, grouped, slow_groups_text, slow_text, terminal, time,
-};
+use lineside_analyze::{Assertion, SLOW_MAX, Slow, grouped, time};
+use lineside_render::{html, slow, terminal};
 use serde::Serialize;
 
 use super::compare::judged;
@@ -47,7 +46,7 @@ fn report(arguments: &ReportArguments) -> anyhow::Result<(Vec<Assertion>, Exit)>
         } else if arguments.csv {
             print_csv(&series.intervals)?;
         } else {
-            print(&terminal::intervals(&series, &zone))?;
+            print(&lineside_render::intervals(&series, &zone))?;
         }
         return Ok((Vec::new(), exit(&series.unreadable)));
     }
@@ -59,7 +58,7 @@ fn report(arguments: &ReportArguments) -> anyhow::Result<(Vec<Assertion>, Exit)>
         report.assertions = lineside_analyze::assert(&arguments.trace, &filter, &arguments.assert)?;
     }
     if let Some(path) = &arguments.html {
-        let page = lineside_analyze::html::page(&report, &zone);
+        let page = html::page(&report, &zone);
         if path.as_os_str() == "-" {
             print_data(&page)?;
         } else {
@@ -81,7 +80,7 @@ fn report(arguments: &ReportArguments) -> anyhow::Result<(Vec<Assertion>, Exit)>
         let style = style(zone);
         print_styled(&match arguments.full {
             true => terminal::report(&report, &style),
-            false => terminal::first(&report, &style),
+            false => terminal::summary(&report, &style),
         })?;
     }
     if !report.trace.lacks.is_empty() {
@@ -109,7 +108,7 @@ pub(crate) fn run_slow(mut arguments: SlowArguments) -> anyhow::Result<Exit> {
         match (arguments.json, arguments.csv) {
             (true, _) => print_json_lines(&groups.groups)?,
             (false, true) => print_csv(&groups.groups)?,
-            _ => print(&slow_groups_text(&groups, &filter.zone))?,
+            _ => print(&slow::groups(&groups, &filter.zone))?,
         }
         for (number, what) in [
             (groups.left_out, "more groups: --top shows them"),
@@ -129,7 +128,7 @@ pub(crate) fn run_slow(mut arguments: SlowArguments) -> anyhow::Result<Exit> {
     match (arguments.json, arguments.csv) {
         (true, _) => print_json_lines(&slow.operations)?,
         (false, true) => print_csv(&slow.operations)?,
-        _ => print(&slow_text(&slow, &filter.zone))?,
+        _ => print(&slow::operations(&slow, &filter.zone))?,
     }
     let is_cut = slow.operations.len() >= SLOW_MAX;
     talk_about(&slow, &arguments, request.latency_min_ns, is_cut);

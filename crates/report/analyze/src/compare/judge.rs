@@ -309,7 +309,7 @@ fn grouped(answers: &mut Vec<Answer<'_>>, spread: &Spread) -> Vec<Change> {
         let figures: Vec<Compared> = answers.into_iter().map(|each| each.compared).collect();
         Change {
             course,
-            what: words::change(&figures, who.filter(|_| is_time)),
+            what: words::change_words(&figures, who.filter(|_| is_time)),
             since_ns,
             lost_ns: if is_time { lost_ns.abs() as u64 } else { 0 },
             subject,
@@ -378,7 +378,7 @@ fn name(
     }
     for change in changes {
         if change.subject.file_id.is_some() {
-            change.what = words::change(&change.figures, None);
+            change.what = words::change_words(&change.figures, None);
         }
     }
 }

@@ -18,7 +18,7 @@ mod judge;
 mod questions;
 mod sample;
 mod statistics;
-pub(crate) mod words;
+mod words;
 
 use std::path::Path;
 
@@ -29,6 +29,8 @@ use crate::filter::Filter;
 use crate::model::Asked;
 use crate::numbers::digits;
 use crate::trace::{Trace, TraceError};
+pub use words::{change_words, who};
+
 use sample::{FILES_MAX, PAIRS_MAX, SLICES, Sample};
 
 /// [`Comparison::compare_version`].
@@ -349,4 +351,14 @@ fn doubts(a: &Sample, b: &Sample) -> Vec<String> {
         }
     }
     doubts
+}
+
+impl Comparison {
+    /// What could not be read of either trace, in sentences.
+    pub fn unreadable(&self) -> Vec<String> {
+        { self.a.unreadable.iter() }
+            .chain(&self.b.unreadable)
+            .cloned()
+            .collect()
+    }
 }

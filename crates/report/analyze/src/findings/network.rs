@@ -14,10 +14,10 @@ use serde_json::json;
 
 use super::watch::{ConnectionTimes, Connections, Watch};
 use super::{Finding, Place, Scene};
-use crate::choice::end_name;
 use crate::columns::{Integers, Shorts, Texts};
 use crate::model::WireRate;
 use crate::numbers::{bytes, grouped, percent, rate, share, time};
+use crate::selection::end_name;
 use crate::trace::Trace;
 
 /// Segments that were sent again although they were needed: so many, and this share.

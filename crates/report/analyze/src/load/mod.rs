@@ -1,9 +1,6 @@
 //! A load, as the certificate in `trace.json` describes it, and its course by its rows.
 
 mod course;
-mod first;
-mod pictures;
-mod words;
 
 use std::collections::BTreeMap;
 
@@ -12,10 +9,6 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use course::{COLUMNS, Course};
 pub use course::{LoadOverTime, LoadQuantile, LoadSteps};
-pub(crate) use first::first;
-pub(crate) use pictures::pictures;
-use words::cause_words;
-pub(crate) use words::section;
 
 /// What a load was asked, and what came of it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -60,7 +53,7 @@ pub struct LoadReport {
 
 impl LoadReport {
     /// Whether requests had instants of their own.
-    fn is_open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         self.asked.arrivals.is_some()
     }
 }
@@ -248,74 +241,4 @@ pub(crate) fn load(manifest: Option<&Manifest>, course: Option<Course>) -> Optio
         reasons: manifest.verdict.reasons.clone(),
         ..report
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use lineside_trace::Verdict;
-    use serde_json::json;
-
-    use super::*;
-    use crate::page::{Block, Cell};
-
-    #[test]
-    fn a_certificate_of_a_load_is_read_and_others_are_not() {
-        let certificate = json!({
-            "asked": { "url": "http://a/", "connections": 50, "arrivals": "poisson", "rate": "10" },
-            "rates": { "offered": 10.0, "achieved": 9.5, "answered": 9.0 },
-            "requests": { "planned": 100, "answered": 90, "failed": { "reset": 10 },
-                          "statuses": { "HIT": 90 } },
-            "latency": { "p50_ns": 5_000_000, "p90_ns": 6_000_000, "count": 90 }
-        });
-        let manifest = |verb: &str| Manifest {
-            configuration: json!({ verb: {} }),
-            certificate: Some(certificate.clone()),
-            verdict: Verdict {
-                state: State::Disturbed,
-                reasons: vec!["late".to_owned()],
-                ..Verdict::default()
-            },
-            ..Manifest::default()
-        };
-        assert_eq!(load(Some(&manifest("emulate")), None), None);
-        let found = load(Some(&manifest("load")), None).expect("a load");
-        assert_eq!(
-            (found.verdict, found.requests.answered),
-            (Some(State::Disturbed), 90)
-        );
-        let section = section(&found);
-        assert_eq!(section.heading, "Load");
-        let Some(Block::List(facts)) = section.blocks.get(1) else {
-            panic!("facts after the verdict");
-        };
-        let value = |label| {
-            let fact = facts.iter().find(|fact| fact.label == label);
-            fact.map(|fact| fact.value.as_str())
-        };
-        assert_eq!(
-            value("model"),
-            Some("open loop: poisson at 10/s, 50 connections, seed 0")
-        );
-        assert_eq!(value("failed"), Some("reset or refused by the server 10"));
-        assert_eq!(value("statuses"), Some("HIT 90"));
-        let Some(Block::Table(times)) = section.blocks.get(2) else {
-            panic!("times after the facts");
-        };
-        let heads = times.columns.iter().map(|column| column.head);
-        let heads: Vec<_> = heads.collect();
-        assert_eq!(heads, ["", "p50", "p90", "p99", "p99.9", "max", "count"]);
-        let Cell::Text(p90) = &times.rows[0][2] else {
-            panic!("a time");
-        };
-        assert_eq!(p90, "6.00 ms");
-        let lines = first(&found);
-        let latency = lines.iter().find(|line| line.label == "latency");
-        let latency = latency
-            .map(|line| line.parts.join(", "))
-            .unwrap_or_default();
-        assert!(
-            latency.starts_with("p50 5.00 ms, p90 6.00 ms, p99"),
-            "{latency}"
-        );
-    }
 }

@@ -6,7 +6,9 @@ use lineside_trace::read::{Column, ReadError};
 
 use super::distribution::{Counts, distribution};
 use super::flows::Flows;
-use super::model::{MonitorDistribution, MonitorEvent, MonitorPlace, MonitoredFlow, Monitors};
+use super::model::{
+    METRICS, MonitorDistribution, MonitorEvent, MonitorPlace, MonitoredFlow, Monitors,
+};
 use super::rate::{Rate, Window};
 use crate::columns::{Integers, Lexicon, Texts, Word, Words};
 use crate::trace::Trace;
@@ -342,7 +344,7 @@ fn distributions(
     let found = counts
         .filter_map(|(&(_, metric), counts)| distribution(places.text(metric), counts, is_drawn));
     let mut found: Vec<_> = found.collect();
-    found.sort_by_key(|each| super::words::order(&each.metric));
+    found.sort_by_key(|each| order(&each.metric));
     found
 }
 
@@ -380,4 +382,10 @@ impl Monitors {
             event.after_ns = after.map(|(time, begin)| time.saturating_sub(begin));
         }
     }
+}
+
+/// Where a metric stands in a report.
+fn order(metric: &str) -> (usize, String) {
+    let known = METRICS.iter().position(|(name, _)| *name == metric);
+    (known.unwrap_or(METRICS.len()), metric.to_owned())
 }

@@ -83,11 +83,6 @@ fn quantile_bin(bins: &[MonitorBin], share: f64, count: u64) -> MonitorBin {
     bins.last().copied().unwrap_or_default()
 }
 
-/// Where a value lies on a logarithmic scale, in powers of two; 0 lies one below 1.
-pub(super) fn position(value: f64) -> f64 {
-    value.max(0.5).log2()
-}
-
 /// Few enough bins to be drawn: each power of two is cut into equal parts, as many as there is room
 /// for, and a bin that is wider than a part stays as it is.
 fn joined(bins: &[MonitorBin]) -> Vec<MonitorBin> {

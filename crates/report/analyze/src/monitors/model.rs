@@ -263,3 +263,21 @@ pub struct MonitorEvent {
     /// In words; may be empty.
     pub text: String,
 }
+
+/// Metrics that are known, in the order of a report, with what they are in words.
+pub const METRICS: [(&str, &str); 14] = [
+    ("packet_bytes", "packet size"),
+    ("gap_ns", "gap"),
+    ("gap_decades_ns", "gap, in decades"),
+    ("burst_packets", "burst, packets"),
+    ("burst_bytes", "burst, bytes"),
+    ("window_packets", "packets a window"),
+    ("window_bytes", "bytes a window"),
+    ("flow_packets", "flow, packets"),
+    ("flow_bytes", "flow, bytes"),
+    ("flow_completion_ns", "flow, SYN to FIN"),
+    ("tcp_window_bytes", "TCP window"),
+    ("tcp_window_unscaled_bytes", "TCP window, raw"),
+    ("reordering_extent_packets", "reordering extent"),
+    ("n_reordering_packets", "n-reordering"),
+];

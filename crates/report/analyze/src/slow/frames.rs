@@ -49,7 +49,7 @@ impl Frames {
     }
 
     /// `1041-1077`, or `0:1041-1:980` where a trace has several inputs.
-    pub(crate) fn text(&self, has_inputs: bool) -> String {
+    pub fn text(&self, has_inputs: bool) -> String {
         let one = |input: Option<i32>, frame: Option<i64>| match (input, frame) {
             (Some(input), Some(frame)) if has_inputs => format!("{input}:{frame}"),
             (_, Some(frame)) => frame.to_string(),

@@ -11,11 +11,11 @@ use super::operation::{OwnColumns, RowFacts};
 use super::spread::SparseTimes;
 use super::{SlowBy, SlowRequest, duration};
 use crate::aggregate::{Batch, Lexica};
-use crate::choice::each_connection;
 use crate::columns::{Integers, Texts, Word};
 use crate::filter::{Filter, span};
 use crate::names::Paths;
 use crate::numbers::{date, digits, share};
+use crate::selection::each_connection;
 use crate::trace::{Trace, TraceError};
 
 /// Groups that are distinguished: up to 250 bytes each, besides their histograms.

@@ -13,7 +13,6 @@ mod frames;
 mod groups;
 mod operation;
 mod spread;
-mod terminal;
 
 use std::cmp::Reverse;
 use std::path::Path;
@@ -24,7 +23,6 @@ use lineside_rows::Table;
 pub use frames::Frames;
 pub use groups::{GROUPS_MAX, Per, SlowGroup, SlowGroups, slow_groups};
 pub use operation::{Divided, SlowOperation};
-pub use terminal::{slow_groups_text, slow_text};
 
 use crate::aggregate::{Batch, Lexica};
 use crate::filter::{Chosen, Filter, span};

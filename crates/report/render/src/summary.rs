@@ -1,16 +1,20 @@
 //! The first screen: what was seen and whether to believe it, what stands out, and the workload in
 //! six lines.
 
+use lineside_account::{grouped, percent, rate, time};
+use lineside_analyze::{
+    Direction, Finding, Operation, Place, Ranking, Report, Zone, file_name, share,
+};
 use lineside_trace::SandboxFacts;
 
-use super::sections::loss_text;
-use super::{Chart, Colour, Layer, NOT_KNOWN, Scale, chosen, moved_bytes, state_word, title};
-use crate::findings::{Finding, Place};
-use crate::model::{Direction, Operation, Ranking, Report};
-use crate::numbers::{Zone, file_name, grouped, percent, rate, share, time};
+use crate::block::{
+    Chart, Colour, Insight, Layer, Line, NOT_KNOWN, Scale, alarm, line, state_word,
+};
+use crate::section::capture::{loss_text, moved_bytes};
+use crate::section::{forwarder_summary, link_summary, load_summary, monitors};
 
 /// The first screen in words: each line has a label, and parts of which the last may be left out.
-pub(crate) struct First {
+pub(crate) struct Summary {
     /// Empty where there is no folder.
     pub(crate) title: String,
     /// What was seen, and whether to believe it.
@@ -24,45 +28,25 @@ pub(crate) struct First {
     pub(crate) chart: Option<Chart>,
 }
 
-pub(crate) struct Line {
-    pub(crate) label: String,
-    pub(crate) parts: Vec<String>,
-    /// Whether it is a warning.
-    pub(crate) alarms: bool,
-    /// Lines that it may take where there is room.
-    pub(crate) lines_max: usize,
-}
-
-/// A finding in words.
-pub(crate) struct Insight {
-    /// When, where, who and what: a sentence without its period.
-    pub(crate) what: String,
-    /// How long clients waited because of it; may be empty.
-    pub(crate) lost: String,
-    /// May be empty.
-    pub(crate) evidence: String,
-    pub(crate) advice: String,
-}
-
 /// Reasons of a run's verdict that have a line each.
 const REASONS_MAX: usize = 3;
 
-impl First {
+impl Summary {
     /// `is_alone`: without operations, the certificate is all that there is.
-    pub(super) fn of(report: &Report, zone: &Zone, is_alone: bool) -> Self {
+    pub(crate) fn of(report: &Report, zone: &Zone, is_alone: bool) -> Self {
         let over_time = &report.over_time;
         let layers = [&over_time.reads, &over_time.writes, &over_time.others];
         let sum = |step: usize| layers.iter().map(|layer| layer[step]).sum();
         let values: Vec<u64> = (0..over_time.reads.len()).map(sum).collect();
         let certificate = { report.emulation.as_ref() }
-            .map(crate::emulation::first)
-            .or_else(|| Some(crate::load::first(report.load.as_ref()?)))
-            .or_else(|| Some(crate::forwarding::first(report.forwarding.as_ref()?)));
+            .map(link_summary::summary)
+            .or_else(|| Some(load_summary::summary(report.load.as_ref()?)))
+            .or_else(|| Some(forwarder_summary::summary(report.forwarding.as_ref()?)));
         // What a load asked for is not news: it is in the certificate.
         let has_workload = !is_alone && report.load.is_none();
         let of_workload = has_workload.then(|| workload(report));
         let monitors =
-            { report.monitors.iter() }.map(|found| line("monitors", crate::monitors::line(found)));
+            { report.monitors.iter() }.map(|found| line("monitors", monitors::line(found)));
         Self {
             title: title(report),
             seen: seen(report, zone),
@@ -99,23 +83,6 @@ fn runs(report: &Report) -> Option<String> {
         (_, None) => "; how long nothing was recorded between them is not known".to_owned(),
     };
     (!runs.is_empty()).then(|| format!("{}{between}", grouped(runs.len() as u64)))
-}
-
-/// A line of parts of which the empty ones are left out.
-pub(crate) fn line(label: &str, parts: impl IntoIterator<Item = String>) -> Line {
-    Line {
-        label: label.to_owned(),
-        parts: parts.into_iter().filter(|part| !part.is_empty()).collect(),
-        alarms: false,
-        lines_max: 1,
-    }
-}
-
-pub(crate) fn alarm(label: &str, parts: impl IntoIterator<Item = String>) -> Line {
-    Line {
-        alarms: true,
-        ..line(label, parts)
-    }
 }
 
 fn seen(report: &Report, zone: &Zone) -> Vec<Line> {
@@ -400,6 +367,33 @@ fn busiest(ranking: &Ranking, what: &str, operations: u64) -> String {
     }
 }
 
+/// Empty of a run without a folder.
+pub(crate) fn title(report: &Report) -> String {
+    match report.parameters.asked.trace.as_str() {
+        "" => String::new(),
+        trace => format!("Report on {trace}"),
+    }
+}
+
+/// Which operations were asked for, unless it is all.
+pub(crate) fn chosen(report: &Report, zone: &Zone) -> Option<String> {
+    let asked = &report.parameters.asked;
+    let chosen = [
+        asked.since_ns.map(|ns| format!("since {}", zone.date(ns))),
+        asked.until_ns.map(|ns| format!("until {}", zone.date(ns))),
+        asked.client.as_ref().map(|name| format!("client {name}")),
+        asked.user_id.map(|id| format!("user {id}")),
+        asked.file.as_ref().map(|file| format!("files {file}")),
+        { asked.connection.as_ref() }.map(|name| format!("connection {name}")),
+        asked
+            .operation
+            .as_ref()
+            .map(|name| format!("operation {name}")),
+    ];
+    let chosen: Vec<_> = chosen.into_iter().flatten().collect();
+    (!chosen.is_empty()).then(|| chosen.join(", "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -455,10 +449,10 @@ mod tests {
 
     #[test]
     fn the_busiest_of_one_and_of_many_read_well() {
-        let busy = |operations, name: &str| crate::model::Busy {
+        let busy = |operations, name: &str| lineside_analyze::Busy {
             operations,
             name: name.to_owned(),
-            ..crate::model::Busy::default()
+            ..lineside_analyze::Busy::default()
         };
         let ranking = |count, name| Ranking {
             count,

@@ -1,14 +1,16 @@
 //! The certificate of a forwarder on the first screen.
 
-use super::{Forwarding, ForwardingNode, ForwardingService, facts};
-use crate::numbers::{grouped, percent, share};
-use crate::page::{Line, line};
+use lineside_account::{grouped, percent};
+use lineside_analyze::{Forwarding, ForwardingNode, ForwardingService, share};
+
+use super::forwarder::facts;
+use crate::block::{Line, line};
 
 /// Services, and nodes of one, that are shown; the others are counted.
 const SHOWN: usize = 4;
 
 /// The certificate in lines, the most telling first.
-pub(crate) fn first(it: &Forwarding) -> Vec<Line> {
+pub(crate) fn summary(it: &Forwarding) -> Vec<Line> {
     let facts = facts(it);
     let mut lines: Vec<Line> = { facts.iter() }
         .map(|fact| match fact.note.as_str() {

@@ -2,13 +2,15 @@
 
 use std::fmt::Write;
 
-use super::{Decades, Figure, WIDTH, class};
-use crate::numbers::time;
-use crate::page::{ShareCurve, round_share};
+use lineside_account::time;
+
+use crate::block::{ShareCurve, round_share};
+use crate::chart::{Decades, Figure};
+use crate::svg::{WIDTH, class};
 
 /// Times that shares do not exceed. What is left above a share is on a logarithmic scale, so that
 /// 90, 99 and 99.9 % are at equal distances.
-pub(super) fn share_curve(curve: &ShareCurve, out: &mut String) {
+pub(crate) fn share_curve(curve: &ShareCurve, out: &mut String) {
     let times = { curve.lines.iter() }.flat_map(|(_, _, times)| times.iter().flatten());
     let decades = Decades::of(times);
     let known = curve.shares.iter().filter(|&&share| share < 1.0);
@@ -66,7 +68,7 @@ pub(super) fn share_curve(curve: &ShareCurve, out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::page::Colour;
+    use crate::block::Colour;
 
     #[test]
     fn shares_end_at_the_power_of_ten_that_was_counted() {

@@ -3,11 +3,12 @@
 
 use std::fmt::Write;
 
-use super::words::{length, value};
-use super::{Histogram, Timeline};
-use crate::html::{HEIGHT, Text, WIDTH, capital, round_up};
-use crate::numbers::{bytes, grouped, percent, share, time};
-use crate::page::short;
+use lineside_account::{bytes, grouped, percent, time};
+use lineside_analyze::share;
+
+use crate::block::short;
+use crate::monitored::{Histogram, Timeline, length, position, value};
+use crate::svg::{HEIGHT, Text, WIDTH, capital, round_up};
 
 /// The style of these drawings, for pages that have any.
 pub(crate) const STYLE: &str = include_str!("monitors.css");
@@ -100,7 +101,7 @@ pub(crate) fn histogram(histogram: &Histogram, out: &mut String) {
     let (mut drawing, areas) = bars(histogram, x);
     let quantiles = [("median", "p50", of.p50), ("failed", "p99", of.p99)];
     for (class, _, quantile) in quantiles {
-        let at = x(super::distribution::position(quantile as f64 + 1.0));
+        let at = x(position(quantile as f64 + 1.0));
         let _ = write!(
             drawing,
             "<path class=\"quantile {class}\" d=\"M{at:.2} 0v{HEIGHT}\"/>"
@@ -173,7 +174,7 @@ fn bars(histogram: &Histogram, x: impl Fn(f64) -> f64) -> (String, Vec<(f64, f64
 
 /// Round values between two positions.
 fn ticks_of_values(from: f64, to: f64, unit: &str) -> Vec<Tick> {
-    let at = |number: f64| (super::distribution::position(number) - from) / (to - from);
+    let at = |number: f64| (position(number) - from) / (to - from);
     let text = |number: f64| match (unit, number as u64) {
         (_, 0) => "0".to_owned(),
         ("ns", ns) => length(ns),

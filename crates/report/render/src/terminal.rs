@@ -3,19 +3,18 @@
 
 use std::fmt::Write;
 
-use crate::interval::{Iostat, Series};
-use crate::model::Report;
-use crate::monitors::{histogram_lines, timeline_lines};
-use crate::numbers::{Zone, grouped, harmless, percent, tail, time};
-use crate::page::{
-    Block, Cell, Chart, Column, Curve, First, Insight, Kind, Line, Meters, Page, Scale, Section,
-    ShareCurve, Table, page, round_share,
-};
+use lineside_account::{grouped, harmless, percent, time};
+use lineside_analyze::{Report, tail};
 
-/// Columns of a line where nothing says how many there are.
-pub const WIDTH: usize = 80;
-/// Lines of the first screen.
-pub(crate) const SCREEN: usize = 24;
+use crate::block::{
+    Block, Cell, Chart, Column, Curve, Insight, Kind, Line, Meters, Scale, Section, ShareCurve,
+    Table, round_share,
+};
+use crate::monitors_text::{histogram_lines, timeline_lines};
+use crate::page::{Page, page};
+use crate::summary::Summary;
+use crate::text::{LABEL, SCREEN, Style, axis, bars, front, lines_of, within};
+
 /// Lines of it that findings have at least, where there are any.
 const FINDINGS_LINES: usize = 4;
 /// Findings on the first screen.
@@ -24,63 +23,19 @@ const FINDINGS_MAX: usize = 5;
 const BAR: usize = 20;
 /// Columns of counts over time in a table: two times of day fit above them.
 const SPARK: usize = 26;
-/// Columns of a label.
-pub(crate) const LABEL: usize = 14;
 /// Columns that a name keeps, however little room there is.
 const NAME_MIN: usize = 8;
 
-/// How to write.
-#[derive(Debug, Clone)]
-pub struct Style {
-    /// Headings in bold, warnings in colour.
-    pub colour: bool,
-    /// Columns of a line, at most.
-    pub width: usize,
-    /// In which times are written.
-    pub zone: Zone,
-}
-
-impl Default for Style {
-    fn default() -> Self {
-        Self {
-            colour: false,
-            width: WIDTH,
-            zone: Zone::default(),
-        }
-    }
-}
-
-impl Style {
-    pub(crate) fn heading(&self, text: &str) -> String {
-        let text = tail(&harmless(text), self.width);
-        if self.colour {
-            format!("\u{1b}[1m{text}\u{1b}[0m")
-        } else {
-            text
-        }
-    }
-
-    pub(crate) fn alarm(&self, text: &str) -> String {
-        if self.colour {
-            format!("\u{1b}[33m{text}\u{1b}[0m")
-        } else {
-            text.to_owned()
-        }
-    }
-}
-
-pub use crate::compare::words::comparison;
-
 /// The answer: what was seen and whether to believe it, the certificate of a run in short, what
 /// stands out, and the workload, on one screen.
-pub fn first(report: &Report, style: &Style) -> String {
+pub fn summary(report: &Report, style: &Style) -> String {
     let mut pen = Pen::new(style);
-    let first = page(report, &style.zone).first;
-    let rest = match first.certificate.is_empty() {
+    let summary = page(report, &style.zone).summary;
+    let rest = match summary.certificate.is_empty() {
         true => "Workload (--full and --html FILE show the rest)",
         false => "--full and --html FILE show the rest",
     };
-    pen.first(&first, true, rest);
+    pen.summary(&summary, true, rest);
     pen.out
 }
 
@@ -91,7 +46,7 @@ pub fn closing(report: &Report, style: &Style) -> String {
         "" => String::new(),
         trace => format!("lineside report {trace} --full shows the rest"),
     };
-    pen.first(&page(report, &style.zone).first, false, &rest);
+    pen.summary(&page(report, &style.zone).summary, false, &rest);
     pen.out
 }
 
@@ -101,7 +56,7 @@ pub fn report(report: &Report, style: &Style) -> String {
         title,
         about,
         certificate,
-        first: _,
+        summary: _,
         sections,
         footer: _,
     } = page(report, &style.zone);
@@ -145,15 +100,15 @@ impl<'a> Pen<'a> {
     }
 
     /// `is_read`: the rows of the trace were read, so that it is known what stands out.
-    fn first(&mut self, first: &First, is_read: bool, rest: &str) {
+    fn summary(&mut self, summary: &Summary, is_read: bool, rest: &str) {
         let mut head: Vec<String> = Vec::new();
-        if !first.title.is_empty() {
-            head.push(self.style.heading(&first.title));
+        if !summary.title.is_empty() {
+            head.push(self.style.heading(&summary.title));
         }
-        head.extend(self.all_labelled(&first.seen));
-        let mut workload = self.all_labelled(&first.workload);
-        workload.extend(first.chart.iter().map(|chart| self.spark_line(chart)));
-        let has_findings = is_read && !(first.findings.is_empty() && workload.is_empty());
+        head.extend(self.all_labelled(&summary.seen));
+        let mut workload = self.all_labelled(&summary.workload);
+        workload.extend(summary.chart.iter().map(|chart| self.spark_line(chart)));
+        let has_findings = is_read && !(summary.findings.is_empty() && workload.is_empty());
         let rest = match rest {
             "" => Vec::new(),
             rest => vec![String::new(), self.style.heading(rest)],
@@ -161,14 +116,14 @@ impl<'a> Pen<'a> {
         // The certificate and the heading of findings stand below an empty line each.
         let least = head.len() + rest.len() + workload.len() + 1 + 2 * usize::from(has_findings);
         let mut room = SCREEN.saturating_sub(least);
-        if has_findings && !first.findings.is_empty() {
+        if has_findings && !summary.findings.is_empty() {
             room = room.saturating_sub(FINDINGS_LINES);
         }
-        let certificate = self.certificate_within(&first.certificate, room);
+        let certificate = self.certificate_within(&summary.certificate, room);
         let mut parts = vec![head, certificate];
         if has_findings {
             let used = parts.iter().map(Vec::len).sum::<usize>() + rest.len() + workload.len() + 2;
-            parts.extend(self.findings_within(&first.findings, SCREEN.saturating_sub(used)));
+            parts.extend(self.findings_within(&summary.findings, SCREEN.saturating_sub(used)));
         }
         parts.extend([rest, workload]);
         for line in parts.iter().flatten() {
@@ -510,23 +465,6 @@ fn meters_text(meters: &Meters) -> String {
     meters.collect::<Vec<_>>().join(", ")
 }
 
-/// Begin, middle and end of a chart of so many columns; the middle where there is room.
-pub(crate) fn axis([from, middle, to]: &[String; 3], columns: usize) -> String {
-    let [start, half, end] = [from, middle, to].map(|text| text.chars().count());
-    let gap = |used: usize| columns.saturating_sub(used).max(1);
-    if columns < start + half + end + 4 {
-        return format!("{from}{}{to}", " ".repeat(gap(start + end)));
-    }
-    // The middle one begins where its column is.
-    let before = columns / 2 - start;
-    let after = gap(start + before + half + end);
-    format!(
-        "{from}{}{middle}{}{to}",
-        " ".repeat(before),
-        " ".repeat(after)
-    )
-}
-
 /// Widths of a table's columns; where they do not fit, the widest names are cut.
 fn widths(
     columns: &[(usize, &Column)],
@@ -557,18 +495,6 @@ fn widths(
     widths
 }
 
-/// A line of bars, from nothing to the greatest value.
-pub(crate) fn bars(values: &[u64]) -> String {
-    const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let greatest = values.iter().copied().max().unwrap_or(0).max(1);
-    let bar = |&value: &u64| match value {
-        0 => ' ',
-        // Something is never nothing.
-        value => HEIGHTS[((value as f64 / greatest as f64 * 8.0).ceil() as usize).clamp(1, 8) - 1],
-    };
-    values.iter().map(bar).collect()
-}
-
 fn cell(cell: &Cell) -> String {
     match cell {
         Cell::Text(text) => harmless(text),
@@ -584,151 +510,9 @@ fn cell(cell: &Cell) -> String {
     }
 }
 
-/// The begin of a text that has to fit in `width` characters.
-fn front(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_owned();
-    }
-    let kept = text.chars().take(width.saturating_sub(1));
-    kept.chain(['…']).collect()
-}
-
-/// A text in so many lines at most: one that needs more is cut.
-fn within(lead: &str, text: &str, width: usize, lines_max: usize) -> Vec<String> {
-    let mut lines = lines_of(lead, text, width);
-    if lines.len() > lines_max {
-        lines.truncate(lines_max);
-        if let Some(last) = lines.last_mut() {
-            *last = front(last, width - 2) + " …";
-        }
-    }
-    lines
-}
-
-/// What nfsiostat prints, an interval after the other, with the times of a zone. `-` is
-/// what only a client knows.
-pub fn intervals(series: &Series, zone: &Zone) -> String {
-    let mut out = String::new();
-    for interval in &series.intervals {
-        let seconds = series.interval_ns as f64 / 1e9;
-        let _ = writeln!(
-            out,
-            "{}, {:.3} ops/s\n{:8}{:>10}{:>11}{:>9}{:>12}{:>9}{:>5}{:>6}{:>10}",
-            zone.date(interval.start_ns),
-            interval.all.operations as f64 / seconds,
-            "",
-            "ops/s",
-            "kB/s",
-            "kB/op",
-            "retrans",
-            "avg RTT",
-            "exe",
-            "queue",
-            "errors"
-        );
-        for (name, iostat) in [("read:", &interval.read), ("write:", &interval.write)] {
-            iostat_line(name, iostat, seconds, &mut out);
-        }
-        out.push('\n');
-    }
-    out
-}
-
-fn iostat_line(name: &str, iostat: &Iostat, seconds: f64, out: &mut String) {
-    let operations = iostat.operations as f64;
-    let kilobytes = iostat.rpc_bytes as f64 / 1024.0;
-    let of = |number: f64, whole: f64| if whole == 0.0 { 0.0 } else { number / whole };
-    let counted = |number: u64| format!("{number} ({:.1}%)", of(number as f64, operations) * 100.0);
-    let _ = writeln!(
-        out,
-        "{name:<8}{:>10.3}{:>11.3}{:>9.3}{:>12}{:>9.3}{:>5}{:>6}{:>10}",
-        operations / seconds,
-        kilobytes / seconds,
-        of(kilobytes, operations),
-        counted(iostat.retransmissions),
-        of(
-            iostat.round_trip_sum_ns as f64 / 1e6,
-            iostat.round_trips as f64
-        ),
-        "-",
-        "-",
-        counted(iostat.failed),
-    );
-}
-
-/// The lines of a text after `lead`, the further ones below the first, none longer than `width`.
-pub(crate) fn lines_of(lead: &str, text: &str, width: usize) -> Vec<String> {
-    let text = harmless(text);
-    let indent = lead.chars().count();
-    let mut lines = Vec::new();
-    let mut line = lead.to_owned();
-    let mut used = indent;
-    for word in text.split(' ') {
-        let mut word = word;
-        let mut length = word.chars().count();
-        if used > indent && used + 1 + length > width {
-            lines.push(line.trim_end().to_owned());
-            line = " ".repeat(indent);
-            used = indent;
-        }
-        if used > indent {
-            line.push(' ');
-            used += 1;
-        }
-        // A word longer than a line, such as a path, is cut into lines.
-        while used + length > width {
-            let at = word
-                .char_indices()
-                .nth(width - used)
-                .map_or(word.len(), |(at, _)| at);
-            lines.push(format!("{line}{}", &word[..at]));
-            word = &word[at..];
-            length = word.chars().count();
-            line = " ".repeat(indent);
-            used = indent;
-        }
-        line.push_str(word);
-        used += length;
-    }
-    lines.push(line.trim_end().to_owned());
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn no_line_is_longer_than_the_width() {
-        let text = format!(
-            "{} {} {}",
-            "word ".repeat(40),
-            "x".repeat(300),
-            "ä".repeat(79)
-        );
-        for width in [60, 80, 200] {
-            let lines = lines_of("lead         ", &text, width);
-            assert!(
-                lines.iter().all(|line| line.chars().count() <= width),
-                "{lines:#?}"
-            );
-            let letters = |text: &str| text.chars().filter(|one| !one.is_whitespace()).count();
-            let shown: usize = lines.iter().map(|line| letters(line)).sum();
-            assert_eq!(shown, letters(&text) + 4);
-        }
-    }
-
-    #[test]
-    fn bars_show_something_as_more_than_nothing() {
-        assert_eq!(bars(&[0, 1, 500, 1_000]), " ▁▄█");
-    }
-    #[test]
-    fn an_axis_has_both_ends_and_the_middle_where_it_fits() {
-        let clocks = ["10:00", "10:30", "11:00"].map(str::to_owned);
-        assert_eq!(axis(&clocks, 20), "10:00     10:30 11:00");
-        assert_eq!(axis(&clocks, 12), "10:00  11:00");
-        assert_eq!(axis(&clocks, 1), "10:00 11:00");
-    }
 
     #[test]
     fn findings_fit_and_the_worst_keeps_most() {

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::{Frames, Per, Slow, SlowGroup, SlowGroups, SlowOperation};
-use crate::numbers::{Zone, bytes, file_name, grouped, harmless, percent};
+use lineside_account::{bytes, grouped, harmless, percent};
+use lineside_analyze::{Frames, Per, Slow, SlowGroup, SlowGroups, SlowOperation, Zone, file_name};
 
 /// Rows of cells below a heading: each column is as wide as its widest cell, numbers on the right.
 fn table(heading: &[(&str, bool)], rows: &[Vec<String>]) -> String {
@@ -37,7 +37,7 @@ fn ms(ns: Option<u64>) -> String {
 
 /// What nfsslower prints, with client and user in place of process, and with the parts of the
 /// latency and the frames.
-pub fn slow_text(slow: &Slow, zone: &Zone) -> String {
+pub fn operations(slow: &Slow, zone: &Zone) -> String {
     let day = |each: &SlowOperation| zone.day(each.call_time_ns);
     let mut days: Vec<_> = slow.operations.iter().map(day).collect();
     days.dedup();
@@ -104,7 +104,7 @@ pub fn slow_text(slow: &Slow, zone: &Zone) -> String {
 }
 
 /// One line a group.
-pub fn slow_groups_text(groups: &SlowGroups, zone: &Zone) -> String {
+pub fn groups(groups: &SlowGroups, zone: &Zone) -> String {
     let what = match groups.per {
         Per::Client => "CLIENT",
         Per::File => "FILE",

@@ -1,9 +1,10 @@
 //! The pictures of a load.
 
-use super::course::{LoadOverTime, LoadSteps};
-use super::{LoadReport, cause_words};
-use crate::numbers::{Zone, grouped, time};
-use crate::page::{Block, Chart, Colour, Layer, Scale, Section, ShareCurve};
+use lineside_account::{grouped, time};
+use lineside_analyze::{LoadOverTime, LoadReport, LoadSteps, Zone};
+
+use super::load::cause_words;
+use crate::block::{Block, Chart, Colour, Layer, Scale, Section, ShareCurve};
 
 /// What is drawn of a load that has rows.
 pub(crate) fn pictures(load: &LoadReport, zone: &Zone) -> Vec<Section> {

@@ -174,7 +174,7 @@ pub(crate) fn each_connection(
 }
 
 /// `192.0.2.2:700`, `[2001:db8::2]:700`
-pub(crate) fn end_name(address: &str, port: Option<i32>) -> String {
+pub fn end_name(address: &str, port: Option<i32>) -> String {
     match port {
         Some(port) if address.contains(':') => format!("[{address}]:{port}"),
         Some(port) => format!("{address}:{port}"),

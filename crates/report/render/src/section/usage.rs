@@ -1,10 +1,11 @@
 //! Sections about who used what.
 
-use super::{Block, Cell, Colour, Curve, Kind, Section, column, number, table, text, wide};
-use crate::model::{Busy, GetattrStorm, Ranking, Report};
-use crate::numbers::{Zone, bytes, file_name, grouped, percent, share};
+use lineside_account::{bytes, grouped, percent};
+use lineside_analyze::{Busy, GetattrStorm, Ranking, Report, Zone, file_name, share};
 
-pub(super) fn busiest(what: &str, head: &'static str, ranking: &Ranking) -> Option<Section> {
+use crate::block::{Block, Cell, Colour, Curve, Kind, Section, column, number, table, text, wide};
+
+pub(crate) fn busiest(what: &str, head: &'static str, ranking: &Ranking) -> Option<Section> {
     let pairs = { ranking.by_operations.iter() }.any(|busy| busy.client.is_some());
     let mut columns = vec![column(head, Kind::Path)];
     if pairs {
@@ -71,7 +72,7 @@ pub(super) fn busiest(what: &str, head: &'static str, ranking: &Ranking) -> Opti
     })
 }
 
-pub(super) fn misaligned(report: &Report) -> Option<Section> {
+pub(crate) fn misaligned(report: &Report) -> Option<Section> {
     let table = table(
         "by operations",
         &[
@@ -100,7 +101,7 @@ pub(super) fn misaligned(report: &Report) -> Option<Section> {
     })
 }
 
-pub(super) fn storms(report: &Report, zone: &Zone) -> Option<Section> {
+pub(crate) fn storms(report: &Report, zone: &Zone) -> Option<Section> {
     let bounds = &report.parameters.thresholds;
     let mut table = table(
         "by the most in a second",

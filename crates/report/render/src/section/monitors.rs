@@ -1,39 +1,15 @@
 //! What monitors found, in words.
 
-use super::distribution::position;
-use super::model::{
-    MonitorDistribution, MonitorEvent, MonitorFlow, MonitorPlace, MonitorRate, MonitorWindows,
-    Monitors, MonitorsOverTime,
-};
-use super::{Histogram, Timeline};
-use crate::numbers::{Zone, bit_rate, bytes, grouped, percent, rate, share, time};
-use crate::page::{
-    Block, Cell, Column, Fact, Kind, Section, Table, column, number, short, table, text, wide,
+use lineside_account::{bit_rate, bytes, grouped, percent, rate, time};
+use lineside_analyze::{
+    METRICS, MonitorDistribution, MonitorEvent, MonitorFlow, MonitorPlace, MonitorRate,
+    MonitorWindows, Monitors, MonitorsOverTime, Zone, share,
 };
 
-/// Metrics that are known, in the order of a report, with what they are in words.
-const METRICS: [(&str, &str); 14] = [
-    ("packet_bytes", "packet size"),
-    ("gap_ns", "gap"),
-    ("gap_decades_ns", "gap, in decades"),
-    ("burst_packets", "burst, packets"),
-    ("burst_bytes", "burst, bytes"),
-    ("window_packets", "packets a window"),
-    ("window_bytes", "bytes a window"),
-    ("flow_packets", "flow, packets"),
-    ("flow_bytes", "flow, bytes"),
-    ("flow_completion_ns", "flow, SYN to FIN"),
-    ("tcp_window_bytes", "TCP window"),
-    ("tcp_window_unscaled_bytes", "TCP window, raw"),
-    ("reordering_extent_packets", "reordering extent"),
-    ("n_reordering_packets", "n-reordering"),
-];
-
-/// Where a metric stands in a report.
-pub(super) fn order(metric: &str) -> (usize, String) {
-    let known = METRICS.iter().position(|(name, _)| *name == metric);
-    (known.unwrap_or(METRICS.len()), metric.to_owned())
-}
+use crate::block::{
+    Block, Cell, Column, Kind, Section, Table, column, fact, number, short, table, text, wide,
+};
+use crate::monitored::{Histogram, Timeline, length, value};
 
 /// A metric in words; one of a user's own without its unit.
 fn metric_name(of: &MonitorDistribution) -> String {
@@ -45,32 +21,12 @@ fn metric_name(of: &MonitorDistribution) -> String {
     known.map_or_else(own, |(_, words)| (*words).to_owned())
 }
 
-/// A value with its unit.
-pub(super) fn value(number: u64, unit: &str) -> String {
-    match unit {
-        "ns" => time(number),
-        // Lengths of frames are known to the byte.
-        "bytes" if number < 100_000 => format!("{} B", grouped(number)),
-        "bytes" => bytes(number),
-        _ => grouped(number),
-    }
-}
-
 /// A mean, which is seldom whole.
 fn mean(number: f64, unit: &str) -> String {
     match unit {
         "ns" | "bytes" => value(number.round() as u64, unit),
         _ => short(number),
     }
-}
-
-/// Frames a second.
-pub(super) fn packet_rate(frames: f64) -> String {
-    rate(frames)
-}
-
-pub(super) fn bits(rate: f64) -> String {
-    bit_rate(rate)
 }
 
 /// The sections about monitors: what happened, and then each place.
@@ -118,26 +74,13 @@ pub(crate) fn line(monitors: &Monitors) -> Vec<String> {
             .total_cmp(&other.bits_per_second.max)
     });
     parts.extend(busiest.map(|(place, windows)| {
-        let (rate, window) = (bits(windows.bits_per_second.max), length(windows.window_ns));
+        let (rate, window) = (
+            bit_rate(windows.bits_per_second.max),
+            length(windows.window_ns),
+        );
         format!("up to {rate} in {window} at {}.{}", place.port, place.point)
     }));
     parts
-}
-
-fn fact(label: &'static str, value: String, note: String) -> Fact {
-    Fact { label, value, note }
-}
-
-/// A round length of time: `1 ms`.
-pub(super) fn length(ns: u64) -> String {
-    let text = time(ns);
-    match text.split_once(' ') {
-        Some((number, unit)) if number.contains('.') => {
-            let number = number.trim_end_matches('0').trim_end_matches('.');
-            format!("{number} {unit}")
-        }
-        _ => text,
-    }
 }
 
 /// How long after the begin: `+1.204 s`.
@@ -229,8 +172,8 @@ fn of_windows(monitors: &Monitors, place: &MonitorPlace) -> Vec<Block> {
             bytes(windows.bytes),
             format!("{} B", grouped(windows.bytes)),
         ),
-        fact("mean", bits(bit.mean), packet_rate(packet.mean)),
-        fact("busiest", bits(bit.max), at(bit)),
+        fact("mean", bit_rate(bit.mean), rate(packet.mean)),
+        fact("busiest", bit_rate(bit.max), at(bit)),
         fact(
             "windows",
             grouped(windows.windows),
@@ -331,8 +274,8 @@ fn rates(windows: &MonitorWindows) -> [Spread; 2] {
         }
     };
     [
-        row("rate", &windows.bits_per_second, bits),
-        row("packets", &windows.packets_per_second, packet_rate),
+        row("rate", &windows.bits_per_second, bit_rate),
+        row("packets", &windows.packets_per_second, rate),
     ]
 }
 
@@ -535,7 +478,10 @@ fn flow_row(flow: &MonitorFlow) -> Vec<Cell> {
         text(bytes(flow.bytes)),
         number(flow.payload_bytes, bytes),
         optional(flow.duration_ns),
-        text(flow.bits_per_second.map_or_else(|| "-".to_owned(), bits)),
+        text(
+            flow.bits_per_second
+                .map_or_else(|| "-".to_owned(), bit_rate),
+        ),
         number(flow.retransmitted_bytes, bytes),
         text(reordered),
         text(window),
@@ -564,24 +510,4 @@ fn by_flow(place: &MonitorPlace) -> Option<Block> {
     let rows: Vec<Vec<Cell>> = rows.collect();
     let first = [column("Flow", Kind::Path)];
     (!rows.is_empty()).then(|| spread_table("heaviest flows, each", &first, rows, ""))
-}
-
-impl Histogram {
-    /// The lowest and the highest position that is drawn.
-    pub(super) fn span(&self) -> (f64, f64) {
-        let bins = &self.distribution.bins;
-        let from = bins.first().map_or(1, |bin| bin.from);
-        let to = bins.last().map_or(1, |bin| bin.to);
-        (position(from as f64), position(to as f64 + 1.0))
-    }
-
-    /// How dense values are in each bin: from where to where it reaches, and its count by what it
-    /// takes of the logarithmic scale.
-    pub(super) fn densities(&self) -> impl Iterator<Item = (f64, f64, f64)> {
-        self.distribution.bins.iter().map(|bin| {
-            let from = position(bin.from as f64);
-            let to = position(bin.to as f64 + 1.0);
-            (from, to, bin.count as f64 / (to - from))
-        })
-    }
 }

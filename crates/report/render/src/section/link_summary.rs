@@ -1,14 +1,16 @@
 //! The certificate of an emulated link on the first screen.
 
-use super::{EmulatedDirection, EmulatedTimes, Emulation, EmulationLoop, gathered, signed};
-use crate::numbers::{grouped, time};
-use crate::page::{Line, alarm, line};
+use lineside_account::{grouped, time};
+use lineside_analyze::{EmulatedDirection, EmulatedTimes, Emulation, EmulationLoop};
+
+use super::link::{dropped, gathered, signed, step_counts};
+use crate::block::{Line, alarm, line};
 
 /// Entries of a kind that are shown; the others are counted.
 const SHOWN: usize = 4;
 
 /// The certificate in lines, the most telling first.
-pub(crate) fn first(emulation: &Emulation) -> Vec<Line> {
+pub(crate) fn summary(emulation: &Emulation) -> Vec<Line> {
     let asked = emulation
         .asked
         .iter()
@@ -26,8 +28,12 @@ pub(crate) fn first(emulation: &Emulation) -> Vec<Line> {
         line(&core.kind, parts)
     }));
     let steps = emulation.steps.iter();
-    let steps =
-        steps.map(|step| long(line("step", [format!("{}: {}", step.words, step.counts())])));
+    let steps = steps.map(|step| {
+        long(line(
+            "step",
+            [format!("{}: {}", step.words, step_counts(step))],
+        ))
+    });
     lines.extend(few(steps.collect(), "step"));
     let changes = gathered(&emulation.changes);
     let changes = { changes.iter() }.map(|each| long(line("changed", [each.text()])));
@@ -45,8 +51,7 @@ pub(crate) fn first(emulation: &Emulation) -> Vec<Line> {
 
 fn direction_lines(name: &str, direction: &EmulatedDirection) -> Vec<Line> {
     let counters = &direction.counters;
-    let dropped = direction
-        .dropped()
+    let dropped = dropped(direction)
         .into_iter()
         .filter(|(count, _)| *count > 0);
     let dropped = dropped.map(|(count, why)| format!("{} dropped {why}", grouped(count)));
@@ -69,7 +74,7 @@ fn direction_lines(name: &str, direction: &EmulatedDirection) -> Vec<Line> {
         ("  realised", &direction.realised),
         ("  late", &direction.difference),
     ] {
-        lines.extend(times.as_ref().map(|times| line(label, times.parts())));
+        lines.extend(times.as_ref().map(|times| line(label, parts(times))));
     }
     let warnings =
         { direction.warnings.iter() }.map(|warning| long(alarm("  warning", [warning.clone()])));
@@ -77,22 +82,20 @@ fn direction_lines(name: &str, direction: &EmulatedDirection) -> Vec<Line> {
     lines
 }
 
-impl EmulatedTimes {
-    /// The quantiles, or the one time that all have.
-    fn parts(&self) -> Vec<String> {
-        if self.deviation_ns == 0.0 && self.p01_ns == self.max_ns {
-            return vec![signed(self.max_ns)];
-        }
-        let quantiles = [
-            ("p50", self.p50_ns),
-            ("p99", self.p99_ns),
-            ("p99.9", self.p999_ns),
-            ("max", self.max_ns),
-        ];
-        quantiles
-            .map(|(name, ns)| format!("{name} {}", signed(ns)))
-            .to_vec()
+/// The quantiles, or the one time that all have.
+fn parts(times: &EmulatedTimes) -> Vec<String> {
+    if times.deviation_ns == 0.0 && times.p01_ns == times.max_ns {
+        return vec![signed(times.max_ns)];
     }
+    let quantiles = [
+        ("p50", times.p50_ns),
+        ("p99", times.p99_ns),
+        ("p99.9", times.p999_ns),
+        ("max", times.max_ns),
+    ];
+    quantiles
+        .map(|(name, ns)| format!("{name} {}", signed(ns)))
+        .to_vec()
 }
 
 fn loop_line(polling: &EmulationLoop) -> Line {
@@ -137,7 +140,8 @@ fn few(mut lines: Vec<Line>, label: &str) -> Vec<Line> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::EmulationChange;
+    use lineside_analyze::EmulationChange;
+
     use super::*;
 
     #[test]
@@ -161,7 +165,7 @@ mod tests {
             changes: flaps.collect(),
             ..Emulation::default()
         };
-        let lines = first(&emulation);
+        let lines = summary(&emulation);
         let changed: Vec<_> = { lines.iter() }
             .filter(|line| line.label == "changed")
             .map(|line| line.parts.join(", "))
@@ -187,11 +191,11 @@ mod tests {
             max_ns: 10_000_000,
             ..EmulatedTimes::default()
         };
-        assert_eq!(times.parts(), ["10.0 ms"]);
+        assert_eq!(parts(&times), ["10.0 ms"]);
         let varied = EmulatedTimes {
             max_ns: 11_000_000,
             ..times
         };
-        assert_eq!(varied.parts().len(), 4);
+        assert_eq!(parts(&varied).len(), 4);
     }
 }

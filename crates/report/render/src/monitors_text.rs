@@ -1,9 +1,9 @@
 //! Distributions and rates of monitors as lines of text.
 
-use super::words::{length, value};
-use super::{Histogram, Timeline};
-use crate::numbers::{grouped, harmless, time};
-use crate::terminal::{LABEL, axis, bars};
+use lineside_account::{grouped, harmless, time};
+
+use crate::monitored::{Histogram, Timeline, length, value};
+use crate::text::{LABEL, axis, bars};
 
 /// Columns of a distribution at most: its bins are no finer.
 const COLUMNS_MAX: usize = 96;

@@ -1,15 +1,16 @@
 //! Sections about the capture, the workload, errors and operations.
 
-use super::{
-    Block, Cell, Chart, Colour, Fact, Kind, Layer, Meter, Meters, NOT_KNOWN, ROWS_MAX, Scale,
-    Section, Verdict, column, moved_bytes, number, operation_name, optional_time, state_word,
-    table, text, wide,
+use lineside_account::{bit_rate, bytes, grouped, percent, time};
+use lineside_analyze::{
+    Direction, Loss, Operation, OverTime, Quantiles, Report, Zone, end_name, share,
 };
-use crate::choice::end_name;
-use crate::model::{Direction, Loss, Operation, OverTime, Quantiles, Report};
-use crate::numbers::{Zone, bit_rate, bytes, grouped, percent, share, time};
 
-pub(super) fn missing(report: &Report, zone: &Zone) -> Option<Section> {
+use crate::block::{
+    Block, Cell, Chart, Colour, Fact, Kind, Layer, Meter, Meters, NOT_KNOWN, ROWS_MAX, Scale,
+    Section, Verdict, column, number, optional_time, state_word, table, text, wide,
+};
+
+pub(crate) fn missing(report: &Report, zone: &Zone) -> Option<Section> {
     let missing = &report.missing;
     // A load sees its own requests, and the verdict stands above.
     if report.load.is_some() && missing.unreadable.is_empty() {
@@ -89,7 +90,7 @@ pub(super) fn missing(report: &Report, zone: &Zone) -> Option<Section> {
     })
 }
 
-pub(super) fn loss_text(loss: &Loss) -> String {
+pub(crate) fn loss_text(loss: &Loss) -> String {
     let what = match loss.dropped_frames {
         _ if loss.cause == "call_given_up" => format!("{} calls", grouped(loss.holes)),
         _ if loss.cause == "ring_lapped" => format!("files, {} times", grouped(loss.holes)),
@@ -116,7 +117,7 @@ pub(super) fn loss_text(loss: &Loss) -> String {
     format!("{what}: {cause}{direction}")
 }
 
-pub(super) fn workload(report: &Report) -> Option<Section> {
+pub(crate) fn workload(report: &Report) -> Option<Section> {
     let totals = &report.totals;
     let by_second = |number: u64, text: &dyn Fn(u64) -> String| {
         let rate = number as f64 / (totals.duration_ns as f64 / 1e9);
@@ -178,7 +179,7 @@ pub(super) fn workload(report: &Report) -> Option<Section> {
     })
 }
 
-pub(super) fn over_time(over_time: &OverTime, zone: &Zone) -> Option<Section> {
+pub(crate) fn over_time(over_time: &OverTime, zone: &Zone) -> Option<Section> {
     let layer = |name, colour, values: &[u64]| Layer {
         name,
         colour,
@@ -252,7 +253,7 @@ pub(super) fn over_time(over_time: &OverTime, zone: &Zone) -> Option<Section> {
     })
 }
 
-pub(super) fn operations(operations: &[Operation]) -> Option<Section> {
+pub(crate) fn operations(operations: &[Operation]) -> Option<Section> {
     let most = operations.first().map_or(0, |each| each.operations);
     let server = table(
         "Server time",
@@ -336,7 +337,7 @@ pub(super) fn operations(operations: &[Operation]) -> Option<Section> {
 }
 
 /// What passed at most, beside what the interface claims to carry.
-pub(super) fn wire(report: &Report) -> Option<Section> {
+pub(crate) fn wire(report: &Report) -> Option<Section> {
     let mut columns = vec![
         column("Connection", Kind::Name),
         column("to the", Kind::Name),
@@ -374,7 +375,7 @@ pub(super) fn wire(report: &Report) -> Option<Section> {
     })
 }
 
-pub(super) fn directions(report: &Report) -> Option<Section> {
+pub(crate) fn directions(report: &Report) -> Option<Section> {
     let ways = [
         ("READ", Colour::Read, &report.reads),
         ("WRITE", Colour::Write, &report.writes),
@@ -441,7 +442,7 @@ fn way(name: &'static str, colour: Colour, direction: &Direction) -> Vec<Block> 
     meters.into_iter().chain(table.map(Block::Table)).collect()
 }
 
-pub(super) fn errors(report: &Report, zone: &Zone) -> Option<Section> {
+pub(crate) fn errors(report: &Report, zone: &Zone) -> Option<Section> {
     let at = |ns: Option<i64>| {
         let clock = |ns| zone.clock(ns, report.over_time.step_ns);
         text(ns.map_or_else(|| "-".to_owned(), clock))
@@ -491,7 +492,7 @@ pub(super) fn errors(report: &Report, zone: &Zone) -> Option<Section> {
     })
 }
 
-pub(super) fn again(operations: &[Operation]) -> Option<Section> {
+pub(crate) fn again(operations: &[Operation]) -> Option<Section> {
     let count = |each: &Operation| each.unanswered + each.retransmissions + each.repeated;
     let table = table(
         "by operation",
@@ -521,4 +522,34 @@ pub(super) fn again(operations: &[Operation]) -> Option<Section> {
             .to_owned(),
         blocks: vec![Block::Table(table)],
     })
+}
+
+/// Bytes that were `read` or `written` in all. Where one direction was not captured, nothing shows
+/// how many: neither calls alone do, nor replies whose procedure is not known.
+pub(crate) fn moved_bytes(report: &Report, moved: u64, what: &str) -> String {
+    let of = if what == "read" { "READ" } else { "WRITE" };
+    let kinds = report.operations.iter();
+    let kinds = kinds.filter(|kind| kind.operation == of && kind.program == "nfs");
+    let sum =
+        |sum: (u64, u64), kind: &Operation| (sum.0 + kind.operations, sum.1 + kind.unanswered);
+    let (asked, unanswered) = kinds.fold((0, 0), sum);
+    let totals = &report.totals;
+    let is_known = match asked {
+        0 => totals.without_call < totals.operations || totals.operations == 0,
+        _ => unanswered < asked,
+    };
+    match moved == 0 && !is_known {
+        true => NOT_KNOWN.to_owned(),
+        false => bytes(moved),
+    }
+}
+
+/// `nfs v3 READ`
+fn operation_name(operation: &Operation) -> Cell {
+    let name = match (operation.program.as_str(), operation.version) {
+        ("", _) => "call not seen".to_owned(),
+        (program, None) => format!("{program} {}", operation.operation),
+        (program, Some(version)) => format!("{program} v{version} {}", operation.operation),
+    };
+    text(name.trim_end())
 }

@@ -1,24 +1,23 @@
 //! The certificate of a load on the first screen.
 
-use super::{LoadReport, LoadTimes};
-use crate::numbers::time;
-use crate::page::{Line, line};
+use lineside_account::time;
+use lineside_analyze::{LoadReport, LoadTimes};
+
+use super::load::{answered, counts, generator_words, model, offered, quantiles, server, times};
+use crate::block::{Line, line};
 
 /// Operations whose times are shown; `--full` has all.
 const OPERATIONS_MAX: usize = 3;
 
 /// The certificate in lines, the most telling first.
-pub(crate) fn first(load: &LoadReport) -> Vec<Line> {
-    let mut lines = vec![
-        line("load", [load.server()]),
-        line("", [load.asked.model()]),
-    ];
-    lines.extend(load.offered().map(|parts| line("offered", parts)));
-    lines.push(line("answered", load.answered()));
-    for (label, words) in load.counts() {
+pub(crate) fn summary(load: &LoadReport) -> Vec<Line> {
+    let mut lines = vec![line("load", [server(load)]), line("", [model(&load.asked)])];
+    lines.extend(offered(load).map(|parts| line("offered", parts)));
+    lines.push(line("answered", answered(load)));
+    for (label, words) in counts(load) {
         lines.push(line(label, [words]));
     }
-    let times = load.times();
+    let times = times(load);
     let is_operation = |name: &str| { load.operations.keys() }.any(|key| name.trim_start() == key);
     let operations = times.iter().filter(|(name, _)| is_operation(name)).count();
     let mut shown = 0;
@@ -29,7 +28,7 @@ pub(crate) fn first(load: &LoadReport) -> Vec<Line> {
                 continue;
             }
         }
-        lines.push(line(name, times.parts()));
+        lines.push(line(name, parts(times)));
         if shown == OPERATIONS_MAX && is_operation(name) && operations > shown {
             lines.push(line(
                 "",
@@ -38,7 +37,7 @@ pub(crate) fn first(load: &LoadReport) -> Vec<Line> {
         }
     }
     let mut lead = "generator";
-    for words in load.generator.words() {
+    for words in generator_words(&load.generator) {
         lines.push(line(lead, [words]));
         lead = "";
     }
@@ -48,10 +47,8 @@ pub(crate) fn first(load: &LoadReport) -> Vec<Line> {
     lines
 }
 
-impl LoadTimes {
-    fn parts(&self) -> Vec<String> {
-        self.all()
-            .map(|(name, ns)| format!("{name} {}", time(ns)))
-            .to_vec()
-    }
+fn parts(times: &LoadTimes) -> Vec<String> {
+    quantiles(times)
+        .map(|(name, ns)| format!("{name} {}", time(ns)))
+        .to_vec()
 }

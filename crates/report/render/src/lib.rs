@@ -1,0 +1,33 @@
+//! How reports look: in words, on a terminal and as a page.
+//!
+//! ```text
+//!  Report ──► page: summary, sections of blocks ──┬─► terminal   lines of text, one screen or all
+//!  (analyze)                                      └─► html       one page: charts, SVG, JSON
+//!  Comparison, Slow, Series ──────────────────────► comparison · slow · intervals
+//! ```
+//!
+//! `section` puts what a report holds into blocks, every number in words; `terminal` and `html` draw
+//! blocks and decide nothing but how they look. No clock, no file and no output here: every function
+//! returns a text.
+#![forbid(unsafe_code)]
+
+mod block;
+mod chart;
+mod comparison;
+pub mod html;
+mod intervals;
+mod monitored;
+mod monitors_svg;
+mod monitors_text;
+mod page;
+mod section;
+mod share_curve;
+pub mod slow;
+mod summary;
+mod svg;
+pub mod terminal;
+mod text;
+
+pub use comparison::comparison;
+pub use intervals::intervals;
+pub use text::{Style, WIDTH};
