@@ -169,43 +169,6 @@ impl Drop for Lease {
     }
 }
 
-/// Bytes of a text such as `64KiB`, `256MiB`, `1GiB`, `4096` (tc's and IEC's words; `K`, `M`, `G`
-/// are binary), and of `10MB`, which is decimal.
-pub fn parse_size(text: &str) -> Result<usize, String> {
-    let trimmed = text.trim();
-    let is_digit = |c: char| c.is_ascii_digit();
-    let below_0 = trimmed.strip_prefix('-');
-    if below_0.is_some_and(|rest| rest.starts_with(is_digit)) {
-        return Err(format!("'{text}' must not be negative"));
-    }
-    let split = trimmed
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(trimmed.len());
-    let (digits, unit) = trimmed.split_at(split);
-    let factor = match unit.trim() {
-        "" | "B" => Some(1),
-        "kB" => Some(1_000),
-        "MB" => Some(1_000_000),
-        "GB" => Some(1_000_000_000),
-        "K" | "KiB" => Some(1 << 10),
-        "M" | "MiB" => Some(1 << 20),
-        "G" | "GiB" => Some(1 << 30),
-        "T" | "TiB" => Some(1 << 40),
-        _ => None,
-    };
-    digits
-        .parse::<usize>()
-        .ok()
-        .zip(factor)
-        .and_then(|(number, factor)| number.checked_mul(factor))
-        .ok_or_else(|| {
-            format!(
-                "'{text}' is not a size: write bytes or a number with KiB, MiB or \
-        GiB, such as 256MiB"
-            )
-        })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -235,16 +198,5 @@ mod tests {
         // Less fits in any case.
         assert!(lease.resize_as(Claim::Spare, 650));
         assert!(!budget.draw_as(Claim::Spare, 1) && budget.draw(50));
-    }
-
-    #[test]
-    fn sizes_are_read_as_people_write_them() {
-        assert_eq!(parse_size("64KiB"), Ok(65_536));
-        assert_eq!(parse_size("1 GiB"), Ok(1 << 30));
-        assert_eq!(parse_size("4096"), Ok(4096));
-        assert_eq!(parse_size("10MB"), Ok(10_000_000));
-        assert!(parse_size("12 parsecs").is_err());
-        assert!(parse_size("99999999999999999999").is_err());
-        assert!(parse_size("99999999999TiB").is_err());
     }
 }

@@ -7,11 +7,6 @@
 
 mod budget;
 mod counters;
-mod text;
 
-pub use budget::{Budget, Claim, Lease, parse_size};
+pub use budget::{Budget, Claim, Lease};
 pub use counters::{Counter, Counters, Kind};
-pub use text::{
-    bit_rate, bytes, exact_time, grouped, harmless, harmless_json, number, percent, rate,
-    signed_time, time,
-};

@@ -1,5 +1,5 @@
-//! Instants, durations and rates as people write them, the virtual clock, clocks that may be set,
-//! pending instants in a [`Wheel`], and seeded random streams.
+//! Instants, the virtual clock, clocks that may be set, pending instants in a [`Wheel`], and seeded
+//! random streams.
 //!
 //! Engines never read a clock: they are given `now` (rule 1 of `ARCHITECTURE.md`). Live, `now`
 //! comes from a [`Clock`] of `lineside-host`; from files and in tests it is a [`VirtualClock`], the
@@ -8,14 +8,10 @@
 
 mod offset;
 mod random;
-mod rate;
-mod text;
 mod wheel;
 
 pub use offset::{ClockOffset, OffsetReading};
 pub use random::Random;
-pub use rate::{Rate, RateError, parse_rate};
-pub use text::{DurationError, format_duration, parse_duration};
 pub use wheel::{TimerId, Wheel};
 
 /// Nanoseconds since the Unix epoch. Negative before 1970, as a capture file may claim.

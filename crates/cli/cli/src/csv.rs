@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use lineside_account::harmless;
+use lineside_words::escape;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -64,7 +64,7 @@ fn flatten(name: String, value: &Value, fields: &mut Vec<(String, String)>) {
 fn field(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
-        Value::String(text) => harmless(text).to_string(),
+        Value::String(text) => escape(text).to_string(),
         Value::Array(values) => values.iter().map(field).collect::<Vec<_>>().join(","),
         other => other.to_string(),
     }

@@ -4,8 +4,8 @@ use std::error::Error as _;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory};
+use lineside_words::nearest;
 
-use crate::config::nearest;
 use crate::habits;
 
 /// What to give where one of several will do: the verb, what is missing, and the way out.

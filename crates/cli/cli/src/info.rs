@@ -5,13 +5,14 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use lineside_account::{Budget, harmless};
+use lineside_account::Budget;
 use lineside_analyze::{Trace, Unfinished, Zone, may_be_of_runs};
 use lineside_capture::{Tally, is_failure};
 use lineside_port::Port;
 use lineside_rows::Table;
 use lineside_run::inputs_facts;
 use lineside_trace::read::Value;
+use lineside_words::escape;
 
 use crate::confine::{self, Confining};
 use crate::exit::Exit;
@@ -111,11 +112,11 @@ fn of_trace(arguments: &Arguments) -> anyhow::Result<Exit> {
             "{} ({} {}, schema {})",
             manifest.trace_id, manifest.tool.name, manifest.tool.version, manifest.schema_version
         );
-        let _ = writeln!(out, "trace        {}", harmless(&trace));
+        let _ = writeln!(out, "trace        {}", escape(&trace));
         input_lines(&manifest.inputs, &mut out);
         filter_line(manifest, &mut out);
         if let Some(sandbox) = &manifest.sandbox {
-            let _ = writeln!(out, "sandbox      {}", harmless(&sandbox.text()));
+            let _ = writeln!(out, "sandbox      {}", escape(&sandbox.text()));
         }
     }
     // A run of `emulate` has no tables.

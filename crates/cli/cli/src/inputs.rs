@@ -6,8 +6,9 @@ use lineside_account::Budget;
 use lineside_port::{Facts, Merge, Method};
 use lineside_reactor::Wait;
 use lineside_run::{Opened, RunError};
+use lineside_words::nearest;
 
-use crate::config::{ConfigError, nearest};
+use crate::config::ConfigError;
 use crate::print::warn;
 
 /// Opens files and folders as one port, and warns of files that are left out.

@@ -48,8 +48,8 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{FromArgMatches, Parser, Subcommand};
-use lineside_account::harmless;
 use lineside_path::emulate::EmulationError;
+use lineside_words::escape;
 
 use crate::exit::Exit;
 
@@ -112,7 +112,7 @@ fn parsed() -> Arguments {
     };
     Arguments::try_parse().unwrap_or_else(|error| {
         let arguments = std::env::args_os();
-        let arguments = arguments.map(|each| harmless(&each.to_string_lossy()));
+        let arguments = arguments.map(|each| escape(&each.to_string_lossy()));
         let arguments: Vec<String> = arguments.collect();
         let screen = match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {

@@ -6,13 +6,14 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 
 use anyhow::bail;
-use lineside_account::{Counter, Counters, exact_time, harmless, harmless_json, signed_time};
-use lineside_analyze::{Zone, bytes, grouped};
+use lineside_account::{Counter, Counters};
+use lineside_analyze::Zone;
 use lineside_capture::Tally;
 use lineside_measure::Spread;
 use lineside_render::{Style, WIDTH, terminal};
 use lineside_run::{counted, unread};
 use lineside_trace::{InputFacts, Manifest, TableSummary, Verdict};
+use lineside_words::{bytes, escape, escape_json, exact_time, grouped, signed_time};
 use serde::Serialize;
 
 use crate::charset;
@@ -21,13 +22,13 @@ use crate::exit::Exit;
 /// Prints to standard output; a reader that closes it early, such as `head`, is no error. What
 /// could steer a terminal is written out, wherever it came from.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
-    print_styled(&harmless_lines(text))
+    print_styled(&escaped_lines(text))
 }
 
 /// The same, at once; whether anybody reads it.
 pub(crate) fn print_if_read(text: &str) -> anyhow::Result<bool> {
     let mut stdout = io::stdout().lock();
-    let written = io::Write::write_all(&mut stdout, harmless_lines(text).as_bytes());
+    let written = io::Write::write_all(&mut stdout, escaped_lines(text).as_bytes());
     is_read(written.and_then(|()| io::Write::flush(&mut stdout)))
 }
 
@@ -61,13 +62,13 @@ pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
 
 /// A value as JSON that steers no terminal either.
 pub(crate) fn json_text(value: &impl Serialize) -> anyhow::Result<String> {
-    Ok(harmless_json(&serde_json::to_string_pretty(value)?) + "\n")
+    Ok(escape_json(&serde_json::to_string_pretty(value)?) + "\n")
 }
 
 /// Prints a text to standard error, as [`print()`] does. A terminal that was closed takes none, and
 /// that ends nothing.
 pub(crate) fn talk(text: &str) {
-    let text = harmless_lines(text);
+    let text = escaped_lines(text);
     let _ = io::Write::write_all(&mut io::stderr().lock(), charset::shown(&text).as_bytes());
 }
 
@@ -81,17 +82,12 @@ pub(crate) fn say(text: &str) {
 
 /// Prints a warning, in one line.
 pub(crate) fn warn(text: &str) {
-    talk(&format!("lineside: warning: {}\n", harmless(text)));
+    talk(&format!("lineside: warning: {}\n", escape(text)));
 }
 
-/// Each line of a text made harmless; tabs, which tables of numbers have, stay.
-fn harmless_lines(text: &str) -> String {
-    let line = |line: &str| {
-        line.split('\t')
-            .map(harmless)
-            .collect::<Vec<_>>()
-            .join("\t")
-    };
+/// Each line of a text escaped; tabs, which tables of numbers have, stay.
+fn escaped_lines(text: &str) -> String {
+    let line = |line: &str| line.split('\t').map(escape).collect::<Vec<_>>().join("\t");
     text.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
@@ -131,8 +127,8 @@ pub(crate) fn input_lines(inputs: &[InputFacts], out: &mut String) {
         let _ = writeln!(
             out,
             "input        {} ({}): {} frames, {}",
-            harmless(&input.name),
-            harmless(&input.format),
+            escape(&input.name),
+            escape(&input.format),
             grouped(input.frames),
             bytes(input.bytes)
         );
@@ -194,7 +190,7 @@ pub(crate) fn table_lines(tables: &BTreeMap<String, TableSummary>, out: &mut Str
         let _ = writeln!(
             out,
             "{lead:<13}{:<14}{:>11} rows{:>12}",
-            harmless(name),
+            escape(name),
             grouped(summary.rows),
             bytes(summary.bytes)
         );
@@ -206,7 +202,7 @@ pub(crate) fn table_lines(tables: &BTreeMap<String, TableSummary>, out: &mut Str
 pub(crate) fn verdict_lines(verdict: &Verdict, out: &mut String) {
     let _ = writeln!(out, "verdict      {}", verdict_word(verdict));
     for reason in &verdict.reasons {
-        let _ = writeln!(out, "             {}", harmless(reason));
+        let _ = writeln!(out, "             {}", escape(reason));
     }
 }
 
@@ -277,10 +273,10 @@ pub(crate) fn tally_lines(tally: &Tally, out: &mut String) {
     for (program, operations) in &tally.operations {
         let mut by_calls: Vec<_> = operations.iter().collect();
         by_calls.sort_by_key(|(_, count)| std::cmp::Reverse(count.calls));
-        let program = harmless(program);
+        let program = escape(program);
         let mut lead = program.as_str();
         for (operation, count) in by_calls {
-            let operation = harmless(operation);
+            let operation = escape(operation);
             // NFSv4 has names of up to 20 letters, most with few calls.
             let width = 24_usize.saturating_sub(operation.len().max(14));
             let _ = write!(

@@ -3,9 +3,9 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use lineside_account::harmless;
-use lineside_analyze::{OneRun, Zone, gap_text, grouped, runs_of};
+use lineside_analyze::{OneRun, Zone, gap_text, runs_of};
 use lineside_trace::{Manifest, State};
+use lineside_words::{escape, grouped};
 use serde::Serialize;
 
 use crate::print::{say, verdict_word};
@@ -53,7 +53,7 @@ pub(crate) fn text(runs: &[RunFacts], zone: &Zone) -> String {
     let mut out = String::new();
     let mut before: Option<&Manifest> = None;
     for run in runs {
-        let name = harmless(&run.run.name);
+        let name = escape(&run.run.name);
         let Some(trace) = &run.run.trace else {
             let _ = writeln!(out, "{name}  trace.json cannot be read");
             continue;
@@ -78,7 +78,7 @@ pub(crate) fn text(runs: &[RunFacts], zone: &Zone) -> String {
             verdict_word(&trace.verdict),
         );
         for reason in &trace.verdict.reasons {
-            let _ = writeln!(out, "  {}", harmless(reason));
+            let _ = writeln!(out, "  {}", escape(reason));
         }
     }
     out

@@ -68,6 +68,6 @@ pub(crate) fn resolve(text: &str, host: &str, advice: &str) -> anyhow::Result<So
     }
 }
 
-pub(crate) fn duration(text: &str) -> Result<Duration, lineside_time::DurationError> {
-    lineside_time::parse_duration(text).map(Duration::from_nanos)
+pub(crate) fn duration(text: &str) -> Result<Duration, lineside_words::DurationError> {
+    lineside_words::parse_duration(text).map(Duration::from_nanos)
 }

@@ -14,7 +14,7 @@ const FRAMES: u64 = 4_000_000;
 const GAP_NS: i64 = 100;
 
 #[expect(clippy::disallowed_methods, reason = "this measures")]
-fn main() -> Result<(), words::WordError> {
+fn main() -> Result<(), lineside_words::WordError> {
     for (delay, rate) in [
         ("0", None),
         ("100us", None),

@@ -69,7 +69,7 @@ fn limit_warning(limit: Limit, product: Option<u64>, max_ns: u64) -> Option<Stri
             Some(format!(
                 "with a limit of {most} frames and delays of up to {}, more than \
                 {frames_a_second:.0} frames/s are dropped",
-                lineside_time::format_duration(max_ns),
+                lineside_words::format_duration(max_ns),
             ))
         }
         _ => None,

@@ -100,7 +100,7 @@ pub fn read_samples(text: &str, unit_ns: f64) -> Result<Vec<i64>, FormatError> {
     for (line, column, word) in words(text, 0, &[]) {
         let value = match word.parse::<f64>() {
             Ok(number) if number.is_finite() => Some((number * unit_ns).round() as i64),
-            _ => lineside_time::parse_duration(word)
+            _ => lineside_words::parse_duration(word)
                 .ok()
                 .and_then(|ns| i64::try_from(ns).ok()),
         };

@@ -16,7 +16,7 @@
 //! assert_eq!(link.next_deadline(), Some(105_000));
 //! link.on_timer(105_000, &mut out);
 //! assert_eq!(out[0].at_ns, 105_000);
-//! # Ok::<(), words::WordError>(())
+//! # Ok::<(), lineside_words::WordError>(())
 //! ```
 //!
 //! * The words are netem's, and so are its tables; where the original hardware (NRG, Networking

@@ -15,10 +15,10 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use lineside_time::{Nanoseconds, Rate, format_duration, parse_duration, parse_rate};
+use lineside_time::Nanoseconds;
+use lineside_words::{Rate, YEAR, format_duration, parse_rate, parse_time};
 
 use crate::format::{FormatError, words};
-use crate::settings::DELAY_MAX_NS;
 
 /// Bits times nanoseconds per second: so whole numbers say what has been served at any nanosecond.
 const SCALE: u128 = 1_000_000_000;
@@ -115,7 +115,8 @@ impl PathFile {
             if period_ns.is_some() {
                 return Err(malformed(line, column, "nothing may follow 'repeat'"));
             }
-            let at_ns = time(word).map_err(|problem| malformed(line, column, problem))?;
+            let at_ns =
+                parse_time(word, 0, YEAR).map_err(|problem| malformed(line, column, problem))?;
             if let [_, (_, _, "repeat")] = row[..] {
                 period_ns = Some(at_ns);
                 continue;
@@ -377,7 +378,7 @@ fn step(at_ns: u64, row: &[PlacedWord<'_>], columns: &[usize]) -> Result<PathSte
     };
     for (&known, &(line, column, word)) in columns.iter().zip(row) {
         let read = match known {
-            1 => time(word).map(|ns| step.delay_ns = Some(ns)),
+            1 => parse_time(word, 0, YEAR).map(|ns| step.delay_ns = Some(ns)),
             2 => share(word).map(|share| step.loss = Some(share)),
             3 => rate(word).map(|rate| step.bits_per_second = Some(rate)),
             _ => Ok(()),
@@ -387,24 +388,8 @@ fn step(at_ns: u64, row: &[PlacedWord<'_>], columns: &[usize]) -> Result<PathSte
     Ok(step)
 }
 
-fn time(word: &str) -> Result<u64, String> {
-    let ns = match word {
-        "0" => Ok(0),
-        _ => parse_duration(word).map_err(|error| error.to_string()),
-    }?;
-    if ns > 365 * DELAY_MAX_NS {
-        return Err(format!("'{word}' is more than a year"));
-    }
-    Ok(ns)
-}
-
 fn share(word: &str) -> Result<f64, String> {
-    let number = word
-        .strip_suffix('%')
-        .and_then(|number| number.parse::<f64>().ok());
-    let percent = number.filter(|percent| (0.0..=100.0).contains(percent));
-    let percent = percent.ok_or_else(|| format!("'{word}' is not a share: write 0.1%"))?;
-    Ok(percent / 100.0)
+    lineside_words::share(word).ok_or_else(|| format!("'{word}' is not a share: write 0.1%"))
 }
 
 fn rate(word: &str) -> Result<u64, String> {

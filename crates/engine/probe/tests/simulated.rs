@@ -206,7 +206,7 @@ fn delay_loss_rate_and_bucket_are_found_as_asked() {
             [link(delay, loss, rate), link(delay, loss, rate)],
             settings(400),
         );
-        let delay_ns = lineside_time::parse_duration(delay).expect("a time") as i64;
+        let delay_ns = lineside_words::parse_duration(delay).expect("a time") as i64;
         let share = loss.trim_end_matches('%').parse().unwrap_or(0.0) / 100.0;
         for way in [&found.out, &found.back] {
             let what = format!("{delay} {loss} {rate}: {:?} {:?}", way.lost, way.rate);

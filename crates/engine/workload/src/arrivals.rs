@@ -4,11 +4,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use lineside_time::format_duration;
+use lineside_words::{DAY, WordError, Words, format_duration, parse_time};
 
 use crate::gap_file::{self, GapFile};
 use crate::shape::{Shape, sigma_of};
-use crate::words::{LoadFile, WordError, Words};
+use crate::{LoadFile, MARKS};
 
 /// The most states of an on-off process.
 pub const STATES_MAX: usize = 64;
@@ -106,28 +106,28 @@ const MODELS: [&str; 10] = [
 impl Arrivals {
     /// Reads the words of the table above; `load` reads a file.
     pub fn parse(text: &str, load: LoadFile<'_>) -> Result<Self, WordError> {
-        let mut words = Words::new("arrivals", text);
-        let Some((column, word)) = words.next() else {
+        let mut words = Words::with_marks("arrivals", text, MARKS);
+        let Some((column, word)) = words.next_word() else {
             return Err(words.missing("a model, such as poisson"));
         };
         let arrivals = match word {
             "constant" => Self::Constant,
             "poisson" => Self::Poisson,
             "uniform" => Self::Uniform {
-                gaps_ns: words.gaps()?,
+                gaps_ns: gaps(&mut words)?,
             },
-            "gamma" => Self::Gamma(words.gamma_width()?),
+            "gamma" => Self::Gamma(gamma_width(&mut words)?),
             "weibull" => Self::Weibull {
-                shape: words.weibull_shape()?,
+                shape: weibull_shape(&mut words)?,
             },
-            "lognormal" => Self::Lognormal(words.lognormal_width()?),
+            "lognormal" => Self::Lognormal(lognormal_width(&mut words)?),
             "pareto" => Self::Pareto {
-                alpha: words.alpha(1.01)?,
+                alpha: alpha(&mut words, 1.01)?,
             },
             "generalized-pareto" => Self::GeneralizedPareto {
-                shape: words.generalized_pareto_shape()?,
+                shape: generalized_pareto_shape(&mut words)?,
             },
-            "on-off" => words.states()?,
+            "on-off" => states(&mut words)?,
             "file" => {
                 let (column, name) = words.rest();
                 if name.is_empty() {
@@ -200,101 +200,103 @@ impl Width {
     }
 }
 
-impl Words<'_> {
-    /// `MIN..MAX`, or nothing.
-    fn gaps(&mut self) -> Result<Option<(u64, u64)>, WordError> {
-        if self.peek().is_none() {
-            return Ok(None);
+/// `MIN..MAX`, or nothing.
+fn gaps(words: &mut Words<'_>) -> Result<Option<(u64, u64)>, WordError> {
+    if words.peek().is_none() {
+        return Ok(None);
+    }
+    let what = "gaps such as 50us..150us";
+    let gaps = words.parsed(what, |word| {
+        let (low, high) = word
+            .split_once("..")
+            .ok_or_else(|| format!("'{word}' is not a range: write {what}"))?;
+        let (low_ns, high_ns) = (parse_time(low, 0, DAY)?, parse_time(high, 1, DAY)?);
+        match low_ns < high_ns {
+            true => Ok((low_ns, high_ns)),
+            false => Err(format!("'{word}' goes down: write the shorter gap first")),
         }
-        let what = "gaps such as 50us..150us";
-        let gaps = self.parsed(what, |word| {
-            let (low, high) = word
-                .split_once("..")
-                .ok_or_else(|| format!("'{word}' is not a range: write {what}"))?;
-            let (low_ns, high_ns) = (crate::words::time(low, 0)?, crate::words::time(high, 1)?);
-            match low_ns < high_ns {
-                true => Ok((low_ns, high_ns)),
-                false => Err(format!("'{word}' goes down: write the shorter gap first")),
-            }
-        })?;
-        Ok(Some(gaps))
-    }
+    })?;
+    Ok(Some(gaps))
+}
 
-    /// `cv NUMBER` or `shape NUMBER`.
-    pub(crate) fn gamma_width(&mut self) -> Result<Width, WordError> {
-        match self.next() {
-            Some((_, "cv")) => Ok(Width::Cv(self.number("a number, such as 2", 0.01, 10.0)?)),
-            Some((_, "shape")) => {
-                let shape = self.number("a number, such as 0.25", 0.01, 10_000.0)?;
-                Ok(Width::Shape(shape))
-            }
-            Some((column, word)) => Err(self.unknown(column, word, &["cv", "shape"])),
-            None => Err(self.missing("how wide it is, such as cv 2,")),
+/// `cv NUMBER` or `shape NUMBER`.
+pub(crate) fn gamma_width(words: &mut Words<'_>) -> Result<Width, WordError> {
+    match words.next_word() {
+        Some((_, "cv")) => Ok(Width::Cv(words.number(
+            "a number, such as 2",
+            0.01,
+            10.0,
+        )?)),
+        Some((_, "shape")) => {
+            let shape = words.number("a number, such as 0.25", 0.01, 10_000.0)?;
+            Ok(Width::Shape(shape))
         }
+        Some((column, word)) => Err(words.unknown(column, word, &["cv", "shape"])),
+        None => Err(words.missing("how wide it is, such as cv 2,")),
     }
+}
 
-    /// `cv NUMBER` or `sigma NUMBER`.
-    pub(crate) fn lognormal_width(&mut self) -> Result<Width, WordError> {
-        match self.next() {
-            Some((_, "cv")) => Ok(Width::Cv(self.number(
-                "a number, such as 1.5",
-                0.01,
-                100.0,
-            )?)),
-            Some((_, "sigma")) => {
-                let sigma = self.number("a number, such as 1", 0.01, 4.0)?;
-                Ok(Width::Sigma(sigma))
-            }
-            Some((column, word)) => Err(self.unknown(column, word, &["cv", "sigma"])),
-            None => Err(self.missing("how wide it is, such as cv 1.5,")),
+/// `cv NUMBER` or `sigma NUMBER`.
+pub(crate) fn lognormal_width(words: &mut Words<'_>) -> Result<Width, WordError> {
+    match words.next_word() {
+        Some((_, "cv")) => Ok(Width::Cv(words.number(
+            "a number, such as 1.5",
+            0.01,
+            100.0,
+        )?)),
+        Some((_, "sigma")) => {
+            let sigma = words.number("a number, such as 1", 0.01, 4.0)?;
+            Ok(Width::Sigma(sigma))
         }
+        Some((column, word)) => Err(words.unknown(column, word, &["cv", "sigma"])),
+        None => Err(words.missing("how wide it is, such as cv 1.5,")),
     }
+}
 
-    /// `shape NUMBER`.
-    pub(crate) fn weibull_shape(&mut self) -> Result<f64, WordError> {
-        self.expect("shape")?;
-        self.number("a number, such as 0.7", 0.1, 100.0)
-    }
+/// `shape NUMBER`.
+pub(crate) fn weibull_shape(words: &mut Words<'_>) -> Result<f64, WordError> {
+    words.expect("shape")?;
+    words.number("a number, such as 0.7", 0.1, 100.0)
+}
 
-    /// `shape NUMBER` of the generalised Pareto distribution.
-    pub(crate) fn generalized_pareto_shape(&mut self) -> Result<f64, WordError> {
-        self.expect("shape")?;
-        self.number("a number, such as 0.155", 0.001, 0.9)
-    }
+/// `shape NUMBER` of the generalised Pareto distribution.
+pub(crate) fn generalized_pareto_shape(words: &mut Words<'_>) -> Result<f64, WordError> {
+    words.expect("shape")?;
+    words.number("a number, such as 0.155", 0.001, 0.9)
+}
 
-    /// `alpha NUMBER`.
-    pub(crate) fn alpha(&mut self, least: f64) -> Result<f64, WordError> {
-        self.expect("alpha")?;
-        self.number("a number, such as 1.5", least, 100.0)
-    }
+/// `alpha NUMBER`.
+pub(crate) fn alpha(words: &mut Words<'_>, least: f64) -> Result<f64, WordError> {
+    words.expect("alpha")?;
+    words.number("a number, such as 1.5", least, 100.0)
+}
 
-    /// `RATE for TIME`, at least two, with commas between.
-    fn states(&mut self) -> Result<Arrivals, WordError> {
-        let mut states = Vec::new();
-        let begin = self.column();
-        loop {
-            let column = self.column();
-            if states.len() == STATES_MAX {
-                return Err(self.error(column, format!("more than {STATES_MAX} states")));
-            }
-            let rate = self.rate("a rate a second, such as 20000")?;
-            self.expect("for")?;
-            let mean_ns = self.time("how long in the mean, such as 100ms", 1_000)?;
-            states.push(State { rate, mean_ns });
-            if self.peek().is_none() {
-                break;
-            }
-            self.expect(",")?;
+/// `RATE for TIME`, at least two, with commas between.
+fn states(words: &mut Words<'_>) -> Result<Arrivals, WordError> {
+    let mut states = Vec::new();
+    let begin = words.column();
+    loop {
+        let column = words.column();
+        if states.len() == STATES_MAX {
+            return Err(words.error(column, format!("more than {STATES_MAX} states")));
         }
-        if states.len() < 2 {
-            return Err(self.missing("another state, such as ', 0 for 900ms',"));
+        let rate = words.rate("a rate a second, such as 20000")?;
+        words.expect("for")?;
+        let mean_ns = words.time("how long in the mean, such as 100ms", 1_000)?;
+        states.push(State { rate, mean_ns });
+        if words.peek().is_none() {
+            break;
         }
-        if states.iter().all(|state| state.rate == 0.0) {
-            let problem = "at rates of 0 nothing is ever sent: give one state more";
-            return Err(self.error(begin, problem));
-        }
-        Ok(Arrivals::OnOff(states.into()))
+        words.expect(",")?;
     }
+    if states.len() < 2 {
+        return Err(words.missing("another state, such as ', 0 for 900ms',"));
+    }
+    if states.iter().all(|state| state.rate == 0.0) {
+        let problem = "at rates of 0 nothing is ever sent: give one state more";
+        return Err(words.error(begin, problem));
+    }
+    Ok(Arrivals::OnOff(states.into()))
 }
 
 impl fmt::Display for Width {
@@ -341,7 +343,7 @@ impl fmt::Display for Arrivals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::words::no_files;
+    use crate::no_files;
 
     fn parse(text: &str) -> Result<Arrivals, WordError> {
         Arrivals::parse(text, &mut no_files)

@@ -5,10 +5,11 @@ use std::fmt;
 use std::str::FromStr;
 
 use lineside_time::Random;
+use lineside_words::{WordError, Words};
 
+use crate::MARKS;
 use crate::draw;
 use crate::math::{exp, exp_less_one_by, ln, ln_one_plus_by};
-use crate::words::{WordError, Words};
 
 /// The most keys.
 pub const KEYS_MAX: u64 = 1 << 32;
@@ -79,8 +80,8 @@ impl FromStr for Keys {
     type Err = WordError;
 
     fn from_str(text: &str) -> Result<Self, WordError> {
-        let mut words = Words::new("keys", text);
-        let order = match words.next() {
+        let mut words = Words::with_marks("keys", text, MARKS);
+        let order = match words.next_word() {
             None => return Err(words.missing("a model, such as 'zipf 0.99 over 1000000',")),
             Some((_, "zipf")) => {
                 Order::Zipf(words.number("an exponent, such as 0.99,", 0.0, 10.0)?)

@@ -29,7 +29,6 @@ mod shape;
 mod size_words;
 mod sizes;
 mod template;
-mod words;
 
 pub use arrivals::{Arrivals, STATES_MAX, State, Width};
 pub use draw::{Purpose, seed_for};
@@ -42,4 +41,14 @@ pub use schedule::{Arrival, Schedule, ScheduleError, Share};
 pub use shape::Shape;
 pub use sizes::{Centre, Family, ROWS_MAX, SizeModel, Sizes, Unit, VALUE_MAX};
 pub use template::{FIELD_MAX, Template};
-pub use words::{LoadFile, WordError, no_files};
+
+/// A comma is a word of its own.
+const MARKS: &[char] = &[','];
+
+/// Reads the file of this name to its end, or says why it cannot.
+pub type LoadFile<'a> = &'a mut dyn FnMut(&str) -> Result<String, String>;
+
+/// Where no files are read.
+pub fn no_files(name: &str) -> Result<String, String> {
+    Err(format!("no file is read here: '{name}'"))
+}

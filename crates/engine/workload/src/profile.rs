@@ -12,9 +12,10 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use lineside_time::{Nanoseconds, format_duration};
+use lineside_time::Nanoseconds;
+use lineside_words::{WordError, Words, format_duration};
 
-use crate::words::{WordError, Words};
+use crate::MARKS;
 
 /// The most steps and ramps of a profile.
 pub const STEPS_MAX: usize = 1_000;
@@ -271,7 +272,7 @@ impl FromStr for Profile {
 
     /// `RATE [for TIME]` and `RATE to RATE in TIME`, with commas between.
     fn from_str(text: &str) -> Result<Self, WordError> {
-        let mut words = Words::new("rate", text);
+        let mut words = Words::with_marks("rate", text, MARKS);
         let mut steps: Vec<Step> = Vec::new();
         let last_column = loop {
             let column = words.column();
@@ -279,7 +280,7 @@ impl FromStr for Profile {
                 let problem = format!("more than {STEPS_MAX} steps: leave some away");
                 return Err(words.error(column, problem));
             }
-            let step = words.step()?;
+            let step = step(&mut words)?;
             steps.push(step);
             if words.peek().is_none() {
                 break column;
@@ -304,31 +305,29 @@ impl FromStr for Profile {
     }
 }
 
-impl Words<'_> {
-    fn step(&mut self) -> Result<Step, WordError> {
-        let what = "a rate a second, such as 10000";
-        let from = self.rate(what)?;
-        if self.take("to") {
-            let to = self.rate(what)?;
-            self.expect("in")?;
-            let length_ns = self.time("how long the ramp takes, such as 60s", 1_000)?;
-            return Ok(Step::Ramp {
-                from,
-                to,
-                length_ns,
-            });
-        }
-        let length_ns = match self.take("for") {
-            true => Some(self.time("how long, such as 10s", 1_000)?),
-            false => None,
-        };
-        match self.peek() {
-            None | Some(",") => Ok(Step::Constant {
-                rate: from,
-                length_ns,
-            }),
-            Some(word) => Err(self.unknown(self.column(), word, &["for", "to"])),
-        }
+fn step(words: &mut Words<'_>) -> Result<Step, WordError> {
+    let what = "a rate a second, such as 10000";
+    let from = words.rate(what)?;
+    if words.take("to") {
+        let to = words.rate(what)?;
+        words.expect("in")?;
+        let length_ns = words.time("how long the ramp takes, such as 60s", 1_000)?;
+        return Ok(Step::Ramp {
+            from,
+            to,
+            length_ns,
+        });
+    }
+    let length_ns = match words.take("for") {
+        true => Some(words.time("how long, such as 10s", 1_000)?),
+        false => None,
+    };
+    match words.peek() {
+        None | Some(",") => Ok(Step::Constant {
+            rate: from,
+            length_ns,
+        }),
+        Some(word) => Err(words.unknown(words.column(), word, &["for", "to"])),
     }
 }
 

@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 use std::str::FromStr;
 
 use lineside_measure::{LateTimes, Lateness};
-use lineside_time::{Nanoseconds, Rate};
+use lineside_time::Nanoseconds;
+use lineside_words::Rate;
 
 /// How the frames of a capture are spaced.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -313,7 +313,7 @@ impl States {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::words::no_files;
+    use crate::no_files;
 
     fn arrivals(text: &str) -> Arrivals {
         Arrivals::parse(text, &mut no_files).expect(text)

@@ -1,9 +1,12 @@
 //! The words of sizes and times, and tables of them in files. Drawing is `sizes`'s.
 
-use lineside_time::format_duration;
+use lineside_words::{DAY, WordError, Words, format_duration, parse_share, parse_time, share};
 
+use crate::LoadFile;
+use crate::arrivals::{
+    alpha, gamma_width, generalized_pareto_shape, lognormal_width, weibull_shape,
+};
 use crate::sizes::{Centre, Family, ROWS_MAX, SizeModel, Unit, VALUE_MAX};
-use crate::words::{LoadFile, WordError, Words, time};
 
 const MODELS: [&str; 11] = [
     "constant",
@@ -33,40 +36,40 @@ pub(crate) fn model(
     };
     let column = words.column();
     let model = if word.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '.') {
-        SizeModel::Constant(words.value(unit, 0)?)
+        SizeModel::Constant(next_value(words, unit, 0)?)
     } else {
-        words.next();
+        words.next_word();
         match word {
-            "constant" => SizeModel::Constant(words.value(unit, 0)?),
-            "uniform" => words.uniform(unit)?,
+            "constant" => SizeModel::Constant(next_value(words, unit, 0)?),
+            "uniform" => uniform(words, unit)?,
             "exponential" => {
-                let centre = words.mean(unit)?;
-                words.shaped(Family::Exponential, centre, unit)?
+                let centre = mean(words, unit)?;
+                shaped(words, Family::Exponential, centre, unit)?
             }
             "gamma" => {
-                let centre = words.mean(unit)?;
-                let width = words.gamma_width()?;
-                words.shaped(Family::Gamma(width), centre, unit)?
+                let centre = mean(words, unit)?;
+                let width = gamma_width(words)?;
+                shaped(words, Family::Gamma(width), centre, unit)?
             }
             "weibull" => {
-                let centre = words.mean(unit)?;
-                let shape = words.weibull_shape()?;
-                words.shaped(Family::Weibull(shape), centre, unit)?
+                let centre = mean(words, unit)?;
+                let shape = weibull_shape(words)?;
+                shaped(words, Family::Weibull(shape), centre, unit)?
             }
             "lognormal" => {
-                let centre = words.centre(unit)?;
-                let width = words.lognormal_width()?;
-                words.shaped(Family::Lognormal(width), centre, unit)?
+                let centre = centre(words, unit)?;
+                let width = lognormal_width(words)?;
+                shaped(words, Family::Lognormal(width), centre, unit)?
             }
-            "pareto" => words.pareto(unit)?,
+            "pareto" => pareto(words, unit)?,
             "generalized-pareto" => {
-                let centre = words.mean(unit)?;
-                let shape = words.generalized_pareto_shape()?;
-                words.shaped(Family::GeneralizedPareto(shape), centre, unit)?
+                let centre = mean(words, unit)?;
+                let shape = generalized_pareto_shape(words)?;
+                shaped(words, Family::GeneralizedPareto(shape), centre, unit)?
             }
-            "table" => words.table(unit)?,
-            "cdf" => words.cdf(unit)?,
-            "file" => words.file(unit, load)?,
+            "table" => table(words, unit)?,
+            "cdf" => cdf(words, unit)?,
+            "file" => file(words, unit, load)?,
             _ => return Err(words.unknown(column, word, &MODELS)),
         }
     };
@@ -87,7 +90,7 @@ impl Unit {
 fn value(word: &str, unit: Unit, least: u64) -> Result<u64, String> {
     let value = match unit {
         Unit::Bytes => bytes(word)?,
-        Unit::Time => time(word, 0)?,
+        Unit::Time => parse_time(word, 0, DAY)?,
     };
     match value {
         _ if value < least => Err(format!("'{word}' is too small: give {}", unit.example())),
@@ -137,149 +140,143 @@ pub(crate) fn format(value: u64, unit: Unit) -> String {
     format!("{}{unit}", value / factor)
 }
 
-impl Words<'_> {
-    fn value(&mut self, unit: Unit, least: u64) -> Result<u64, WordError> {
-        let what = format!("a value, such as {}", unit.example());
-        self.parsed(&what, |word| value(word, unit, least))
-    }
+fn next_value(words: &mut Words<'_>, unit: Unit, least: u64) -> Result<u64, WordError> {
+    let what = format!("a value, such as {}", unit.example());
+    words.parsed(&what, |word| value(word, unit, least))
+}
 
-    fn uniform(&mut self, unit: Unit) -> Result<SizeModel, WordError> {
-        let what = match unit {
-            Unit::Bytes => "a range, such as 1KiB..64KiB",
-            Unit::Time => "a range, such as 1ms..5ms",
-        };
-        self.parsed(what, |word| {
-            let (low, high) = word
-                .split_once("..")
-                .ok_or_else(|| format!("'{word}' is not {what}"))?;
-            let (low, high) = (value(low, unit, 0)?, value(high, unit, 0)?);
-            match low <= high {
-                true => Ok(SizeModel::Uniform(low, high)),
-                false => Err(format!("'{word}' goes down: write the smaller value first")),
-            }
-        })
-    }
-
-    fn mean(&mut self, unit: Unit) -> Result<Centre, WordError> {
-        self.expect("mean")?;
-        Ok(Centre::Mean(self.value(unit, 1)?))
-    }
-
-    fn centre(&mut self, unit: Unit) -> Result<Centre, WordError> {
-        match self.next() {
-            Some((_, "mean")) => Ok(Centre::Mean(self.value(unit, 1)?)),
-            Some((_, "median")) => Ok(Centre::Median(self.value(unit, 1)?)),
-            Some((column, word)) => Err(self.unknown(column, word, &["mean", "median"])),
-            None => Err(self.missing(&format!("median and a value, such as {},", unit.example()))),
+fn uniform(words: &mut Words<'_>, unit: Unit) -> Result<SizeModel, WordError> {
+    let what = match unit {
+        Unit::Bytes => "a range, such as 1KiB..64KiB",
+        Unit::Time => "a range, such as 1ms..5ms",
+    };
+    words.parsed(what, |word| {
+        let (low, high) = word
+            .split_once("..")
+            .ok_or_else(|| format!("'{word}' is not {what}"))?;
+        let (low, high) = (value(low, unit, 0)?, value(high, unit, 0)?);
+        match low <= high {
+            true => Ok(SizeModel::Uniform(low, high)),
+            false => Err(format!("'{word}' goes down: write the smaller value first")),
         }
-    }
+    })
+}
 
-    fn shaped(
-        &mut self,
-        family: Family,
-        centre: Centre,
-        unit: Unit,
-    ) -> Result<SizeModel, WordError> {
-        Ok(SizeModel::Shaped {
-            family,
-            centre,
-            max: self.max(unit, 1)?,
-        })
-    }
+fn mean(words: &mut Words<'_>, unit: Unit) -> Result<Centre, WordError> {
+    words.expect("mean")?;
+    Ok(Centre::Mean(next_value(words, unit, 1)?))
+}
 
-    fn max(&mut self, unit: Unit, least: u64) -> Result<Option<u64>, WordError> {
-        match self.peek() {
-            None => Ok(None),
-            Some(_) => {
-                self.expect("max")?;
-                let column = self.column();
-                let max = self.value(unit, 1)?;
-                match max >= least {
-                    true => Ok(Some(max)),
-                    false => Err(self.error(column, "max must be above min")),
-                }
+fn centre(words: &mut Words<'_>, unit: Unit) -> Result<Centre, WordError> {
+    match words.next_word() {
+        Some((_, "mean")) => Ok(Centre::Mean(next_value(words, unit, 1)?)),
+        Some((_, "median")) => Ok(Centre::Median(next_value(words, unit, 1)?)),
+        Some((column, word)) => Err(words.unknown(column, word, &["mean", "median"])),
+        None => Err(words.missing(&format!("median and a value, such as {},", unit.example()))),
+    }
+}
+
+fn shaped(
+    words: &mut Words<'_>,
+    family: Family,
+    centre: Centre,
+    unit: Unit,
+) -> Result<SizeModel, WordError> {
+    Ok(SizeModel::Shaped {
+        family,
+        centre,
+        max: max(words, unit, 1)?,
+    })
+}
+
+fn max(words: &mut Words<'_>, unit: Unit, least: u64) -> Result<Option<u64>, WordError> {
+    match words.peek() {
+        None => Ok(None),
+        Some(_) => {
+            words.expect("max")?;
+            let column = words.column();
+            let max = next_value(words, unit, 1)?;
+            match max >= least {
+                true => Ok(Some(max)),
+                false => Err(words.error(column, "max must be above min")),
             }
         }
     }
+}
 
-    fn pareto(&mut self, unit: Unit) -> Result<SizeModel, WordError> {
-        self.expect("min")?;
-        let min = self.value(unit, 1)?;
-        let alpha = self.alpha(0.1)?;
-        // With both the same, all would be min, and the share above it would be none.
-        let max = self.max(unit, min + 1)?;
-        Ok(SizeModel::Pareto { min, alpha, max })
-    }
+fn pareto(words: &mut Words<'_>, unit: Unit) -> Result<SizeModel, WordError> {
+    words.expect("min")?;
+    let min = next_value(words, unit, 1)?;
+    let alpha = alpha(words, 0.1)?;
+    // With both the same, all would be min, and the share above it would be none.
+    let max = max(words, unit, min + 1)?;
+    Ok(SizeModel::Pareto { min, alpha, max })
+}
 
-    /// Values with their shares.
-    fn table(&mut self, unit: Unit) -> Result<SizeModel, WordError> {
-        let begin = self.column();
-        let rows = self.shares(unit)?;
-        let sum: f64 = rows.iter().map(|row| row.1).sum();
-        if (sum - 1.0).abs() > SHARE_ERROR {
-            let percent = sum * 100.0;
-            let problem = format!("the shares add up to {percent}%: make it 100%");
-            return Err(self.error(begin, problem));
-        }
-        Ok(SizeModel::Table(rows.into()))
+/// Values with their shares.
+fn table(words: &mut Words<'_>, unit: Unit) -> Result<SizeModel, WordError> {
+    let begin = words.column();
+    let rows = shares(words, unit)?;
+    let sum: f64 = rows.iter().map(|row| row.1).sum();
+    if (sum - 1.0).abs() > SHARE_ERROR {
+        let percent = sum * 100.0;
+        let problem = format!("the shares add up to {percent}%: make it 100%");
+        return Err(words.error(begin, problem));
     }
+    Ok(SizeModel::Table(rows.into()))
+}
 
-    /// Values with the shares up to them.
-    fn cdf(&mut self, unit: Unit) -> Result<SizeModel, WordError> {
-        let begin = self.column();
-        let rows = self.shares(unit)?;
-        let rises = |two: &[(u64, f64)]| two[0].0 <= two[1].0 && two[0].1 < two[1].1;
-        if !rows.windows(2).all(rises) {
-            let problem = "values and shares must rise: sort them, shares summed";
-            return Err(self.error(begin, problem));
-        }
-        let last = rows.last().map_or(0.0, |row| row.1);
-        if (last - 1.0).abs() > SHARE_ERROR {
-            let percent = last * 100.0;
-            let problem = format!("the last share is {percent}%: make it 100%");
-            return Err(self.error(begin, problem));
-        }
-        Ok(SizeModel::Cdf(rows.into()))
+/// Values with the shares up to them.
+fn cdf(words: &mut Words<'_>, unit: Unit) -> Result<SizeModel, WordError> {
+    let begin = words.column();
+    let rows = shares(words, unit)?;
+    let rises = |two: &[(u64, f64)]| two[0].0 <= two[1].0 && two[0].1 < two[1].1;
+    if !rows.windows(2).all(rises) {
+        let problem = "values and shares must rise: sort them, shares summed";
+        return Err(words.error(begin, problem));
     }
+    let last = rows.last().map_or(0.0, |row| row.1);
+    if (last - 1.0).abs() > SHARE_ERROR {
+        let percent = last * 100.0;
+        let problem = format!("the last share is {percent}%: make it 100%");
+        return Err(words.error(begin, problem));
+    }
+    Ok(SizeModel::Cdf(rows.into()))
+}
 
-    /// `VALUE:SHARE%`, with commas between.
-    fn shares(&mut self, unit: Unit) -> Result<Vec<(u64, f64)>, WordError> {
-        let mut rows = Vec::new();
-        loop {
-            if rows.len() == ROWS_MAX {
-                return Err(self.error(self.column(), format!("more than {ROWS_MAX} rows")));
-            }
-            rows.push(
-                self.parsed("a value and its share, such as 64:90%", |word| {
-                    let wrong = || format!("'{word}' is not a value and its share, such as 64:90%");
-                    let (number, share) = word.split_once(':').ok_or_else(wrong)?;
-                    let percent = share.strip_suffix('%').ok_or_else(wrong)?;
-                    let percent = percent.parse::<f64>().map_err(|_| wrong())?;
-                    match (0.0..=100.0).contains(&percent) {
-                        true => Ok((value(number, unit, 0)?, percent / 100.0)),
-                        false => Err(wrong()),
-                    }
-                })?,
-            );
-            if self.peek().is_none() {
-                break;
-            }
-            self.expect(",")?;
+/// `VALUE:SHARE%`, with commas between.
+fn shares(words: &mut Words<'_>, unit: Unit) -> Result<Vec<(u64, f64)>, WordError> {
+    let mut rows = Vec::new();
+    loop {
+        if rows.len() == ROWS_MAX {
+            return Err(words.error(words.column(), format!("more than {ROWS_MAX} rows")));
         }
-        Ok(rows)
+        rows.push(
+            words.parsed("a value and its share, such as 64:90%", |word| {
+                let wrong = || format!("'{word}' is not a value and its share, such as 64:90%");
+                let (number, share) = word.split_once(':').ok_or_else(wrong)?;
+                let share = self::share(share).ok_or_else(wrong)?;
+                Ok((value(number, unit, 0)?, share))
+            })?,
+        );
+        if words.peek().is_none() {
+            break;
+        }
+        words.expect(",")?;
     }
+    Ok(rows)
+}
 
-    fn file(&mut self, unit: Unit, load: LoadFile<'_>) -> Result<SizeModel, WordError> {
-        let (column, name) = self.rest();
-        if name.is_empty() {
-            return Err(self.missing("the name of a file"));
-        }
-        let rows = load(name).and_then(|text| rows(name, &text, unit));
-        Ok(SizeModel::File {
-            name: name.to_owned(),
-            rows: rows.map_err(|problem| self.error(column, problem))?.into(),
-        })
+fn file(words: &mut Words<'_>, unit: Unit, load: LoadFile<'_>) -> Result<SizeModel, WordError> {
+    let (column, name) = words.rest();
+    if name.is_empty() {
+        return Err(words.missing("the name of a file"));
     }
+    let rows = load(name).and_then(|text| rows(name, &text, unit));
+    Ok(SizeModel::File {
+        name: name.to_owned(),
+        rows: rows.map_err(|problem| words.error(column, problem))?.into(),
+    })
 }
 
 /// Rows of a value and the share up to it, which ends in 1, or in 100 %; `#` begins a comment.
@@ -325,10 +322,6 @@ fn row(line: &str, unit: Unit) -> Result<(u64, f64), String> {
     let (Some(number), Some(share), None) = (words.next(), words.next(), words.next()) else {
         return Err(wrong());
     };
-    let share = match share.strip_suffix('%') {
-        Some(percent) => percent.parse::<f64>().map(|percent| percent / 100.0),
-        None => share.parse::<f64>(),
-    };
-    let share = share.ok().filter(|share| (0.0..=1.0).contains(share));
-    Ok((value(number, unit, 0)?, share.ok_or_else(wrong)?))
+    let share = parse_share(share).ok_or_else(wrong)?;
+    Ok((value(number, unit, 0)?, share))
 }

@@ -5,12 +5,14 @@
 use std::fmt;
 use std::sync::Arc;
 
+use lineside_words::{WordError, Words};
+
 use crate::arrivals::Width;
 use crate::draw;
 use crate::math::{exp, ln, pow};
 use crate::shape::{Sampler, Shape};
 use crate::size_words;
-use crate::words::{LoadFile, WordError, Words};
+use crate::{LoadFile, MARKS};
 
 /// The most rows of a table.
 pub const ROWS_MAX: usize = 1 << 16;
@@ -158,7 +160,7 @@ impl Sizes {
         unit: Unit,
         load: LoadFile<'_>,
     ) -> Result<Self, WordError> {
-        let model = size_words::model(&mut Words::new(setting, text), unit, load)?;
+        let model = size_words::model(&mut Words::with_marks(setting, text, MARKS), unit, load)?;
         Ok(Self::new(model, unit))
     }
 
@@ -381,7 +383,7 @@ impl fmt::Display for Sizes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::words::no_files;
+    use crate::no_files;
 
     fn bytes(text: &str) -> Sizes {
         Sizes::parse("size", text, Unit::Bytes, &mut no_files).expect(text)

@@ -4,10 +4,10 @@
 use std::ops::Range;
 
 use lineside_time::Random;
+use lineside_words::{WordError, nearest};
 
 use crate::draw::{self, Purpose, seed_for};
 use crate::keys::Keys;
-use crate::words::{WordError, nearest};
 
 /// The most bytes of one field.
 pub const FIELD_MAX: usize = 1 << 20;
@@ -184,7 +184,7 @@ impl Template {
                 seed,
             },
             _ => {
-                let nearest = nearest(name, &FIELDS);
+                let nearest = nearest(name, FIELDS);
                 return Err(refused(format!(
                     "'{name}' is no field; the nearest known one is {nearest} ({{{{ is a brace)"
                 )));

@@ -1,6 +1,7 @@
 //! Replays in virtual time, against the plainest way to say when each frame is due.
 
-use lineside_time::{Nanoseconds, Rate};
+use lineside_time::Nanoseconds;
+use lineside_words::Rate;
 use lineside_workload::{Replay, Speed, Timing};
 use proptest::collection::vec;
 use proptest::prelude::*;

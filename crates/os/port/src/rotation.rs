@@ -123,7 +123,7 @@ fn file_bytes(text: &str) -> Option<u64> {
     let is_bare = text.bytes().all(|byte| byte.is_ascii_digit());
     let bytes: u64 = match is_bare {
         true => positive::<u64>(text)?.checked_mul(1000)?,
-        false => lineside_account::parse_size(text).ok()?.try_into().ok()?,
+        false => lineside_words::parse_size(text).ok()?.try_into().ok()?,
     };
     (1..=u64::from(u32::MAX) * 1000)
         .contains(&bytes)
@@ -133,7 +133,7 @@ fn file_bytes(text: &str) -> Option<u64> {
 /// Seconds, perhaps with decimals, or a time with its unit: at least a microsecond and, as a
 /// century is enough, no overflow.
 fn nanoseconds(text: &str) -> Option<u64> {
-    let of_unit = || Some(lineside_time::parse_duration(text).ok()? as f64 / 1e9);
+    let of_unit = || Some(lineside_words::parse_duration(text).ok()? as f64 / 1e9);
     let seconds = text.parse().ok().or_else(of_unit)?;
     (1e-6..=3_155_760_000.0)
         .contains(&seconds)

@@ -637,7 +637,7 @@ impl<'a> Parser<'a> {
             } else {
                 let meant = BEGINNINGS
                     .iter()
-                    .find(|word| strsim::damerau_levenshtein(word, text) == 1)
+                    .find(|word| lineside_words::distance(word, text) == 1)
                     .map_or_else(String::new, |word| format!("; or did you mean '{word}'?"));
                 format!("'{text}' is no port that is known: give its number, 0 to 65535{meant}")
             };

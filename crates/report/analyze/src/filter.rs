@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use lineside_time::parse_duration;
+use lineside_words::parse_duration;
 
 use crate::aggregate::Lexica;
 use crate::columns::{Lexicon, Word};
@@ -216,7 +216,7 @@ impl Chosen {
             return Err(unknown(
                 "client",
                 client,
-                nearest(client, &known),
+                nearest(client, known),
                 unreadable,
             ));
         }
@@ -233,12 +233,7 @@ impl Chosen {
             let operations = lexica.operations();
             if !operations.contains(name) {
                 let known: Vec<_> = operations.iter().map(String::as_str).collect();
-                return Err(unknown(
-                    "operation",
-                    name,
-                    nearest(name, &known),
-                    unreadable,
-                ));
+                return Err(unknown("operation", name, nearest(name, known), unreadable));
             }
         }
         Ok(())

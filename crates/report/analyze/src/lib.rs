@@ -71,7 +71,7 @@ pub use monitors::{
     METRICS, MonitorBin, MonitorDistribution, MonitorEvent, MonitorFlow, MonitorFlows,
     MonitorPlace, MonitorRate, MonitorWindows, MonitoredFlow, Monitors, MonitorsOverTime,
 };
-pub use numbers::{Zone, bytes, file_name, grouped, share, tail, time};
+pub use numbers::{Zone, file_name, share, tail};
 pub use report::{closing, report};
 pub use runs::{OneRun, RunOfMany, gap_text, may_be_of_runs, runs_of};
 pub use selection::end_name;

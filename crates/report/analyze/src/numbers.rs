@@ -1,7 +1,5 @@
 //! Numbers as people read them.
 
-pub use lineside_account::{bytes, grouped, time};
-pub(crate) use lineside_account::{number, percent, rate};
 use serde::{Serialize, Serializer};
 
 /// The zone in which times are written. The default is UTC.

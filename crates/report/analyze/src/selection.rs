@@ -40,7 +40,7 @@ impl ChosenFiles {
         if ids.is_empty() {
             let known: Vec<String> = all.iter().filter_map(|&id| paths.path(id)).collect();
             let known: Vec<_> = known.iter().map(String::as_str).collect();
-            let near = nearest(pattern, &known);
+            let near = nearest(pattern, known);
             return Err(unknown("file", pattern, near, &trace.warnings));
         }
         Ok(Self { ids, glob, paths })
@@ -122,7 +122,7 @@ impl ChosenConnections {
                 .filter(|text| Some(common(text)) == most)
                 .map(String::as_str)
                 .collect();
-            let near = nearest(asked, &known);
+            let near = nearest(asked, known);
             return Err(unknown("connection", asked, near, &trace.warnings));
         }
         Ok(Self(ids))
@@ -182,15 +182,10 @@ pub fn end_name(address: &str, port: Option<i32>) -> String {
     }
 }
 
-/// The known text that is most like the one asked for.
-pub(crate) fn nearest(asked: &str, known: &[&str]) -> Option<String> {
-    let best = known.iter().max_by(|one, other| {
-        let likeness = |text: &str| strsim::jaro_winkler(text, asked);
-        likeness(one)
-            .total_cmp(&likeness(other))
-            .then(other.cmp(one))
-    });
-    best.map(|&nearest| nearest.to_owned())
+/// The known text that is most like the one asked for, of several the first of the alphabet.
+pub(crate) fn nearest(asked: &str, mut known: Vec<&str>) -> Option<String> {
+    known.sort_unstable_by(|one, other| other.cmp(one));
+    (!known.is_empty()).then(|| lineside_words::nearest(asked, known).to_owned())
 }
 
 pub(crate) fn unknown(

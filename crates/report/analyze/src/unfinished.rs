@@ -2,9 +2,10 @@
 
 use lineside_rows::Table;
 use lineside_trace::{InMemory, State};
+use lineside_words::grouped;
 use serde::Serialize;
 
-use crate::numbers::{Zone, grouped};
+use crate::numbers::Zone;
 use crate::trace::Trace;
 
 /// What an unfinished trace has, and what its run held in memory when it last said so.

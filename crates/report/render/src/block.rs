@@ -2,9 +2,9 @@
 //! HTML form draw them and decide nothing but how they look. Texts may come from the wire: the code
 //! that draws them makes them harmless.
 
-use lineside_account::{bytes, grouped, time};
 use lineside_analyze::{Concentration, Zone};
 use lineside_trace::State;
+use lineside_words::{bytes, grouped, time};
 
 use crate::monitored::{Histogram, Timeline};
 
@@ -153,7 +153,7 @@ impl Scale {
     pub(crate) fn text(self, value: f64, step_ns: u64) -> String {
         let rate = value / (step_ns.max(1) as f64 / 1e9);
         match self {
-            Self::Rate | Self::Lines => lineside_account::rate(rate),
+            Self::Rate | Self::Lines => lineside_words::rate(rate),
             Self::Count => short(value),
             Self::ByteRate => format!("{}/s", bytes(rate.round() as u64)),
             Self::Time => time(value as u64),

@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use lineside_account::{grouped, percent, time};
+use lineside_words::{grouped, percent, time};
 
 use crate::block::{Chart, Colour, Curve, Layer, Scale};
 use crate::svg::{HEIGHT, Text, WIDTH, class, round_up};

@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
-use lineside_account::{grouped, time};
 use lineside_analyze::{
     Appearance, Appearances, Comparison, Course, Side, change_words, tail, who,
 };
 use lineside_trace::State;
+use lineside_words::{grouped, time};
 
 use crate::text::{SCREEN, Style, WIDTH, lines_of};
 

@@ -8,8 +8,8 @@
 
 use std::fmt::{self, Display, Write};
 
-use lineside_account::{grouped, harmless_json, percent};
 use lineside_analyze::{Report, Zone, share};
+use lineside_words::{escape_json, grouped, percent};
 
 use crate::block::{Block, Cell, Colour, Column, Fact, Kind, Meters, Section, Table, Verdict};
 use crate::chart::{chart, curve};
@@ -62,7 +62,7 @@ pub fn page(report: &Report, zone: &Zone) -> String {
     // `<` never occurs in JSON outside texts, where it may be written so: nothing can end the
     // element early.
     let json = serde_json::to_string(report).unwrap_or_default();
-    let json = harmless_json(&json).replace('<', "\\u003c");
+    let json = escape_json(&json).replace('<', "\\u003c");
     let _ = write!(
         out,
         "<footer><p>{} The data of this page lie in it as JSON, in the element \

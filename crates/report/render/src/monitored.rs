@@ -1,7 +1,7 @@
 //! What is drawn of monitors: distributions on a logarithmic scale, and rates over time.
 
-use lineside_account::{bit_rate, bytes, grouped, time};
 use lineside_analyze::MonitorDistribution;
+use lineside_words::{bit_rate, bytes, grouped, time};
 
 /// A distribution, drawn on a logarithmic scale.
 pub(crate) struct Histogram {
@@ -33,7 +33,7 @@ impl Timeline {
     pub(crate) fn text(&self, rate: f64) -> String {
         match self.is_bits {
             true => bit_rate(rate),
-            false => lineside_account::rate(rate),
+            false => lineside_words::rate(rate),
         }
     }
 

@@ -3,8 +3,8 @@
 
 use std::fmt::Write;
 
-use lineside_account::{bytes, grouped, percent, time};
 use lineside_analyze::share;
+use lineside_words::{bytes, grouped, percent, time};
 
 use crate::block::short;
 use crate::monitored::{Histogram, Timeline, length, position, value};

@@ -1,6 +1,6 @@
 //! Distributions and rates of monitors as lines of text.
 
-use lineside_account::{grouped, harmless, time};
+use lineside_words::{escape, grouped, time};
 
 use crate::monitored::{Histogram, Timeline, length, value};
 use crate::text::{LABEL, axis, bars};
@@ -36,7 +36,7 @@ pub(crate) fn histogram_lines(histogram: &Histogram, width: usize) -> Vec<String
     let title = format!("{}, {} values", histogram.title, grouped(of.count));
     vec![
         String::new(),
-        harmless(&title),
+        escape(&title),
         format!(
             "{:<LABEL$}{}",
             "how many",

@@ -1,7 +1,7 @@
 //! The content of a report: its first screen, and its sections, most important first.
 
-use lineside_account::{grouped, percent};
 use lineside_analyze::{Report, Zone};
+use lineside_words::{grouped, percent};
 
 use crate::block::{Block, Section};
 use crate::section::{capture, forwarder, link, load, load_pictures, monitors, usage};

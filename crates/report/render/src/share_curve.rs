@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use lineside_account::time;
+use lineside_words::time;
 
 use crate::block::{ShareCurve, round_share};
 use crate::chart::{Decades, Figure};

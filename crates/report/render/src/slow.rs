@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use lineside_account::{bytes, grouped, harmless, percent};
 use lineside_analyze::{Frames, Per, Slow, SlowGroup, SlowGroups, SlowOperation, Zone, file_name};
+use lineside_words::{bytes, escape, grouped, percent};
 
 /// Rows of cells below a heading: each column is as wide as its widest cell, numbers on the right.
 fn table(heading: &[(&str, bool)], rows: &[Vec<String>]) -> String {
@@ -75,10 +75,10 @@ pub fn operations(slow: &Slow, zone: &Zone) -> String {
     let row = |each: &SlowOperation| {
         let time = zone.date(each.call_time_ns);
         let mut row = vec![time.get(from..23).unwrap_or(&time).to_owned()];
-        row.extend(has_client.then(|| harmless(&each.client_address)));
+        row.extend(has_client.then(|| escape(&each.client_address)));
         row.extend([
             number(each.user_id.filter(|&id| id >= 0)),
-            harmless(&each.operation),
+            escape(&each.operation),
             number(each.transferred_bytes.filter(|&bytes| bytes >= 0)),
             each.offset_bytes
                 .map_or_else(|| "-".to_owned(), |offset| (offset / 1024).to_string()),
@@ -92,7 +92,7 @@ pub fn operations(slow: &Slow, zone: &Zone) -> String {
         row.extend(has_frames.then(|| each.frames.text(slow.has_inputs)));
         row.extend([
             each.operation_id.to_string(),
-            harmless(&file_name(
+            escape(&file_name(
                 each.path.as_deref().unwrap_or_default(),
                 each.file_id,
             )),
@@ -167,15 +167,15 @@ pub fn groups(groups: &SlowGroups, zone: &Zone) -> String {
 fn name(group: &SlowGroup, zone: &Zone) -> String {
     let id = group.connection_id;
     match group.per {
-        Per::File | Per::Directory => harmless(&file_name(&group.name, group.file_id)),
+        Per::File | Per::Directory => escape(&file_name(&group.name, group.file_id)),
         Per::Connection if !group.name.is_empty() => {
-            format!("{} ({})", harmless(&group.name), id.unwrap_or_default())
+            format!("{} ({})", escape(&group.name), id.unwrap_or_default())
         }
         Per::Minute => {
             let date = group.minute_ns.map(|ns| zone.date(ns)).unwrap_or_default();
             date.get(..16).unwrap_or("-").to_owned()
         }
         _ if group.name.is_empty() => "-".to_owned(),
-        _ => harmless(&group.name),
+        _ => escape(&group.name),
     }
 }

@@ -1,11 +1,11 @@
 //! The first screen: what was seen and whether to believe it, what stands out, and the workload in
 //! six lines.
 
-use lineside_account::{grouped, percent, rate, time};
 use lineside_analyze::{
     Direction, Finding, Operation, Place, Ranking, Report, Zone, file_name, share,
 };
 use lineside_trace::SandboxFacts;
+use lineside_words::{grouped, percent, rate, time};
 
 use crate::block::{
     Chart, Colour, Insight, Layer, Line, NOT_KNOWN, Scale, alarm, line, state_word,

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Write};
 
-use lineside_account::harmless;
+use lineside_words::escape;
 
 use crate::block::Colour;
 
@@ -17,7 +17,7 @@ pub(crate) struct Text<'a>(pub(crate) &'a str);
 
 impl Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for character in harmless(self.0).chars() {
+        for character in escape(self.0).chars() {
             match character {
                 '<' => f.write_str("&lt;")?,
                 '>' => f.write_str("&gt;")?,

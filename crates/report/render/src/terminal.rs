@@ -3,8 +3,8 @@
 
 use std::fmt::Write;
 
-use lineside_account::{grouped, harmless, percent, time};
 use lineside_analyze::{Report, tail};
+use lineside_words::{escape, grouped, percent, time};
 
 use crate::block::{
     Block, Cell, Chart, Column, Curve, Insight, Kind, Line, Meters, Scale, Section, ShareCurve,
@@ -394,7 +394,7 @@ impl<'a> Pen<'a> {
         // The caption stands over the names, and times over counts.
         let heads: Vec<String> = { columns.iter().enumerate() }
             .map(|(place, (_, column))| match (place, column.kind) {
-                (0, Kind::Name | Kind::Path) => harmless(&table.caption),
+                (0, Kind::Name | Kind::Path) => escape(&table.caption),
                 (_, Kind::Spark(_)) => table.axis.as_ref().map_or_else(
                     || column.head.to_owned(),
                     |[from, to]| format!("{from} {to:>0$}", SPARK - from.chars().count() - 1),
@@ -497,7 +497,7 @@ fn widths(
 
 fn cell(cell: &Cell) -> String {
     match cell {
-        Cell::Text(text) => harmless(text),
+        Cell::Text(text) => escape(text),
         Cell::Bar(share) => "▪".repeat((share * BAR as f64).ceil() as usize),
         Cell::Spark(counts) => {
             let group = counts.len().div_ceil(SPARK).max(1);

@@ -1,7 +1,7 @@
 //! Lines of text for a terminal: how wide, how high, and what is cut.
 
-use lineside_account::harmless;
 use lineside_analyze::{Zone, tail};
+use lineside_words::escape;
 
 /// Columns of a line where nothing says how many there are.
 pub const WIDTH: usize = 80;
@@ -35,7 +35,7 @@ impl Default for Style {
 
 impl Style {
     pub(crate) fn heading(&self, text: &str) -> String {
-        let text = tail(&harmless(text), self.width);
+        let text = tail(&escape(text), self.width);
         if self.colour {
             format!("\u{1b}[1m{text}\u{1b}[0m")
         } else {
@@ -83,7 +83,7 @@ pub(crate) fn bars(values: &[u64]) -> String {
 
 /// The lines of a text after `lead`, the further ones below the first, none longer than `width`.
 pub(crate) fn lines_of(lead: &str, text: &str, width: usize) -> Vec<String> {
-    let text = harmless(text);
+    let text = escape(text);
     let indent = lead.chars().count();
     let mut lines = Vec::new();
     let mut line = lead.to_owned();

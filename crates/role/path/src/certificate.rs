@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use lineside_account::time;
 use lineside_frame::Frame;
 use lineside_link::{Class, Jitter, Limit, Link, LinkCounters, Order, Schedule};
 use lineside_measure::{Distance, LateCounts, Spread, Times};
 use lineside_run::{Evidence, LinkEvidence, judge};
 use lineside_time::Nanoseconds;
 use lineside_trace::Verdict;
+use lineside_words::time;
 use serde::Serialize;
 
 use crate::account::Account;

@@ -5,7 +5,6 @@
 
 use std::sync::mpsc::Sender;
 
-use lineside_account::{exact_time, signed_time};
 use lineside_filter::Filter;
 use lineside_frame::{Burst, Frame};
 use lineside_link::Delay;
@@ -16,6 +15,7 @@ use lineside_reactor::{
 };
 use lineside_run::MonitorSwitch;
 use lineside_time::Nanoseconds;
+use lineside_words::{exact_time, signed_time};
 
 use crate::monitors::point_of;
 use crate::{

@@ -9,9 +9,10 @@
 //! The verdict is decided nowhere else: a new condition is a new row here, with its case in the
 //! test.
 
-use lineside_account::{Counter, Counters, Kind, bytes, grouped, time};
+use lineside_account::{Counter, Counters, Kind};
 use lineside_port::{Facts, LiveFacts};
 use lineside_trace::{State, Verdict};
+use lineside_words::{bytes, grouped, time};
 
 pub use load::LoadEvidence;
 

@@ -222,7 +222,7 @@ fn summary(arguments: &Arguments, scrub: &Scrub, count: usize, bytes: u64) -> St
     let mut out = format!(
         "{}: {count} files, {}\n",
         arguments.out.display(),
-        lineside_analyze::bytes(bytes)
+        lineside_words::bytes(bytes)
     );
     let counts = scrub.counts();
     let replaced: Vec<String> = { counts.iter() }

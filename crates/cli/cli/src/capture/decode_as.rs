@@ -3,10 +3,8 @@
 use std::ops::RangeInclusive;
 
 use lineside_account::{Counter, Counters};
-use lineside_analyze::grouped;
 use lineside_capture::{DecodeAs, PortRule, Transport, program_name};
-
-use crate::config::nearest;
+use lineside_words::{grouped, nearest};
 
 /// The layers of rules.
 const LAYERS: [&str; 3] = ["tcp.port", "udp.port", "rpc.program"];

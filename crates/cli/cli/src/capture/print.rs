@@ -4,14 +4,14 @@ use std::fmt::Write;
 use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use lineside_account::{Counter, Counters, harmless};
-use lineside_analyze::{bytes, grouped};
+use lineside_account::{Counter, Counters};
 use lineside_capture::Outcome;
 use lineside_host::MemoryUse;
 use lineside_port::Facts;
 use lineside_port::live::Interface;
 use lineside_run::Progress;
 use lineside_trace::Runtime;
+use lineside_words::{bytes, escape, grouped};
 
 use super::flags::Arguments;
 use super::keys::Section;
@@ -125,7 +125,7 @@ impl Progress for Terminal {
 
     fn set_line(&mut self, line: &str) {
         self.bar
-            .set_message(charset::shown(&harmless(line)).into_owned());
+            .set_message(charset::shown(&escape(line)).into_owned());
         self.bar.tick();
     }
 

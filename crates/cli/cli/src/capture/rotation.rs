@@ -4,10 +4,9 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use lineside_account::parse_size;
 use lineside_host::Retention;
 use lineside_run::PartRotation;
-use lineside_time::parse_duration;
+use lineside_words::{parse_duration, parse_size};
 
 use crate::config::ConfigError;
 

@@ -13,6 +13,7 @@ use lineside_capture::{
 use lineside_filter::Filter;
 use lineside_rows::Table;
 use lineside_run::Interfaces;
+use lineside_words::nearest;
 
 use super::decode_as;
 use crate::drop_ins::drop_ins;
@@ -21,7 +22,7 @@ use crate::monitors::monitors;
 
 use super::keys::{FILES, OVERLOADS, Section};
 use super::rotation::{Coming, rotation};
-use crate::config::{self, ALL, ConfigError, Keys, Sandboxing, Size, Time, nearest};
+use crate::config::{self, ALL, ConfigError, Keys, Sandboxing, Size, Time};
 use crate::inputs::METHODS;
 use crate::outputs::capture_file;
 

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use lineside_words::nearest;
 use serde_json::{Map, Value};
 
-use super::{ConfigError, Keys, nearest};
+use super::{ConfigError, Keys};
 
 /// The sections of a file; each verb reads its own.
 const SECTIONS: [&str; 4] = ["capture", "emulate", "forward", "load"];

@@ -12,6 +12,7 @@
 //! but by the verb's settings.
 
 use clap::{Arg, ArgMatches};
+use lineside_words::nearest;
 use serde_json::{Map, Value as Json};
 
 use super::facts::{ALL, Facts, Modes};
@@ -290,7 +291,7 @@ impl<T: Value> Key<T> {
         if known.contains(&word) {
             return Ok(());
         }
-        let nearest = super::nearest(word, known.into_iter());
+        let nearest = nearest(word, known.into_iter());
         let name = self.facts.name;
         Err(format!(
             "{name}: '{word}' is unknown; the nearest known one is {nearest}"

@@ -62,7 +62,7 @@ pub(crate) fn memory_bytes(size: &Size) -> Result<usize, ConfigError> {
     if bytes as u64 > machine {
         return Err(ConfigError::new(format!(
             "memory: this machine has {}: give that or less",
-            lineside_account::bytes(machine)
+            lineside_words::bytes(machine)
         )));
     }
     Ok(bytes)
@@ -92,11 +92,3 @@ impl fmt::Display for ConfigError {
 }
 
 impl std::error::Error for ConfigError {}
-
-/// The known word that is nearest to a text.
-pub(crate) fn nearest<'a>(text: &str, known: impl Iterator<Item = &'a str>) -> &'a str {
-    let nearer = |one: &&str, other: &&str| {
-        strsim::jaro_winkler(one, text).total_cmp(&strsim::jaro_winkler(other, text))
-    };
-    known.max_by(nearer).unwrap_or("none")
-}

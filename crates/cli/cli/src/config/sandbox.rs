@@ -2,11 +2,12 @@
 
 use clap::{Arg, ArgAction, ArgMatches};
 use lineside_host::Sandbox;
+use lineside_words::nearest;
 use serde_json::Value as Json;
 
+use super::ConfigError;
 use super::facts::Facts;
 use super::value::{Refusal, Value};
-use super::{ConfigError, nearest};
 
 /// The id of `--no-sandbox`, which says `--sandbox off`.
 const BEFORE: &str = "no_sandbox";

@@ -7,8 +7,7 @@ use std::str::FromStr;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches};
-use lineside_account::parse_size;
-use lineside_time::{format_duration, parse_duration};
+use lineside_words::{format_duration, parse_duration, parse_size};
 use serde_json::Value as Json;
 
 use super::facts::Facts;

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use clap::Args;
-use lineside_account::signed_time;
 use lineside_link::Setting;
 use lineside_path::SettingsWords;
 use lineside_path::emulate::ChangeAnswer;
+use lineside_words::{nearest, signed_time};
 
-use crate::config::{ConfigError, nearest};
+use crate::config::ConfigError;
 use crate::confine::Confining;
 use crate::exit::Exit;
 use crate::farm::{ForwardDone, ForwardRequest, reload_of};

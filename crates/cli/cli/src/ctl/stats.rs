@@ -5,9 +5,9 @@ use std::io;
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
-use lineside_account::{exact_time, grouped, harmless_json, time};
 use lineside_host::Stopwatch;
 use lineside_run::stats::{DirectionStats, DropStats, MonitorStats, RunStats};
+use lineside_words::{escape_json, exact_time, grouped, time};
 
 use crate::config::ConfigError;
 use crate::exit::Exit;
@@ -34,7 +34,7 @@ pub(super) struct Form {
 
 /// The words of `--interval`.
 pub(super) fn every(words: &str) -> Result<Duration, ConfigError> {
-    let every = lineside_time::parse_duration(words).map(Duration::from_nanos);
+    let every = lineside_words::parse_duration(words).map(Duration::from_nanos);
     let every = every.map_err(|error| ConfigError::usage(&format!("interval: {error}")))?;
     if every < EVERY_MIN {
         return Err(ConfigError::usage(&format!(
@@ -53,7 +53,7 @@ pub(super) fn run(asked: &Asked<'_>, form: Form) -> anyhow::Result<Exit> {
         let text = match look(asked, was_seen)? {
             None => return Ok(Exit::Done),
             Some(Seen::Forwarder(counts)) if form.json => {
-                harmless_json(&serde_json::to_string(&counts)?) + "\n"
+                escape_json(&serde_json::to_string(&counts)?) + "\n"
             }
             Some(Seen::Forwarder(counts)) => crate::farm::lines(&counts),
             Some(Seen::Run(stats)) => {
@@ -62,7 +62,7 @@ pub(super) fn run(asked: &Asked<'_>, form: Form) -> anyhow::Result<Exit> {
                     None => *stats,
                 };
                 let text = match form.json {
-                    true => harmless_json(&serde_json::to_string(&stats)?) + "\n",
+                    true => escape_json(&serde_json::to_string(&stats)?) + "\n",
                     false => lines(&stats),
                 };
                 before = Some(stats);

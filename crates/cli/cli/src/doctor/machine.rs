@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use lineside_account::{bytes, percent, signed_time, time};
 use lineside_host::{
     Cores, HostLimits, MachineFacts, StealCounts, clock_read_ns, free_disk_bytes, wake_latenesses,
 };
 use lineside_run::{Condition, Finding, Wake};
+use lineside_words::{bytes, percent, signed_time, time};
 
 use super::{finding, helped, measured};
 

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use lineside_account::harmless;
 use lineside_run::{Condition, Doctor};
+use lineside_words::escape;
 
 /// How wide the first columns are.
 const LEAD: usize = 26;
@@ -19,9 +19,9 @@ pub(super) fn text(found: &Doctor) -> String {
         };
         let what = finding.what.replace('_', " ");
         let _ = writeln!(out, "{state:<9}{what:<17}{}", subject(finding));
-        let _ = writeln!(out, "{:LEAD$}{}", "", harmless(&finding.effect));
+        let _ = writeln!(out, "{:LEAD$}{}", "", escape(&finding.effect));
         if let Some(remedy) = &finding.remedy {
-            let _ = writeln!(out, "{:LEAD$}try: {}", "", harmless(remedy));
+            let _ = writeln!(out, "{:LEAD$}try: {}", "", escape(remedy));
         }
     }
     out.push_str(match found.can_capture {
@@ -33,7 +33,7 @@ pub(super) fn text(found: &Doctor) -> String {
 
 fn subject(finding: &lineside_run::Finding) -> String {
     match &finding.interface {
-        Some(interface) => format!("{}: {}", harmless(interface), harmless(&finding.found)),
-        None => harmless(&finding.found),
+        Some(interface) => format!("{}: {}", escape(interface), escape(&finding.found)),
+        None => escape(&finding.found),
     }
 }

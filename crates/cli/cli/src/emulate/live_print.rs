@@ -1,9 +1,9 @@
 //! Runs between live ports, for the terminal: events as they come, and the loop's facts at the end.
 
-use lineside_account::{grouped, signed_time, time};
 use lineside_path::emulate::Event;
 use lineside_path::{Certificate, Direction};
 use lineside_reactor::LoopFacts;
+use lineside_words::{grouped, signed_time, time};
 
 use super::flags::Arguments;
 use crate::confine;

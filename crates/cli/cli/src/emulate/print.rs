@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 
-use lineside_account::{bytes, grouped, number, time};
 use lineside_link::Drops;
 use lineside_measure::Spread;
 use lineside_path::{
     Certificate, ChangeReport, ClockSteps, CoreReport, DirectionFinder, DirectionReport,
     FiringEvent, MatchReport, SettingsWords,
 };
+use lineside_words::{bytes, grouped, number, time};
 
 use crate::print::{spread_text, verdict_lines};
 

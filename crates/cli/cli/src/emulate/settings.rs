@@ -139,7 +139,7 @@ fn server_wait(words: &str) -> Result<Duration, ConfigError> {
     if words == "0" {
         return Ok(Duration::ZERO);
     }
-    let wait = lineside_time::parse_duration(words);
+    let wait = lineside_words::parse_duration(words);
     let wait = wait.map_err(|error| ConfigError::usage(&format!("server-wait: {error}")))?;
     Ok(Duration::from_nanos(wait))
 }

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use lineside_analyze::{grouped, time};
 use lineside_capture::Filtered;
 use lineside_frame::{Burst, Frame};
 use lineside_link::{Departure, Drops, Link};
 use lineside_path::{Departures, Direction, DirectionFinder, Path};
 use lineside_run::{Consumer, Moment, Step, receive_all};
 use lineside_time::{Clock, VirtualClock};
+use lineside_words::{grouped, time};
 
 use super::account::{Explained, Part};
 use super::settings::is_scheduled;

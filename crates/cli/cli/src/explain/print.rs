@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use lineside_account::exact_time;
+use lineside_words::exact_time;
 
 use super::account::Explained;
 

@@ -1,10 +1,9 @@
 //! The effect of settings on a frame of a given size.
 
-use lineside_account::{bit_rate, exact_time};
 use lineside_link::{Excess, Jitter, Limit, Link, Order, Schedule, Settings};
 use lineside_measure::Spread;
 use lineside_path::Direction;
-use lineside_time::format_duration;
+use lineside_words::{bit_rate, exact_time, format_duration};
 
 use super::account::{Explained, Part};
 

@@ -2,6 +2,7 @@
 
 use lineside_forward::{ByDriver, PayloadSettings};
 use lineside_payload::Mode;
+use lineside_words::parse_fractional_size;
 
 use super::keys::Section;
 use crate::config::ConfigError;
@@ -70,15 +71,7 @@ impl Section {
 
 /// A size that may have a fraction, as the paper's 1.4 MB has.
 fn cache_bytes(text: &str) -> Result<u64, ConfigError> {
-    let trimmed = text.trim();
-    let is_number = |c: char| c.is_ascii_digit() || c == '.';
-    let split = trimmed.find(|c| !is_number(c)).unwrap_or(trimmed.len());
-    let (number, unit) = trimmed.split_at(split);
-    let factor = lineside_account::parse_size(&format!("1{unit}")).ok();
-    let bytes = { number.parse::<f64>().ok() }
-        .zip(factor)
-        .map(|(number, factor)| number * factor as f64)
-        .filter(|bytes| (0.0..=1e12).contains(bytes));
+    let bytes = parse_fractional_size(text).filter(|bytes| (0.0..=1e12).contains(bytes));
     bytes.map(|bytes| bytes as u64).ok_or_else(|| {
         ConfigError::new(format!(
             "cache: '{text}' is not a size of a cache: write 1.4MiB, 512KiB or a number of bytes"

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use lineside_account::{exact_time, grouped, percent};
 use lineside_balancer::{Service, Settings};
+use lineside_words::{exact_time, grouped, percent};
 use serde_json::Value;
 
 /// What settings ask for, in lines.

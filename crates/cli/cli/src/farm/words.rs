@@ -12,11 +12,12 @@ use clap::{Arg, ArgAction, ArgMatches};
 use lineside_balancer::{
     Choice, Health, HttpCheck, NodeSettings, OnLoss, Route, Service, Timeouts, Transport, splice,
 };
-use lineside_time::{Nanoseconds, parse_duration};
+use lineside_time::Nanoseconds;
+use lineside_words::{nearest, parse_duration};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-use crate::config::{Facts, Refusal, Value, nearest};
+use crate::config::{Facts, Refusal, Value};
 
 /// The words of a service; in a file, a text or a table `[[forward.service]]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

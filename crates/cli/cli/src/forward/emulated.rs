@@ -5,7 +5,7 @@ use lineside_host::Sandbox;
 use lineside_payload::Parameters;
 use lineside_payload::figures::{FIGURES, Flow, figure, run_flow};
 use lineside_payload::patterns::{PATTERNS, pattern};
-use lineside_time::Rate;
+use lineside_words::Rate;
 
 use super::emulated_print::{figure_html, figure_text, flow_text, pattern_text};
 use super::emulated_run::run_commands;

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use lineside_analyze::grouped;
 use lineside_payload::figures::{Cell, Curve, Figure, Tolerance};
 use lineside_payload::patterns::PatternOutcome;
 use lineside_payload::{AdapterCounters, Parameters};
+use lineside_words::grouped;
 
 /// Columns and rows of a drawing.
 const WIDTH: usize = 64;

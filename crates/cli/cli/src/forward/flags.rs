@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use lineside_time::{Rate, parse_rate};
+use lineside_words::{Rate, parse_rate};
 
 use crate::farm::Section;
 

@@ -6,13 +6,13 @@ use lineside_frame::LinkType;
 use lineside_link::Setting;
 use lineside_measure::monitor::{PlaceWords, Point};
 use lineside_path::{Action, Step, When};
-use lineside_time::parse_duration;
+use lineside_words::{nearest, parse_duration};
 use serde_json::Value as Json;
 
 use super::keys::LinkWords;
 use super::spec::{LinkSpec, files};
 use super::ways::side_name;
-use crate::config::{ConfigError, Facts, Refusal, Value, nearest};
+use crate::config::{ConfigError, Facts, Refusal, Value};
 
 /// The words of all steps, as flags and keys give them.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -2,7 +2,6 @@
 
 use lineside_filter::Filter;
 use lineside_frame::LinkType;
-use lineside_link::words;
 
 use super::ways::{Way, Ways};
 use crate::config::ConfigError;
@@ -132,7 +131,7 @@ pub(super) fn filters(expressions: &[String]) -> Result<Vec<Filter>, ConfigError
     filters.map_err(|error| ConfigError::usage(&format!("match: {error}")))
 }
 
-pub(super) fn refused<T>(read: Result<T, words::WordError>) -> Result<T, ConfigError> {
+pub(super) fn refused<T>(read: Result<T, lineside_words::WordError>) -> Result<T, ConfigError> {
     read.map_err(|error| ConfigError::usage(&error.to_string()))
 }
 

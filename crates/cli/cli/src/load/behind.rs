@@ -10,9 +10,10 @@ use lineside_link::Setting;
 use lineside_load::stack_transport::StackSettings;
 use lineside_path::emulate::{CLIENT, INTERFACE, SERVER};
 use lineside_port::live::LinkEnd;
+use lineside_words::nearest;
 
 use super::flags::{Arguments, Section};
-use crate::config::{ConfigError, Keys as _, nearest};
+use crate::config::{ConfigError, Keys as _};
 use crate::link::section;
 
 /// Set in the environment of what runs in the client's network.

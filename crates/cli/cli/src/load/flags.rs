@@ -260,7 +260,7 @@ pub(super) struct ServeArguments {
     pub(super) at: String,
     /// Bytes of each body, of what a source sends on each connection, or of each file, e.g. 64 or
     /// 1MiB [default: 64; of a source, no end; of nfs 1MiB]
-    #[arg(long, value_name = "SIZE", value_parser = lineside_account::parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = lineside_words::parse_size)]
     pub(super) size: Option<usize>,
     /// Use N cores: a thread each, with a listener of its own
     #[arg(
@@ -279,7 +279,7 @@ pub(super) struct ServeArguments {
     pub(super) wait: String,
     /// Memory limit, e.g. 256MiB
     #[arg(long, value_name = "SIZE", default_value = "256MiB")]
-    #[arg(value_parser = lineside_account::parse_size)]
+    #[arg(value_parser = lineside_words::parse_size)]
     pub(super) memory: usize,
     /// Print the counts as JSON at the end
     #[arg(long)]

@@ -8,12 +8,12 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use lineside_account::time;
 use lineside_host::{RunClock, wait_to_read};
 use lineside_load::agents::{Agent, AgentError, FromAgent, Teller, ToAgent};
 use lineside_load::outcome::{Outcome, RunSecond};
 use lineside_load::run::Watch;
 use lineside_time::Clock;
+use lineside_words::time;
 
 use super::flags::Section;
 use crate::config::{self, ConfigError};

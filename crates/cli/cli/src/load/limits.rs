@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use clap::{Arg, ArgAction, ArgMatches};
 use lineside_load::certificate::Limits;
-use lineside_time::parse_duration;
+use lineside_words::{nearest, parse_duration, parse_share};
 use serde_json::Value as Json;
 
-use crate::config::{ConfigError, Facts, Refusal, Value, nearest};
+use crate::config::{ConfigError, Facts, Refusal, Value};
 
 /// Their names.
 const NAMES: [&str; 7] = [
@@ -91,15 +91,7 @@ fn time(text: &str) -> Result<u64, String> {
 }
 
 pub(super) fn share(text: &str) -> Result<f64, String> {
-    let percent = text
-        .strip_suffix('%')
-        .map(|digits| digits.trim().parse::<f64>());
-    let share = match percent {
-        Some(percent) => percent.map(|percent| percent / 100.0),
-        None => text.parse(),
-    };
-    let share = share.ok().filter(|share| (0.0..=1.0).contains(share));
-    share.ok_or_else(|| format!("'{text}' is not a share: write 1% or 0.01"))
+    parse_share(text).ok_or_else(|| format!("'{text}' is not a share: write 1% or 0.01"))
 }
 
 fn factor(text: &str) -> Result<f64, String> {

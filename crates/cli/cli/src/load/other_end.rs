@@ -3,7 +3,6 @@
 
 use std::net::SocketAddr;
 
-use lineside_account::{bytes, grouped};
 use lineside_host::RunClock;
 use lineside_load::pair::while_serving;
 use lineside_load::protocol::{EchoServer, HttpServer, MemcachedServer, SinkServer, SourceServer};
@@ -12,6 +11,7 @@ use lineside_load::serve::{ServeSettings, Served};
 use lineside_load::stack_transport::{Opened, StackSettings};
 use lineside_memcached::Limits;
 use lineside_tcp::Prefix;
+use lineside_words::{bytes, grouped};
 
 use super::flags::Section;
 use super::serve::{ENDLESS, responder};

@@ -3,7 +3,8 @@
 use lineside_load::certificate::Planned;
 use lineside_load::client::{Pace, Thinking};
 use lineside_load::run::Outcome;
-use lineside_workload::{Arrivals, Fit, Fitness, Profile, Schedule, Share, Sizes, Unit, WordError};
+use lineside_words::WordError;
+use lineside_workload::{Arrivals, Fit, Fitness, Profile, Schedule, Share, Sizes, Unit};
 
 use super::flags::Section;
 use crate::config::ConfigError;

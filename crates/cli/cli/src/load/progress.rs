@@ -2,10 +2,10 @@
 
 use std::io::IsTerminal;
 
-use lineside_account::{bytes, grouped, time};
 use lineside_host::{RunClock, Signals};
 use lineside_load::run::{RunSecond, Watch};
 use lineside_time::{Clock, Nanoseconds};
+use lineside_words::{bytes, grouped, time};
 
 use super::flags::Arguments;
 use super::hdr::HdrLog;

@@ -4,12 +4,12 @@
 //! the assertions hold: RFC 2544, section 26.1, for loss; RFC 9411, section 7, for the answers.
 
 use anyhow::Context;
-use lineside_account::{grouped, percent, rate as per_second, time};
 use lineside_analyze::{Assert, assert_load};
 use lineside_host::{RunClock, Signals, StealCounts};
 use lineside_load::certificate::{Certificate, Limits, Machine};
 use lineside_load::search::{Found, Search, SearchPlan};
 use lineside_trace::Manifest;
+use lineside_words::{grouped, percent, rate as per_second, time};
 
 use super::assertions::figures;
 use super::flags::{Arguments, Section};

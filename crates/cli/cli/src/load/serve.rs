@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
-use lineside_account::{Budget, bytes, grouped, percent, time};
+use lineside_account::Budget;
 use lineside_dns::{NameBuf, Zone};
 use lineside_host::{RunClock, Signals, clock_name};
 use lineside_http::{Body, Responder, ResponseTemplate};
@@ -22,6 +22,7 @@ use lineside_load::serve::{
     ServeError, ServeSettings, Served, serve as serve_load, serve_datagrams,
 };
 use lineside_memcached::Limits as StoreLimits;
+use lineside_words::{bytes, grouped, percent, time};
 use lineside_workload::{Sizes, Unit};
 use serde::Serialize;
 

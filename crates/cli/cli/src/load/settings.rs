@@ -15,7 +15,8 @@ use lineside_load::run::{Settings, Transport};
 use lineside_load::{CloseBy, Timing};
 use lineside_nfs::v3::StableHow;
 use lineside_reactor::Wait;
-use lineside_workload::{Sizes, Template, Unit, WordError};
+use lineside_words::WordError;
+use lineside_workload::{Sizes, Template, Unit};
 
 use super::behind::stand_at_the_end;
 use super::flags::{MEMORY_DEFAULT, Section};
@@ -538,7 +539,7 @@ fn body(text: &str) -> anyhow::Result<Vec<u8>> {
     if len > BODY_BYTES_MAX {
         return Err(ConfigError::new(format!(
             "body: '{name}' has {}: a body has at most 16 MiB",
-            lineside_account::bytes(len)
+            lineside_words::bytes(len)
         ))
         .into());
     }

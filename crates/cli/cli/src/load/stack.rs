@@ -7,8 +7,9 @@ use lineside_load::stack_transport::{Opened, StackSettings};
 use lineside_port::Method;
 use lineside_tcp::Prefix;
 use lineside_tcp::congestion::{Congestion, Cubic, NewReno};
+use lineside_words::nearest;
 
-use crate::config::{ConfigError, key, keys, nearest};
+use crate::config::{ConfigError, key, keys};
 use crate::inputs::method;
 
 /// The window that is offered to peers.

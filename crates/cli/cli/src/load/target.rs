@@ -4,8 +4,9 @@ use std::net::{SocketAddr, ToSocketAddrs};
 
 use lineside_dns::kind;
 use lineside_http::Url;
+use lineside_words::nearest;
 
-use crate::config::{ConfigError, nearest};
+use crate::config::ConfigError;
 
 /// The port of an echo, RFC 862.
 const ECHO_PORT: u16 = 7;
@@ -273,7 +274,7 @@ fn echo(rest: &str) -> Result<Target, String> {
     let bytes = match query.strip_prefix("bytes=") {
         None if query.is_empty() => ECHO_BYTES,
         None => return Err(format!("'{query}' is unknown here: write ?bytes=64")),
-        Some(size) => lineside_account::parse_size(size)
+        Some(size) => lineside_words::parse_size(size)
             .ok()
             .and_then(|bytes| u32::try_from(bytes).ok())
             .filter(|bytes| (1..=ECHO_BYTES_MAX).contains(bytes))

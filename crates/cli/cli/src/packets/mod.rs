@@ -16,11 +16,11 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use clap::Args;
 use lineside_account::Budget;
-use lineside_analyze::{Span, Trace, grouped, input_file, spans};
+use lineside_analyze::{Span, Trace, input_file, spans};
 use lineside_port::{CaptureWriter, Port, Rotation, WriterConfig};
 use lineside_run::{check_capture_file, receive_all};
-use lineside_time::parse_duration;
 use lineside_trace::{Manifest, manifest_text};
+use lineside_words::{grouped, parse_duration};
 
 use crate::config::ConfigError;
 use crate::confine::{self, Confining};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use lineside_account::parse_size;
+use lineside_words::parse_size;
 
 use crate::confine::Confining;
 use crate::trips::duration;

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use lineside_account::{bit_rate, bytes, grouped, percent, signed_time};
 use lineside_probe::{Findings, RateFound, Share, WayFound};
+use lineside_words::{bit_rate, bytes, grouped, percent, signed_time};
 
 use crate::print::spread_text;
 use crate::trips::By;

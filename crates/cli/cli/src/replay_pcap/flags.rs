@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use clap::Args;
-use lineside_time::{Rate, parse_rate};
+use lineside_words::{Rate, parse_rate};
 use lineside_workload::Speed;
 
 use crate::config::count;

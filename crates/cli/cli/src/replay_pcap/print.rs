@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use lineside_account::{bit_rate, bytes, grouped, time};
+use lineside_words::{bit_rate, bytes, grouped, time};
 use lineside_workload::Departures;
 
 use super::flags::Arguments;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use lineside_analyze::{Assert, Filter, Moment, Per, SlowBy, SlowRequest, Zone};
-use lineside_time::parse_duration;
+use lineside_words::parse_duration;
 
 use crate::config::ConfigError;
 use crate::confine::Confining;

@@ -4,9 +4,9 @@
 use std::fs;
 
 use anyhow::{Context, bail};
-use lineside_account::harmless_json;
-use lineside_analyze::{Assertion, SLOW_MAX, Slow, grouped, time};
+use lineside_analyze::{Assertion, SLOW_MAX, Slow};
 use lineside_render::{html, slow, terminal};
+use lineside_words::{escape_json, grouped, time};
 use serde::Serialize;
 
 use super::compare::judged;
@@ -138,7 +138,7 @@ pub(crate) fn run_slow(mut arguments: SlowArguments) -> anyhow::Result<Exit> {
 fn print_json_lines(values: &[impl Serialize]) -> anyhow::Result<()> {
     let mut lines = String::new();
     for value in values {
-        lines += &harmless_json(&serde_json::to_string(value)?);
+        lines += &escape_json(&serde_json::to_string(value)?);
         lines.push('\n');
     }
     print_data(&lines)

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use lineside_account::Budget;
-use lineside_analyze::{Trace, grouped};
+use lineside_analyze::Trace;
 use lineside_flow::{RoundTrips, Towards};
 use lineside_frame::{Burst, Frame};
 use lineside_host::{Ping, Sandbox};
@@ -14,6 +14,7 @@ use lineside_link::{DELIVERY_BYTES, Deliveries, PathFile};
 use lineside_probe::Sample;
 use lineside_rows::Table;
 use lineside_run::{Consumer, Moment, Step, receive_all};
+use lineside_words::grouped;
 
 use super::flags::{Source, Way};
 use crate::inputs::open;

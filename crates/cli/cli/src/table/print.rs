@@ -3,9 +3,9 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use lineside_account::{bit_rate, percent, signed_time, time};
 use lineside_link::{DEVIATION, PathFile, PathStep, Table, Unit};
 use lineside_measure::Spread;
+use lineside_words::{bit_rate, percent, signed_time, time};
 
 use crate::print::{json_text, spread_text};
 

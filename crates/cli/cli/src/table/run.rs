@@ -15,7 +15,7 @@ use crate::link::files::{Content, content, read_text};
 use crate::print::{json_text, print, warn};
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
-    let step_ns = lineside_time::parse_duration(&arguments.step);
+    let step_ns = lineside_words::parse_duration(&arguments.step);
     let step_ns = step_ns.map_err(|error| ConfigError::usage(&format!("step: {error}")))?;
     if step_ns == 0 {
         return Err(ConfigError::usage("step: 0 is not a step: give a time such as 100ms").into());

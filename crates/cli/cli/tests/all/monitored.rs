@@ -5,7 +5,7 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
-use lineside_analyze::{Report, bytes, grouped, time};
+use lineside_analyze::Report;
 use lineside_rows::{
     MonitorBinRow, MonitorEventRow, MonitorFlowRow, MonitorWindowRow, Row, Table, Text, Word,
 };
@@ -13,6 +13,7 @@ use lineside_time::Random;
 use lineside_trace::{
     EncoderConfig, Manifest, Part, SCHEMA_VERSION, State, TableSummary, TraceEncoder,
 };
+use lineside_words::{bytes, grouped, time};
 use serde_json::Value;
 use tempfile::TempDir;
 

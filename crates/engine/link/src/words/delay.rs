@@ -1,8 +1,9 @@
 //! The words of `delay`: time, jitter, correlation, distribution, order and the original hardware's
 //! forms. Drawing delays is not done here.
 
-use super::reader::{Words, begins_as_number};
-use super::{LoadTable, WordError};
+use lineside_words::{WordError, Words, begins_as_number};
+
+use super::{LoadTable, correlation};
 use crate::settings::{Correlation, DELAY_MAX_NS, Delay, Distribution, Draws, Jitter, Order};
 use crate::table::{Table, Unit};
 
@@ -34,37 +35,37 @@ fn built_in(name: &str) -> Option<Table> {
 /// How long frames are held. A distribution that is not built in comes from `load`.
 pub fn delay(text: &str, load: LoadTable<'_>) -> Result<Delay, WordError> {
     let mut words = Words::new("delay", text);
-    let base_ns = words.time("a time, such as 100us")?;
+    let base_ns = words.time("a time, such as 100us", 0)?;
     let jitter_ns = match words.peek() {
         Some(word) if !DELAY_WORDS.contains(&word) && begins_as_number(word) => {
-            Some(words.time("a time, such as 10us")?)
+            Some(words.time("a time, such as 10us", 0)?)
         }
         _ => None,
     };
     let correlation = match words.peek() {
-        Some(word) if jitter_ns.is_some() && word.ends_with('%') => words.correlation()?,
+        Some(word) if jitter_ns.is_some() && word.ends_with('%') => correlation(&mut words)?,
         _ => Correlation::None,
     };
     let mut asked = DelayWords::default();
-    while let Some((column, word)) = words.next() {
+    while let Some((column, word)) = words.next_word() {
         match word {
-            "distribution" => asked.distribution = Some(words.distribution(load)?),
+            "distribution" => asked.distribution = Some(distribution(&mut words, load)?),
             "one-sided" => asked.one_sided = Some(column),
-            "order" => asked.order = Some(words.order()?),
+            "order" => asked.order = Some(order(&mut words)?),
             "prbs31" => {
                 let given = words.peek().filter(|word| begins_as_number(word));
                 let state = if given.is_some() {
-                    words.number(1, (1 << 31) - 1)? as u32
+                    words.count(1, (1 << 31) - 1)? as u32
                 } else {
                     1
                 };
                 asked.prbs31 = Some((column, state));
             }
-            "shift" => asked.shift = Some((column, words.number(0, 32)? as u32)),
+            "shift" => asked.shift = Some((column, words.count(0, 32)? as u32)),
             "cycle" => {
-                asked.cycle = Some((column, words.time("the time of a cycle, such as 5ns")?))
+                asked.cycle = Some((column, words.time("the time of a cycle, such as 5ns", 0)?))
             }
-            "times" => asked.times = Some((column, words.factor()?)),
+            "times" => asked.times = Some((column, factor(&mut words)?)),
             _ => return Err(words.unknown(column, word, &DELAY_WORDS)),
         }
     }
@@ -91,7 +92,7 @@ impl DelayWords {
         jitter_ns: Option<u64>,
         correlation: Correlation,
     ) -> Result<Delay, WordError> {
-        let refused = |(column, problem): (usize, &str)| words.error(column, problem.to_owned());
+        let refused = |(column, problem): (usize, &str)| words.error(column, problem);
         let jitter = self.jitter(jitter_ns).map_err(refused)?;
         let draws = self.draws(&jitter, correlation).map_err(refused)?;
         if correlation != Correlation::None && matches!(self.order, Some(Order::Correlated { .. }))
@@ -242,42 +243,48 @@ fn default_order(jitter: &Jitter, draws: &Draws) -> Order {
     }
 }
 
-impl Words<'_> {
-    fn distribution(&mut self, load: LoadTable<'_>) -> Result<(usize, Distribution), WordError> {
-        let (column, name) = self
-            .next()
-            .ok_or_else(|| self.missing("the name of a distribution"))?;
-        if name == "uniform" {
-            return Ok((column, Distribution::Uniform));
-        }
-        let table = match built_in(name) {
-            Some(table) => table,
-            None => load(name).map_err(|why| {
-                let known = self.unknown(column, name, &DISTRIBUTIONS).problem;
-                self.error(column, format!("{why}; {known}"))
-            })?,
-        };
-        Ok((column, Distribution::named(name, table)))
+fn distribution(
+    words: &mut Words<'_>,
+    load: LoadTable<'_>,
+) -> Result<(usize, Distribution), WordError> {
+    let (column, name) = words
+        .next_word()
+        .ok_or_else(|| words.missing("the name of a distribution"))?;
+    if name == "uniform" {
+        return Ok((column, Distribution::Uniform));
     }
+    let table = match built_in(name) {
+        Some(table) => table,
+        None => load(name).map_err(|why| {
+            let known = words.unknown(column, name, &DISTRIBUTIONS).problem;
+            words.error(column, format!("{why}; {known}"))
+        })?,
+    };
+    Ok((column, Distribution::named(name, table)))
+}
 
-    fn order(&mut self) -> Result<Order, WordError> {
-        let (column, word) = self
-            .next()
-            .ok_or_else(|| self.missing("fifo, reorder or correlated"))?;
-        match word {
-            "fifo" => Ok(Order::Fifo),
-            "reorder" => Ok(Order::Reorder),
-            "correlated" => {
-                let column = self.column();
-                match self.time("a half-life, such as 1ms")? {
-                    0 => Err(self.error(
-                        column,
-                        "a half-life of 0 is none: leave the words away".to_owned(),
-                    )),
-                    half_life_ns => Ok(Order::Correlated { half_life_ns }),
-                }
+fn order(words: &mut Words<'_>) -> Result<Order, WordError> {
+    let (column, word) = words
+        .next_word()
+        .ok_or_else(|| words.missing("fifo, reorder or correlated"))?;
+    match word {
+        "fifo" => Ok(Order::Fifo),
+        "reorder" => Ok(Order::Reorder),
+        "correlated" => {
+            let column = words.column();
+            match words.time("a half-life, such as 1ms", 0)? {
+                0 => Err(words.error(column, "a half-life of 0 is none: leave the words away")),
+                half_life_ns => Ok(Order::Correlated { half_life_ns }),
             }
-            _ => Err(self.unknown(column, word, &ORDERS)),
         }
+        _ => Err(words.unknown(column, word, &ORDERS)),
     }
+}
+
+fn factor(words: &mut Words<'_>) -> Result<f64, WordError> {
+    words.parsed("a factor", |word| {
+        let factor = word.parse::<f64>().ok();
+        let factor = factor.filter(|factor| (0.0..=1e6).contains(factor));
+        factor.ok_or_else(|| format!("'{word}' is not a factor from 0 to 1000000"))
+    })
 }

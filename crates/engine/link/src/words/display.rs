@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use lineside_time::format_duration;
+use lineside_words::format_duration;
 
 use crate::settings::{
     Chance, Correlation, Delay, Distribution, Draws, Excess, Jitter, Limit, Loss, Order, Place,

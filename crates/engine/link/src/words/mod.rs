@@ -11,38 +11,22 @@
 
 mod delay;
 mod display;
-mod reader;
 
-use lineside_time::{Rate, parse_rate};
+use lineside_words::{Rate, WordError, Words, begins_as_number, parse_rate};
 
 use crate::settings::{
-    Carrier, Chance, ETHERNET_OVERHEAD, Excess, Limit, Loss, Place, RateLimit, State,
+    Carrier, Chance, Correlation, ETHERNET_OVERHEAD, Excess, Limit, Loss, Place, RateLimit, State,
 };
 use crate::table::Table;
 
 pub use delay::delay;
 pub(crate) use display::Percent;
-use reader::{Words, begins_as_number};
 
 const LOSS_WORDS: [&str; 8] = [
     "random", "gemodel", "burst", "every", "frames", "segment", "byte", "none",
 ];
 const RATE_WORDS: [&str; 3] = ["burst", "overhead", "drop"];
 const STATE_WORDS: [&str; 3] = ["up", "down", "flap"];
-
-/// Why words are not a setting.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{setting} '{text}', column {column}: {problem}")]
-pub struct WordError {
-    /// Such as `delay`.
-    pub setting: &'static str,
-    /// All words.
-    pub text: String,
-    /// Where the wrong one begins, in bytes from 1; after the last one if one is missing.
-    pub column: usize,
-    /// What is wrong, and what would be right.
-    pub problem: String,
-}
 
 /// Loads a table that is not built in by its name, or says why it cannot.
 pub type LoadTable<'a> = &'a mut dyn FnMut(&str) -> Result<Table, String>;
@@ -60,12 +44,12 @@ pub fn loss(text: &str) -> Result<Loss, WordError> {
     };
     let column = words.column();
     if begins_as_number(word) {
-        return words.chance().map(Loss::Random);
+        return share_of_frames(&mut words).map(Loss::Random);
     }
-    words.next();
+    words.next_word();
     let loss = match word {
         "none" => Loss::None,
-        "random" => return words.chance().map(Loss::Random),
+        "random" => return share_of_frames(&mut words).map(Loss::Random),
         "gemodel" => {
             let p = words.share()?;
             let mut next = |default: f64| match words.peek() {
@@ -81,14 +65,14 @@ pub fn loss(text: &str) -> Result<Loss, WordError> {
             }
         }
         "burst" => {
-            let length_ns = words.time("how long all is lost, such as 50ms")?;
+            let length_ns = words.time("how long all is lost, such as 50ms", 0)?;
             words.expect("every")?;
             let column = words.column();
-            let every_ns = words.time("how often, such as 10s")?;
+            let every_ns = words.time("how often, such as 10s", 0)?;
             if length_ns == 0 || every_ns <= length_ns {
                 return Err(words.error(
                     column,
-                    "the burst must be shorter than the time between two, and not 0".to_owned(),
+                    "the burst must be shorter than the time between two, and not 0",
                 ));
             }
             Loss::Burst {
@@ -96,16 +80,16 @@ pub fn loss(text: &str) -> Result<Loss, WordError> {
                 every_ns,
             }
         }
-        "every" => Loss::Every(words.number(1, u64::MAX)?),
-        "frames" => Loss::Frames(words.numbers()?),
+        "every" => Loss::Every(words.count(1, u64::MAX)?),
+        "frames" => Loss::Frames(numbers(&mut words)?),
         "segment" => {
-            let place = Place::Segment(words.number(1, u64::MAX)?);
-            let times = words.times()?;
+            let place = Place::Segment(words.count(1, u64::MAX)?);
+            let times = times(&mut words)?;
             Loss::Segment { place, times }
         }
         "byte" => {
-            let place = Place::Byte(words.number(0, u32::MAX.into())? as u32);
-            let times = words.times()?;
+            let place = Place::Byte(words.count(0, u32::MAX.into())? as u32);
+            let times = times(&mut words)?;
             Loss::Segment { place, times }
         }
         _ => return Err(words.unknown(column, word, &LOSS_WORDS)),
@@ -116,13 +100,13 @@ pub fn loss(text: &str) -> Result<Loss, WordError> {
 
 /// A share of the frames, for `setting`: `duplicate`, `corrupt` or `reorder`.
 pub fn chance(setting: &'static str, text: &str) -> Result<Chance, WordError> {
-    Words::new(setting, text).chance()
+    share_of_frames(&mut Words::new(setting, text))
 }
 
 /// How fast frames leave.
 pub fn rate(text: &str) -> Result<RateLimit, WordError> {
     let mut words = Words::new("rate", text);
-    let Some((column, word)) = words.next() else {
+    let Some((column, word)) = words.next_word() else {
         return Err(words.missing("a rate, such as 1gbit"));
     };
     let bits_per_second = match parse_rate(word) {
@@ -142,7 +126,7 @@ pub fn rate(text: &str) -> Result<RateLimit, WordError> {
         excess: Excess::Wait,
     };
     let mut drop_column = 1;
-    while let Some((column, word)) = words.next() {
+    while let Some((column, word)) = words.next_word() {
         match word {
             "burst" => rate.burst_bytes = words.size()?,
             "overhead" => {
@@ -150,7 +134,7 @@ pub fn rate(text: &str) -> Result<RateLimit, WordError> {
                     Some("none") => 0,
                     Some("ethernet") => ETHERNET_OVERHEAD,
                     Some(word) if begins_as_number(word) => {
-                        rate.overhead_bytes = words.number(0, 1024)? as u32;
+                        rate.overhead_bytes = words.count(0, 1024)? as u32;
                         continue;
                     }
                     Some(word) => {
@@ -158,7 +142,7 @@ pub fn rate(text: &str) -> Result<RateLimit, WordError> {
                     }
                     None => return Err(words.missing("none, ethernet or bytes")),
                 };
-                words.next();
+                words.next_word();
             }
             "drop" => {
                 rate.excess = Excess::Drop;
@@ -170,7 +154,7 @@ pub fn rate(text: &str) -> Result<RateLimit, WordError> {
     if rate.excess == Excess::Drop && rate.burst_bytes < 64 {
         let problem =
             "without a burst of a frame or more all would be dropped: add one, such as burst 15k";
-        return Err(words.error(drop_column, problem.to_owned()));
+        return Err(words.error(drop_column, problem));
     }
     Ok(rate)
 }
@@ -178,7 +162,7 @@ pub fn rate(text: &str) -> Result<RateLimit, WordError> {
 /// Whether a link takes frames.
 pub fn state(text: &str) -> Result<State, WordError> {
     let mut words = Words::new("link", text);
-    let Some((column, word)) = words.next() else {
+    let Some((column, word)) = words.next_word() else {
         return Err(words.missing("up, down or flap"));
     };
     let state = match word {
@@ -188,10 +172,10 @@ pub fn state(text: &str) -> Result<State, WordError> {
         },
         "flap" => {
             let column = words.column();
-            let up_ns = words.time("how long it is up, such as 10s")?;
-            let down_ns = words.time("how long it is down, such as 1s")?;
+            let up_ns = words.time("how long it is up, such as 10s", 0)?;
+            let down_ns = words.time("how long it is down, such as 1s", 0)?;
             if up_ns == 0 || down_ns == 0 {
-                return Err(words.error(column, "neither time may be 0".to_owned()));
+                return Err(words.error(column, "neither time may be 0"));
             }
             State::Flapping {
                 up_ns,
@@ -207,7 +191,7 @@ pub fn state(text: &str) -> Result<State, WordError> {
 
 /// What the ends of a link see while it is down.
 fn carrier(words: &mut Words<'_>) -> Result<Carrier, WordError> {
-    match words.next() {
+    match words.next_word() {
         None => Ok(Carrier::Stays),
         Some((_, "carrier")) => Ok(Carrier::Goes),
         Some((column, word)) => Err(words.unknown(column, word, &["carrier"])),
@@ -221,12 +205,56 @@ pub fn limit(text: &str) -> Result<Limit, WordError> {
         return Err(words.missing("frames, such as 1000, or bytes, such as 64kb"));
     };
     let limit = if word.bytes().all(|byte| byte.is_ascii_digit()) {
-        Limit::Frames(words.number(1, u64::MAX)?)
+        Limit::Frames(words.count(1, u64::MAX)?)
     } else {
         Limit::Bytes(words.size()?)
     };
     words.end()?;
     Ok(limit)
+}
+
+fn share_of_frames(words: &mut Words<'_>) -> Result<Chance, WordError> {
+    let share = words.share()?;
+    let correlation = match words.peek() {
+        Some(_) => correlation(words)?,
+        None => Correlation::None,
+    };
+    words.end()?;
+    Ok(Chance { share, correlation })
+}
+
+fn correlation(words: &mut Words<'_>) -> Result<Correlation, WordError> {
+    let column = words.column();
+    match words.share()? {
+        0.0 => Ok(Correlation::None),
+        share if share < 1.0 => Ok(Correlation::Share(share)),
+        _ => Err(words.error(
+            column,
+            "at 100% each draw would be the first one: give less",
+        )),
+    }
+}
+
+/// Numbers of frames, with commas between.
+fn numbers(words: &mut Words<'_>) -> Result<Vec<u64>, WordError> {
+    let what = "numbers of frames, such as 3,17";
+    words.parsed(what, |word| {
+        let parse = |number: &str| number.parse::<u64>().ok().filter(|&number| number > 0);
+        let numbers: Option<Vec<_>> = word.split(',').map(parse).collect();
+        let mut numbers = numbers.ok_or_else(|| format!("'{word}' is not {what}"))?;
+        numbers.sort_unstable();
+        numbers.dedup();
+        Ok(numbers)
+    })
+}
+
+/// `times K`, or once.
+fn times(words: &mut Words<'_>) -> Result<u64, WordError> {
+    if words.peek().is_none() {
+        return Ok(1);
+    }
+    words.expect("times")?;
+    words.count(1, u64::MAX)
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use lineside_filter::{Filter, FilterError};
-use lineside_time::{DurationError, Nanoseconds, parse_duration};
+use lineside_time::Nanoseconds;
+use lineside_words::{DurationError, parse_duration};
 
 use super::bins::Room;
 use super::flows::{Flows, Wanted};
@@ -186,7 +187,7 @@ fn names() -> String {
 fn near(word: &str) -> String {
     let near = KINDS
         .into_iter()
-        .map(|(name, _)| (strsim::damerau_levenshtein(name, word), name));
+        .map(|(name, _)| (lineside_words::distance(name, word), name));
     match near.min() {
         Some((distance @ 1..3, name)) if 2 * distance < name.len() => {
             format!(" (did you mean '{name}'?)")

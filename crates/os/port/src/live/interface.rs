@@ -97,7 +97,7 @@ impl Interface {
         }
         let nearest = all
             .iter()
-            .map(|each| (strsim::damerau_levenshtein(&each.name, name), &each.name))
+            .map(|each| (lineside_words::distance(&each.name, name), &each.name))
             .filter(|(distance, _)| *distance * 2 <= name.len())
             .min();
         let hint = match nearest {

@@ -1,7 +1,6 @@
 //! The language of assertions.
 
-use lineside_account::parse_size;
-use lineside_time::{Rate, parse_duration, parse_rate};
+use lineside_words::{Rate, nearest, parse_duration, parse_rate, parse_share, parse_size};
 
 /// Why a text is not an assertion.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -231,16 +230,11 @@ fn metric(name: &str) -> Result<Metric, String> {
         .iter()
         .find(|(word, _)| *word == small)
         .map(|(_, ours)| *ours);
-    let nearest = habit.or_else(|| nearest(&small, &names)).unwrap_or("p99");
+    let nearest = habit.unwrap_or_else(|| nearest(&small, names));
     Err(format!(
         "no metric '{name}'; the nearest is {nearest}, all are {}",
         names.join(", ")
     ))
-}
-
-fn nearest<'a>(text: &str, known: &[&'a str]) -> Option<&'a str> {
-    let likeness = |known: &str| strsim::jaro_winkler(known, text);
-    { known.iter().copied() }.max_by(|one, other| likeness(one).total_cmp(&likeness(other)))
 }
 
 impl Selection {
@@ -269,11 +263,11 @@ impl Selection {
                     selection.user_id = Some(user_id);
                 }
                 Some((key, _)) => {
-                    let nearest = nearest(key, &["operation", "client", "user"]);
+                    let nearest = nearest(key, ["operation", "client", "user"]);
                     return Err(format!(
                         "nothing is selected by '{key}'; the nearest that is is {}, for others use \
                         the flags that choose operations",
-                        nearest.unwrap_or("client")
+                        nearest
                     ));
                 }
             }
@@ -298,15 +292,7 @@ fn value(text: &str, unit: Unit) -> Result<f64, String> {
             )),
         },
         Unit::Share => {
-            let share = text
-                .strip_suffix('%')
-                .map(|digits| digits.trim().parse::<f64>());
-            let share = share
-                .and_then(Result::ok)
-                .map(|percent| percent / 100.0)
-                .or(bare);
-            let share = share.filter(|share| (0.0..=1.0).contains(share));
-            share.ok_or_else(|| format!("'{text}' is not a share; write 1% or 0.01"))
+            parse_share(text).ok_or_else(|| format!("'{text}' is not a share; write 1% or 0.01"))
         }
         Unit::PerSecond => {
             let digits = text
@@ -330,7 +316,7 @@ const BYTES: [(&str, f64); 3] = [("kB", 1e3), ("MB", 1e6), ("GB", 1e9)];
 /// All units, the nearest to what was written first.
 fn offer(text: &str, units: &[&str]) -> String {
     let unit = text.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
-    let nearest = nearest(unit.trim(), units).unwrap_or("ms");
+    let nearest = nearest(unit.trim(), units.iter().copied());
     let rest = units.iter().filter(|each| **each != nearest).copied();
     let rest: Vec<&str> = rest.collect();
     format!("{nearest} (the nearest), {}", rest.join(", "))

@@ -5,6 +5,7 @@ use std::path::Path;
 use lineside_measure::Times;
 use lineside_rows::Table;
 use lineside_trace::State;
+use lineside_words::nearest;
 
 use super::Figure;
 use super::language::{Assert, Metric, Selection};
@@ -134,10 +135,11 @@ impl Measured {
         if self.operations.iter().any(|known| known == name) {
             return String::new();
         }
-        let likeness = |known: &str| strsim::jaro_winkler(known, name);
-        let nearest = { self.operations.iter() }
-            .max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
-        nearest.map_or_else(String::new, |nearest| format!("; the nearest is {nearest}"))
+        if self.operations.is_empty() {
+            return String::new();
+        }
+        let nearest = nearest(name, self.operations.iter().map(String::as_str));
+        format!("; the nearest is {nearest}")
     }
 }
 

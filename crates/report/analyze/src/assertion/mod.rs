@@ -20,13 +20,13 @@ use std::path::Path;
 
 use lineside_measure::Times;
 use lineside_trace::State;
+use lineside_words::{bytes, grouped, number, percent, rate, time};
 use serde::Serialize;
 
 pub use language::{Assert, AssertError};
 use measured::Measured;
 
 use crate::filter::Filter;
-use crate::numbers::{bytes, grouped, number, percent, rate, time};
 use crate::trace::TraceError;
 use language::{Comparator, Metric, Of, Unit};
 

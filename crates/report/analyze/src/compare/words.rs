@@ -1,8 +1,10 @@
 //! What a comparison found, in words.
 
+use lineside_words::{bytes, grouped, percent, rate, time};
+
 use super::sample::{Kind, Outcome};
 use super::{Compared, Subject};
-use crate::numbers::{bytes, file_name, grouped, percent, rate, tail, time};
+use crate::numbers::{file_name, tail};
 
 /// Columns that a path or a client keeps in a line.
 const NAME_MAX: usize = 40;

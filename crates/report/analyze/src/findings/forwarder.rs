@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use lineside_words::{grouped, percent, time};
 use serde_json::{Value, json};
 
 use super::{Finding, Place};
 use crate::forwarding::{
     DEVIATIONS_MAX, Forwarding, ForwardingNode, ForwardingService, deviations, reason_words,
 };
-use crate::numbers::{grouped, percent, share, time};
+use crate::numbers::share;
 
 /// Outcomes of frames that were lost, with the way out. Frames of other hosts are no loss.
 const LOST: [(&str, &str); 13] = [

@@ -4,6 +4,7 @@
 //! times around it, the slowest operations with those of the same kind.
 //! Only `slow_server` has a bound of its own.
 
+use lineside_words::{grouped, percent, time};
 use serde_json::json;
 
 use super::network::Ways;
@@ -11,7 +12,7 @@ use super::stalls::{STALL_MIN_NS, Stall, Stalls};
 use super::watch::{Cell, Watch};
 use super::{Finding, Place, Scene};
 use crate::columns::Word;
-use crate::numbers::{grouped, percent, share, time};
+use crate::numbers::share;
 
 /// By how much a step must exceed the steps around it.
 const JUMP_FACTOR: u64 = 4;

@@ -10,13 +10,14 @@
 use hashbrown::HashMap;
 use lineside_rows::Table;
 use lineside_trace::read::{Column, ReadError};
+use lineside_words::{bytes, grouped, percent, rate, time};
 use serde_json::json;
 
 use super::watch::{ConnectionTimes, Connections, Watch};
 use super::{Finding, Place, Scene};
 use crate::columns::{Integers, Shorts, Texts};
 use crate::model::WireRate;
-use crate::numbers::{bytes, grouped, percent, rate, share, time};
+use crate::numbers::share;
 use crate::selection::end_name;
 use crate::trace::Trace;
 

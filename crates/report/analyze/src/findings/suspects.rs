@@ -14,6 +14,7 @@
 
 use hashbrown::HashMap;
 use lineside_rows::Table;
+use lineside_words::{grouped, percent, time};
 use serde_json::json;
 
 use super::network::Ways;
@@ -22,7 +23,7 @@ use super::{Finding, Place, Scene};
 use crate::aggregate::Batch;
 use crate::columns::{Lexicon, Word};
 use crate::names::Paths;
-use crate::numbers::{file_name, grouped, percent, share, time};
+use crate::numbers::{file_name, share};
 
 /// Who is slow exceeds the others by at least this time, on average.
 const EXCESS_MIN_NS: u64 = 2_000_000;

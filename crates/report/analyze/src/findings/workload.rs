@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use lineside_words::{bytes, grouped, percent};
 use serde_json::{Value, json};
 
 use super::Finding;
 use crate::model::{Direction, ErrorCount, Report, Thresholds, Totals};
-use crate::numbers::{bytes, file_name, grouped, percent, share};
+use crate::numbers::{file_name, share};
 
 /// What the findings are found in.
 struct Workload<'a> {

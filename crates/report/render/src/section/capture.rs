@@ -1,9 +1,9 @@
 //! Sections about the capture, the workload, errors and operations.
 
-use lineside_account::{bit_rate, bytes, grouped, percent, time};
 use lineside_analyze::{
     Direction, Loss, Operation, OverTime, Quantiles, Report, Zone, end_name, share,
 };
+use lineside_words::{bit_rate, bytes, grouped, percent, time};
 
 use crate::block::{
     Block, Cell, Chart, Colour, Fact, Kind, Layer, Meter, Meters, NOT_KNOWN, ROWS_MAX, Scale,

@@ -1,10 +1,10 @@
 //! A forwarder: what its certificate holds, in words and pictures.
 
-use lineside_account::{bytes, grouped, percent, time};
 use lineside_analyze::{
     DEVIATIONS_MAX, Down, Forwarding, ForwardingNode, ForwardingPayloads, ForwardingService, Zone,
     deviations, reason_words, share,
 };
+use lineside_words::{bytes, grouped, percent, time};
 
 use crate::block::{
     Block, Cell, Chart, Colour, Fact, Kind, Layer, Scale, Section, Table, Verdict, column, fact,

@@ -1,7 +1,7 @@
 //! The certificate of a forwarder on the first screen.
 
-use lineside_account::{grouped, percent};
 use lineside_analyze::{Forwarding, ForwardingNode, ForwardingService, share};
+use lineside_words::{grouped, percent};
 
 use super::forwarder::facts;
 use crate::block::{Line, line};

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use lineside_account::{bytes, grouped, signed_time};
 use lineside_analyze::{
     EmulatedClockSteps, EmulatedDirection, EmulatedStep, EmulatedTimes, Emulation, EmulationChange,
     EmulationLoop, LINK_SETTINGS,
 };
+use lineside_words::{bytes, grouped, signed_time};
 
 use super::switch;
 use crate::block::{Block, Cell, Column, Fact, Kind, Section, Table, Verdict, fact};

@@ -1,7 +1,7 @@
 //! The certificate of an emulated link on the first screen.
 
-use lineside_account::{grouped, time};
 use lineside_analyze::{EmulatedDirection, EmulatedTimes, Emulation, EmulationLoop};
+use lineside_words::{grouped, time};
 
 use super::link::{dropped, gathered, signed, step_counts};
 use crate::block::{Line, alarm, line};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use lineside_account::{bytes, grouped, number, percent, rate, signed_time, time};
 use lineside_analyze::{LoadAsked, LoadDepartures, LoadFit, LoadGenerator, LoadReport, LoadTimes};
+use lineside_words::{bytes, grouped, number, percent, rate, signed_time, time};
 
 use crate::block::{
     Block, Cell, Colour, Fact, Kind, Section, Table, Verdict, column, fact, text, wide,

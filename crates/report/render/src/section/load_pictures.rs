@@ -1,7 +1,7 @@
 //! The pictures of a load.
 
-use lineside_account::{grouped, time};
 use lineside_analyze::{LoadOverTime, LoadReport, LoadSteps, Zone};
+use lineside_words::{grouped, time};
 
 use super::load::cause_words;
 use crate::block::{Block, Chart, Colour, Layer, Scale, Section, ShareCurve};

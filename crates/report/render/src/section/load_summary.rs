@@ -1,7 +1,7 @@
 //! The certificate of a load on the first screen.
 
-use lineside_account::time;
 use lineside_analyze::{LoadReport, LoadTimes};
+use lineside_words::time;
 
 use super::load::{answered, counts, generator_words, model, offered, quantiles, server, times};
 use crate::block::{Line, line};

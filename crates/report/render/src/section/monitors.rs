@@ -1,10 +1,10 @@
 //! What monitors found, in words.
 
-use lineside_account::{bit_rate, bytes, grouped, percent, rate, time};
 use lineside_analyze::{
     METRICS, MonitorDistribution, MonitorEvent, MonitorFlow, MonitorPlace, MonitorRate,
     MonitorWindows, Monitors, MonitorsOverTime, Zone, share,
 };
+use lineside_words::{bit_rate, bytes, grouped, percent, rate, time};
 
 use crate::block::{
     Block, Cell, Column, Kind, Section, Table, column, fact, number, short, table, text, wide,

@@ -1,7 +1,7 @@
 //! The switch between the ports of an emulated link, in words.
 
-use lineside_account::{grouped, time};
 use lineside_analyze::{EmulatedCore, EmulatedPort};
+use lineside_words::{grouped, time};
 
 use crate::block::{Block, Cell, Colour, Column, Kind, Section, Table, fact};
 

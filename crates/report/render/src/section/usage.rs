@@ -1,7 +1,7 @@
 //! Sections about who used what.
 
-use lineside_account::{bytes, grouped, percent};
 use lineside_analyze::{Busy, GetattrStorm, Ranking, Report, Zone, file_name, share};
+use lineside_words::{bytes, grouped, percent};
 
 use crate::block::{Block, Cell, Colour, Curve, Kind, Section, column, number, table, text, wide};
 

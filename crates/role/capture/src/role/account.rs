@@ -5,13 +5,14 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lineside_account::{Budget, Counter, Counters, bytes, grouped, time};
+use lineside_account::{Budget, Counter, Counters};
 use lineside_measure::{CountedTimes, SharedTimes};
 use lineside_port::Live;
 use lineside_rows::LossRow;
 use lineside_run::drops;
 use lineside_time::Clock;
 use lineside_trace::{RELIEFS_MAX, SECONDS_MAX, Second};
+use lineside_words::{bytes, grouped, time};
 
 /// How often the kernel's counts are read.
 const TICK: Duration = Duration::from_secs(1);

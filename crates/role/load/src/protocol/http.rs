@@ -6,7 +6,8 @@ use lineside_http::{
     End, Head, Heads, Method, Parser, Reply, RequestTemplate, Responder, Role, Sink, TemplateError,
     Url,
 };
-use lineside_workload::{Keys, Template, WordError};
+use lineside_words::WordError;
+use lineside_workload::{Keys, Template};
 
 use super::{Answer, Answers, Broken, Client, Outstanding, Request, Server};
 

@@ -4,7 +4,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use lineside_account::{Budget, signed_time};
+use lineside_account::Budget;
 use lineside_host::{
     Capability, LinkSwitch, Privileges, RunClock, RunFolder, Sandbox, ServiceManager, Signals,
 };
@@ -13,6 +13,7 @@ use lineside_port::live::{EndOptions, Interface, LiveOptions, StampClock, open_e
 use lineside_port::{LivePort, Method, Port, PortError};
 use lineside_reactor::{TapPort, Wait};
 use lineside_time::Clock;
+use lineside_words::signed_time;
 
 use super::carrier::Carriers;
 use super::control::while_controlled;

@@ -1,6 +1,6 @@
 //! The rules about a load. Each sentence says the figure, the limit and what helps.
 
-use lineside_account::{grouped, time};
+use lineside_words::{grouped, time};
 
 use super::Reason;
 

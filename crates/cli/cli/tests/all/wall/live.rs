@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use lineside_account::Counter;
-use lineside_analyze::grouped;
 use lineside_filter::Filter;
 use lineside_host::Stopwatch;
 use lineside_port::{CaptureReader, PoolConfig, Port, Receive, Received};
@@ -21,6 +20,7 @@ use lineside_testkit::disk::SmallDisk;
 use lineside_time::Random;
 use lineside_trace::{LiveInput, State};
 use lineside_wire::build::FrameBuilder;
+use lineside_words::grouped;
 
 use crate::support::{
     Record, Trace, counters, example, lineside, manifest, parts_with_rows, records, sorted, talk,

@@ -6,9 +6,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use lineside_analyze::{Report, grouped};
+use lineside_analyze::Report;
 use lineside_rows::Table;
 use lineside_time::Random;
+use lineside_words::grouped;
 use serde_json::Value;
 
 use crate::report::check;

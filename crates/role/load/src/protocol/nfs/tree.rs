@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use lineside_workload::{Keys, WordError};
+use lineside_words::WordError;
+use lineside_workload::Keys;
 
 /// Files and directories with their handles, as a preparation found or made them. Workers share it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,4 +1,8 @@
+//! Times with units.
+
 use std::fmt;
+
+use crate::is_negative;
 
 /// Why a text is not a duration.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -8,9 +12,7 @@ pub struct DurationError {
 
 impl fmt::Display for DurationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_digit = |c: char| c.is_ascii_digit();
-        let below_0 = self.text.trim().strip_prefix('-');
-        if below_0.is_some_and(|rest| rest.starts_with(is_digit)) {
+        if is_negative(&self.text) {
             return write!(f, "'{}' must not be negative", self.text);
         }
         write!(
@@ -52,6 +54,28 @@ pub fn parse_duration(text: &str) -> Result<u64, DurationError> {
         return Err(error());
     }
     Ok(ns.round() as u64)
+}
+
+/// The longest time of most settings.
+pub const DAY: (u64, &str) = (86_400_000_000_000, "a day");
+
+/// The longest time of a path file.
+pub const YEAR: (u64, &str) = (365 * DAY.0, "a year");
+
+/// Nanoseconds of a word: a time with a unit from `least_ns` to `most`, or 0 alone.
+pub fn parse_time(word: &str, least_ns: u64, most: (u64, &str)) -> Result<u64, String> {
+    let ns = match word {
+        "0" => 0,
+        _ => parse_duration(word).map_err(|error| error.to_string())?,
+    };
+    match ns {
+        _ if ns > most.0 => Err(format!("'{word}' is more than {}", most.1)),
+        _ if ns < least_ns => Err(format!(
+            "'{word}' is too short: give at least {}",
+            format_duration(least_ns)
+        )),
+        _ => Ok(ns),
+    }
 }
 
 /// The shortest text that [`parse_duration`] reads back as `ns`.

@@ -113,6 +113,32 @@ fn is_number(word: &str) -> bool {
     number.is_ok_and(|number| number.is_finite() && number > 0.0)
 }
 
+/// The most of a rate: a request a nanosecond.
+const RATE_MAX: f64 = 1e9;
+
+/// The rate a second of a word such as `10000`, `10k`, `0.5/s` or `30/min`; 0 is one.
+pub fn parse_per_second(word: &str) -> Result<f64, String> {
+    let refused = || {
+        format!(
+            "'{word}' is not a rate from 0 to {RATE_MAX} a second: write a number, such as 10000, \
+             10k, 0.5/s or 30/min"
+        )
+    };
+    let units = [("/s", 1.0), ("/min", 60.0), ("/h", 3600.0)];
+    let found = { units.iter() }.find_map(|&(unit, per)| Some((word.strip_suffix(unit)?, per)));
+    let (number, per) = found.unwrap_or((word, 1.0));
+    let prefixes = [("k", 1e3), ("M", 1e6)];
+    let found = { prefixes.iter() }
+        .find_map(|&(prefix, factor)| Some((number.strip_suffix(prefix)?, factor)));
+    let (digits, factor) = found.unwrap_or((number, 1.0));
+    // `inf`, `nan` and `1e3` are numbers to the library; the first two fall to the bounds.
+    let rate = digits.parse::<f64>().map_err(|_| refused())? * factor / per;
+    match (0.0..=RATE_MAX).contains(&rate) {
+        true => Ok(rate),
+        false => Err(refused()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,6 +185,26 @@ mod tests {
         ] {
             let error = parse_rate(text).expect_err(text).to_string();
             assert!(error.ends_with(advice), "{error}");
+        }
+    }
+
+    #[test]
+    fn rates_are_numbers_with_and_without_units() {
+        for (text, expected) in [
+            ("10000", 10_000.0),
+            ("10k", 10_000.0),
+            ("1.5M", 1_500_000.0),
+            ("0.5/s", 0.5),
+            ("30/min", 0.5),
+            ("1800/h", 0.5),
+            ("2k/min", 2000.0 / 60.0),
+            ("0", 0.0),
+        ] {
+            assert_eq!(parse_per_second(text), Ok(expected), "{text}");
+        }
+        for bad in ["", "k", "inf", "nan", "2e9", "10 k", "-1", "5/d", "/s"] {
+            let error = parse_per_second(bad).expect_err(bad);
+            assert!(error.contains("0.5/s"), "{error}");
         }
     }
 }
