@@ -4,14 +4,13 @@
 use lineside_account::{Budget, Counter, Counters};
 use lineside_flow::{Engine, Taken, Whole};
 use lineside_frame::{Burst, FrameRef, SharedBurst};
+use lineside_operations::{Config, Operations, connection_id_of};
 use lineside_port::{PortError, Receive};
 use lineside_rows::{PacketRow, RecordSink, RowRef, Table, Word};
 use lineside_run::{Consumer, Moment, Step, receive_all};
 use lineside_wire::{Dissected, Ip};
 
 use crate::arrivals::{Arrivals, Span};
-use crate::config::Config;
-use crate::rpc::{Operations, connection_id_of};
 
 /// The path from frames to rows.
 pub struct Pipeline<S> {

@@ -187,7 +187,7 @@ impl Section {
             answered_max: self.answered_max.unwrap_or_default(),
             facts_max: number("file_facts_max", self.file_facts_max)?,
             checksums: self.checksums.unwrap_or(true),
-            short_ways: true,
+            fast_path: true,
         })
     }
 

@@ -7,9 +7,8 @@ use lineside_account::{Budget, Counter, Counters, Lease};
 use lineside_actor::{Address, Waker};
 use lineside_flow::Whole;
 use lineside_frame::FrameRef;
+use lineside_operations::Deferred;
 use lineside_rows::{LossRow, RecordSink, RowBuffer, RowRef, Table};
-
-use crate::rpc::Deferred;
 
 /// Frames of one pipeline, then the rows that came of them.
 #[derive(Default)]

@@ -28,12 +28,12 @@ use lineside_account::{Budget, Counters};
 use lineside_actor::{Address, ConfigError, Guest, Outcome, Report, RunError, Schedule, System};
 use lineside_flow::Fragments;
 use lineside_frame::Burst;
+use lineside_operations::Config;
 use lineside_port::{PortError, Receive};
 use lineside_rows::{LossRow, RecordSink, RowBuffer, Table};
 use lineside_run::{Consumer, Moment, Step, receive_all};
 
 use crate::arrivals::{Arrivals, Span};
-use crate::config::Config;
 use crate::pipeline::Flows;
 use actors::{ChecksumActor, PipelineActor, SinkActor};
 use batch::{BATCH_BYTES, Batch, Gather, Next, ToSink};

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  capture ─ opens inputs and outputs, drops privileges
-//!     ├─ alone    one thread: pipeline, encoder          ┐
+//!     ├─ single_thread  one thread: pipeline, encoder          ┐
 //!     ├─ on_cores actors: pipelines, checksums, encoders ├─ each burst: Watch ─ signals, account, trace.json
 //!     └─ pass     no trace: frames into a capture file   ┘
 //! ```
@@ -11,11 +11,11 @@
 //! passes through [`Progress`](lineside_run::Progress).
 
 mod account;
-mod alone;
 mod confine;
 mod on_cores;
 mod placement;
 mod settings;
+mod single_thread;
 mod tally;
 mod watch;
 
@@ -41,12 +41,12 @@ use crate::cores::Failed;
 use crate::filtered::Filtered;
 use crate::measured::Measured;
 use crate::recorded::{Recorded, interface};
-use alone::Ran;
+use single_thread::Ran;
 use watch::{Around, Stop, Watch};
 
-pub use alone::{Seen, capture_into, tally_of};
 pub use placement::{CoreSettings, ENCODERS, Scheduler, actors, placed_by_traffic};
 pub use settings::{CaptureFile, Follow, LiveSettings, Settings, is_pipe};
+pub use single_thread::{Seen, capture_into, tally_of};
 pub use tally::{OperationCount, Tally, is_failure};
 
 /// All inputs, as far as the filter lets them through, and perhaps written into capture files.
@@ -449,7 +449,7 @@ fn take_frames(
     let trace_id = watch.run.manifest.trace_id.clone();
     let mut ran = match &settings.cores {
         None => {
-            let alone = alone::Alone {
+            let thread = single_thread::SingleThread {
                 folder: &folder,
                 tables: &settings.tables,
                 trace_id: &trace_id,
@@ -459,7 +459,7 @@ fn take_frames(
                 frames_max: settings.frames_max,
                 latencies: watch.latencies(),
             };
-            alone.run(port, |port, turn| watch.on_burst(port, turn))?
+            thread.run(port, |port, turn| watch.on_burst(port, turn))?
         }
         Some(cores) => {
             let on_cores = on_cores::OnCores {

@@ -14,8 +14,8 @@ use lineside_trace::{
     TraceEncoder, TrafficFacts,
 };
 
-use super::alone::{Ran, Seen};
 use super::placement::{CoreSettings, ENCODERS, Scheduler};
+use super::single_thread::{Ran, Seen};
 use super::tally::{RowTally, Tallying};
 use super::watch::{Watch, Writing};
 use super::{CaptureError, Input, Settings};

@@ -9,7 +9,7 @@ use lineside_rows::Table;
 use lineside_run::{DropInSettings, Interfaces, Looks, PartRotation, Respond};
 
 use super::CoreSettings;
-use crate::config::Config;
+use lineside_operations::Config;
 
 /// All that decides what a capture does.
 pub struct Settings {

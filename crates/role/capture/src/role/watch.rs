@@ -16,8 +16,8 @@ use lineside_trace::{ClockFacts, InMemory, PartWindows, RemovedFacts};
 
 use super::Input;
 use super::account::{Account, Relief};
-use super::alone::{Ran, Seen};
 use super::settings::{Follow, Settings, is_pipe};
+use super::single_thread::{Ran, Seen};
 use super::tally::RowTally;
 use crate::arrivals::{Arrivals, Span};
 

@@ -262,7 +262,7 @@ fn check(mutant: &Mutant) -> Result<usize, String> {
         setup
     } else {
         let config = Config {
-            short_ways: false,
+            fast_path: false,
             ..setup.config
         };
         Setup {

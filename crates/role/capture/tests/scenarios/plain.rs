@@ -179,9 +179,9 @@ fn what_calls_have_in_common_has_a_number() {
 
 /// Rows and counters, with the short ways and without.
 pub(super) fn is_the_same_both_ways(wire: &Wire, config: Config, what: &str) {
-    let ways = [true, false].map(|short_ways| {
+    let ways = [true, false].map(|fast_path| {
         let config = Config {
-            short_ways,
+            fast_path,
             ..config.clone()
         };
         let (rows, counters) = run_with(&wire.frames, config);
@@ -204,10 +204,10 @@ fn calls_on_the_short_way_are_given_up_as_others() {
     for xid in 0..1000 {
         wire.send(REPLY, &lookup(100 + xid, b"a", 71)[REPLY]);
     }
-    let ways = [true, false].map(|short_ways| {
+    let ways = [true, false].map(|fast_path| {
         let config = Config {
             outstanding_max: 64,
-            short_ways,
+            fast_path,
             ..Config::default()
         };
         let (rows, counters) = run_with(&wire.frames, config);

@@ -15,10 +15,10 @@ use super::{Needs, Protocol};
 use crate::rpc::{Fact, IncomingMessage, Operations, Slot, file_id, file_id_of, handle_bytes};
 
 mod columns;
-mod plain;
+mod fast_path;
 
 pub(crate) use columns::{file_type, object, set_attributes};
-pub(crate) use plain::{NoCells, PlainArguments, PlainProcedure, PlainRows};
+pub(crate) use fast_path::{FastArguments, FastProcedure, FastRows, NoCells};
 
 /// A procedure of NFSv3.
 #[derive(Debug, Clone, Copy)]

@@ -62,7 +62,7 @@ impl<S: RecordSink> Operations<S> {
 
     /// Time has passed: holes that were merged may be due.
     #[inline]
-    pub(crate) fn on_timer(&mut self, now: i64, counters: &mut Counters) {
+    pub fn on_timer(&mut self, now: i64, counters: &mut Counters) {
         if self.holes.are_due(now) {
             self.holes.count(counters);
             self.write_merged_holes();
@@ -71,7 +71,7 @@ impl<S: RecordSink> Operations<S> {
 
     /// Writes the rows of holes that were merged.
     #[cold]
-    pub(crate) fn write_merged_holes(&mut self) {
+    pub fn write_merged_holes(&mut self) {
         for row in self.holes.take() {
             self.sink.row(RowRef::Losses(&row));
         }

@@ -11,10 +11,10 @@ use lineside_wire::{Direction, Endpoint};
 
 use super::direction::DirectionSink;
 use super::early::EarlyReply;
+use super::fast_path::{CallerRef, HeldReply};
 use super::files::{FACT_BYTES, NAME_BYTES};
 use super::headers::LastHeader;
 use super::operation::{CallRef, Slot};
-use super::plain::{CallerRef, HeldReply};
 use super::recovery::Recoveries;
 use super::tls::{self, Probe, TlsRecords};
 use super::{Operations, connection_id};
@@ -53,10 +53,10 @@ pub(crate) struct RpcConnection {
     /// When the last datagram came.
     pub(super) datagram_ns: i64,
     pub(super) last_header: LastHeader,
-    /// Who calls with that header, once a plain call was.
-    pub(super) plain_caller: Option<CallerRef>,
-    /// Of the latest reply to a plain call whose data follows: what comes before that.
-    pub(super) plain_reply: Option<Box<HeldReply>>,
+    /// Who calls with that header, once a call on the fast path was.
+    pub(super) fast_caller: Option<CallerRef>,
+    /// Of the latest reply to a call on the fast path whose data follows: what comes before that.
+    pub(super) fast_reply: Option<Box<HeldReply>>,
     pub(super) program: Word,
     /// RPC's part of TLS, and the records of both directions once it has begun.
     pub(super) probe: Option<Probe>,
@@ -215,8 +215,8 @@ impl<S: RecordSink> StreamSink for Operations<S> {
             caller: None,
             datagram_ns: self.now,
             last_header: LastHeader::default(),
-            plain_caller: None,
-            plain_reply: None,
+            fast_caller: None,
+            fast_reply: None,
             program: Word::None,
             probe: None,
             rule,
@@ -340,7 +340,7 @@ impl<S: RecordSink> StreamSink for Operations<S> {
         self.forget_all(connection, counters);
         self.forget_client(connection);
         if let Some(mut rpc) = self.connections[connection].take() {
-            self.plain.forget_caller(&mut rpc);
+            self.fast.forget_caller(&mut rpc);
             let drawn = rpc.facts.len() * FACT_BYTES + rpc.names.len() * NAME_BYTES;
             self.budget.give_back(drawn);
             if facts.initiator().is_some() {

@@ -63,10 +63,10 @@ impl<S: RecordSink> MessageSink for DirectionSink<'_, S> {
             return;
         };
         if let Some(slot) = open.slot
-            && let Some(at) = slot.plain()
+            && let Some(at) = slot.fast()
         {
             let is_call = open.is_call;
-            if lacking.is_none() && self.end_plain((at, is_call), message, counters) {
+            if lacking.is_none() && self.end_fast((at, is_call), message, counters) {
                 return;
             }
             let slot = self.all.widen(slot, counters);
@@ -212,7 +212,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
     /// A call whose header is like the last one.
     #[inline]
     fn on_usual_call(&mut self, xid: u32, number: u32, cursor: &mut Cursor<'_>) -> Want {
-        if let Some(want) = self.on_plain_call(xid, number, cursor) {
+        if let Some(want) = self.on_fast_call(xid, number, cursor) {
             return want;
         }
         let connection = self.all.connection(self.connection);
@@ -249,11 +249,11 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
             && let Some(header) = bytes.get(..cursor.position())
         {
             let Operations {
-                connections, plain, ..
+                connections, fast, ..
             } = &mut *self.all;
             let connection = connections[self.connection].as_mut();
             let connection = connection.expect("a slot in use");
-            plain.forget_caller(connection);
+            fast.forget_caller(connection);
             connection.last_header.remember(header, caller);
             return self.on_usual_call(xid, number, cursor);
         }

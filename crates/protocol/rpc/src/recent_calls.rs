@@ -41,12 +41,12 @@ const GIVEN_UP: u32 = 2;
 
 /// A call that came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PastCall {
-    /// The connection that it came on, as [`PastCalls::on_call`] was given it.
+pub struct RecentCall {
+    /// The connection that it came on, as [`RecentCalls::on_call`] was given it.
     pub connection: u32,
     /// It had no reply when it was given up.
     pub is_given_up: bool,
-    /// The id that [`PastCalls::on_call`] was given of it, or of the first one that it repeats.
+    /// The id that [`RecentCalls::on_call`] was given of it, or of the first one that it repeats.
     pub first_id: i64,
 }
 
@@ -54,7 +54,7 @@ pub struct PastCall {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Known {
     /// The same call, if it came before and this one repeats it.
-    pub same: Option<PastCall>,
+    pub same: Option<RecentCall>,
     /// One that is too young to be forgotten had to be, for want of memory.
     pub has_forgotten: bool,
 }
@@ -80,8 +80,8 @@ impl Entry {
         latest - (latest.wrapping_sub(known) & ((1 << ID_BITS) - 1))
     }
 
-    fn call(&self, latest: i64) -> PastCall {
-        PastCall {
+    fn call(&self, latest: i64) -> RecentCall {
+        RecentCall {
             connection: self.connection,
             is_given_up: self.what & GIVEN_UP != 0,
             first_id: self.first_id(latest),
@@ -94,7 +94,7 @@ type Piece = [Bucket; PIECE];
 
 /// The calls of the last while.
 #[derive(Debug)]
-pub struct PastCalls {
+pub struct RecentCalls {
     pieces: Vec<Box<Piece>>,
     pieces_max: usize,
     /// So many ticks is a call remembered.
@@ -106,7 +106,7 @@ pub struct PastCalls {
     lease: Lease,
 }
 
-impl PastCalls {
+impl RecentCalls {
     /// Remembers calls for `window_ns`, at most 36 minutes, in at most `bytes_max` of the budget.
     pub fn new(window_ns: i64, bytes_max: usize, budget: &Budget) -> Self {
         Self {
@@ -128,7 +128,7 @@ impl PastCalls {
         what: u32,
         (connection, id): (u32, i64),
         now_ns: i64,
-        repeats: impl FnOnce(&PastCall) -> bool,
+        repeats: impl FnOnce(&RecentCall) -> bool,
     ) -> Known {
         let mut entry = Entry {
             tag: tag(key),
@@ -164,7 +164,7 @@ impl PastCalls {
         &mut self,
         mut entry: Entry,
         id: i64,
-        repeats: impl FnOnce(&PastCall) -> bool,
+        repeats: impl FnOnce(&RecentCall) -> bool,
     ) -> Known {
         if self.pieces.is_empty() && !self.grow(entry.time) {
             return Known {
@@ -202,7 +202,7 @@ impl PastCalls {
     }
 
     /// The latest call on a connection with this key.
-    pub fn of_reply(&mut self, key: u64, connection: u32, now_ns: i64) -> Option<PastCall> {
+    pub fn of_reply(&mut self, key: u64, connection: u32, now_ns: i64) -> Option<RecentCall> {
         let latest = self.latest_id;
         let found = self.find(key, connection, now_ns)?;
         Some(found.call(latest))
@@ -274,7 +274,7 @@ impl PastCalls {
     }
 
     /// Where an entry goes, and the same call that came before it, whose place that is then.
-    fn place(&self, entry: &Entry, now: u16) -> (Option<PastCall>, Place) {
+    fn place(&self, entry: &Entry, now: u16) -> (Option<RecentCall>, Place) {
         let homes = self.homes(entry.tag);
         let age = |other: &Entry| now.wrapping_sub(other.time);
         let (mut free, mut oldest) = (None, (homes[0], 0));
@@ -425,36 +425,36 @@ mod tests {
     #[test]
     fn a_call_is_known_for_a_while_wherever_it_comes() {
         let budget = Budget::new(1 << 20);
-        let mut past = PastCalls::new(60 * SECOND_NS, 1 << 20, &budget);
+        let mut calls = RecentCalls::new(60 * SECOND_NS, 1 << 20, &budget);
         for number in 0..5000 {
             assert_eq!(
-                past.on_call(key(number), 4, (1, number as i64), 0, |_| true),
+                calls.on_call(key(number), 4, (1, number as i64), 0, |_| true),
                 Known::default()
             );
         }
-        past.give_up(key(7), 1, SECOND_NS);
+        calls.give_up(key(7), 1, SECOND_NS);
         for number in 0..5000 {
-            let of_reply = past.of_reply(key(number), 1, SECOND_NS);
+            let of_reply = calls.of_reply(key(number), 1, SECOND_NS);
             assert_eq!(of_reply.map(|call| call.is_given_up), Some(number == 7));
-            assert_eq!(past.of_reply(key(number), 2, SECOND_NS), None);
-            let other = past.on_call(key(number), 8, (1, -1), SECOND_NS, |_| true);
+            assert_eq!(calls.of_reply(key(number), 2, SECOND_NS), None);
+            let other = calls.on_call(key(number), 8, (1, -1), SECOND_NS, |_| true);
             assert_eq!(other, Known::default(), "what is called is another");
-            let again = past.on_call(key(number), 4, (2, -1), 59 * SECOND_NS, |_| true);
-            let expected = PastCall {
+            let again = calls.on_call(key(number), 4, (2, -1), 59 * SECOND_NS, |_| true);
+            let expected = RecentCall {
                 connection: 1,
                 is_given_up: number == 7,
                 first_id: number as i64,
             };
             assert_eq!(again.same, Some(expected));
-            let third = past.on_call(key(number), 4, (3, -2), 60 * SECOND_NS, |_| true);
+            let third = calls.on_call(key(number), 4, (3, -2), 60 * SECOND_NS, |_| true);
             let same = third.same.map(|same| (same.connection, same.first_id));
             assert_eq!(same, Some((2, number as i64)), "of the first");
-            let other = past.on_call(key(number), 4, (4, -3), 60 * SECOND_NS, |_| false);
+            let other = calls.on_call(key(number), 4, (4, -3), 60 * SECOND_NS, |_| false);
             assert_eq!(other, Known::default());
-            let found = past.of_reply(key(number), 4, 60 * SECOND_NS);
+            let found = calls.of_reply(key(number), 4, 60 * SECOND_NS);
             assert_eq!(found.map(|call| call.first_id), Some(-3), "no repeat");
         }
-        let late = past.on_call(key(1), 4, (1, 0), 200 * SECOND_NS, |_| true);
+        let late = calls.on_call(key(1), 4, (1, 0), 200 * SECOND_NS, |_| true);
         assert_eq!(late, Known::default());
     }
 
@@ -464,14 +464,14 @@ mod tests {
         let round_ns = 1 << (16 + TICK_BITS);
         for steps in [1, 2, 3, 40] {
             let budget = Budget::new(1 << 20);
-            let mut past = PastCalls::new(60 * SECOND_NS, 1 << 20, &budget);
-            past.on_call(key(1), 4, (1, 1), SECOND_NS, |_| true);
+            let mut calls = RecentCalls::new(60 * SECOND_NS, 1 << 20, &budget);
+            calls.on_call(key(1), 4, (1, 1), SECOND_NS, |_| true);
             for step in 1..=steps {
                 let now_ns = SECOND_NS + round_ns / steps * step;
-                assert_eq!(past.of_reply(key(1), 1, now_ns), None, "{step} of {steps}");
-                past.on_call(key(2), 4, (1, 2), now_ns, |_| true);
+                assert_eq!(calls.of_reply(key(1), 1, now_ns), None, "{step} of {steps}");
+                calls.on_call(key(2), 4, (1, 2), now_ns, |_| true);
             }
-            let again = past.on_call(key(1), 4, (1, 3), SECOND_NS + round_ns, |_| true);
+            let again = calls.on_call(key(1), 4, (1, 3), SECOND_NS + round_ns, |_| true);
             assert_eq!(again, Known::default(), "{steps} steps");
         }
     }
@@ -479,18 +479,18 @@ mod tests {
     #[test]
     fn ids_are_known_although_only_48_bits_are_kept() {
         let budget = Budget::new(1 << 20);
-        let mut past = PastCalls::new(60 * SECOND_NS, 1 << 20, &budget);
+        let mut calls = RecentCalls::new(60 * SECOND_NS, 1 << 20, &budget);
         let first_ids = [(1 << 48) - 1, (1 << 48) + 5];
         for (number, id) in (0..).zip(first_ids) {
-            past.on_call(key(number), 4, (1, id), SECOND_NS, |_| true);
+            calls.on_call(key(number), 4, (1, id), SECOND_NS, |_| true);
         }
         for (number, id) in (0..).zip(first_ids) {
-            let found = past.of_reply(key(number), 1, SECOND_NS);
+            let found = calls.of_reply(key(number), 1, SECOND_NS);
             assert_eq!(found.map(|call| call.first_id), Some(id));
         }
         // One that is so far behind that it could be forgotten is no longer the first.
         let mut again = |id| {
-            let known = past.on_call(key(9), 4, (1, id), SECOND_NS, |_| true);
+            let known = calls.on_call(key(9), 4, (1, id), SECOND_NS, |_| true);
             known.same.map(|same| same.first_id)
         };
         let begin = 1 << 50;
@@ -504,20 +504,20 @@ mod tests {
     #[test]
     fn four_places_of_five_are_used_before_a_call_is_forgotten() {
         let budget = Budget::new(1 << 20);
-        let mut past = PastCalls::new(60 * SECOND_NS, 1 << 20, &budget);
+        let mut calls = RecentCalls::new(60 * SECOND_NS, 1 << 20, &budget);
         // As random as those of many clients.
         let key = |number| key(key(number) ^ key(number) >> 32);
-        let new = |past: &mut PastCalls, number: u64| {
+        let new = |calls: &mut RecentCalls, number: u64| {
             let call = (1, number as i64);
-            past.on_call(key(number), 4, call, SECOND_NS, |_| true)
+            calls.on_call(key(number), 4, call, SECOND_NS, |_| true)
         };
-        let held = (0..).find(|&number| new(&mut past, number).has_forgotten);
+        let held = (0..).find(|&number| new(&mut calls, number).has_forgotten);
         let held = held.expect("it is full at last");
         // Ten pieces fit into a mebibyte.
         assert!(held as usize > 4 * 10 * PIECE * WAYS / 5, "{held}");
         let mut forgotten = 0;
         for number in 0..held {
-            let found = past.of_reply(key(number), 1, SECOND_NS);
+            let found = calls.of_reply(key(number), 1, SECOND_NS);
             forgotten += u32::from(found.is_none());
             assert!(found.is_none_or(|call| call.first_id == number as i64));
         }
@@ -527,20 +527,20 @@ mod tests {
     #[test]
     fn without_memory_the_oldest_is_forgotten_and_counted() {
         let budget = Budget::new(100 << 10);
-        let mut past = PastCalls::new(60 * SECOND_NS, 1 << 20, &budget);
+        let mut calls = RecentCalls::new(60 * SECOND_NS, 1 << 20, &budget);
         let mut forgotten = 0;
         for number in 0..12_000 {
             let at_ns = number as i64 * 2_500_000;
-            let known = past.on_call(key(number), 4, (1, 0), at_ns, |_| true);
+            let known = calls.on_call(key(number), 4, (1, 0), at_ns, |_| true);
             forgotten += u64::from(known.has_forgotten);
         }
         let now_ns = 30 * SECOND_NS;
-        let mut is_known = |number: &u64| past.of_reply(key(*number), 1, now_ns).is_some();
+        let mut is_known = |number: &u64| calls.of_reply(key(*number), 1, now_ns).is_some();
         let known: Vec<u64> = (0..12_000).filter(|number| is_known(number)).collect();
         assert_eq!(known.len() as u64 + forgotten, 12_000);
         assert!(known.len() > 2_800, "of 4,096 places: {}", known.len());
         assert!(known.contains(&11_999));
-        drop(past);
+        drop(calls);
         assert_eq!(budget.used_bytes(), 0);
     }
 }

@@ -1,4 +1,4 @@
-//! The short way: NFSv3 calls over TCP that lie whole in one frame, with the connection's usual
+//! The fast path: NFSv3 calls over TCP that lie whole in one frame, with the connection's usual
 //! header, and whose replies do too: most of all metadata. Of READ and WRITE only what comes before
 //! the data lies in one frame; the data passes as always.
 //!
@@ -26,9 +26,9 @@ use super::headers::Caller;
 use super::incoming::{IncomingMessage, begin_row, operation_id};
 use super::operation::{CallRef, Signature, Slot};
 use super::{Holder, Operations, PLACE_BITS};
-use crate::protocol::{NoCells, PlainArguments, PlainProcedure, PlainRows, Procedure};
+use crate::protocol::{FastArguments, FastProcedure, FastRows, NoCells, Procedure};
 
-/// The longest arguments on the short way: a handle of 64 bytes and a name of 52.
+/// The longest arguments on the fast path: a handle of 64 bytes and a name of 52.
 const BYTES_MAX: usize = 128;
 
 /// The longest that a reply to READ has before its data: status, attributes, three words (RFC 1813
@@ -36,13 +36,13 @@ const BYTES_MAX: usize = 128;
 const REPLY_MAX: usize = 4 + 4 + 84 + 12;
 
 /// What such a call costs, to draw on the budget.
-pub(super) const PLAIN_BYTES: usize = size_of::<PlainCall>();
+pub(super) const FAST_CALL_BYTES: usize = size_of::<FastCall>();
 
-const _: () = assert!(PLAIN_BYTES <= 256, "as the specification promises");
+const _: () = assert!(FAST_CALL_BYTES <= 256, "as the specification promises");
 
 /// A call that waits for its reply.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PlainCall {
+pub(crate) struct FastCall {
     pub(crate) operation_id: i64,
     /// In its connection's table.
     key: u64,
@@ -62,7 +62,7 @@ pub(crate) struct PlainCall {
     signature: Signature,
     /// Who calls.
     caller: CallerRef,
-    pub(crate) procedure: PlainProcedure,
+    pub(crate) procedure: FastProcedure,
     pub(crate) file_id: i64,
     /// The connection had not reported this file.
     pub(crate) is_new_file: bool,
@@ -72,7 +72,7 @@ pub(crate) struct PlainCall {
     bytes: [u8; BYTES_MAX],
 }
 
-impl PlainCall {
+impl FastCall {
     pub(super) fn piece(&self) -> Piece<'_> {
         Piece::bytes(&self.bytes[..self.bytes_len.into()])
     }
@@ -83,8 +83,8 @@ impl PlainCall {
 
     /// What is known of its reply, which has just ended.
     #[inline]
-    fn replied(&self, rpc: &RpcConnection, message: &Message) -> PlainReply {
-        PlainReply {
+    fn replied(&self, rpc: &RpcConnection, message: &Message) -> FastReply {
+        FastReply {
             first_ns: message.first.stamp_ns,
             stamp_ns: message.last.stamp_ns,
             frame: message.last.number,
@@ -123,8 +123,8 @@ impl PlainCall {
     /// The cells that the two headers and the frames give.
     pub(crate) fn put_to(
         &self,
-        caller: &PlainCaller,
-        reply: &PlainReply,
+        caller: &FastCaller,
+        reply: &FastReply,
         cells: &mut impl OperationCells,
     ) {
         let number = u128::from(caller.first_operation.cast_unsigned()) << 32
@@ -169,21 +169,21 @@ impl PlainCall {
     }
 }
 
-/// The calls on the short way, in slots that are used again.
+/// The calls on the fast path, in slots that are used again.
 #[derive(Default)]
-pub(crate) struct PlainCalls {
-    calls: Vec<PlainCall>,
+pub(crate) struct FastCalls {
+    calls: Vec<FastCall>,
     free: Vec<u32>,
     callers: Callers,
 }
 
-impl PlainCalls {
+impl FastCalls {
     pub(super) fn len(&self) -> usize {
         self.calls.len()
     }
 
     #[inline]
-    pub(super) fn get(&self, at: u32) -> &PlainCall {
+    pub(super) fn get(&self, at: u32) -> &FastCall {
         &self.calls[at as usize]
     }
 
@@ -191,7 +191,7 @@ impl PlainCalls {
         self.calls.len() - self.free.len()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Slot, &PlainCall)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Slot, &FastCall)> {
         let mut is_free = vec![false; self.calls.len()];
         for &free in &self.free {
             is_free[free as usize] = true;
@@ -199,12 +199,12 @@ impl PlainCalls {
         let calls = self.calls.iter().enumerate();
         calls
             .filter(move |(at, _)| !is_free[*at])
-            .map(|(at, call)| (Slot::of_plain(at as u32), call))
+            .map(|(at, call)| (Slot::of_fast(at as u32), call))
     }
 
     /// A call whose slot is free from now on.
     #[inline]
-    fn take(&mut self, at: u32) -> PlainCall {
+    fn take(&mut self, at: u32) -> FastCall {
         self.free.push(at);
         self.calls[at as usize]
     }
@@ -212,7 +212,7 @@ impl PlainCalls {
     /// A connection calls with another header from now on, or ends.
     #[inline]
     pub(super) fn forget_caller(&mut self, rpc: &mut RpcConnection) {
-        if let Some(caller) = rpc.plain_caller.take() {
+        if let Some(caller) = rpc.fast_caller.take() {
             self.callers.release(caller);
         }
     }
@@ -224,7 +224,7 @@ pub(super) struct CallerRef(u32);
 
 /// What is known of the reply beside its results.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PlainReply {
+pub(crate) struct FastReply {
     /// Of the frame that it begins in.
     first_ns: Option<i64>,
     /// Of the frame that it ends in, like the next two.
@@ -239,7 +239,7 @@ pub(crate) struct PlainReply {
 
 /// What the calls of a connection have in common.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PlainCaller {
+pub(crate) struct FastCaller {
     header: Caller,
     connection_id: i64,
     client: Endpoint,
@@ -253,12 +253,12 @@ pub(crate) struct PlainCaller {
 /// Callers, each as long as its connection calls with it or a call of it waits.
 #[derive(Default)]
 struct Callers {
-    callers: Vec<PlainCaller>,
+    callers: Vec<FastCaller>,
     free: Vec<CallerRef>,
 }
 
 impl Callers {
-    fn add(&mut self, caller: PlainCaller) -> CallerRef {
+    fn add(&mut self, caller: FastCaller) -> CallerRef {
         if let Some(free) = self.free.pop() {
             self.callers[free.0 as usize] = caller;
             return free;
@@ -268,7 +268,7 @@ impl Callers {
     }
 
     #[inline]
-    fn get(&self, caller: CallerRef) -> &PlainCaller {
+    fn get(&self, caller: CallerRef) -> &FastCaller {
         &self.callers[caller.0 as usize]
     }
 
@@ -329,15 +329,15 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
     }
 
     /// Takes a call whose header is the connection's usual one, with the cursor after it; `None`:
-    /// nothing has changed, and it goes the general way.
+    /// nothing has changed, and it goes the general path.
     #[inline]
-    pub(super) fn on_plain_call(
+    pub(super) fn on_fast_call(
         &mut self,
         xid: u32,
         number: u32,
         cursor: &Cursor<'_>,
     ) -> Option<Want> {
-        if !(self.all.short_ways && is_seen(self.message))
+        if !(self.all.fast_path && is_seen(self.message))
             || self.message.first_offset >> PLACE_BITS != 0
         {
             return None;
@@ -345,7 +345,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         let rpc = self.all.connection(self.connection);
         let caller = rpc.last_header.caller()?;
         let readable = caller.is_readable && !caller.is_wrapped && rpc.transport == Transport::Tcp;
-        let procedure = PlainProcedure::find(caller.meant, caller.version, number);
+        let procedure = FastProcedure::find(caller.meant, caller.version, number);
         let procedure = procedure.filter(|_| readable)?;
         let piece = [Piece::bytes(cursor.at_hand())];
         let arguments = procedure.arguments(&piece, self.is_whole(cursor))?;
@@ -359,12 +359,12 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         if !matches!(rpc.calls.on_call(key, ordinal), OnCall::New) {
             return None;
         }
-        let at = self.all.open_plain(self.connection)?;
-        self.begin_plain_call(at, key, procedure, &arguments);
+        let at = self.all.open_fast(self.connection)?;
+        self.begin_fast_call(at, key, procedure, &arguments);
         let Some((offset, len)) = arguments.data else {
             return Some(Want::End);
         };
-        let slot = Slot::of_plain(at);
+        let slot = Slot::of_fast(at);
         self.open(Some(slot), true, xid);
         self.expect_data(slot, Some(offset), len);
         Some(Want::Data {
@@ -374,23 +374,23 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
     }
 
     #[inline]
-    fn begin_plain_call(
+    fn begin_fast_call(
         &mut self,
         at: u32,
         key: u64,
-        procedure: PlainProcedure,
-        arguments: &PlainArguments<'_>,
+        procedure: FastProcedure,
+        arguments: &FastArguments<'_>,
     ) {
-        let PlainArguments {
+        let FastArguments {
             handle,
             bytes,
             data,
         } = arguments;
         let server = self.receiver();
         let file_id = file_id_of(server, handle);
-        let caller = self.plain_caller();
+        let caller = self.fast_caller();
         let Self { all, counters, .. } = self;
-        let known = &all.plain.callers.get(caller).header;
+        let known = &all.fast.callers.get(caller).header;
         let (numbers, program_word) = (known.numbers(), known.program_word);
         counters.add(Counter::CallsDecodedAs, known.is_decoded_as.into());
         let arguments = Arguments::of_bytes(bytes);
@@ -410,12 +410,12 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         let all = &mut *self.all;
         let rpc = all.connections[self.connection].as_mut();
         let rpc = rpc.expect("a slot in use");
-        rpc.calls.outstanding(key, Slot::of_plain(at), now);
+        rpc.calls.outstanding(key, Slot::of_fast(at), now);
         if rpc.program == Word::None {
             rpc.program = program_word;
         }
-        let plain = &mut all.plain.calls[at as usize];
-        *plain = PlainCall {
+        let fast = &mut all.fast.calls[at as usize];
+        *fast = FastCall {
             operation_id: operation_id(message),
             key,
             connection: self.connection,
@@ -433,14 +433,14 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
             is_new_file,
             bytes_len: bytes.len() as u8,
             repeat_of,
-            bytes: plain.bytes,
+            bytes: fast.bytes,
         };
-        plain.bytes[..bytes.len()].copy_from_slice(bytes);
+        fast.bytes[..bytes.len()].copy_from_slice(bytes);
     }
 
     /// The connection's usual caller, once more in use.
     #[inline]
-    fn plain_caller(&mut self) -> CallerRef {
+    fn fast_caller(&mut self) -> CallerRef {
         let all = &mut *self.all;
         let rpc = all.connections[self.connection].as_mut();
         let rpc = rpc.expect("a slot in use");
@@ -448,15 +448,15 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         // Both ends may call with the same header.
         let is_its = |callers: &Callers, caller| callers.get(caller).client == client;
         if rpc
-            .plain_caller
-            .is_some_and(|caller| !is_its(&all.plain.callers, caller))
+            .fast_caller
+            .is_some_and(|caller| !is_its(&all.fast.callers, caller))
         {
-            all.plain.forget_caller(rpc);
+            all.fast.forget_caller(rpc);
         }
-        let callers = &mut all.plain.callers;
-        let caller = *rpc.plain_caller.get_or_insert_with(|| {
+        let callers = &mut all.fast.callers;
+        let caller = *rpc.fast_caller.get_or_insert_with(|| {
             let header = rpc.last_header.caller();
-            callers.add(PlainCaller {
+            callers.add(FastCaller {
                 header: *header.expect("it was compared"),
                 connection_id: rpc.id,
                 client,
@@ -470,17 +470,17 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
     }
 
     /// Takes the reply to the call in `slot`, with the cursor after its header, and writes the
-    /// rows unless data follows; `None`: nothing has changed, and it goes the general way.
+    /// rows unless data follows; `None`: nothing has changed, and it goes the general path.
     #[inline]
-    pub(super) fn on_plain_reply(
+    pub(super) fn on_fast_reply(
         &mut self,
         xid: u32,
         slot: Slot,
         reply: &ReplyHeader<'_>,
         cursor: &Cursor<'_>,
     ) -> Option<Want> {
-        let at = slot.plain()?;
-        let call = self.all.plain.get(at);
+        let at = slot.fast()?;
+        let call = self.all.fast.get(at);
         if !(call.is_done && reply.is_success() && is_seen(self.message)) {
             return None;
         }
@@ -494,7 +494,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         let Some(data) = data_of(&reply) else {
             return self.is_whole(cursor).then(|| {
                 self.counters.count(Counter::Replies);
-                self.finish_plain(at, &reply, bytes);
+                self.finish_fast(at, &reply, bytes);
                 Want::End
             });
         };
@@ -511,7 +511,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         self.expect_data(slot, offset, len);
         let held = HeldReply::new(head, self.message.first.stamp_ns);
         let rpc = self.all.connection(self.connection);
-        match &mut rpc.plain_reply {
+        match &mut rpc.fast_reply {
             Some(reply) => **reply = held,
             none => *none = Some(Box::new(held)),
         }
@@ -524,30 +524,30 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
     /// The reply to the call at `at` has come, all of it: writes the rows. `bytes`: its results,
     /// data excluded.
     #[inline]
-    fn finish_plain(&mut self, at: u32, reply: &v3::Reply<'_>, bytes: &[u8]) {
-        let call = self.all.plain.take(at);
+    fn finish_fast(&mut self, at: u32, reply: &v3::Reply<'_>, bytes: &[u8]) {
+        let call = self.all.fast.take(at);
         self.counters.count(Counter::CallsAnswered);
         let rpc = self.all.connection(self.connection);
         rpc.is_answered = true;
         let remembered = CallRef::Written(call.signature);
         let ordinal = self.message.first.ordinal;
         rpc.calls.answered(call.key, remembered, ordinal);
-        self.write_plain(&call, reply, bytes);
-        self.all.plain.callers.release(call.caller);
+        self.write_fast(&call, reply, bytes);
+        self.all.fast.callers.release(call.caller);
         self.all.forget_ended(self.connection, self.counters);
     }
 
     /// Writes the rows of a call and its reply, or leaves that to another actor.
     #[inline]
-    fn write_plain(&mut self, call: &PlainCall, results: &v3::Reply<'_>, bytes: &[u8]) {
+    fn write_fast(&mut self, call: &FastCall, results: &v3::Reply<'_>, bytes: &[u8]) {
         let pieces = [call.piece()];
         let arguments = v3::Call::decode(call.procedure.get(), &mut Cursor::new(&pieces));
         let all = &mut *self.all;
         let rpc = all.connections[self.connection].as_deref();
         let reply = call.replied(rpc.expect("a slot in use"), self.message);
-        let caller = all.plain.callers.get(call.caller);
+        let caller = all.fast.callers.get(call.caller);
         let call = (call, &arguments);
-        let mut rows = PlainRows::new(call, (&reply, results), caller, self.counters);
+        let mut rows = FastRows::new(call, (&reply, results), caller, self.counters);
         match &mut all.deferred {
             Some(deferred) => deferred.calls.note((call.0, caller), &reply, bytes),
             None => all.sink.operation(&mut rows),
@@ -576,9 +576,9 @@ fn data_of(reply: &v3::Reply<'_>) -> Option<Option<u32>> {
 }
 
 impl<S: RecordSink> DirectionSink<'_, S> {
-    /// A message of the plain call at `at` with data has ended, and none of that is missing. False:
-    /// nothing has changed, and it goes the general way.
-    pub(super) fn end_plain(
+    /// A message of the call on the fast path at `at` with data has ended, and none of that is missing. False:
+    /// nothing has changed, and it goes the general path.
+    pub(super) fn end_fast(
         &mut self,
         (at, is_call): (u32, bool),
         message: &Message,
@@ -593,10 +593,10 @@ impl<S: RecordSink> DirectionSink<'_, S> {
         rpc.open[self.direction] = None;
         if is_call {
             let passed = rpc.passed[self.direction];
-            all.plain.calls[at as usize].end(message, passed);
+            all.fast.calls[at as usize].end(message, passed);
             return true;
         }
-        let Some(held) = rpc.plain_reply.take() else {
+        let Some(held) = rpc.fast_reply.take() else {
             return true;
         };
         let pieces = [Piece::bytes(held.bytes())];
@@ -608,30 +608,30 @@ impl<S: RecordSink> DirectionSink<'_, S> {
             is_complete: true,
             counters,
         };
-        let procedure = incoming.all.plain.get(at).procedure;
+        let procedure = incoming.all.fast.get(at).procedure;
         let reply = v3::Reply::decode(procedure.get(), &mut Cursor::new(&pieces));
-        incoming.finish_plain(at, &reply, held.bytes());
-        self.all.connection(self.connection).plain_reply = Some(held);
+        incoming.finish_fast(at, &reply, held.bytes());
+        self.all.connection(self.connection).fast_reply = Some(held);
         true
     }
 }
 
 impl<S: RecordSink> Operations<S> {
-    /// A slot for a call on the short way; `None`: there is no room, which the general way makes.
+    /// A slot for a call on the fast path; `None`: there is no room, which the general path makes.
     #[inline]
-    fn open_plain(&mut self, connection: usize) -> Option<u32> {
+    fn open_fast(&mut self, connection: usize) -> Option<u32> {
         if !self.has_room() {
             return None;
         }
-        self.plain.free.pop().or_else(|| self.add_plain(connection))
+        self.fast.free.pop().or_else(|| self.add_fast(connection))
     }
 
     #[cold]
-    fn add_plain(&mut self, connection: usize) -> Option<u32> {
-        if !self.budget.draw_as(self.claim(connection), PLAIN_BYTES) {
+    fn add_fast(&mut self, connection: usize) -> Option<u32> {
+        if !self.budget.draw_as(self.claim(connection), FAST_CALL_BYTES) {
             return None;
         }
-        self.plain.calls.push(PlainCall {
+        self.fast.calls.push(FastCall {
             operation_id: 0,
             key: 0,
             connection: 0,
@@ -644,22 +644,22 @@ impl<S: RecordSink> Operations<S> {
             end: 0,
             signature: Signature::new((None, None), 0, Arguments::default()),
             caller: CallerRef(0),
-            procedure: PlainProcedure::default(),
+            procedure: FastProcedure::default(),
             file_id: 0,
             is_new_file: false,
             bytes_len: 0,
             repeat_of: None,
             bytes: [0; BYTES_MAX],
         });
-        Some((self.plain.calls.len() - 1) as u32)
+        Some((self.fast.calls.len() - 1) as u32)
     }
 
-    /// The operation of a call, which from now on goes the general way if it did not.
+    /// The operation of a call, which from now on goes the general path if it did not.
     pub(super) fn widen(&mut self, slot: Slot, counters: &mut Counters) -> Slot {
-        let Some(at) = slot.plain() else {
+        let Some(at) = slot.fast() else {
             return slot;
         };
-        let call = self.plain.take(at);
+        let call = self.fast.take(at);
         // If need be beyond the budget: of both kinds there are no more than a part of it bears.
         let wide = self.operations.take_free().unwrap_or_else(|| {
             self.draw_operation(Claim::Full);
@@ -669,7 +669,7 @@ impl<S: RecordSink> Operations<S> {
         let rpc = self.connections[call.connection].as_mut();
         let rpc = rpc.expect("a slot in use");
         rpc.calls.set_outstanding(call.key, wide);
-        let caller = &self.plain.callers.get(call.caller).header;
+        let caller = &self.fast.callers.get(call.caller).header;
         let operation = &mut self.operations[wide];
         let pieces = [call.piece()];
         let arguments = v3::Call::decode(call.procedure.get(), &mut Cursor::new(&pieces));
@@ -701,9 +701,9 @@ impl<S: RecordSink> Operations<S> {
         operation.arguments = call.signature.arguments;
         (operation.call_end, operation.call_done) = (call.end, call.is_done);
         operation.holder = Some(call.holder());
-        self.plain.callers.release(call.caller);
+        self.fast.callers.release(call.caller);
         let RpcConnection {
-            open, plain_reply, ..
+            open, fast_reply, ..
         } = &mut **rpc;
         for open in open.iter_mut().flatten() {
             if open.slot != Some(slot) {
@@ -711,7 +711,7 @@ impl<S: RecordSink> Operations<S> {
             }
             open.slot = Some(wide);
             open.data_of = open.data_of.map(|_| wide);
-            let held = plain_reply.as_deref().filter(|_| !open.is_call);
+            let held = fast_reply.as_deref().filter(|_| !open.is_call);
             if let Some(held) = held {
                 let pieces = [Piece::bytes(held.bytes())];
                 let reply = v3::Reply::decode(call.procedure.get(), &mut Cursor::new(&pieces));

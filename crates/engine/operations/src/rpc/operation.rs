@@ -58,23 +58,23 @@ impl Operation {
 /// What an operation costs, to draw on the budget: two rows with a name each.
 pub(super) const OPERATION_BYTES: usize = size_of::<Operation>() + 256;
 
-/// Where an open operation lies: among those of the general way, or of the [short](super::plain)
+/// Where an open operation lies: among those of the general path, or of the [fast](super::fast_path)
 /// one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot(u32);
 
 impl Slot {
-    /// The bit of one on the short way.
-    const PLAIN: u32 = 1 << 31;
+    /// The bit of one on the fast path.
+    const FAST: u32 = 1 << 31;
 
-    pub(super) fn of_plain(at: u32) -> Self {
-        Self(at | Self::PLAIN)
+    pub(super) fn of_fast(at: u32) -> Self {
+        Self(at | Self::FAST)
     }
 
-    /// Its place among the plain calls, if it is one.
+    /// Its place among the calls on the fast path, if it is one.
     #[inline]
-    pub(super) fn plain(self) -> Option<u32> {
-        (self.0 & Self::PLAIN != 0).then_some(self.0 & !Self::PLAIN)
+    pub(super) fn fast(self) -> Option<u32> {
+        (self.0 & Self::FAST != 0).then_some(self.0 & !Self::FAST)
     }
 }
 

@@ -8,9 +8,9 @@ use crate::blocks::{BLOCK_BYTES, Run};
 
 /// Blocks whose checksums are wanted, then their checksums.
 #[derive(Default)]
-pub(crate) struct Sums {
+pub struct Sums {
     /// The ordinal of the frame that the pipeline looks at, and its place in the batch.
-    pub(crate) frame: Option<(u64, usize)>,
+    pub frame: Option<(u64, usize)>,
     runs: Vec<NotedRun>,
     /// Bytes of other frames than the batch's.
     held: Vec<Range>,
@@ -63,7 +63,7 @@ impl Sums {
     }
 
     /// Computes all checksums. `frame_of` gives the bytes of the frame at a place in the batch.
-    pub(crate) fn sum<'a>(&mut self, frame_of: impl Fn(usize) -> &'a [u8]) {
+    pub fn sum<'a>(&mut self, frame_of: impl Fn(usize) -> &'a [u8]) {
         let Self {
             runs, held, sums, ..
         } = self;
@@ -81,7 +81,7 @@ impl Sums {
     }
 
     /// Writes the rows of `checksums`, if `sink` wants them.
-    pub(crate) fn write_to(&self, sink: &mut impl RecordSink) {
+    pub fn write_to(&self, sink: &mut impl RecordSink) {
         if !sink.wants(Table::Checksums) {
             return;
         }
@@ -99,7 +99,7 @@ impl Sums {
     }
 
     /// Empty again; memory is kept.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.runs.clear();
         self.held.clear();
         self.sums.clear();

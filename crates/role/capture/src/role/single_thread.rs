@@ -15,8 +15,8 @@ use super::CaptureError;
 use super::tally::{Discard, RowTally, Tally, Tallying};
 use super::watch::Writing;
 use crate::arrivals::Span;
-use crate::config::Config;
 use crate::pipeline::{Pipeline, run};
+use lineside_operations::Config;
 
 /// What taking frames came to.
 pub(super) struct Ran {
@@ -55,7 +55,7 @@ pub struct Seen {
 type Tabling = Pipeline<Tallying<TraceEncoder<Parts>>>;
 
 /// Everything on the calling thread, which is the fastest on one core.
-pub(super) struct Alone<'a> {
+pub(super) struct SingleThread<'a> {
     pub(super) folder: &'a RunFolder,
     pub(super) tables: &'a [Table],
     pub(super) trace_id: &'a str,
@@ -115,7 +115,7 @@ impl Writing for AloneTurn<'_> {
     }
 }
 
-impl Alone<'_> {
+impl SingleThread<'_> {
     /// Takes all frames of `port`; `between` is called after each burst, unless the output has
     /// failed.
     pub(super) fn run<P: Receive>(
@@ -194,7 +194,7 @@ pub fn capture_into(
     port: &mut impl Receive,
     budget: &Budget,
 ) -> Result<Seen, CaptureError> {
-    let alone = Alone {
+    let thread = SingleThread {
         folder,
         tables,
         trace_id,
@@ -204,7 +204,7 @@ pub fn capture_into(
         frames_max: u64::MAX,
         latencies: None,
     };
-    let ran = alone.run(port, |_, _| Step::Continue)?;
+    let ran = thread.run(port, |_, _| Step::Continue)?;
     match ran.failure {
         Some(failure) => Err(CaptureError::Output(failure)),
         None => Ok(ran.seen),

@@ -1,5 +1,5 @@
 //! What a pipeline leaves to the actors behind it: the checksums of file data, and the rows of
-//! calls on the short way, of which what that takes is noted.
+//! calls on the fast path, of which what that takes is noted.
 
 use std::ops::Range;
 
@@ -8,30 +8,30 @@ use lineside_frame::{Cursor, Piece};
 use lineside_nfs::v3;
 use lineside_rows::{RecordSink, Table};
 
-use super::plain::{PlainCall, PlainCaller, PlainReply};
-use crate::protocol::PlainRows;
+use super::fast_path::{FastCall, FastCaller, FastReply};
+use crate::protocol::FastRows;
 use crate::sums::Sums;
 
 /// What was noted for other actors.
 #[derive(Default)]
-pub(crate) struct Deferred {
-    pub(crate) sums: Sums,
-    pub(crate) calls: NotedCalls,
+pub struct Deferred {
+    pub sums: Sums,
+    pub calls: NotedCalls,
 }
 
 /// Calls and their replies, in the order of the replies.
 #[derive(Default)]
-pub(crate) struct NotedCalls {
+pub struct NotedCalls {
     calls: Vec<NotedCall>,
     /// Those who call, each where its calls begin or go on.
-    callers: Vec<PlainCaller>,
+    callers: Vec<FastCaller>,
     /// The results as they came.
     bytes: Vec<u8>,
 }
 
 struct NotedCall {
-    call: PlainCall,
-    reply: PlainReply,
+    call: FastCall,
+    reply: FastReply,
     caller: usize,
     results: Range<usize>,
 }
@@ -41,11 +41,11 @@ impl NotedCalls {
     #[inline]
     pub(super) fn note(
         &mut self,
-        (call, caller): (&PlainCall, &PlainCaller),
-        reply: &PlainReply,
+        (call, caller): (&FastCall, &FastCaller),
+        reply: &FastReply,
         bytes: &[u8],
     ) {
-        let is_same = |last: &PlainCaller| last.first_operation == caller.first_operation;
+        let is_same = |last: &FastCaller| last.first_operation == caller.first_operation;
         if !self.callers.last().is_some_and(is_same) {
             self.callers.push(*caller);
         }
@@ -60,7 +60,7 @@ impl NotedCalls {
     }
 
     /// Gives their rows to `sink`, if it wants any.
-    pub(crate) fn write_to(&self, sink: &mut impl RecordSink) {
+    pub fn write_to(&self, sink: &mut impl RecordSink) {
         if !(sink.wants(Table::Operations) || sink.wants(Table::Nfs)) {
             return;
         }
@@ -75,12 +75,12 @@ impl NotedCalls {
             let results = v3::Reply::decode(procedure, &mut Cursor::new(&pieces));
             let caller = &self.callers[noted.caller];
             let (call, reply) = ((call, &arguments), (reply, &results));
-            sink.operation(&mut PlainRows::new(call, reply, caller, &mut counters));
+            sink.operation(&mut FastRows::new(call, reply, caller, &mut counters));
         }
     }
 
     /// Empty again. Memory of at most `calls_max` calls is kept.
-    pub(crate) fn clear(&mut self, calls_max: usize) {
+    pub fn clear(&mut self, calls_max: usize) {
         self.calls.clear();
         self.calls.shrink_to(calls_max);
         self.callers.clear();

@@ -23,12 +23,13 @@ use lineside_wire::{Direction, Endpoint};
 use crate::config::Config;
 use crate::protocol::{Details, FilesOfCompound};
 
-mod again;
 mod arguments;
 mod connection;
 mod datagrams;
 mod direction;
 mod early;
+mod eviction;
+mod fast_path;
 mod files;
 mod headers;
 mod holes;
@@ -36,33 +37,32 @@ mod incoming;
 mod noted;
 mod operation;
 mod payload;
-mod plain;
+mod recent_calls;
 mod recovery;
 mod reply;
 mod request;
-mod room;
 mod rows;
 mod tls;
 
 pub use files::file_id;
+pub use noted::{Deferred, NotedCalls};
 
+pub(crate) use eviction::Holder;
+pub(crate) use fast_path::{FastCall, FastCaller, FastReply};
 pub(crate) use files::{Fact, HandleBytes, file_id_of, handle_bytes};
 pub(crate) use incoming::IncomingMessage;
-pub(crate) use noted::Deferred;
 pub(crate) use operation::{Operation, OperationTable, Slot, mark_incomplete};
-pub(crate) use plain::{PlainCall, PlainCaller, PlainReply};
 pub(crate) use reply::Answer;
 pub(crate) use request::Request;
-pub(crate) use room::Holder;
 
-use again::{AGAIN_NS, Again};
 use connection::RpcConnection;
 use direction::DirectionSink;
 use early::EarlyReply;
+use eviction::operations_max;
+use fast_path::{FAST_CALL_BYTES, FastCalls};
 use holes::HoleRows;
 use operation::{CallRef, OPERATION_BYTES, Signature};
-use plain::{PLAIN_BYTES, PlainCalls};
-use room::operations_max;
+use recent_calls::{RECENT_NS, Recent};
 
 /// So long does a reply wait for a call that the tap is late with.
 const EARLY_NS: i64 = 300_000_000_000;
@@ -74,22 +74,22 @@ pub(crate) fn connection_id(facts: &Connection) -> i64 {
 }
 
 /// The id of a connection that a frame began.
-pub(crate) fn connection_id_of(first: &Descriptor) -> i64 {
+pub fn connection_id_of(first: &Descriptor) -> i64 {
     (first.ordinal << PLACE_BITS).cast_signed()
 }
 
 /// The sink of the flow engine.
-pub(crate) struct Operations<S> {
+pub struct Operations<S> {
     config: Config,
     budget: Budget,
     pub(crate) sink: S,
     pub(crate) wants_files: bool,
     pub(crate) wants_details: bool,
     wants_nfs: bool,
-    short_ways: bool,
+    fast_path: bool,
     connections: Vec<Option<Box<RpcConnection>>>,
     pub(crate) operations: OperationTable,
-    plain: PlainCalls,
+    fast: FastCalls,
     /// Slots of operations that are drawn on the budget.
     operations_drawn: usize,
     /// So many there may be.
@@ -101,7 +101,7 @@ pub(crate) struct Operations<S> {
     listed: Vec<bool>,
     /// The reply in the datagram at hand that waits for its call.
     early_key: Option<u64>,
-    again: Again,
+    recent: Recent,
     /// The connections over UDP on which a client's port has called.
     udp_clients: HashMap<Endpoint, Vec<usize>>,
     holes: HoleRows,
@@ -124,11 +124,11 @@ pub(crate) struct Scratch {
 }
 
 impl<S: RecordSink> Operations<S> {
-    pub(crate) fn new(mut config: Config, budget: &Budget, sink: S) -> Self {
+    pub fn new(mut config: Config, budget: &Budget, sink: S) -> Self {
         config.record.any_program |= config.decode_as.names_unregistered();
         let most = operations_max(budget.limit_bytes()).min(config.outstanding_max);
         Self {
-            short_ways: config.short_ways,
+            fast_path: config.fast_path,
             config,
             budget: budget.clone(),
             wants_files: sink.wants(Table::Files),
@@ -137,7 +137,7 @@ impl<S: RecordSink> Operations<S> {
             sink,
             connections: Vec::new(),
             operations: OperationTable::default(),
-            plain: PlainCalls::default(),
+            fast: FastCalls::default(),
             operations_drawn: 0,
             operations_max: most,
             spare: Vec::new(),
@@ -145,7 +145,7 @@ impl<S: RecordSink> Operations<S> {
             listed: Vec::new(),
             is_relieved: false,
             early_key: None,
-            again: Again::new(budget),
+            recent: Recent::new(budget),
             udp_clients: HashMap::new(),
             holes: HoleRows::new(),
             now: i64::MIN,
@@ -156,45 +156,45 @@ impl<S: RecordSink> Operations<S> {
     }
 
     /// Whether data that comes from now on is not checksummed, because the run is behind.
-    pub(crate) fn set_relieved(&mut self, is_relieved: bool) {
+    pub fn set_relieved(&mut self, is_relieved: bool) {
         self.is_relieved = is_relieved;
     }
 
     /// Operations without a row yet.
-    pub(crate) fn waiting(&self) -> u64 {
-        (self.operations.waiting() + self.plain.waiting()) as u64
+    pub fn waiting(&self) -> u64 {
+        (self.operations.waiting() + self.fast.waiting()) as u64
     }
 
-    pub(crate) fn set_ending(&mut self) {
+    pub fn set_ending(&mut self) {
         self.ending = true;
     }
 
-    /// From now on blocks are collected and not checksummed, and calls on the short way do not
+    /// From now on blocks are collected and not checksummed, and calls on the fast path do not
     /// become rows; they lie here until they are taken.
-    pub(crate) fn deferred(&mut self) -> &mut Deferred {
+    pub fn deferred(&mut self) -> &mut Deferred {
         self.deferred.get_or_insert_default()
     }
 
-    pub(crate) fn sink_mut(&mut self) -> &mut S {
+    pub fn sink_mut(&mut self) -> &mut S {
         &mut self.sink
     }
 
-    pub(crate) fn into_sink(mut self) -> S {
+    pub fn into_sink(mut self) -> S {
         self.give_back();
         self.sink
     }
 
     /// Nothing more comes: writes the last rows, and gives back what is drawn for operations.
-    pub(crate) fn give_back(&mut self) {
+    pub fn give_back(&mut self) {
         self.write_merged_holes();
         let drawn = std::mem::take(&mut self.operations_drawn) * OPERATION_BYTES;
         self.operations = OperationTable::default();
-        let plain = std::mem::take(&mut self.plain).len() * PLAIN_BYTES;
-        self.budget.give_back(drawn + plain);
+        let fast = std::mem::take(&mut self.fast).len() * FAST_CALL_BYTES;
+        self.budget.give_back(drawn + fast);
     }
 
     /// Copies what is held out of the port's blocks.
-    pub(crate) fn spill(&mut self, counters: &mut Counters) {
+    pub fn spill(&mut self, counters: &mut Counters) {
         let mut spilled = 0;
         for holder in self.holders.drain(..) {
             self.listed[holder] = false;
@@ -329,7 +329,7 @@ impl<S: RecordSink> Operations<S> {
         while let Some(call) = evicted {
             self.emit_evicted(connection, call, counters);
             let calls = &mut self.connection(connection).calls;
-            evicted = calls.evict_lingering(now.saturating_sub(AGAIN_NS));
+            evicted = calls.evict_lingering(now.saturating_sub(RECENT_NS));
         }
     }
 
@@ -372,8 +372,8 @@ impl<S: RecordSink> Operations<S> {
     /// The number of a call's row.
     #[inline]
     fn operation_id(&self, slot: Slot) -> i64 {
-        match slot.plain() {
-            Some(at) => self.plain.get(at).operation_id,
+        match slot.fast() {
+            Some(at) => self.fast.get(at).operation_id,
             None => self.operations[slot].row.operation_id,
         }
     }

@@ -19,7 +19,7 @@ mod services;
 mod unread;
 
 pub(crate) use details::{Details, word};
-pub(crate) use nfs3::{NoCells, PlainArguments, PlainProcedure, PlainRows};
+pub(crate) use nfs3::{FastArguments, FastProcedure, FastRows, NoCells};
 pub(crate) use nfs4::{CompoundLink, FilesOfCompound, Progress};
 
 use nfs3::Nfs3;

@@ -8,7 +8,7 @@ use lineside_account::{Budget, Counter};
 use lineside_flow::Transport;
 use lineside_rows::RecordSink;
 use lineside_rpc::calls;
-use lineside_rpc::past::{PastCall, PastCalls};
+use lineside_rpc::recent_calls::{RecentCall, RecentCalls};
 use lineside_wire::{Direction, Endpoint};
 use twox_hash::XxHash3_64;
 
@@ -19,22 +19,22 @@ use super::{Operations, PLACE_BITS};
 
 /// So long is a call remembered: over TCP, Linux sends it again after 60 s; over UDP after 1.1 s
 /// and then at growing intervals, up to 60 s (nfs(5), timeo).
-pub(super) const AGAIN_NS: i64 = 65_000_000_000;
+pub(super) const RECENT_NS: i64 = 65_000_000_000;
 /// They take at most this part of the memory: one in five, 2 million calls of 256 MiB.
 const MEMORY_SHARE: usize = 5;
 /// Connections that were reset, of which calls may come again. A guess: beyond, all are forgotten.
 const RESETS_MAX: usize = 1 << 16;
 
 /// What is known of calls beyond the tables of their connections.
-pub(super) struct Again {
-    past: PastCalls,
+pub(super) struct Recent {
+    calls: RecentCalls,
     resets: HashSet<u32>,
 }
 
-impl Again {
+impl Recent {
     pub(super) fn new(budget: &Budget) -> Self {
         Self {
-            past: PastCalls::new(AGAIN_NS, budget.limit_bytes() / MEMORY_SHARE, budget),
+            calls: RecentCalls::new(RECENT_NS, budget.limit_bytes() / MEMORY_SHARE, budget),
             resets: HashSet::new(),
         }
     }
@@ -49,7 +49,7 @@ impl RpcConnection {
     /// What a call has in common with itself on another connection of the same client to the same
     /// server: the client's port is another.
     #[inline]
-    fn past_key(&mut self, caller: Direction, xid: u32) -> u64 {
+    fn recent_key(&mut self, caller: Direction, xid: u32) -> u64 {
         let Self {
             pairs,
             ends,
@@ -85,12 +85,12 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         let now = self.all.now;
         let direction = self.direction;
         let rpc = self.all.connection(self.connection);
-        let (key, number) = (rpc.past_key(direction, xid), rpc.number());
+        let (key, number) = (rpc.recent_key(direction, xid), rpc.number());
         let is_tcp = rpc.transport == Transport::Tcp;
         let what = (arguments ^ numbers.rotate_left(16)).wrapping_mul(0x9e37_79b1);
         let id = operation_id(self.message);
-        let Again { past, resets } = &mut self.all.again;
-        let known = past.on_call(key, what, (number, id), now, |same| {
+        let Recent { calls, resets } = &mut self.all.recent;
+        let known = calls.on_call(key, what, (number, id), now, |same| {
             let is_sent_again = same.is_given_up || resets.contains(&same.connection);
             same.connection == number || is_tcp && is_sent_again
         });
@@ -102,31 +102,31 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
 
 impl<S: RecordSink> Operations<S> {
     /// The call that a reply answers, if its connection's table does not know it any more.
-    pub(super) fn past_call(
+    pub(super) fn recent_call(
         &mut self,
         connection: usize,
         caller: Direction,
         xid: u32,
-    ) -> Option<PastCall> {
+    ) -> Option<RecentCall> {
         let rpc = self.connection(connection);
         rpc.pairs[caller]?;
-        let (key, number) = (rpc.past_key(caller, xid), rpc.number());
-        self.again.past.of_reply(key, number, self.now)
+        let (key, number) = (rpc.recent_key(caller, xid), rpc.number());
+        self.recent.calls.of_reply(key, number, self.now)
     }
 
     /// A call got no reply.
     pub(super) fn remember_given_up(&mut self, connection: usize, slot: Slot) {
         if let Some(holder) = self.operations[slot].holder.filter(|_| !self.ending) {
-            self.give_up_past(connection, holder.key);
+            self.give_up_recent(connection, holder.key);
         }
     }
 
-    fn give_up_past(&mut self, connection: usize, key: u64) {
+    fn give_up_recent(&mut self, connection: usize, key: u64) {
         let (caller, xid) = calls::parts(key);
         let caller = Direction::BOTH[caller];
         let rpc = self.connection(connection);
-        let (key, number) = (rpc.past_key(caller, xid), rpc.number());
-        self.again.past.give_up(key, number, self.now);
+        let (key, number) = (rpc.recent_key(caller, xid), rpc.number());
+        self.recent.calls.give_up(key, number, self.now);
     }
 
     /// A connection has ended: calls without reply may come again on another, and after a reset
@@ -138,7 +138,7 @@ impl<S: RecordSink> Operations<S> {
         }
         if is_reset {
             let number = rpc.number();
-            let resets = &mut self.again.resets;
+            let resets = &mut self.recent.resets;
             if resets.len() == RESETS_MAX {
                 resets.clear();
             }
@@ -147,7 +147,7 @@ impl<S: RecordSink> Operations<S> {
         }
         let keys: Vec<u64> = rpc.calls.outstanding_keys().collect();
         for key in keys {
-            self.give_up_past(connection, key);
+            self.give_up_recent(connection, key);
         }
     }
 }

@@ -48,7 +48,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         }
         match found {
             OnReply::Answers(slot) => {
-                if let Some(want) = self.on_plain_reply(xid, slot, reply, cursor) {
+                if let Some(want) = self.on_fast_reply(xid, slot, reply, cursor) {
                     return want;
                 }
                 let slot = self.all.widen(slot, self.counters);
@@ -65,7 +65,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
             }
             OnReply::TooLate => self.on_late_reply(xid, reply),
             OnReply::Unknown => {
-                let call = self.all.past_call(self.connection, calls_direction, xid);
+                let call = self.all.recent_call(self.connection, calls_direction, xid);
                 match call.map(|call| call.is_given_up) {
                     None => self.on_reply_without_call(xid, reply),
                     Some(true) => self.on_late_reply(xid, reply),

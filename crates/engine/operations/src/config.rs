@@ -23,8 +23,8 @@ pub struct Config {
     pub facts_max: usize,
     /// Whether data is checksummed.
     pub checksums: bool,
-    /// Whether plain calls take the short way; the rows are the same without it.
-    pub short_ways: bool,
+    /// Whether calls that can take the fast path do; the rows are the same without it.
+    pub fast_path: bool,
 }
 
 impl Default for Config {
@@ -38,7 +38,7 @@ impl Default for Config {
             answered_max: 256,
             facts_max: 1 << 18,
             checksums: true,
-            short_ways: true,
+            fast_path: true,
         }
     }
 }

@@ -74,7 +74,7 @@ impl<S: RecordSink> Operations<S> {
     /// Whether there may be one more operation.
     #[inline]
     pub(super) fn has_room(&self) -> bool {
-        self.operations.waiting() + self.plain.waiting() < self.operations_max
+        self.operations.waiting() + self.fast.waiting() < self.operations_max
     }
 
     /// Draws a slot on the budget.
@@ -94,14 +94,14 @@ impl<S: RecordSink> Operations<S> {
                 rank: 0,
             })
         });
-        let plain = self.plain.iter().filter(|_| !is_answered);
-        let plain = plain.map(|(slot, call)| Held {
+        let fast = self.fast.iter().filter(|_| !is_answered);
+        let fast = fast.map(|(slot, call)| Held {
             holder: call.holder(),
             slot,
             id: call.operation_id,
             rank: 0,
         });
-        held.chain(plain).collect()
+        held.chain(fast).collect()
     }
 
     fn give_up_answered(&mut self, counters: &mut Counters) {

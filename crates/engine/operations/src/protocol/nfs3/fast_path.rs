@@ -11,32 +11,32 @@ use lineside_rpc::xdr::{Handle, InPlace, Name};
 use super::columns;
 use super::{Nfs3, common_of_call, common_of_reply, is_about_call, type_and_size};
 use crate::protocol::{Details, Procedure, Protocol};
-use crate::rpc::{Fact, PlainCall, PlainCaller, PlainReply, file_id_of};
+use crate::rpc::{Fact, FastCall, FastCaller, FastReply, file_id_of};
 
 /// A procedure whose rows can be made at once: not those that report more files than the call's and
 /// the one that was found or made.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PlainProcedure(v3::Procedure);
+pub(crate) struct FastProcedure(v3::Procedure);
 
-impl Default for PlainProcedure {
+impl Default for FastProcedure {
     fn default() -> Self {
         Self(v3::Procedure::GetAttr)
     }
 }
 
-impl From<PlainProcedure> for Procedure {
-    fn from(procedure: PlainProcedure) -> Self {
+impl From<FastProcedure> for Procedure {
+    fn from(procedure: FastProcedure) -> Self {
         Self::Nfs3(Nfs3(procedure.0))
     }
 }
 
-impl PlainProcedure {
+impl FastProcedure {
     #[inline]
     pub(crate) fn find(program: u32, version: u32, number: u32) -> Option<Self> {
         use v3::Procedure::{Null, ReadDirPlus, Rename};
         let Nfs3(procedure) = Nfs3::find(program, version, number)?;
-        let is_plain = !matches!(procedure, Null | Rename | ReadDirPlus);
-        is_plain.then_some(Self(procedure))
+        let is_fast = !matches!(procedure, Null | Rename | ReadDirPlus);
+        is_fast.then_some(Self(procedure))
     }
 
     #[inline]
@@ -56,7 +56,7 @@ impl PlainProcedure {
         self,
         at_hand: &'b [Piece<'b>; 1],
         is_whole: bool,
-    ) -> Option<PlainArguments<'b>> {
+    ) -> Option<FastArguments<'b>> {
         use v3::Procedure::{
             Access, Commit, FsInfo, FsStat, GetAttr, Lookup, PathConf, Read, ReadLink, Remove,
             RmDir, Write,
@@ -68,7 +68,7 @@ impl PlainProcedure {
             let (offset, count) = (cursor.u64()?, cursor.u32()?);
             let _stable_how = cursor.u32()?;
             let len = cursor.u32().filter(|&len| len == count)?;
-            return Some(PlainArguments {
+            return Some(FastArguments {
                 handle,
                 bytes: &bytes[..cursor.position()],
                 data: Some((offset, len)),
@@ -87,7 +87,7 @@ impl PlainProcedure {
             Commit | Read => cursor.remaining() == 12,
             _ => false,
         };
-        (is_as_it_should || self.can_read(at_hand)).then_some(PlainArguments {
+        (is_as_it_should || self.can_read(at_hand)).then_some(FastArguments {
             handle,
             bytes,
             data: None,
@@ -129,7 +129,7 @@ impl PlainProcedure {
 }
 
 /// Arguments as they came, data excluded.
-pub(crate) struct PlainArguments<'b> {
+pub(crate) struct FastArguments<'b> {
     /// The file that they begin with.
     pub(crate) handle: View<'b>,
     pub(crate) bytes: &'b [u8],
@@ -138,25 +138,25 @@ pub(crate) struct PlainArguments<'b> {
 }
 
 /// The rows of a call and its reply.
-pub(crate) struct PlainRows<'m, 'a> {
-    call: &'m PlainCall,
+pub(crate) struct FastRows<'m, 'a> {
+    call: &'m FastCall,
     arguments: &'m v3::Call<'m>,
-    reply: &'m PlainReply,
+    reply: &'m FastReply,
     results: &'m v3::Reply<'m>,
     attributes: Option<InPlace<'m, v3::Attributes>>,
     /// The object that was found or made, and its id.
     object: Option<(Handle<'m>, i64)>,
     server: IpAddr,
-    caller: &'a PlainCaller,
+    caller: &'a FastCaller,
     counters: &'a mut Counters,
 }
 
-impl<'m, 'a> PlainRows<'m, 'a> {
+impl<'m, 'a> FastRows<'m, 'a> {
     #[inline]
     pub(crate) fn new(
-        (call, arguments): (&'m PlainCall, &'m v3::Call<'m>),
-        (reply, results): (&'m PlainReply, &'m v3::Reply<'m>),
-        caller: &'a PlainCaller,
+        (call, arguments): (&'m FastCall, &'m v3::Call<'m>),
+        (reply, results): (&'m FastReply, &'m v3::Reply<'m>),
+        caller: &'a FastCaller,
         counters: &'a mut Counters,
     ) -> Self {
         let object = results.object();
@@ -185,7 +185,7 @@ impl<'m, 'a> PlainRows<'m, 'a> {
     }
 
     fn some_facts(&self) -> [Option<Fact<'m>>; 2] {
-        let PlainCall {
+        let FastCall {
             operation_id,
             file_id,
             is_new_file,
@@ -228,7 +228,7 @@ impl<'m, 'a> PlainRows<'m, 'a> {
     }
 }
 
-impl OperationRows for PlainRows<'_, '_> {
+impl OperationRows for FastRows<'_, '_> {
     #[inline(always)]
     fn operation(&self, cells: &mut impl OperationCells) {
         self.call.put_to(self.caller, self.reply, cells);
