@@ -8,6 +8,10 @@
 //!                                         └──► slow()      ──► one line a slow operation
 //! ```
 //!
+//! Four floors, each of which uses those below it: `read`, from files to typed columns and the rows
+//! that a filter chooses; `model`, what is found, as data; `findings` and `compare`, what it means;
+//! `pass`, each a reading of the tables from the first batch to the last.
+//!
 //! One pass over `operations`, column by column, in bounded memory: times go into histograms, files
 //! and clients into maps of a stated size, and what no longer fits is counted, so that a report can
 //! state by how much it may be wrong. Names are looked up afterwards, for the files that are
@@ -15,70 +19,45 @@
 //! clock and no output here.
 #![forbid(unsafe_code)]
 
-mod aggregate;
-mod assertion;
-mod batch;
-mod columns;
 mod compare;
 mod emulated_core;
 mod emulation;
-mod filter;
 mod findings;
 mod forwarding;
-mod glob;
-mod interval;
+mod limits;
 mod load;
 mod model;
-mod monitors;
-mod names;
 mod numbers;
-mod places;
-mod report;
-mod runs;
-mod selection;
-mod slow;
-mod spans;
-mod trace;
-mod unfinished;
-mod usage;
+mod pass;
+mod read;
 
-pub use assertion::{
-    Assert, AssertError, Assertion, LoadFigures, WithAssertions, assert, assert_both, assert_load,
-};
-pub use compare::{
-    Appearance, Appearances, COMPARE_VERSION, Change, CompareParameters, Compared, Comparison,
-    Course, Side, Subject, change_words, compare, who,
-};
+pub use compare::{change_words, compare, who};
 pub use emulated_core::{EmulatedAddresses, EmulatedCore, EmulatedPort};
 pub use emulation::{
     EmulatedClockSteps, EmulatedCounters, EmulatedDirection, EmulatedStep, EmulatedTimes,
     Emulation, EmulationChange, EmulationFloor, EmulationLoop, LINK_SETTINGS,
 };
-pub use filter::{Filter, Moment, MomentError};
-pub use findings::{Finding, Place};
 pub use forwarding::{
     DEVIATIONS_MAX, Down, Forwarding, ForwardingChange, ForwardingCourse, ForwardingDriver,
     ForwardingNode, ForwardingNodeCourse, ForwardingPayloads, ForwardingPort, ForwardingService,
     ForwardingTable, ForwardingTimes, deviations, reason_words,
 };
-pub use interval::{INTERVALS_MAX, Interval, Iostat, Series, intervals};
 pub use load::{
-    LoadAsked, LoadConnections, LoadDepartures, LoadFit, LoadGenerator, LoadOverTime, LoadQuantile,
-    LoadRates, LoadReport, LoadRequests, LoadSteps, LoadTimes,
+    LoadAsked, LoadConnections, LoadDepartures, LoadFit, LoadGenerator, LoadRates, LoadReport,
+    LoadRequests, LoadTimes,
 };
 pub use model::*;
-pub use monitors::{
-    METRICS, MonitorBin, MonitorDistribution, MonitorEvent, MonitorFlow, MonitorFlows,
-    MonitorPlace, MonitorRate, MonitorWindows, MonitoredFlow, Monitors, MonitorsOverTime,
-};
 pub use numbers::{Zone, file_name, share, tail};
-pub use report::{closing, report};
-pub use runs::{OneRun, RunOfMany, gap_text, may_be_of_runs, runs_of};
-pub use selection::end_name;
-pub use slow::{
+pub use pass::assertion::{Assert, AssertError, LoadFigures, assert, assert_both, assert_load};
+pub use pass::interval::{INTERVALS_MAX, Interval, Iostat, Series, intervals};
+pub use pass::report::{closing, report};
+pub use pass::slow::{
     Divided, Frames, GROUPS_MAX, Per, SLOW_MAX, Slow, SlowBy, SlowGroup, SlowGroups, SlowOperation,
     SlowRequest, slow, slow_groups,
 };
-pub use spans::{Mark, Span, input_file, spans};
-pub use trace::{Trace, TraceError};
-pub use unfinished::Unfinished;
+pub use read::filter::{Asked, Filter, Moment, MomentError};
+pub use read::runs::{OneRun, RunOfMany, gap_text, may_be_of_runs, runs_of};
+pub use read::selection::end_name;
+pub use read::spans::{Mark, Span, input_file, spans};
+pub use read::trace::{Trace, TraceError};
+pub use read::unfinished::Unfinished;

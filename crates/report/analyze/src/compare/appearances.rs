@@ -6,7 +6,10 @@ use super::questions::{Family, outcome_subject, sum};
 use super::sample::{Sample, Slices};
 use super::statistics::SLICES_MIN;
 use super::words;
-use super::{Appearance, Appearances, Change, Compared, Course, LISTED_MAX, Subject};
+use crate::model::{Appearance, Appearances, Change, Compared, Course, Subject};
+
+/// Clients and files that are listed although they are no news, and entries of what only one has.
+pub(super) const LISTED_MAX: usize = 25;
 
 /// Something that one of the traces lacks.
 pub(super) struct Appeared {

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
 
+use super::appearances::LISTED_MAX;
 use super::appearances::{appeared, only};
 use super::questions::{Evidence, Family, Question, clients, files, kinds, outcomes, totals};
 use super::sample::{Kind, SLICES, Sample};
 use super::statistics::{Estimate, Ratio, ratio, since};
 use super::words;
-use super::{Appearances, Change, Compared, Course, LISTED_MAX, Subject};
-use crate::names::Paths;
+use crate::model::{Appearances, Change, Compared, Course, Subject};
+use crate::read::names::Paths;
 
 /// All intervals together miss with this probability at most.
 pub(super) const ERROR_SHARE: f64 = 0.01;

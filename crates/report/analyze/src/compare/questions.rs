@@ -1,9 +1,9 @@
 //! What is asked: which figures of which subjects, and what there is of each in both traces.
 
-use super::Subject;
 use super::sample::{Kind, Outcome, Sample, Slices, Times};
 use super::statistics::{Distribution, Estimate, Logarithms, Ratio, SLICES_MIN, critical};
 use super::words;
+use crate::model::Subject;
 
 /// Questions that are corrected for each other: thousands of files shall not hide a change of READ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,12 +6,13 @@ use hashbrown::{HashMap, HashSet};
 use lineside_rows::Table;
 
 use super::statistics::{Distribution, Logarithms, step};
-use crate::aggregate::KINDS_MAX;
-use crate::batch::{Batch, Lexica};
-use crate::columns::{Lexicon, Texts, Word};
-use crate::filter::{Filter, span};
-use crate::model::Asked;
-use crate::trace::{Trace, TraceError};
+use crate::limits::KINDS_MAX;
+use crate::read::batch::Batch;
+use crate::read::columns::{Lexicon, Texts, Word};
+use crate::read::filter::Asked;
+use crate::read::filter::{Filter, span};
+use crate::read::lexica::Lexica;
+use crate::read::trace::{Trace, TraceError};
 
 /// Slices of time: enough for variances, and each long enough for a burst to lie inside.
 pub(super) const SLICES: u32 = 48;

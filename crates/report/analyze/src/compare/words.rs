@@ -3,7 +3,7 @@
 use lineside_words::{bytes, grouped, percent, rate, time};
 
 use super::sample::{Kind, Outcome};
-use super::{Compared, Subject};
+use crate::model::{Compared, Subject};
 use crate::numbers::{file_name, tail};
 
 /// Columns that a path or a client keeps in a line.

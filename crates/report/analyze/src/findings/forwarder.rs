@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use lineside_words::{grouped, percent, time};
 use serde_json::{Value, json};
 
-use super::{Finding, Place};
 use crate::forwarding::{
     DEVIATIONS_MAX, Forwarding, ForwardingNode, ForwardingService, deviations, reason_words,
 };
+use crate::model::{Finding, Place};
 use crate::numbers::share;
 
 /// Outcomes of frames that were lost, with the way out. Frames of other hosts are no loss.

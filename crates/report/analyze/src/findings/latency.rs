@@ -8,11 +8,12 @@ use lineside_words::{grouped, percent, time};
 use serde_json::json;
 
 use super::network::Ways;
+use super::scene::Scene;
 use super::stalls::{STALL_MIN_NS, Stall, Stalls};
 use super::watch::{Cell, Watch};
-use super::{Finding, Place, Scene};
-use crate::columns::Word;
+use crate::model::{Finding, Place};
 use crate::numbers::share;
+use crate::read::columns::Word;
 
 /// By how much a step must exceed the steps around it.
 const JUMP_FACTOR: u64 = 4;

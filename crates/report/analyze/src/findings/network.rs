@@ -13,13 +13,14 @@ use lineside_trace::read::{Column, ReadError};
 use lineside_words::{bytes, grouped, percent, rate, time};
 use serde_json::json;
 
+use super::scene::Scene;
 use super::watch::{ConnectionTimes, Connections, Watch};
-use super::{Finding, Place, Scene};
-use crate::columns::{Integers, Shorts, Texts};
 use crate::model::WireRate;
+use crate::model::{Finding, Place};
 use crate::numbers::share;
-use crate::selection::end_name;
-use crate::trace::Trace;
+use crate::read::columns::{Integers, Shorts, Texts};
+use crate::read::selection::end_name;
+use crate::read::trace::Trace;
 
 /// Segments that were sent again although they were needed: so many, and this share.
 const LOSS_MIN: u64 = 10;

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use crate::columns::Word;
+use crate::read::columns::Word;
 
 const BIN_NS: i64 = 10_000_000;
 /// Bins of a ring: almost six minutes. What takes longer is looked at as far as the ring reaches.

@@ -12,31 +12,26 @@
 //! than operations differ anyway. Of a client the latency is compared, of a file the server's time,
 //! which does not depend on who asks.
 
-use hashbrown::HashMap;
 use lineside_rows::Table;
 use lineside_words::{grouped, percent, time};
 use serde_json::json;
 
 use super::network::Ways;
+use super::scene::Scene;
+use super::waits::{EXCESS_MIN_NS, OPERATIONS_MIN, TIME_SHARE_MIN};
 use super::watch::{Call, KINDS_MAX, LARGE_BYTES, Watch, log2};
-use super::{Finding, Place, Scene};
-use crate::aggregate::Batch;
-use crate::columns::{Lexicon, Word};
-use crate::names::Paths;
+use crate::model::{Finding, Place};
 use crate::numbers::{file_name, share};
+use crate::read::batch::Batch;
+use crate::read::columns::Word;
+use crate::read::names::Paths;
 
-/// Who is slow exceeds the others by at least this time, on average.
-const EXCESS_MIN_NS: u64 = 2_000_000;
-/// By this factor,
+/// Who is slow exceeds the others by this factor,
 const FACTOR_MIN: f64 = 4.0;
 /// and by so many standard deviations of the others' single operations: where some files are cached
 /// and others are not, either is usual.
 const DEVIATIONS_MIN: f64 = 2.0;
-/// It takes this share of all time.
-const TIME_SHARE_MIN: f64 = 0.05;
-/// Operations of a suspect in its run, of those with which it is compared, and of others in a step
-/// of whom the mean means something.
-const OPERATIONS_MIN: u64 = 50;
+/// Operations of others, in all and in a step, of whom the mean means something.
 const OTHERS_MIN: u64 = 30;
 const STEP_OTHERS_MIN: u64 = 10;
 /// Who is slow all the time is one of so many: of two, either may be the odd one.
@@ -45,102 +40,10 @@ const PEERS_MIN: u64 = 4;
 const ALONE_SHARE: f64 = 0.9;
 /// A step counts for a run if operations take twice as long as others': a logarithm to base two.
 const RUN_EXCESS: f64 = 1.0;
-/// Of suspects of a kind, those that took most time.
-const SUSPECTS_MAX: usize = 8;
-/// Files that are told apart. When there are more, the half that took least is forgotten.
-const FILES_MAX: usize = 65_536;
 /// Times below this do not differ.
 const SHORTEST_NS: u64 = 1 << 10;
 /// Sizes of large READs and WRITEs that are told apart: powers of two up to 1 MiB, and more.
 const SIZES: usize = 6;
-
-/// Time in operations that took long.
-#[derive(Debug, Clone, Copy, Default)]
-struct Wait {
-    operations: u64,
-    ns: u64,
-}
-
-/// Who took much time.
-#[derive(Debug, Default)]
-pub(super) struct Waits {
-    clients: Vec<Wait>,
-    files: HashMap<i64, Wait>,
-    latency_ns: u64,
-    server_ns: u64,
-}
-
-impl Waits {
-    #[inline]
-    pub(super) fn add(
-        &mut self,
-        client: Word,
-        file_id: Option<i64>,
-        latency_ns: u64,
-        server_ns: u64,
-    ) {
-        self.latency_ns += latency_ns;
-        self.server_ns += server_ns;
-        // An operation that takes less cannot exceed others by so much.
-        if latency_ns >= EXCESS_MIN_NS {
-            self.add_long(client, file_id, latency_ns, server_ns);
-        }
-    }
-
-    #[inline(never)]
-    fn add_long(&mut self, client: Word, file_id: Option<i64>, latency_ns: u64, server_ns: u64) {
-        let at = client as usize;
-        if at >= self.clients.len() {
-            self.clients.resize(at + 1, Wait::default());
-        }
-        self.clients[at].operations += 1;
-        self.clients[at].ns += latency_ns;
-        let Some(file_id) = file_id.filter(|_| server_ns >= EXCESS_MIN_NS) else {
-            return;
-        };
-        if self.files.len() >= FILES_MAX && !self.files.contains_key(&file_id) {
-            let mut times: Vec<u64> = self.files.values().map(|wait| wait.ns).collect();
-            let middle = times.len() / 2;
-            let (_, median, _) = times.select_nth_unstable(middle);
-            let median = *median;
-            self.files.retain(|_, wait| wait.ns > median);
-        }
-        let wait = self.files.entry(file_id).or_default();
-        wait.operations += 1;
-        wait.ns += server_ns;
-    }
-
-    /// Those that took enough to be named, most first.
-    fn clients(&self) -> Vec<Word> {
-        let known = self
-            .clients
-            .iter()
-            .enumerate()
-            .skip(Lexicon::OTHER as usize + 1);
-        let all = known.map(|(word, wait)| (word as Word, *wait));
-        most(all, self.latency_ns)
-    }
-
-    fn files(&self) -> Vec<i64> {
-        most(
-            self.files.iter().map(|(&id, &wait)| (id, wait)),
-            self.server_ns,
-        )
-    }
-}
-
-fn most<K: Copy + Ord>(waits: impl Iterator<Item = (K, Wait)>, whole_ns: u64) -> Vec<K> {
-    let enough = |wait: &Wait| {
-        wait.operations >= OPERATIONS_MIN / 2 && share(wait.ns, whole_ns) >= TIME_SHARE_MIN
-    };
-    let mut found: Vec<(K, Wait)> = waits.filter(|(_, wait)| enough(wait)).collect();
-    found.sort_unstable_by_key(|(key, wait)| (std::cmp::Reverse(wait.ns), *key));
-    found
-        .into_iter()
-        .take(SUSPECTS_MAX)
-        .map(|(key, _)| key)
-        .collect()
-}
 
 /// Logarithms of times: how many, their sum and that of their squares.
 #[derive(Debug, Clone, Copy, Default)]

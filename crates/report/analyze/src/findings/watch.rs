@@ -6,11 +6,12 @@ use lineside_rows::Table;
 use lineside_trace::read::{Column, ReadError};
 
 use super::stalls::Stalls;
-use super::suspects::Waits;
-use crate::aggregate::{Batch, Lexica};
-use crate::columns::{Integers, Lexicon, Word, Words};
-use crate::places::{Places, Steps};
-use crate::trace::Trace;
+use super::waits::Waits;
+use crate::read::batch::Batch;
+use crate::read::columns::{Integers, Lexicon, Word, Words};
+use crate::read::lexica::Lexica;
+use crate::read::places::{Places, Steps};
+use crate::read::trace::Trace;
 
 /// Steps of time, and kinds of operations that are told apart.
 const STEPS_MAX: u64 = 240;

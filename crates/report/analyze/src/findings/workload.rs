@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use lineside_words::{bytes, grouped, percent};
 use serde_json::{Value, json};
 
-use super::Finding;
+use crate::model::Finding;
 use crate::model::{Direction, ErrorCount, Report, Thresholds, Totals};
 use crate::numbers::{file_name, share};
 

@@ -1,0 +1,10 @@
+//! The passes over a trace: each reads its tables once, batch by batch, in bounded memory.
+
+pub(crate) mod aggregate;
+pub(crate) mod assertion;
+pub(crate) mod course;
+pub(crate) mod interval;
+pub(crate) mod monitors;
+pub(crate) mod report;
+pub(crate) mod slow;
+pub(crate) mod usage;

@@ -1,0 +1,724 @@
+//! From a trace to its report.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use hashbrown::{HashMap, HashSet};
+use lineside_rows::Table;
+use lineside_trace::Manifest;
+
+use crate::findings::{Findings, Scene};
+use crate::limits::{CLIENTS_MAX, FILES_MAX, KINDS_MAX, PAIRS_MAX, USERS_MAX};
+use crate::load::load;
+use crate::model::{
+    Busy, Concentration, Direction, ErrorCount, GetattrStorm, Loss, Misaligned, Missing, Operation,
+    OverTime, Parameters, REPORT_VERSION, Ranking, Report, THRESHOLDS, Totals, TraceFacts,
+    Understood,
+};
+use crate::numbers::share;
+use crate::pass::aggregate::{Aggregate, Flow, STEPS_MAX, quantiles};
+use crate::pass::course::{COLUMNS, Course};
+use crate::pass::monitors::monitors;
+use crate::pass::usage::{Class, Use, Way};
+use crate::read::batch::Batch;
+use crate::read::columns::{Flags, Integers, Lexicon, Texts, Word};
+use crate::read::filter::{Filter, span};
+use crate::read::lexica::Lexica;
+use crate::read::names::Paths;
+use crate::read::trace::{Trace, TraceError};
+use crate::read::unfinished::Unfinished;
+
+/// Entries in a list of the busiest.
+const TOP_MAX: usize = 25;
+
+/// Reads a trace once and reports what is in it. What is damaged is left out, and the report names
+/// it.
+pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
+    let mut trace = Trace::open_all(path, &filter.zone)?;
+    let (mut chosen, span) = span(&mut trace, filter)?;
+    chosen.reads_rpc_id = trace.has_compounds();
+    let mut lexica = Lexica::new();
+    let mut aggregate = Aggregate::new(span);
+    let mut findings = Findings::new(&mut trace, span);
+    let shared = Batch::columns(&chosen);
+    let mut course = Course::new(trace.manifest.as_ref(), &aggregate);
+    let of_load: &[&str] = if course.is_some() { &COLUMNS } else { &[] };
+    let columns = [shared.as_slice(), findings.columns(), of_load].concat();
+    trace.batches(Table::Operations, &columns, |columns| {
+        let batch = Batch::of(columns, &chosen, &mut lexica)?;
+        let rows = batch.chosen(&chosen, &lexica);
+        aggregate.add(&batch, &rows, &mut lexica);
+        let (own, of_load) = columns[shared.len()..].split_at(findings.columns().len());
+        findings.add(&batch, own, &rows, &mut lexica)?;
+        if let Some(course) = &mut course {
+            course.add(&batch, of_load, &rows)?;
+        }
+        Ok(())
+    });
+    chosen.check(&lexica, &trace.warnings)?;
+
+    let operations = operations(&aggregate, &lexica);
+    classify(&mut trace, &mut aggregate);
+    let not_tracked = aggregate.files.files_not_tracked;
+    let mut files = objects(&aggregate, &[Class::File], not_tracked);
+    let mut directories = objects(&aggregate, &[Class::Directory], Use::default());
+    let others = [Class::Other, Class::Unknown];
+    let mut others = objects(&aggregate, &others, Use::default());
+    let mut pairs = pairs(&aggregate, &lexica);
+    let mut storms = storms(&aggregate, &lexica);
+    let lists = [&mut files, &mut directories, &mut others, &mut pairs];
+    name_files(&mut trace, lists, &mut storms);
+    let clients = clients(&aggregate, &lexica);
+    let users = ranking(
+        aggregate.users.users(),
+        aggregate.users.not_tracked,
+        &aggregate.totals,
+        |user_id| Busy {
+            user_id: Some(user_id),
+            ..Busy::default()
+        },
+    );
+    let (understood, losses) = (understood(&mut trace), losses(&mut trace));
+    let totals = Totals {
+        files: files.count,
+        directories: directories.count,
+        objects: others.count,
+        clients: clients.count,
+        users: users.count,
+        duration_ns: match (aggregate.totals.first_ns, aggregate.totals.last_ns) {
+            (Some(first), Some(last)) => last.abs_diff(first),
+            _ => 0,
+        },
+        ..aggregate.totals.clone()
+    };
+    let [reads, writes] = [Way::Read, Way::Write].map(|way| direction(&aggregate, way));
+    let mut report = Report {
+        report_version: REPORT_VERSION,
+        parameters: Parameters {
+            asked: chosen.asked(path, filter),
+            configuration: trace
+                .manifest
+                .as_ref()
+                .map(|manifest| manifest.configuration.clone()),
+            top_max: TOP_MAX as u64,
+            steps_max: STEPS_MAX,
+            files_max: FILES_MAX as u64,
+            clients_max: CLIENTS_MAX as u64,
+            users_max: USERS_MAX as u64,
+            pairs_max: PAIRS_MAX as u64,
+            operations_max: KINDS_MAX as u64,
+            quantile_error_share: 0.001,
+            quantile_over_time_error_share: 0.01,
+            thresholds: THRESHOLDS,
+        },
+        trace: facts(&trace),
+        emulation: trace
+            .manifest
+            .as_ref()
+            .and_then(crate::emulation::emulation),
+        forwarding: trace
+            .manifest
+            .as_ref()
+            .and_then(crate::forwarding::forwarding),
+        load: load(trace.manifest.as_ref(), course.and_then(Course::finish)),
+        missing: missing(&mut trace, losses),
+        understood,
+        totals,
+        findings: Vec::new(),
+        over_time: over_time(&aggregate),
+        operations,
+        reads,
+        writes,
+        files,
+        directories,
+        objects: others,
+        clients,
+        users,
+        pairs,
+        misaligned_clients: misaligned_clients(&aggregate, &lexica),
+        getattr_storms_not_listed: aggregate.storms.count() - storms.len() as u64,
+        getattr_storms: storms,
+        errors: errors(&aggregate, &lexica),
+        errors_not_listed: aggregate.failures_not_listed,
+        wire: Vec::new(),
+        monitors: monitors(&mut trace),
+        assertions: Vec::new(),
+    };
+    (report.findings, report.wire) = findings.find(&mut Scene {
+        report: &report,
+        trace: &mut trace,
+        chosen: &chosen,
+        lexica: &mut lexica,
+    });
+    // What only the findings read may be damaged too.
+    report.missing.unreadable = trace.warnings.clone();
+    Ok(report)
+}
+
+/// A run that ends, by its manifest alone; `name` is that of its folder, empty without one.
+pub fn closing(name: &str, manifest: &Manifest) -> Report {
+    let mut report = Report {
+        trace: manifest_facts(manifest),
+        emulation: crate::emulation::emulation(manifest),
+        forwarding: crate::forwarding::forwarding(manifest),
+        load: load(Some(manifest), None),
+        missing: Missing {
+            verdict: Some(manifest.verdict.state),
+            reasons: manifest.verdict.reasons.clone(),
+            shares: manifest.verdict.shares.clone(),
+            ..Missing::default()
+        },
+        ..Report::default()
+    };
+    report.parameters.asked.trace = name.to_owned();
+    report
+}
+
+fn facts(trace: &Trace) -> TraceFacts {
+    let lacks = trace.lacks.iter().cloned().collect();
+    let Some(manifest) = &trace.manifest else {
+        return TraceFacts {
+            lacks,
+            ..TraceFacts::default()
+        };
+    };
+    TraceFacts {
+        runs: trace.runs.clone(),
+        lacks,
+        ..manifest_facts(manifest)
+    }
+}
+
+fn manifest_facts(manifest: &Manifest) -> TraceFacts {
+    TraceFacts {
+        trace_id: manifest.trace_id.clone(),
+        schema_version: manifest.schema_version.clone(),
+        tool: format!("{} {}", manifest.tool.name, manifest.tool.version),
+        inputs: manifest.inputs.clone(),
+        sandbox: manifest.sandbox.clone(),
+        ..TraceFacts::default()
+    }
+}
+
+fn missing(trace: &mut Trace, losses: Vec<Loss>) -> Missing {
+    let verdict = trace
+        .manifest
+        .as_ref()
+        .map(|manifest| manifest.verdict.clone());
+    let (state, reasons, shares) = verdict.map_or_else(
+        || (None, Vec::new(), BTreeMap::new()),
+        |verdict| (Some(verdict.state), verdict.reasons, verdict.shares),
+    );
+    Missing {
+        verdict: state,
+        unfinished: trace
+            .newest()
+            .and_then(|mut newest| Unfinished::of(&mut newest)),
+        reasons,
+        shares,
+        losses,
+        unreadable: trace.warnings.clone(),
+        renames_unfollowed: { trace.manifest.as_ref() }
+            .and_then(|manifest| manifest.counters.get("files.renames_unfollowed"))
+            .map_or(0, |counter| counter.value),
+    }
+}
+
+fn losses(trace: &mut Trace) -> Vec<Loss> {
+    let mut sums: BTreeMap<(String, String), [u64; 3]> = BTreeMap::new();
+    let columns = ["direction", "cause", "bytes", "frames"];
+    trace.batches(Table::Losses, &columns, |batch| {
+        let [direction, cause, bytes, frames] = batch else {
+            return Ok(());
+        };
+        let rows = bytes.len();
+        let direction = Texts::of("direction", direction)?;
+        let cause = Texts::of("cause", cause)?;
+        let bytes = Integers::of("bytes", bytes)?;
+        let frames = Integers::of("frames", frames)?;
+        for row in 0..rows {
+            let text = |column: &Texts<'_>| column.get(row).unwrap_or_default().to_owned();
+            let sums = sums.entry((text(&direction), text(&cause))).or_default();
+            sums[0] += 1;
+            sums[1] += count(bytes.get(row));
+            sums[2] += count(frames.get(row));
+        }
+        Ok(())
+    });
+    let losses = sums.into_iter();
+    losses
+        .map(
+            |((direction, cause), [holes, lost_bytes, dropped_frames])| Loss {
+                direction,
+                cause,
+                holes,
+                lost_bytes,
+                dropped_frames,
+            },
+        )
+        .collect()
+}
+
+/// How much of the traffic became operations: from the counters of the capture, and the table
+/// `connections` for what they do not tell apart.
+fn understood(trace: &mut Trace) -> Option<Understood> {
+    // Counters of some runs are not to be held against connections of all.
+    let manifest = trace.manifest.as_ref().filter(|_| trace.is_described())?;
+    let counter = |name: &str| Some(manifest.counters.get(name)?.value);
+    let rpc_bytes = counter("rpc.bytes")?;
+    let tcp_bytes = counter("stream.bytes")?.saturating_sub(counter("stream.duplicate")?);
+    let connections = counter("connections.seen")?;
+    let rpc_connections = counter("connections.rpc")?;
+    /// What the rows of a connection show of it.
+    #[derive(Default)]
+    struct Bytes {
+        all: u64,
+        is_rpc: bool,
+        is_udp: bool,
+    }
+    // Rows of intervals before RPC was recognised do not show that it was.
+    let mut of_connections: HashMap<Option<i64>, Bytes> = HashMap::new();
+    let mut tls = HashSet::new();
+    let columns = [
+        "connection_id",
+        "transport",
+        "program",
+        "client_bytes",
+        "server_bytes",
+        "client_retransmitted_bytes",
+        "server_retransmitted_bytes",
+        "tls_seen",
+    ];
+    trace.batches(Table::Connections, &columns, |batch| {
+        let [
+            id,
+            transport,
+            program,
+            client,
+            server,
+            client_twice,
+            server_twice,
+            tls_seen,
+        ] = batch
+        else {
+            return Ok(());
+        };
+        let rows = id.len();
+        let id = Integers::of("connection_id", id)?;
+        let transport = Texts::of("transport", transport)?;
+        let program = Texts::of("program", program)?;
+        let client = Integers::of("client_bytes", client)?;
+        let server = Integers::of("server_bytes", server)?;
+        let client_twice = Integers::of("client_retransmitted_bytes", client_twice)?;
+        let server_twice = Integers::of("server_retransmitted_bytes", server_twice)?;
+        let tls_seen = Flags::of("tls_seen", tls_seen)?;
+        for row in 0..rows {
+            let bytes = count(client.get(row)) + count(server.get(row));
+            let twice = count(client_twice.get(row)) + count(server_twice.get(row));
+            let connection = of_connections.entry(id.get(row)).or_default();
+            connection.all += bytes.saturating_sub(twice);
+            connection.is_rpc |= program.get(row).is_some();
+            connection.is_udp |= transport.get(row) == Some("udp");
+            if tls_seen.get(row) {
+                tls.extend(id.get(row));
+            }
+        }
+        Ok(())
+    });
+    let bytes = |is_udp, is_rpc| -> u64 {
+        let those =
+            { of_connections.values() }.filter(|of| (of.is_udp, of.is_rpc) == (is_udp, is_rpc));
+        those.map(|of| of.all).sum()
+    };
+    let udp_rpc = bytes(true, true);
+    let rpc_connections_bytes = tcp_bytes.saturating_sub(bytes(false, false)) + udp_rpc;
+    // Records of what turned out to be no RPC are among them.
+    let rpc_bytes = rpc_bytes.min(rpc_connections_bytes);
+    let tcp_rpc_bytes = rpc_bytes.saturating_sub(udp_rpc);
+    Some(Understood {
+        connections,
+        rpc_connections,
+        tls_connections: tls.len() as u64,
+        rpc_bytes,
+        rpc_connections_bytes,
+        rpc_connections_share: share(rpc_bytes, rpc_connections_bytes),
+        tcp_rpc_bytes,
+        tcp_bytes,
+        tcp_share: share(tcp_rpc_bytes, tcp_bytes),
+    })
+}
+
+fn operations(aggregate: &Aggregate, lexica: &Lexica) -> Vec<Operation> {
+    let text = |word| lexica.words.text(word).to_owned();
+    let mut operations: Vec<_> = { aggregate.kinds.iter() }
+        .map(|kind| Operation {
+            program: text(kind.program),
+            version: kind.version,
+            operation: text(kind.operation),
+            operations: kind.operations,
+            operations_share: share(kind.operations, aggregate.totals.operations),
+            failed: kind.failed,
+            unanswered: kind.unanswered,
+            repeated: kind.repeated,
+            retransmissions: kind.retransmissions,
+            moved_bytes: kind.moved_bytes,
+            server_time: quantiles(&kind.times[0]),
+            call_transfer_time: quantiles(&kind.times[1]),
+            reply_transfer_time: quantiles(&kind.times[2]),
+        })
+        .collect();
+    operations.sort_by(|one, other| {
+        let names = |of: &Operation| (of.program.clone(), of.version, of.operation.clone());
+        let counts = other.operations.cmp(&one.operations);
+        counts.then_with(|| names(one).cmp(&names(other)))
+    });
+    operations
+}
+
+fn over_time(aggregate: &Aggregate) -> OverTime {
+    let mut over_time = OverTime {
+        start_ns: aggregate.start_ns,
+        step_ns: aggregate.step_ns,
+        ..OverTime::default()
+    };
+    for step in &aggregate.steps {
+        over_time.reads.push(step.operations[0]);
+        over_time.writes.push(step.operations[1]);
+        over_time.others.push(step.operations[2]);
+        over_time.read_bytes.push(step.bytes[0]);
+        over_time.written_bytes.push(step.bytes[1]);
+        over_time.failed.push(step.failed);
+        over_time.unanswered.push(step.unanswered);
+        let quantile = |share| step.server_time.quantile_ns(share);
+        over_time.server_time_p50_ns.push(quantile(0.5));
+        over_time.server_time_p99_ns.push(quantile(0.99));
+    }
+    over_time
+}
+
+fn direction(aggregate: &Aggregate, way: Way) -> Direction {
+    let flow: &Flow = &aggregate.flows[way as usize];
+    let totals = &aggregate.totals;
+    let followed = flow.sequential + flow.random;
+    Direction {
+        operations: flow.operations,
+        moved_bytes: match way {
+            Way::Read => totals.read_bytes,
+            Way::Write => totals.written_bytes,
+        },
+        sequential: flow.sequential,
+        random: flow.random,
+        first_of_file: flow.first,
+        small_sequential: flow.small_sequential,
+        random_misaligned: flow.random_misaligned,
+        sequential_share: (followed > 0).then(|| share(flow.sequential, followed)),
+        placed: flow.placed,
+        aligned_512: flow.aligned_512,
+        aligned_4096: flow.aligned_4096,
+        sizes: flow.sizes(),
+    }
+}
+
+fn clients(aggregate: &Aggregate, lexica: &Lexica) -> Ranking {
+    let used = |word| {
+        let mut clients = aggregate.clients();
+        clients.find_map(|(other, client)| (other == word).then_some(client.used))
+    };
+    let known = aggregate.clients().filter(|(word, _)| is_known(*word));
+    ranking(
+        known.map(|(word, client)| (word, client.used)),
+        used(Lexicon::OTHER).unwrap_or_default(),
+        &aggregate.totals,
+        |word| Busy {
+            name: lexica.clients.text(word).to_owned(),
+            ..Busy::default()
+        },
+    )
+}
+
+fn pairs(aggregate: &Aggregate, lexica: &Lexica) -> Ranking {
+    let mut not_tracked = aggregate.files.pairs_not_tracked;
+    for ((client, _), used) in aggregate.files.pairs() {
+        if client == Lexicon::OTHER {
+            not_tracked.merge(used);
+        }
+    }
+    let known = { aggregate.files.pairs() }.filter(|((client, _), _)| is_known(*client));
+    ranking(
+        known,
+        not_tracked,
+        &aggregate.totals,
+        |(client, file_id)| Busy {
+            file_id: Some(file_id),
+            client: Some(lexica.clients.text(client).to_owned()),
+            ..Busy::default()
+        },
+    )
+}
+
+/// Whether a client has an address, and there was room for it.
+fn is_known(client: Word) -> bool {
+    !matches!(client, Lexicon::NONE | Lexicon::OTHER)
+}
+
+fn misaligned_clients(aggregate: &Aggregate, lexica: &Lexica) -> Vec<Misaligned> {
+    let mut clients: Vec<_> = { aggregate.clients() }
+        .filter(|(word, client)| is_known(*word) && client.placed > client.aligned[1])
+        .collect();
+    clients.sort_by_key(|(word, client)| {
+        (std::cmp::Reverse(client.placed - client.aligned[1]), *word)
+    });
+    { clients.into_iter().take(TOP_MAX) }
+        .map(|(word, client)| Misaligned {
+            client: lexica.clients.text(word).to_owned(),
+            placed: client.placed,
+            aligned_512: client.aligned[0],
+            aligned_4096: client.aligned[1],
+            misaligned_share: share(client.placed - client.aligned[1], client.placed),
+        })
+        .collect()
+}
+
+fn storms(aggregate: &Aggregate, lexica: &Lexica) -> Vec<GetattrStorm> {
+    { aggregate.storms.storms().into_iter().take(TOP_MAX) }
+        .map(|storm| GetattrStorm {
+            client: lexica.clients.text(storm.client).to_owned(),
+            file_id: storm.file_id,
+            path: String::new(),
+            seconds: storm.seconds,
+            operations: storm.calls,
+            peak_per_second: storm.peak.into(),
+            peak_ns: i64::from(storm.peak_second) * 1_000_000_000,
+        })
+        .collect()
+}
+
+/// Takes note of which objects are files, and which directories, as far as attributes show it.
+fn classify(trace: &mut Trace, aggregate: &mut Aggregate) {
+    trace.batches(Table::Files, &["file_id", "file_type"], |batch| {
+        let [file_id, file_type] = batch else {
+            return Ok(());
+        };
+        let rows = file_id.len();
+        let file_id = Integers::of("file_id", file_id)?;
+        let file_type = Texts::of("file_type", file_type)?;
+        for row in 0..rows {
+            if let (Some(id), Some(file_type)) = (file_id.get(row), file_type.get(row)) {
+                aggregate.files.classify(id, Class::of_type(file_type));
+            }
+        }
+        Ok(())
+    });
+}
+
+/// The busiest objects of some classes.
+fn objects(aggregate: &Aggregate, classes: &[Class], not_tracked: Use) -> Ranking {
+    ranking(
+        aggregate.files.files(classes),
+        not_tracked,
+        &aggregate.totals,
+        |file_id| Busy {
+            file_id: Some(file_id),
+            ..Busy::default()
+        },
+    )
+}
+
+/// Joins the paths of the files that are listed.
+fn name_files(trace: &mut Trace, rankings: [&mut Ranking; 4], storms: &mut [GetattrStorm]) {
+    let mut busy: Vec<&mut Busy> = { rankings.into_iter() }
+        .flat_map(|ranking| {
+            ranking
+                .by_operations
+                .iter_mut()
+                .chain(&mut ranking.by_bytes)
+        })
+        .collect();
+    let ids =
+        { busy.iter().map(|busy| busy.file_id) }.chain(storms.iter().map(|each| each.file_id));
+    let paths = Paths::of(trace, ids.flatten().collect::<Vec<_>>());
+    let path = |file_id: Option<i64>| file_id.and_then(|id| paths.path(id)).unwrap_or_default();
+    for busy in &mut busy {
+        busy.name = path(busy.file_id);
+    }
+    for storm in storms {
+        storm.path = path(storm.file_id);
+    }
+}
+
+/// The busiest of `used`, and how much of `totals` the first few have. Keys break ties, so that a
+/// report is the same every time.
+fn ranking<K: Copy + Ord>(
+    used: impl Iterator<Item = (K, Use)>,
+    not_tracked: Use,
+    totals: &Totals,
+    named: impl Fn(K) -> Busy,
+) -> Ranking {
+    let mut all: Vec<(K, Use)> = used.collect();
+    let busy = |&(key, used): &(K, Use)| Busy {
+        operations: used.operations,
+        failed: used.failed,
+        read_bytes: used.bytes[0],
+        written_bytes: used.bytes[1],
+        ..named(key)
+    };
+    let bytes = |used: &Use| used.bytes[0] + used.bytes[1];
+    let marks = marks(all.len());
+
+    all.sort_unstable_by_key(|(id, used)| (std::cmp::Reverse(used.operations), *id));
+    let by_operations = all.iter().take(TOP_MAX).map(busy).collect();
+    let operation_shares = shares(
+        all.iter().map(|(_, used)| used.operations),
+        totals.operations,
+        &marks,
+    );
+
+    all.sort_unstable_by_key(|(id, used)| (std::cmp::Reverse(bytes(used)), *id));
+    let moving = all.iter().filter(|(_, used)| bytes(used) > 0);
+    let by_bytes = moving.take(TOP_MAX).map(busy).collect();
+    let byte_shares = shares(
+        all.iter().map(|(_, used)| bytes(used)),
+        totals.read_bytes + totals.written_bytes,
+        &marks,
+    );
+
+    let points = marks.iter().zip(operation_shares).zip(byte_shares);
+    Ranking {
+        count: all.len() as u64,
+        not_tracked_operations: not_tracked.operations,
+        not_tracked_bytes: bytes(&not_tracked),
+        by_operations,
+        by_bytes,
+        concentration: points
+            .map(|((&first, operations_share), bytes_share)| Concentration {
+                first: first as u64,
+                operations_share,
+                bytes_share,
+            })
+            .collect(),
+    }
+}
+
+/// 1, 2, 3, 5, 7, 10, 15, 25, 50, 100, … and all: where a concentration curve is given.
+fn marks(count: usize) -> Vec<usize> {
+    let mut marks = vec![1, 2, 3, 5, 7, 10, 15, 25, 50];
+    let mut power = 100;
+    while power < count {
+        marks.extend([power, power * 2, power * 5]);
+        power *= 10;
+    }
+    marks.retain(|&mark| mark < count);
+    if count > 0 {
+        marks.push(count);
+    }
+    marks
+}
+
+/// The share of the first so many in the whole, for each mark.
+fn shares(values: impl Iterator<Item = u64>, whole: u64, marks: &[usize]) -> Vec<f64> {
+    let mut sum = 0;
+    let mut shares = Vec::with_capacity(marks.len());
+    for (at, value) in values.enumerate() {
+        sum += value;
+        if marks.get(shares.len()) == Some(&(at + 1)) {
+            shares.push(share(sum, whole));
+        }
+    }
+    shares
+}
+
+fn errors(aggregate: &Aggregate, lexica: &Lexica) -> Vec<ErrorCount> {
+    let text = |word| lexica.words.text(word).to_owned();
+    let mut errors: Vec<_> = { aggregate.failures.iter() }
+        .map(|failures| {
+            let kind = &aggregate.kinds[failures.kind];
+            ErrorCount {
+                program: text(kind.program),
+                operation: text(kind.operation),
+                status: text(failures.status),
+                failed: failures.count,
+                first_ns: failures.first_ns,
+                last_ns: failures.last_ns,
+                over_time: failures.steps.clone(),
+            }
+        })
+        .collect();
+    errors.sort_by(|one, other| {
+        let names = |of: &ErrorCount| (of.program.clone(), of.operation.clone(), of.status.clone());
+        let counts = other.failed.cmp(&one.failed);
+        counts.then_with(|| names(one).cmp(&names(other)))
+    });
+    errors
+}
+
+fn count(number: Option<i64>) -> u64 {
+    number.map_or(0, |number| u64::try_from(number).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn used(operations: u64, bytes: u64) -> Use {
+        Use {
+            operations,
+            failed: 0,
+            bytes: [bytes, 0],
+        }
+    }
+
+    fn totals(operations: u64, read_bytes: u64) -> Totals {
+        Totals {
+            operations,
+            read_bytes,
+            ..Totals::default()
+        }
+    }
+
+    fn file(id: i64) -> Busy {
+        Busy {
+            file_id: Some(id),
+            ..Busy::default()
+        }
+    }
+
+    #[test]
+    fn the_busiest_come_first_and_ties_by_id() {
+        let all = [(3, used(5, 0)), (1, used(5, 10)), (2, used(90, 30))];
+        let ranking = ranking(all.into_iter(), Use::default(), &totals(100, 40), file);
+        let ids: Vec<_> = ranking
+            .by_operations
+            .iter()
+            .map(|busy| busy.file_id)
+            .collect();
+        assert_eq!(ids, [Some(2), Some(1), Some(3)]);
+        assert_eq!(
+            ranking.by_bytes.len(),
+            2,
+            "what moves nothing is in no list of bytes"
+        );
+        let curve: Vec<_> = ranking
+            .concentration
+            .iter()
+            .map(|point| (point.first, point.operations_share))
+            .collect();
+        assert_eq!(curve, [(1, 0.9), (2, 0.95), (3, 1.0)]);
+        assert_eq!(ranking.concentration[0].bytes_share, 0.75);
+    }
+
+    #[test]
+    fn shares_are_of_all_operations_also_of_those_without_a_file() {
+        let used_one = [(1, used(30, 5))].into_iter();
+        let ranking = ranking(used_one, used(10, 0), &totals(60, 10), file);
+        assert_eq!(ranking.concentration[0].operations_share, 0.5);
+        assert_eq!(ranking.concentration[0].bytes_share, 0.5);
+        assert_eq!(ranking.not_tracked_operations, 10);
+    }
+
+    #[test]
+    fn marks_end_with_all() {
+        assert_eq!(marks(0), Vec::<usize>::new());
+        assert_eq!(marks(4), [1, 2, 3, 4]);
+        assert_eq!(marks(300), [1, 2, 3, 5, 7, 10, 15, 25, 50, 100, 200, 300]);
+    }
+}
