@@ -2,7 +2,7 @@
 //! frame has one outcome or waits, and in the end nothing is left.
 
 use lineside_account::Budget;
-use lineside_balancer::splice::{self, Rule, Rules};
+use lineside_balancer::proxy::{self, Rule, Rules};
 use lineside_balancer::{
     Change, Choice, Effects, Health, Nat, NodeSettings, PortSettings, Service, ServiceName,
     Settings, Timeouts, Transport,
@@ -89,13 +89,13 @@ fn settings(choice: u8, more: u8) -> Settings {
                 slow_start: i64::from(choice & 64) * 1_000_000_000,
                 splice: (choice & 128 != 0 && transport == Transport::Tcp).then(|| {
                     let rule = Rule::parse("host a path /b", 1).expect("a rule");
-                    splice::Service {
+                    proxy::Service {
                         // Without rules it is a SYN proxy.
                         rules: (more & 4 == 0).then(|| Rules {
                             rules: vec![rule],
                             default: (choice & 1 != 0).then_some(0),
                         }),
-                        ..splice::Service::default()
+                        ..proxy::Service::default()
                     }
                 }),
                 ..Service::new(transport, address, nodes.clone())

@@ -3,10 +3,10 @@
 //! cut.
 
 use lineside_frame::{Cursor, Piece};
-use lineside_nfs::side::nfsacl::{v2 as nfsacl2, v3 as nfsacl3};
-use lineside_nfs::side::nlm::{v1 as nlm1, v4 as nlm4};
-use lineside_nfs::side::rquota::{v1 as rquota1, v2 as rquota2};
-use lineside_nfs::side::{Procedure, Summary, klm, mount as mount1, nsm, portmap, rpcbind};
+use lineside_nfs::ancillary::nfsacl::{v2 as nfsacl2, v3 as nfsacl3};
+use lineside_nfs::ancillary::nlm::{v1 as nlm1, v4 as nlm4};
+use lineside_nfs::ancillary::rquota::{v1 as rquota1, v2 as rquota2};
+use lineside_nfs::ancillary::{Procedure, Summary, klm, mount as mount1, nsm, portmap, rpcbind};
 use lineside_nfs::v2;
 
 use super::Bytes;

@@ -121,13 +121,13 @@ impl Nat {
     }
 
     fn number_of(&self, name: ServiceName) -> Result<u16, ChangeError> {
-        let number = self.farm.service_of(name.transport, name.address);
+        let number = self.pool.service_of(name.transport, name.address);
         number.ok_or(ChangeError::NoService(name))
     }
 
     fn node_number(&self, name: ServiceName, node: SocketAddr) -> Result<(u16, u16), ChangeError> {
         let service = self.number_of(name)?;
-        let number = self.farm.node_of(service, node);
+        let number = self.pool.node_of(service, node);
         Ok((service, number.ok_or(ChangeError::NoNode(name, node))?))
     }
 
@@ -157,13 +157,13 @@ impl Nat {
         out: &mut Effects,
     ) -> Result<String, ChangeError> {
         let (_, number) = self.node_number(name, node)?;
-        let connections = self.farm.nodes[usize::from(number)].connections;
+        let connections = self.pool.nodes[usize::from(number)].connections;
         let settings = self.changed(name, |service| {
             service.nodes.retain(|each| each.address != node);
             Ok(())
         })?;
         self.take_over(now, settings, out)?;
-        let left = self.farm.nodes[usize::from(number)].connections;
+        let left = self.pool.nodes[usize::from(number)].connections;
         let gone = connections - left.min(connections);
         Ok(format!(
             "service {name} has no node {node} any more: {gone} connections were ended, {left} stay"
@@ -172,10 +172,10 @@ impl Nat {
 
     fn drain(&mut self, name: ServiceName, node: SocketAddr) -> Result<String, ChangeError> {
         let (service, number) = self.node_number(name, node)?;
-        let slot = &mut self.farm.nodes[usize::from(number)];
+        let slot = &mut self.pool.nodes[usize::from(number)];
         slot.is_draining = true;
         let connections = slot.connections;
-        self.farm.refresh(service);
+        self.pool.refresh(service);
         Ok(format!(
             "node {node} of service {name} drains: {connections} connections stay"
         ))
@@ -193,10 +193,10 @@ impl Nat {
             each.ok_or(ChangeError::NoNode(name, node))?.weight = weight;
             Ok(())
         })?;
-        let slot = &mut self.farm.nodes[usize::from(number)];
+        let slot = &mut self.pool.nodes[usize::from(number)];
         let before = std::mem::replace(&mut slot.weight, weight);
         let drained = std::mem::take(&mut slot.is_draining);
-        self.farm.refresh(service);
+        self.pool.refresh(service);
         let again = if drained {
             ", and takes connections again"
         } else {
@@ -258,21 +258,21 @@ impl Nat {
             return Err(error.into());
         }
         let mut done = Done::default();
-        let before: Vec<IpAddr> = self.farm.addresses().collect();
-        for nat in &mut self.farm.nat {
+        let before: Vec<IpAddr> = self.pool.addresses().collect();
+        for nat in &mut self.pool.nat {
             nat.is_removed = !settings.nat.contains(&nat.address);
         }
-        { settings.nat.iter() }.for_each(|&address| self.farm.add_nat(address));
-        self.farm.set_routes(&settings.routes);
+        { settings.nat.iter() }.for_each(|&address| self.pool.add_nat(address));
+        self.pool.set_routes(&settings.routes);
         self.remove_services(now, &settings, &mut done, out);
         for service in &settings.services {
-            match self.farm.service_of(service.transport, service.address) {
+            match self.pool.service_of(service.transport, service.address) {
                 Some(number) => self.merge(now, number, service, &mut done, out),
                 None => {
-                    let number = self.farm.add_service(service, Some(now));
+                    let number = self.pool.add_service(service, Some(now));
                     done.services_added += 1;
                     done.nodes_added += service.nodes.len();
-                    for node in self.farm.services[usize::from(number)].nodes.clone() {
+                    for node in self.pool.services[usize::from(number)].nodes.clone() {
                         self.begin_checks(now, node);
                     }
                 }
@@ -284,7 +284,7 @@ impl Nat {
             splices.set_services(services);
         }
         self.lease.resize(bytes);
-        let mut new: Vec<IpAddr> = self.farm.addresses().collect();
+        let mut new: Vec<IpAddr> = self.pool.addresses().collect();
         new.sort();
         new.dedup();
         new.retain(|address| !before.contains(address));
@@ -297,15 +297,15 @@ impl Nat {
     fn check_numbers(&self, settings: &Settings) -> Result<(), SettingsError> {
         let nodes = settings.services.iter().map(|service| service.nodes.len());
         let new = settings.nat.iter().filter(|&&address| {
-            let mut known = self.farm.nat.iter();
+            let mut known = self.pool.nat.iter();
             !known.any(|nat| nat.address == address)
         });
         let too_many = |what, max| Err(SettingsError::TooMany { what, max });
         // A number is 16 bits, and that of a NAT address 8, one of which is none.
-        if self.farm.nodes.len() + nodes.sum::<usize>() > usize::from(u16::MAX) {
+        if self.pool.nodes.len() + nodes.sum::<usize>() > usize::from(u16::MAX) {
             return too_many("nodes, with those that still have connections,", NODES_MAX);
         }
-        if self.farm.nat.len() + new.count() > NAT_ADDRESSES_MAX {
+        if self.pool.nat.len() + new.count() > NAT_ADDRESSES_MAX {
             return too_many("NAT addresses, with those of before,", NAT_ADDRESSES_MAX);
         }
         Ok(())
@@ -318,8 +318,8 @@ impl Nat {
         done: &mut Done,
         out: &mut Effects,
     ) {
-        for number in 0..self.farm.services.len() as u16 {
-            let slot = &self.farm.services[usize::from(number)];
+        for number in 0..self.pool.services.len() as u16 {
+            let slot = &self.pool.services[usize::from(number)];
             let name = (slot.settings.transport, slot.settings.address);
             let mut kept = settings.services.iter();
             if slot.is_removed || kept.any(|each| (each.transport, each.address) == name) {
@@ -329,7 +329,7 @@ impl Nat {
                 self.remove_node(now, node, out);
                 done.nodes_removed += 1;
             }
-            self.farm.remove_service(number);
+            self.pool.remove_service(number);
             done.services_removed += 1;
         }
     }
@@ -344,39 +344,39 @@ impl Nat {
         out: &mut Effects,
     ) {
         let stays = |address| service.nodes.iter().any(|node| node.address == address);
-        let slot = &mut self.farm.services[usize::from(number)];
+        let slot = &mut self.pool.services[usize::from(number)];
         slot.settings = service.clone();
         slot.set_choice();
         for node in slot.nodes.clone() {
-            if !stays(self.farm.nodes[usize::from(node)].address) {
+            if !stays(self.pool.nodes[usize::from(node)].address) {
                 self.remove_node(now, node, out);
                 done.nodes_removed += 1;
             }
         }
         for node in &service.nodes {
-            match self.farm.node_of(number, node.address) {
+            match self.pool.node_of(number, node.address) {
                 Some(known) => {
-                    self.farm.nodes[usize::from(known)].weight = node.weight;
+                    self.pool.nodes[usize::from(known)].weight = node.weight;
                     self.end_checks(known);
                     if service.health.is_none() {
-                        self.farm.nodes[usize::from(known)].is_up = true;
+                        self.pool.nodes[usize::from(known)].is_up = true;
                     }
                     self.begin_checks(now, known);
                 }
                 None => {
-                    let node = self.farm.add_node(number, *node, Some(now));
+                    let node = self.pool.add_node(number, *node, Some(now));
                     self.begin_checks(now, node);
                     done.nodes_added += 1;
                 }
             }
         }
-        self.farm.refresh(number);
+        self.pool.refresh(number);
     }
 
     fn remove_node(&mut self, now: Nanoseconds, node: u16, out: &mut Effects) {
         self.end_checks(node);
         self.on_node_lost(now, node, out);
-        self.farm.remove_node(node);
+        self.pool.remove_node(node);
     }
 }
 

@@ -65,7 +65,7 @@ impl Nat {
         if !sender.is_unspecified() {
             self.learn(now, sender.into(), place, out);
         }
-        if packet.operation() == arp::REQUEST && self.farm.is_ours(target.into()) {
+        if packet.operation() == arp::REQUEST && self.pool.is_ours(target.into()) {
             let own = (self.settings.ports[port].ethernet, target);
             let to = (packet.sender(), sender);
             if let Some(reply) = self.maker.arp(arp::REPLY, own, to, packet.sender()) {
@@ -128,7 +128,7 @@ impl Nat {
         let Some(echo) = icmp::Echo::new_checked(bytes) else {
             return Outcome::Malformed;
         };
-        if !self.farm.is_ours(destination) {
+        if !self.pool.is_ours(destination) {
             return Outcome::NotOurs;
         }
         if echo.kind() != request {
@@ -170,7 +170,7 @@ impl Nat {
                     self.learn(now, target.into(), place, out);
                 }
             }
-            What::Solicitation if self.farm.is_ours(target.into()) => {
+            What::Solicitation if self.pool.is_ours(target.into()) => {
                 let own = self.settings.ports[port].ethernet;
                 if let Some(place) = place.filter(|_| !is_probe) {
                     self.learn(now, source.into(), place, out);
@@ -218,7 +218,7 @@ impl Nat {
             source: receiver,
             destination: sender,
         };
-        match self.table.find(&tuple, &self.farm) {
+        match self.table.find(&tuple, &self.pool) {
             Some((number, direction)) => Ok(Translated {
                 number,
                 direction,
@@ -275,7 +275,7 @@ impl Nat {
             return Some(Outcome::HopsExceeded);
         }
         let connection = *self.table.get(number);
-        let way_back = self.farm.tuple(&connection, direction.reversed());
+        let way_back = self.pool.tuple(&connection, direction.reversed());
         // As whoever sends it on in this direction, which hides routers of the other side; a client
         // that nodes see anyway hides none.
         let keeps_source = direction == Direction::ToNode && is_kept(&connection);
@@ -314,7 +314,7 @@ impl Nat {
                 Some(Outcome::ToClient)
             }
             Direction::ToNode => {
-                let hop = self.farm.nodes[usize::from(connection.node)].hop;
+                let hop = self.pool.nodes[usize::from(connection.node)].hop;
                 let waits = Waits {
                     node: Some(connection.node),
                     counts: true,

@@ -6,9 +6,9 @@ use std::net::IpAddr;
 use lineside_time::Nanoseconds;
 
 use crate::effects::{Decision, Effects, FlowKey, Translation};
-use crate::farm::end;
 use crate::nat::{Nat, Place, socket};
 use crate::packet::Packet;
+use crate::pool::end;
 use crate::rewrite::Rewriting;
 use crate::table::{Connection, Direction, Ends, State, Tuple, flag};
 
@@ -41,7 +41,7 @@ impl Nat {
             State::Datagrams => counted >= DATAGRAMS_TO_ENTER,
             _ => false,
         };
-        let service = &self.farm.services[usize::from(connection.service)].settings;
+        let service = &self.pool.services[usize::from(connection.service)].settings;
         is_ready
             && packet.fragment.is_none()
             && !service.multicast
@@ -55,7 +55,7 @@ impl Nat {
             source: end(key.source),
             destination: end(key.destination),
         };
-        let Some((number, direction)) = self.table.find(&tuple, &self.farm) else {
+        let Some((number, direction)) = self.table.find(&tuple, &self.pool) else {
             return;
         };
         if frames == 0 {
@@ -66,7 +66,7 @@ impl Nat {
         if connection.state != State::Datagrams {
             connection.flags |= flag::BYPASSED;
         }
-        let node = &mut self.farm.nodes[usize::from(connection.node)];
+        let node = &mut self.pool.nodes[usize::from(connection.node)];
         node.traffic[direction.index()].add(frames, bytes);
     }
 
@@ -74,7 +74,7 @@ impl Nat {
     pub(crate) fn leave_driver(&self, connection: &Connection, out: &mut Effects) {
         for direction in Direction::BOTH {
             if connection.has(flag::ENTERED, direction) {
-                let tuple = self.farm.tuple(connection, direction);
+                let tuple = self.pool.tuple(connection, direction);
                 out.decided.push(Decision::Leave(FlowKey {
                     transport: tuple.transport,
                     source: socket(tuple.source),
@@ -102,7 +102,7 @@ impl Nat {
         let numbers: Vec<u32> = self.table.numbers().collect();
         for number in numbers {
             let node = self.table.get(number).node;
-            if self.farm.nodes[usize::from(node)].hop.address == address {
+            if self.pool.nodes[usize::from(node)].hop.address == address {
                 self.leave_driver_of(number, Direction::ToNode, out);
             }
         }
@@ -120,7 +120,7 @@ impl Nat {
     ) {
         let connection = self.table.get_mut(number);
         connection.set(flag::ENTERED, direction, true);
-        let is = self.farm.tuple(connection, direction);
+        let is = self.pool.tuple(connection, direction);
         out.decided.push(Decision::Enter(Translation {
             transport: is.transport,
             port,

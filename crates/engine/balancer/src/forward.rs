@@ -56,7 +56,7 @@ impl Nat {
         arrival: Arrival<'_>,
         out: &mut Effects,
     ) -> Option<Outcome> {
-        match self.table.find(&tuple(arrival.packet), &self.farm) {
+        match self.table.find(&tuple(arrival.packet), &self.pool) {
             Some((number, direction)) => {
                 if self.splices.is_some()
                     && let Some(outcome) = self.ask_splices(now, &arrival, number, direction, out)
@@ -87,7 +87,7 @@ impl Nat {
                 Ok(true) => {}
                 Ok(false) => {
                     // The connection is over, and the client begins another.
-                    let connection = self.table.remove(number, &self.farm);
+                    let connection = self.table.remove(number, &self.pool);
                     self.on_gone(number, &connection, out);
                     return self.on_unknown(now, arrival, out);
                 }
@@ -171,18 +171,18 @@ impl Nat {
         out: &mut Effects,
     ) -> Option<Outcome> {
         let connection = *self.table.get(number);
-        let service = &self.farm.services[usize::from(connection.service)];
+        let service = &self.pool.services[usize::from(connection.service)];
         if service.settings.multicast {
             let nodes = service.nodes.len();
             for index in 0..nodes {
-                let service = &self.farm.services[usize::from(connection.service)];
+                let service = &self.pool.services[usize::from(connection.service)];
                 let node = service.nodes[index];
                 if node != connection.node && service.chooser.has(node) {
                     self.send_to_another(now, &mut arrival, number, node, out);
                 }
             }
         }
-        let node = &self.farm.nodes[usize::from(connection.node)];
+        let node = &self.pool.nodes[usize::from(connection.node)];
         let hop = node.hop;
         match self.resolve(now, hop, out) {
             Known::Address { link_address, .. } => {
@@ -230,9 +230,9 @@ impl Nat {
         out: &mut Effects,
     ) {
         let packet = arrival.packet;
-        let slot = &self.farm.nodes[usize::from(node)];
+        let slot = &self.pool.nodes[usize::from(node)];
         let hop = slot.hop;
-        let destination = crate::farm::end(slot.address);
+        let destination = crate::pool::end(slot.address);
         let rewriting = Rewriting {
             destination,
             ..self.rewriting(&arrival.frame, packet, number, Direction::ToNode)
@@ -276,7 +276,7 @@ impl Nat {
             0 => None,
             _ => { self.joints.of(number) }.map(|splice| (direction.into(), splice)),
         };
-        let way_back = self.farm.tuple(connection, direction.reversed());
+        let way_back = self.pool.tuple(connection, direction.reversed());
         Rewriting {
             source: way_back.destination,
             destination: way_back.source,
@@ -311,7 +311,7 @@ impl Nat {
         rewrite_frame(&mut frame, packet, &rewriting);
         let connection = *self.table.get(number);
         self.clamp(&mut frame, packet, &connection, port, mtu, &rewriting);
-        let traffic = &mut self.farm.nodes[usize::from(connection.node)].traffic;
+        let traffic = &mut self.pool.nodes[usize::from(connection.node)].traffic;
         traffic[direction.index()].add(1, frame.whole_len() as u64);
         let outcome = match direction {
             Direction::ToNode => Outcome::ToNode,
@@ -368,7 +368,7 @@ impl Nat {
         if !packet.tcp.is_some_and(|tcp| tcp.flags.opens()) {
             return;
         }
-        let service = &self.farm.services[usize::from(connection.service)].settings;
+        let service = &self.pool.services[usize::from(connection.service)].settings;
         let other = self.settings.ports[from].mtu;
         if !service.clamps_mss || other == mtu {
             return;

@@ -131,10 +131,10 @@ impl Nat {
     /// Whether it can be a part of a packet of a connection.
     fn is_expected(&self, packet: &Packet) -> bool {
         let is_node = |address| {
-            let mut nodes = self.farm.nodes.iter();
+            let mut nodes = self.pool.nodes.iter();
             nodes.any(|node| node.address.ip() == address)
         };
-        self.farm.is_ours(packet.destination) || is_node(packet.source)
+        self.pool.is_ours(packet.destination) || is_node(packet.source)
     }
 
     fn on_first(
@@ -147,7 +147,7 @@ impl Nat {
         let first = tuple(arrival.packet);
         let outcome = self.on_whole(now, arrival, out);
         // With it came a connection, if there was none.
-        let way = match (self.table.find(&first, &self.farm), outcome) {
+        let way = match (self.table.find(&first, &self.pool), outcome) {
             (Some((number, direction)), _) => Way::Connection(number, direction),
             (None, Some(outcome)) => Way::Dropped(outcome),
             (None, None) => Way::Dropped(Outcome::NoConnection),
@@ -199,7 +199,7 @@ impl Nat {
         if !self.table.is_used(number) {
             return Some(Outcome::NoConnection);
         }
-        let tuple = self.farm.tuple(self.table.get(number), direction);
+        let tuple = self.pool.tuple(self.table.get(number), direction);
         let packet = arrival.packet;
         if [tuple.source.0, tuple.destination.0] != [packet.source, packet.destination] {
             return Some(Outcome::NoConnection);

@@ -21,9 +21,9 @@ use lineside_wire::{PROTOCOL_UDP, SeqNumber, TcpFlags, TcpHeader};
 use serde::Serialize;
 
 use crate::effects::Effects;
-use crate::farm::end;
 use crate::nat::{Nat, Waits};
 use crate::packet::{End, Packet};
+use crate::pool::end;
 use crate::settings::{Health, Transport};
 
 /// Port numbers of checks; those of connections begin after them.
@@ -141,33 +141,33 @@ impl Nat {
         let spread = health.interval.min(1_000_000_000) as u64;
         let at = now.saturating_add(self.checks.random.below(spread) as i64);
         let timer = self.checks.wheel.insert(at, node.into());
-        self.farm.nodes[usize::from(node)].checked.timer = Some(timer);
+        self.pool.nodes[usize::from(node)].checked.timer = Some(timer);
     }
 
     /// Ends the checks of a node.
     pub(crate) fn end_checks(&mut self, node: u16) {
         self.drop_probe(node);
-        if let Some(timer) = self.farm.nodes[usize::from(node)].checked.timer.take() {
+        if let Some(timer) = self.pool.nodes[usize::from(node)].checked.timer.take() {
             self.checks.wheel.cancel(timer);
         }
     }
 
     fn health_of(&self, node: u16) -> Option<&Health> {
-        let service = self.farm.nodes[usize::from(node)].service;
-        let settings = &self.farm.services[usize::from(service)].settings;
+        let service = self.pool.nodes[usize::from(node)].service;
+        let settings = &self.pool.services[usize::from(service)].settings;
         settings.health.as_ref()
     }
 
     fn transport_of(&self, node: u16) -> Transport {
-        let service = self.farm.nodes[usize::from(node)].service;
-        self.farm.services[usize::from(service)].settings.transport
+        let service = self.pool.nodes[usize::from(node)].service;
+        self.pool.services[usize::from(service)].settings.transport
     }
 
     /// Checks that are due, or whose time is over.
     pub(crate) fn on_check_timers(&mut self, now: Nanoseconds, out: &mut Effects) {
         while let Some((_, number)) = self.checks.wheel.pop(now) {
             let node = number as u16;
-            let checked = &mut self.farm.nodes[usize::from(node)].checked;
+            let checked = &mut self.pool.nodes[usize::from(node)].checked;
             checked.timer = None;
             if checked.probe.is_none() {
                 self.start_check(now, node, out);
@@ -186,13 +186,13 @@ impl Nat {
             return;
         };
         let timeout = health.timeout;
-        let address = self.farm.nodes[usize::from(node)].address;
-        let nat = self.farm.nat_of_family(address.is_ipv4()).next();
+        let address = self.pool.nodes[usize::from(node)].address;
+        let nat = self.pool.nat_of_family(address.is_ipv4()).next();
         let port = nat.and_then(|nat| Some((nat.1, self.checks.take_port(node)?)));
         let at = now.saturating_add(timeout);
         let timer = self.checks.wheel.insert(at, node.into());
         let sequence = SeqNumber(self.checks.random.bits() as u32);
-        let checked = &mut self.farm.nodes[usize::from(node)].checked;
+        let checked = &mut self.pool.nodes[usize::from(node)].checked;
         checked.timer = Some(timer);
         checked.started = now;
         // With all port numbers in use the next turn tries again.
@@ -228,7 +228,7 @@ impl Nat {
         payload: &[u8],
         out: &mut Effects,
     ) {
-        let slot = &self.farm.nodes[usize::from(node)];
+        let slot = &self.pool.nodes[usize::from(node)];
         let Some(probe) = slot.checked.probe else {
             return;
         };
@@ -244,7 +244,7 @@ impl Nat {
     }
 
     fn send_datagram(&mut self, now: Nanoseconds, node: u16, ours: End, out: &mut Effects) {
-        let theirs = end(self.farm.nodes[usize::from(node)].address);
+        let theirs = end(self.pool.nodes[usize::from(node)].address);
         let ends: [IpAddr; 2] = [ours.0, theirs.0];
         let payload = (PROTOCOL_UDP, udp::HEADER_LEN);
         let hops = Headers::new(ends[0], ends[1]).hop_count;
@@ -262,7 +262,7 @@ impl Nat {
 
     fn send_own(&mut self, now: Nanoseconds, node: u16, frame: Option<Frame>, out: &mut Effects) {
         if let Some(frame) = frame {
-            let hop = self.farm.nodes[usize::from(node)].hop;
+            let hop = self.pool.nodes[usize::from(node)].hop;
             self.leave_to_hop(now, hop, frame, Waits::OWN, out);
         }
     }
@@ -278,7 +278,7 @@ impl Nat {
         let Some(node) = self.checks.node_of(packet.ports[1]) else {
             return false;
         };
-        let slot = &self.farm.nodes[usize::from(node)];
+        let slot = &self.pool.nodes[usize::from(node)];
         let Some(probe) = slot.checked.probe else {
             return false;
         };
@@ -331,7 +331,7 @@ impl Nat {
                 ..TcpFields::default()
             };
             self.send_check(now, node, &fields, request.as_bytes(), out);
-            if let Some(probe) = &mut self.farm.nodes[usize::from(node)].checked.probe {
+            if let Some(probe) = &mut self.pool.nodes[usize::from(node)].checked.probe {
                 probe.has_asked = true;
             }
         } else if tcp.captured_len > 0 && probe.has_asked {
@@ -367,7 +367,7 @@ impl Nat {
         let Some(node) = self.checks.node_of(ours.1) else {
             return false;
         };
-        let slot = &self.farm.nodes[usize::from(node)];
+        let slot = &self.pool.nodes[usize::from(node)];
         let is_its = (slot.checked.probe).is_some_and(|probe| probe.ours == ours);
         if !is_its || end(slot.address) != theirs {
             return false;
@@ -377,7 +377,7 @@ impl Nat {
     }
 
     fn drop_probe(&mut self, node: u16) {
-        let probe = self.farm.nodes[usize::from(node)].checked.probe.take();
+        let probe = self.pool.nodes[usize::from(node)].checked.probe.take();
         if let Some(place) = probe.and_then(|probe| Checks::place(probe.ours.1)) {
             self.checks.by_port[place] = NOBODY;
         }
@@ -390,7 +390,7 @@ impl Nat {
             return;
         };
         let (interval, rise, fall) = (health.interval, health.rise, health.fall);
-        let slot = &mut self.farm.nodes[usize::from(node)];
+        let slot = &mut self.pool.nodes[usize::from(node)];
         let at = slot.checked.started.saturating_add(interval).max(now);
         if let Some(timer) = slot.checked.timer.take() {
             self.checks.wheel.cancel(timer);
@@ -423,7 +423,7 @@ impl Nat {
         slot.is_up = is_good;
         slot.rises_from = Some(now);
         let service = slot.service;
-        self.farm.refresh(service);
+        self.pool.refresh(service);
         if !is_good {
             self.on_node_lost(now, node, out);
         }

@@ -19,10 +19,10 @@
 //! * Tables are drawn on a budget; when the table of connections is full, handshakes that are not
 //!   finished go first.
 //!
-//! * A service may have its handshakes answered here, and its first requests read: [`splice`].
+//! * A service may have its handshakes answered here, and its first requests read: [`proxy`].
 //!
 //! Not here: sockets; of protocols above TCP and UDP more than a check's status line and what
-//! [`splice`] reads.
+//! [`proxy`] reads.
 //!
 //! [`complete_checksum`]: lineside_wire::complete_checksum
 #![forbid(unsafe_code)]
@@ -35,7 +35,6 @@ mod counters;
 mod cut;
 mod driver;
 mod effects;
-mod farm;
 mod follow;
 mod forward;
 mod fragments;
@@ -44,20 +43,21 @@ mod make;
 mod nat;
 mod open;
 mod packet;
+mod pool;
+mod proxied;
+pub mod proxy;
 mod report;
 mod rewrite;
 mod save;
 mod settings;
-pub mod splice;
-mod splices;
 mod table;
 
 pub use change::{Change, ChangeError, ServiceName};
 pub use counters::{Outcome, Outcomes};
 pub use effects::{Decision, Effects, FlowKey, Outgoing, Translation};
-pub use farm::Traffic;
 pub use health::{Change as HealthChange, Finding};
 pub use nat::Nat;
+pub use pool::Traffic;
 pub use report::{
     ExplainError, Explanation, NodeReport, NodeState, PortReport, Report, ServiceReport,
     TableReport, Why,

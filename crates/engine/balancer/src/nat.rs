@@ -14,14 +14,14 @@ use crate::choice::{self, Chooser};
 use crate::counters::{Outcome, Outcomes};
 use crate::cut::ErrorLimit;
 use crate::effects::{Effects, Outgoing};
-use crate::farm::{Farm, Hop, Traffic};
 use crate::fragments::Fragments;
 use crate::health::Checks;
 use crate::make::Maker;
 use crate::packet::{self, IP_AT, Packet};
+use crate::pool::{Hop, Pool, Traffic};
+use crate::proxied::Joints;
+use crate::proxy::{self, Splices};
 use crate::settings::{Settings, SettingsError, Timeouts};
-use crate::splice::{self, Splices};
-use crate::splices::Joints;
 use crate::table::{Connection, Direction, State, Table};
 
 /// Neighbours that are known at once: nodes on the link, and gateways.
@@ -61,7 +61,7 @@ pub(crate) struct PortCounters {
 #[derive(Debug)]
 pub struct Nat {
     pub(crate) settings: Settings,
-    pub(crate) farm: Farm,
+    pub(crate) pool: Pool,
     pub(crate) table: Table,
     pub(crate) joints: Joints,
     /// Answers handshakes in the nodes' place; `None`: no service asks for it.
@@ -106,7 +106,7 @@ impl Nat {
         }
         let lease = budget.lease(bytes).ok_or_else(over)?;
         let mut nat = Self {
-            farm: Farm::new(&settings),
+            pool: Pool::new(&settings),
             table: Table::new(max, key, budget).ok_or_else(over)?,
             joints: Joints::new(budget).ok_or_else(over)?,
             splices: None,
@@ -130,7 +130,7 @@ impl Nat {
         if nat.settings.splices() {
             let services = nat.spliced_services();
             let secret = [random.bits(), random.bits()];
-            let bounds = splice::Settings::default();
+            let bounds = proxy::Settings::default();
             let splices = Splices::new(bounds, services, secret, budget);
             nat.splices = Some(Box::new(splices.ok_or(SettingsError::SpliceBudget)?));
         }
@@ -151,13 +151,13 @@ impl Nat {
     /// Announces its addresses at all ports, and begins checks.
     pub fn begin(&mut self, now: Nanoseconds, out: &mut Effects) {
         self.now = now;
-        let mut addresses: Vec<IpAddr> = self.farm.addresses().collect();
+        let mut addresses: Vec<IpAddr> = self.pool.addresses().collect();
         addresses.sort();
         addresses.dedup();
         addresses
             .iter()
             .for_each(|&address| self.announce(address, out));
-        for node in 0..self.farm.nodes.len() {
+        for node in 0..self.pool.nodes.len() {
             self.begin_checks(now, node as u16);
         }
     }
@@ -236,7 +236,7 @@ impl Nat {
         self.now = now;
         let timeouts = self.settings.timeouts;
         let timeout = |state| timeout(&timeouts, state);
-        while let Some((number, connection)) = self.table.expire(now, timeout, &self.farm) {
+        while let Some((number, connection)) = self.table.expire(now, timeout, &self.pool) {
             self.on_gone(number, &connection, out);
         }
         self.with_splices(now, out, |splices, caller| splices.on_timer(now, caller));
@@ -304,7 +304,7 @@ impl Nat {
     pub(crate) fn on_gone(&mut self, number: u32, connection: &Connection, out: &mut Effects) {
         self.leave_driver(connection, out);
         self.joints.forget(number);
-        self.farm.on_gone(connection);
+        self.pool.on_gone(connection);
     }
 
     /// Hands a frame over as it is.
@@ -397,7 +397,7 @@ impl Nat {
     /// Counts a frame that leaves to a node.
     fn on_leaving(&mut self, waits: Waits, frame: &Frame) {
         if let Some(node) = waits.node {
-            let traffic = &mut self.farm.nodes[usize::from(node)].traffic;
+            let traffic = &mut self.pool.nodes[usize::from(node)].traffic;
             traffic[Direction::ToNode.index()].add(1, frame.whole_len() as u64);
         }
         self.count_if(waits.counts, Outcome::ToNode);
@@ -411,7 +411,7 @@ impl Nat {
 
     /// Asks for a neighbour, at its port or at all.
     pub(crate) fn ask(&mut self, hop: Hop, out: &mut Effects) {
-        let Some(ours) = self.farm.address_of_family(hop.address.is_ipv4()) else {
+        let Some(ours) = self.pool.address_of_family(hop.address.is_ipv4()) else {
             return;
         };
         for port in 0..self.settings.ports.len() {
@@ -435,7 +435,7 @@ impl Nat {
         out: &mut Effects,
     ) {
         // A group is nobody's address.
-        if place.ethernet[0] & 1 != 0 || self.farm.is_ours(address) {
+        if place.ethernet[0] & 1 != 0 || self.pool.is_ours(address) {
             return;
         }
         let known = self.neighbours.known(address);
@@ -457,7 +457,7 @@ impl Nat {
 
     /// The next station at an address, as nodes have it.
     fn hop_of(&self, address: IpAddr) -> Hop {
-        let hop = { self.farm.nodes.iter() }.find(|node| node.hop.address == address);
+        let hop = { self.pool.nodes.iter() }.find(|node| node.hop.address == address);
         let port = hop.and_then(|node| node.hop.port);
         Hop { address, port }
     }

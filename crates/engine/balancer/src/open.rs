@@ -34,7 +34,7 @@ impl Nat {
     ) -> Option<Outcome> {
         let packet = arrival.packet;
         let destination = socket(packet.destination());
-        if let Some(service) = self.farm.service_of(packet.transport, destination) {
+        if let Some(service) = self.pool.service_of(packet.transport, destination) {
             if let Some(tcp) = &packet.tcp
                 && self.is_answered_here(now, &arrival, service, tcp)
             {
@@ -43,13 +43,13 @@ impl Nat {
             return match self.open(now, &arrival, service, out) {
                 Ok(number) => self.pass(now, arrival, number, Direction::ToNode, out),
                 Err(outcome) => {
-                    let slot = &mut self.farm.services[usize::from(service)];
+                    let slot = &mut self.pool.services[usize::from(service)];
                     slot.outcomes.count(outcome);
                     Some(outcome)
                 }
             };
         }
-        if !self.farm.is_ours(packet.destination) {
+        if !self.pool.is_ours(packet.destination) {
             return Some(Outcome::NotOurs);
         }
         if self.on_check_answer(now, packet, arrival.frame.bytes(), out) {
@@ -59,7 +59,7 @@ impl Nat {
             Some(tcp) => {
                 // A check has ended before its node's last segments came.
                 let outcome = match health::PORTS.contains(&packet.ports[1])
-                    && self.farm.is_node(packet.source())
+                    && self.pool.is_node(packet.source())
                 {
                     true => Outcome::Check,
                     false => Outcome::Reset,
@@ -152,18 +152,18 @@ impl Nat {
         self.place(arrival, &mut connection);
         self.take_port(&mut connection)?;
         let until = now.saturating_add(self.timeout(state));
-        let added = self.table.add(connection, until, &self.farm);
+        let added = self.table.add(connection, until, &self.pool);
         let number = added.ok_or(Outcome::TableFull)?;
-        self.farm.on_opened(&connection);
-        self.farm.services[usize::from(service)].opened += 1;
-        self.farm.nodes[usize::from(node)].opened += 1;
+        self.pool.on_opened(&connection);
+        self.pool.services[usize::from(service)].opened += 1;
+        self.pool.nodes[usize::from(node)].opened += 1;
         Ok(number)
     }
 
     /// The node of a client's new connection.
     pub(crate) fn choose(&mut self, now: Nanoseconds, client: End, service: u16) -> Option<u16> {
         let hash = self.flow_hash(client, service);
-        let slot = &mut self.farm.services[usize::from(service)];
+        let slot = &mut self.pool.services[usize::from(service)];
         let affinity = slot.settings.affinity;
         let last = affinity.and_then(|_| self.affinities.node(now, client.0, service));
         let node = match last.filter(|&node| slot.chooser.has(node)) {
@@ -183,7 +183,7 @@ impl Nat {
             return Ok(());
         }
         let oldest = self.table.oldest_half_open().ok_or(Outcome::TableFull)?;
-        let connection = self.table.remove(oldest, &self.farm);
+        let connection = self.table.remove(oldest, &self.pool);
         self.on_gone(oldest, &connection, out);
         self.evicted += 1;
         Ok(())
@@ -198,10 +198,10 @@ impl Nat {
     /// would be dropped.
     pub(crate) fn take_port(&mut self, connection: &mut Connection) -> Result<(), Outcome> {
         let is_free = |nat: &Self, connection: &Connection| {
-            let tuple = nat.farm.tuple(connection, Direction::ToClient);
-            nat.table.find(&tuple, &nat.farm).is_none()
+            let tuple = nat.pool.tuple(connection, Direction::ToClient);
+            nat.table.find(&tuple, &nat.pool).is_none()
         };
-        let service = &self.farm.services[usize::from(connection.service)].settings;
+        let service = &self.pool.services[usize::from(connection.service)].settings;
         if service.keeps_client {
             return match is_free(self, connection) {
                 true => Ok(()),
@@ -209,12 +209,12 @@ impl Nat {
             };
         }
         let is_ipv4 = service.address.is_ipv4();
-        let count = self.farm.nat_of_family(is_ipv4).count();
+        let count = self.pool.nat_of_family(is_ipv4).count();
         let hash = self.flow_hash(connection.client(), connection.service);
         let first = (hash >> 32) as usize % count.max(1);
         for turn in 0..count {
             let which = (first + turn) % count;
-            let Some((nat, _)) = self.farm.nat_of_family(is_ipv4).nth(which) else {
+            let Some((nat, _)) = self.pool.nat_of_family(is_ipv4).nth(which) else {
                 break;
             };
             connection.nat = nat;
@@ -246,8 +246,8 @@ impl Nat {
     /// A node does not answer any more: its connections are reset, or stay.
     #[cold]
     pub(crate) fn on_node_lost(&mut self, _now: Nanoseconds, node: u16, out: &mut Effects) {
-        let service = self.farm.nodes[usize::from(node)].service;
-        let settings = &self.farm.services[usize::from(service)].settings;
+        let service = self.pool.nodes[usize::from(node)].service;
+        let settings = &self.pool.services[usize::from(service)].settings;
         if settings.on_loss == OnLoss::Reset {
             self.reset_all(node, out);
         }
@@ -264,9 +264,9 @@ impl Nat {
         // wait.
         let node_place = self
             .neighbours
-            .known(self.farm.nodes[usize::from(node)].hop.address);
+            .known(self.pool.nodes[usize::from(node)].hop.address);
         for number in numbers {
-            let connection = self.table.remove(number, &self.farm);
+            let connection = self.table.remove(number, &self.pool);
             let shift = { self.joints.of(number) }.map_or(0, |splice| splice.sequence);
             if self.is_told(&connection) {
                 let client = Place {
@@ -298,7 +298,7 @@ impl Nat {
         out: &mut Effects,
     ) {
         // As what this end sends comes in, turned round.
-        let tuple = self.farm.tuple(connection, direction.reversed());
+        let tuple = self.pool.tuple(connection, direction.reversed());
         let (from, to) = (tuple.destination, tuple.source);
         let fields = TcpFields {
             source_port: from.1,

@@ -8,11 +8,11 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::counters::Outcomes;
-use crate::farm::{NodeSlot, ServiceSlot, Traffic, end};
 use crate::health::{Change, Finding};
 use crate::nat::Nat;
+use crate::pool::{NodeSlot, ServiceSlot, Traffic, end};
+use crate::proxy;
 use crate::settings::{Choice, Transport};
-use crate::splice;
 use crate::table::{Direction, State, Tuple};
 
 /// What happened so far.
@@ -33,7 +33,7 @@ pub struct Report {
     /// The table of connections.
     pub table: TableReport,
     /// Connections whose handshake was answered here; `None`: no service asks for it.
-    pub splices: Option<splice::Report>,
+    pub splices: Option<proxy::Report>,
 }
 
 /// A port.
@@ -221,7 +221,7 @@ impl Nat {
     /// What happened so far.
     pub fn report(&self, _now: Nanoseconds) -> Report {
         let counters = self.settings.ports.iter().zip(&self.ports);
-        let services = self.farm.services.iter().filter(|slot| !slot.is_removed);
+        let services = self.pool.services.iter().filter(|slot| !slot.is_removed);
         Report {
             arrived: self.ports.iter().map(|port| port.received.frames).sum(),
             outcomes: self.outcomes.clone(),
@@ -244,7 +244,7 @@ impl Nat {
                 cookies: self.cookies,
                 affinities: self.affinities.len(),
             },
-            splices: self.splices().map(splice::Splices::report),
+            splices: self.splices().map(proxy::Splices::report),
         }
     }
 
@@ -257,7 +257,7 @@ impl Nat {
             connections: slot.connections,
             refused: slot.outcomes.clone(),
             nodes: nodes
-                .map(|&node| report_node(&self.farm.nodes[usize::from(node)]))
+                .map(|&node| report_node(&self.pool.nodes[usize::from(node)]))
                 .collect(),
             past_nodes: slot.past,
         }
@@ -274,11 +274,11 @@ impl Nat {
             return Err(ExplainError::Family(client, service));
         }
         let numbers = [Transport::Tcp, Transport::Udp]
-            .map(|transport| Some((transport, self.farm.service_of(transport, service)?)));
+            .map(|transport| Some((transport, self.pool.service_of(transport, service)?)));
         let explained = |node: u16, why| Explanation {
             client,
             service,
-            node: self.farm.nodes[usize::from(node)].address,
+            node: self.pool.nodes[usize::from(node)].address,
             why,
         };
         for (transport, _) in numbers.into_iter().flatten() {
@@ -287,7 +287,7 @@ impl Nat {
                 source: end(client),
                 destination: end(service),
             };
-            if let Some((number, _)) = self.table.find(&tuple, &self.farm) {
+            if let Some((number, _)) = self.table.find(&tuple, &self.pool) {
                 let (node, why) = self.explain_connection(number);
                 return Ok(explained(node, why));
             }
@@ -302,7 +302,7 @@ impl Nat {
     fn explain_connection(&self, number: u32) -> (u16, Why) {
         use crate::table::Ends;
         let connection = self.table.get(number);
-        let way_back = self.farm.tuple(connection, Direction::ToClient);
+        let way_back = self.pool.tuple(connection, Direction::ToClient);
         let state = match connection.state {
             State::Asked | State::Answered => "half open",
             State::Established => "established",
@@ -320,7 +320,7 @@ impl Nat {
 
     fn explain_choice(&self, client: SocketAddr, service: u16) -> Option<(u16, Why)> {
         let now = self.now;
-        let slot = &self.farm.services[usize::from(service)];
+        let slot = &self.pool.services[usize::from(service)];
         let address: IpAddr = client.ip();
         let last = self.affinities.node(now, address, service);
         if let Some(node) =
@@ -330,7 +330,7 @@ impl Nat {
         }
         let hash = self.flow_hash(end(client), service);
         let node = slot.chooser.peek(now, hash)?;
-        let chosen = &self.farm.nodes[usize::from(node)];
+        let chosen = &self.pool.nodes[usize::from(node)];
         let why = match slot.settings.choice {
             Choice::Maglev => Why::Hash {
                 place: slot.chooser.place(hash),

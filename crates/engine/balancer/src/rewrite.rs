@@ -14,8 +14,8 @@ use std::net::IpAddr;
 use lineside_wire::{PROTOCOL_TCP, PROTOCOL_UDP, checksum, ipv4, ipv6, tcp, udp};
 
 use crate::packet::{End, IP_AT, Packet};
+use crate::proxy::{Splice, Way};
 use crate::settings::Transport;
-use crate::splice::{Splice, Way};
 
 /// How a packet is rewritten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,8 +18,8 @@ use lineside_time::Nanoseconds;
 use thiserror::Error;
 
 use crate::nat::{Nat, socket};
+use crate::proxy::Splice;
 use crate::settings::Transport;
-use crate::splice::Splice;
 use crate::table::{Connection, Direction, Ends, KEPT, State, flag};
 
 const MAGIC: [u8; 4] = *b"LSNT";
@@ -60,8 +60,8 @@ impl Nat {
 
     fn save_one(&self, now: Nanoseconds, number: u32, out: &mut Vec<u8>) {
         let connection = self.table.get(number);
-        let to_node = self.farm.tuple(connection, Direction::ToNode);
-        let to_client = self.farm.tuple(connection, Direction::ToClient);
+        let to_node = self.pool.tuple(connection, Direction::ToNode);
+        let to_client = self.pool.tuple(connection, Direction::ToClient);
         let start = out.len();
         let is_ipv4 = to_node.source.0.is_ipv4();
         out.extend([0, to_node.transport as u8, u8::from(is_ipv4)]);
@@ -126,9 +126,9 @@ impl Nat {
     /// Enters a saved connection; `None` if it fits nothing, or there is no room.
     fn enter(&mut self, now: Nanoseconds, saved: &Saved) -> Option<u32> {
         let [client, service_end, node_end, nat_end] = saved.ends;
-        let service = self.farm.service_of(saved.transport, socket(service_end))?;
-        let node = self.farm.node_of(service, socket(node_end))?;
-        let keeps_client = self.farm.services[usize::from(service)]
+        let service = self.pool.service_of(saved.transport, socket(service_end))?;
+        let node = self.pool.node_of(service, socket(node_end))?;
+        let keeps_client = self.pool.services[usize::from(service)]
             .settings
             .keeps_client;
         if usize::from(saved.port) >= self.settings.ports.len() || saved.is_kept != keeps_client {
@@ -136,7 +136,7 @@ impl Nat {
         }
         let mut connection = Connection::new(client, service, node);
         if !saved.is_kept {
-            let mut all = self.farm.nat_of_family(client.0.is_ipv4());
+            let mut all = self.pool.nat_of_family(client.0.is_ipv4());
             connection.nat = all.find(|nat| nat.1 == nat_end.0)?.0;
             connection.nat_port = nat_end.1;
             if connection.nat_port < crate::health::PORTS.end {
@@ -151,14 +151,14 @@ impl Nat {
         connection.seen = now.saturating_sub(saved.idle);
         let mut both = Direction::BOTH.into_iter();
         let is_taken = both.any(|direction| {
-            let tuple = self.farm.tuple(&connection, direction);
-            self.table.find(&tuple, &self.farm).is_some()
+            let tuple = self.pool.tuple(&connection, direction);
+            self.table.find(&tuple, &self.pool).is_some()
         });
         let until = connection.seen.saturating_add(self.timeout(saved.state));
         if is_taken || until <= now || self.table.is_full() {
             return None;
         }
-        let number = self.table.add(connection, until, &self.farm)?;
+        let number = self.table.add(connection, until, &self.pool)?;
         if saved.flags & flag::SHIFTED != 0 {
             let splice = Splice {
                 sequence,
@@ -167,11 +167,11 @@ impl Nat {
                 window_to_node: saved.windows[1],
             };
             if !self.joints.set(number, splice) {
-                self.table.remove(number, &self.farm);
+                self.table.remove(number, &self.pool);
                 return None;
             }
         }
-        self.farm.on_opened(&connection);
+        self.pool.on_opened(&connection);
         Some(number)
     }
 }

@@ -8,7 +8,7 @@ use lineside_time::Nanoseconds;
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::splice;
+use crate::proxy;
 
 /// The most ports; a connection names one in 8 bits.
 pub const PORTS_MAX: usize = 64;
@@ -114,7 +114,7 @@ pub struct Service {
     /// Each datagram goes to all nodes; UDP only.
     pub multicast: bool,
     /// Handshakes are answered here, and the first request decides; TCP only.
-    pub splice: Option<splice::Service>,
+    pub splice: Option<proxy::Service>,
 }
 
 impl Service {

@@ -20,8 +20,8 @@ use rustix::net::{
 };
 use rustix::process::Pid;
 
-use crate::apart::{fork, receive_file, send_file, serve_alone, wait_for};
 use crate::control::{connect, converse};
+use crate::sandboxed_reader::{fork, receive_file, send_file, serve_alone, wait_for};
 
 /// The way to a run's socket. The process beside this one ends when it is dropped.
 #[derive(Debug)]

@@ -21,11 +21,11 @@ use rustix::fs::{AtFlags, renameat, renameat_with, statat, unlinkat};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 
-use crate::apart::{receive_file, send_file, serve_alone};
 use crate::folder::FolderError;
 use crate::give_back::{KEPT, beside, receive};
 use crate::place::Place;
 use crate::privileges::{PrivilegeError, caller_of_sudo, keep_capabilities, without_privileges};
+use crate::sandboxed_reader::{receive_file, send_file, serve_alone};
 
 /// Two names (NAME_MAX), and what is wanted.
 const REQUEST_LEN: usize = 1 + 255 + 1 + 255;

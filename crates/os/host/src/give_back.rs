@@ -14,9 +14,9 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
 };
 
-use crate::apart::{fork, serve_alone, wait_for};
 use crate::place::{Giving, Place};
 use crate::privileges::{Capability, keep_capabilities, refuse_threads};
+use crate::sandboxed_reader::{fork, serve_alone, wait_for};
 
 /// Bytes of a name (NAME_MAX).
 const NAME_LEN: usize = 255;

@@ -5,16 +5,13 @@
 //!
 //! Engines never come here; roles and the binary do.
 
-mod apart;
 mod caller;
 mod clock;
-mod companion;
 mod control;
 mod cores;
 mod datagrams;
 mod dead_run;
 mod descriptors;
-mod detour;
 mod epoll;
 mod exchange;
 mod file_maker;
@@ -32,8 +29,9 @@ mod neighbours;
 mod netlink;
 mod options;
 mod output;
-mod outside;
+mod piped_child;
 mod place;
+mod policy_route;
 mod ports_in_use;
 mod priority;
 mod privileges;
@@ -41,6 +39,7 @@ mod probe;
 mod programs;
 mod redirect_target;
 mod sandbox;
+mod sandboxed_reader;
 mod service_manager;
 mod shelf;
 mod signals;
@@ -48,19 +47,17 @@ mod sockets;
 mod system_calls;
 mod terminal;
 mod tun;
+mod uplink;
 
-pub use apart::read_apart;
 pub use caller::Caller;
 pub use clock::{
     RunClock, Stopwatch, SystemClock, clock_name, monotonic_ns, read_offset, thread_cpu_ns, wall_ns,
 };
-pub use companion::{Companion, CompanionOutput, Ended, Weighed};
 pub use control::{Control, Request, is_running, lock_holder};
 pub use cores::{CoreError, Cores, Pinned, Threads};
 pub use datagrams::{Datagram, Datagrams, Peer};
 pub use dead_run::DeadRun;
 pub use descriptors::{DescriptorError, Descriptors};
-pub use detour::Detour;
 pub use epoll::{Epoll, Interest, Ready, wait_to_read};
 pub use file_maker::FileMaker;
 pub use folder::{FolderError, IsTrace, RunFolder, STATES, TraceFiles, is_full};
@@ -80,8 +77,9 @@ pub use namespaces::{
 pub use neighbours::Neighbour;
 pub use netlink::{Link, LinkStats, Netlink, Rule};
 pub use output::{NewPart, OnDisk, PartQueue, PartWriter, Pieces};
-pub use outside::{Outside, OutsideError, OutsidePlan};
+pub use piped_child::{ChildOutput, Ended, PipedChild, Weighed};
 pub use place::{Entry, Place, way_out};
+pub use policy_route::PolicyRoute;
 pub use ports_in_use::{PortInUse, ports_in_use};
 pub use priority::{LOOP_PRIORITY, PriorityError, set_normal_priority, set_real_time_priority};
 pub use privileges::{
@@ -91,9 +89,11 @@ pub use privileges::{
 pub use probe::{Ping, ProbeError, connect_round_trip};
 pub use programs::{Descendants, Program, Readiness};
 pub use sandbox::{Confined, Sandbox, SandboxError, close_inherited};
+pub use sandboxed_reader::read_sandboxed;
 pub use service_manager::ServiceManager;
 pub use shelf::{FinalParts, Removed, Retention, TableTotals};
 pub use signals::Signals;
 pub use sockets::{SocketError, TcpListener, TcpOptions, TcpSocket, UdpSocket};
 pub use terminal::terminal_columns;
 pub use tun::{TunError, open_tun};
+pub use uplink::{Uplink, UplinkError, UplinkPlan};

@@ -18,9 +18,9 @@ use rustix::net::{
 };
 use rustix::process::Pid;
 
-use crate::apart::{fork, serve_alone, wait_for};
 use crate::netlink::Netlink;
 use crate::privileges::{Capability, PrivilegeError, keep_only};
+use crate::sandboxed_reader::{fork, serve_alone, wait_for};
 
 /// The end of the run.
 #[derive(Debug)]

@@ -18,7 +18,6 @@ mod blocks;
 mod encode;
 mod error;
 mod folder;
-mod followed;
 mod foreign;
 pub mod live;
 mod merge;
@@ -28,6 +27,7 @@ mod pcapng;
 mod reader;
 mod rotation;
 mod source;
+mod tail;
 mod watched;
 mod writer;
 
@@ -38,10 +38,10 @@ use lineside_frame::{Burst, LinkType};
 pub use blocks::PoolConfig;
 pub use error::{Place, PortError};
 pub use folder::{FolderFile, list, list_held, paths};
-pub use followed::Followed;
 pub use merge::{Merge, MergeInput, Totals};
 pub use reader::CaptureReader;
 pub use rotation::{Rotation, RotationError};
+pub use tail::Tail;
 pub use writer::{CaptureWriter, WriterConfig};
 
 /// The longest frame that a capture file may hold: libpcap's `MAXIMUM_SNAPLEN`.

@@ -10,7 +10,7 @@ use lineside_frame::Burst;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::{
-    CaptureReader, Facts, FolderFile, Followed, Live, LivePort, Port, PortError, Receive, Received,
+    CaptureReader, Facts, FolderFile, Live, LivePort, Port, PortError, Receive, Received, Tail,
 };
 
 /// Frames that are asked of an input at once where several are open: enough to spread the cost of a
@@ -165,8 +165,8 @@ impl From<FolderFile> for MergeInput {
     }
 }
 
-impl From<Followed> for MergeInput {
-    fn from(file: Followed) -> Self {
+impl From<Tail> for MergeInput {
+    fn from(file: Tail) -> Self {
         Self::new(Source::File(Box::new(file)), None)
     }
 }

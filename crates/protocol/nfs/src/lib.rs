@@ -15,8 +15,8 @@
 //! the first byte of file data, which is neither needed nor consumed.
 #![forbid(unsafe_code)]
 
+pub mod ancillary;
 pub mod mount;
-pub mod side;
 pub mod v2;
 pub mod v3;
 pub mod v4;

@@ -5,8 +5,8 @@ use lineside_frame::Chunk;
 use lineside_wire::{SeqNumber, TcpFlags};
 
 use crate::effects::{Closed, ConnectionId, Effects, Event};
-use crate::held::add_duplicate;
 use crate::listen::{AGE_UNIT_S, age};
+use crate::reassembly::add_duplicate;
 use crate::receive::Segment;
 use crate::record::{State, flag};
 use crate::scoreboard::earlier;

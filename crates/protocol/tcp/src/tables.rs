@@ -8,9 +8,9 @@ use lineside_time::Nanoseconds;
 use lineside_wire::SeqNumber;
 
 use crate::config::Config;
+use crate::index_table::IndexTable;
 use crate::keyed::{hash_of_pair, hash_of_words};
 use crate::lists::Lists;
-use crate::numbers::Numbers;
 use crate::record::{Active, Held, NONE, RESTS, Record, TimeWait};
 use crate::scoreboard::Run;
 use crate::siphash::siphash;
@@ -71,8 +71,8 @@ pub(crate) struct Tables {
     /// What larger records hold out of order, and what they have in flight.
     pub(crate) parts: Lists<Held>,
     pub(crate) ranges: Lists<Run>,
-    pairs: Numbers,
-    tuples: Numbers,
+    pairs: IndexTable,
+    tuples: IndexTable,
     /// The first and the last one in TIME_WAIT.
     first: u32,
     last: u32,
@@ -95,8 +95,8 @@ impl Tables {
             paths: Slab::new(connections.saturating_add(time_waits), budget)?,
             parts: Lists::new(budget)?,
             ranges: Lists::new(budget)?,
-            pairs: Numbers::new(budget)?,
-            tuples: Numbers::new(budget)?,
+            pairs: IndexTable::new(budget)?,
+            tuples: IndexTable::new(budget)?,
             first: NONE,
             last: NONE,
             // Numbers as long as can be, also of a secret that is none.

@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 
 use lineside_account::Budget;
 use lineside_host::Descriptors;
-use lineside_port::{
-    CaptureReader, FolderFile, Followed, Merge, MergeInput, PoolConfig, PortError,
-};
+use lineside_port::{CaptureReader, FolderFile, Merge, MergeInput, PoolConfig, PortError, Tail};
 
 use crate::RunError;
 
@@ -41,7 +39,7 @@ fn open_as(inputs: &[PathBuf], follows: bool, budget: &Budget) -> Result<Opened,
         if facts.as_ref().is_some_and(Metadata::is_dir) {
             left_out.extend(open_folder(path, follows, &pool, &mut ports)?);
         } else if follows {
-            ports.push(Followed::file(path, &pool)?.into());
+            ports.push(Tail::file(path, &pool)?.into());
         } else if let Some(file) = file.filter(|_| inputs.len() > 1) {
             ports.push(FolderFile::new(path, &pool, file.len())?.into());
         } else {
@@ -66,7 +64,7 @@ fn open_folder(
         listed => listed?,
     };
     let followed = match follows {
-        true => Some(Followed::folder(path, &files, pool)?),
+        true => Some(Tail::folder(path, &files, pool)?),
         false => None,
     };
     if follows {

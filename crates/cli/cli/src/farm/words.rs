@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use clap::{Arg, ArgAction, ArgMatches};
 use lineside_balancer::{
-    Choice, Health, HttpCheck, NodeSettings, OnLoss, Route, Service, Timeouts, Transport, splice,
+    Choice, Health, HttpCheck, NodeSettings, OnLoss, Route, Service, Timeouts, Transport, proxy,
 };
 use lineside_time::Nanoseconds;
 use lineside_words::{nearest, parse_duration};
@@ -224,11 +224,11 @@ fn set_option(service: &mut Service, option: &str) -> Result<(), String> {
 }
 
 /// A handshake that is answered here, and no rule.
-fn splice_of_all() -> splice::Service {
-    splice::Service {
+fn splice_of_all() -> proxy::Service {
+    proxy::Service {
         rules: None,
         groups: Vec::new(),
-        offer: splice::Offer::default(),
+        offer: proxy::Offer::default(),
     }
 }
 
@@ -243,16 +243,16 @@ fn add_rule(service: &mut Service, option: &str) -> Result<(), String> {
         .map(end)
         .collect::<Result<_, _>>()?;
     let splice = service.splice.get_or_insert_with(splice_of_all);
-    let rules = splice.rules.get_or_insert_with(|| splice::Rules {
+    let rules = splice.rules.get_or_insert_with(|| proxy::Rules {
         rules: Vec::new(),
         // A group that names no nodes has all.
-        default: Some(splice::Group::MAX),
+        default: Some(proxy::Group::MAX),
     });
-    let group = splice.groups.len() as splice::Group;
+    let group = splice.groups.len() as proxy::Group;
     match condition {
         "default" => rules.default = Some(group),
         condition => {
-            let rule = splice::Rule::parse(condition, group);
+            let rule = proxy::Rule::parse(condition, group);
             rules
                 .rules
                 .push(rule.map_err(|error| format!("'{option}': {error}"))?);

@@ -187,7 +187,7 @@ fn named_by(trace: &Path, confining: Confining) -> Vec<PathBuf> {
         Some(sandbox) => {
             let read = || names().into_bytes();
             // What cannot be read here is not read below either, which says why.
-            let read = lineside_host::read_apart(sandbox, NAMES_BYTES_MAX, read);
+            let read = lineside_host::read_sandboxed(sandbox, NAMES_BYTES_MAX, read);
             String::from_utf8(read.unwrap_or_default()).unwrap_or_default()
         }
     };

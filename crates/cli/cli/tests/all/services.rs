@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lineside_nfs::side::{Procedure, portmap, rpcbind};
+use lineside_nfs::ancillary::{Procedure, portmap, rpcbind};
 use lineside_rows::Table;
 use lineside_testkit::tshark::{Dissected, Field};
 use lineside_trace::read::Value;

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use lineside_account::Counter;
-use lineside_nfs::{mount, side, v3};
+use lineside_nfs::{ancillary, mount, v3};
 use lineside_rows::Text;
 use lineside_testkit::oracle::Oracle;
 use lineside_testkit::tshark::{self, Dissected};
@@ -194,7 +194,7 @@ fn compare_others(
         let (Some(program), Some(version), Some(procedure)) = numbers else {
             continue;
         };
-        let known = side::Procedure::find(program, version, procedure);
+        let known = ancillary::Procedure::find(program, version, procedure);
         if let Some(known) = known
             && message.call
             && row.text("operation") != Some(known.name())

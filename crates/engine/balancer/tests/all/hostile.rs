@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use lineside_balancer::splice::{self, Rule, Rules};
+use lineside_balancer::proxy::{self, Rule, Rules};
 use lineside_balancer::{Choice, Health, Outcome, Service, Settings, Transport};
 use lineside_wire::build::{FrameBuilder, TcpFields};
 use lineside_wire::icmp::{self, Failure};
@@ -117,12 +117,12 @@ proptest! {
 /// Services of every kind, each at a port of its own, for both IP versions.
 fn settings_of_all_kinds() -> Settings {
     let rule = || Rule::parse("host a path /b", 1).expect("a rule");
-    let switch = splice::Service {
+    let switch = proxy::Service {
         rules: Some(Rules {
             rules: vec![rule()],
             default: None,
         }),
-        ..splice::Service::default()
+        ..proxy::Service::default()
     };
     let mut all = settings();
     for [ours, nodes_at] in [["10.9.1.100", "10.9.2."], ["[fd00:1::100]", "[fd00:2::"]] {
@@ -142,7 +142,7 @@ fn settings_of_all_kinds() -> Settings {
                 ..service(Transport::Tcp, 82)
             },
             Service {
-                splice: Some(splice::Service::default()),
+                splice: Some(proxy::Service::default()),
                 affinity: Some(100 * SECOND),
                 ..service(Transport::Tcp, 83)
             },
@@ -399,7 +399,7 @@ proptest! {
         bench.check_identity();
         let report = bench.nat.report(bench.now);
         prop_assert_eq!(report.table.connections, 0);
-        prop_assert_eq!(bench.nat.splices().map(splice::Splices::entries), Some(0));
+        prop_assert_eq!(bench.nat.splices().map(proxy::Splices::entries), Some(0));
         prop_assert_eq!(bench.nat.held(), 0);
         let budget = bench.budget.clone();
         drop((bench, left));

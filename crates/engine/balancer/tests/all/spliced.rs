@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use lineside_account::Budget;
-use lineside_balancer::splice::{self, Counters, Offer, Rule, Rules};
+use lineside_balancer::proxy::{self, Counters, Offer, Rule, Rules};
 use lineside_balancer::{
     Effects, Nat, NodeSettings, Outgoing, PortSettings, Service, Settings, Transport,
 };
@@ -343,7 +343,7 @@ impl Plan {
             .groups
             .iter()
             .map(|group| group.iter().map(|&last| end(last)).collect());
-        served.splice = Some(splice::Service {
+        served.splice = Some(proxy::Service {
             rules: self.rules.clone(),
             groups: groups.collect(),
             offer: self.offer,

@@ -3,7 +3,7 @@
 
 use lineside_account::Counters;
 use lineside_frame::{Cursor, View};
-use lineside_nfs::side::{self, Named, Summary, nlm};
+use lineside_nfs::ancillary::{self, Named, Summary, nlm};
 use lineside_rows::{Blob, OperationRow, RecordSink, ServiceRow, Text, Word};
 use lineside_rpc::record::Want;
 
@@ -14,7 +14,7 @@ use crate::rpc::{IncomingMessage, Operations, Slot, file_id_of};
 
 /// A procedure of these programs.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Service(side::Procedure);
+pub(crate) struct Service(ancillary::Procedure);
 
 impl Protocol for Service {
     type Call<'a> = Summary<'a>;
@@ -22,7 +22,7 @@ impl Protocol for Service {
 
     #[inline]
     fn find(program: u32, version: u32, number: u32) -> Option<Self> {
-        side::Procedure::find(program, version, number).map(Self)
+        ancillary::Procedure::find(program, version, number).map(Self)
     }
 
     fn name(self) -> Word {
@@ -111,7 +111,7 @@ impl Protocol for Service {
 
 /// Sets the cells of the arguments, but for files.
 fn of_call(
-    procedure: side::Procedure,
+    procedure: ancillary::Procedure,
     summary: &Summary<'_>,
     common: &mut OperationRow,
     details: &mut Details,
@@ -124,7 +124,7 @@ fn of_call(
     // MOUNT asks by a path alone.
     if matches!(
         procedure,
-        side::Procedure::Mount1(_) | side::Procedure::Mount3(_)
+        ancillary::Procedure::Mount1(_) | ancillary::Procedure::Mount3(_)
     ) {
         return;
     }
@@ -151,7 +151,7 @@ fn of_call(
 
 /// Sets the cells of the results, but for files.
 fn of_reply(
-    procedure: side::Procedure,
+    procedure: ancillary::Procedure,
     summary: &Summary<'_>,
     common: &mut OperationRow,
     details: &mut Details,
@@ -173,7 +173,7 @@ fn of_reply(
         nfs.eof = Some(eof);
         details.has_nfs = true;
     }
-    if matches!(procedure, side::Procedure::Nfs2(_)) {
+    if matches!(procedure, ancillary::Procedure::Nfs2(_)) {
         details.has_nfs |= put(&mut nfs.entries, summary.entries);
     } else {
         details.has_service |= put(&mut service.entries, summary.entries);
@@ -199,7 +199,7 @@ fn of_reply(
     }
     if !matches!(
         procedure,
-        side::Procedure::Mount1(_) | side::Procedure::Mount3(_)
+        ancillary::Procedure::Mount1(_) | ancillary::Procedure::Mount3(_)
     ) {
         of_both(summary, details);
     }
@@ -283,11 +283,11 @@ fn holder(summary: &Summary<'_>, row: &mut ServiceRow) -> bool {
 }
 
 /// Whether a call is the result of TEST_MSG.
-fn is_test_result(procedure: side::Procedure) -> bool {
+fn is_test_result(procedure: ancillary::Procedure) -> bool {
     matches!(
         procedure,
-        side::Procedure::Nlm1(nlm::v1::Procedure::TestRes)
-            | side::Procedure::Nlm4(nlm::v4::Procedure::TestRes)
+        ancillary::Procedure::Nlm1(nlm::v1::Procedure::TestRes)
+            | ancillary::Procedure::Nlm4(nlm::v4::Procedure::TestRes)
     )
 }
 

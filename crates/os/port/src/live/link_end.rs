@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 use lineside_account::Budget;
 use lineside_host::{NamespaceError, NetNamespace, Netlink, TunError, open_tun};
 
-use super::{Interface, LiveOptions, StampClock, ethtool, packet, tap};
+use super::{Interface, LiveOptions, StampClock, ethtool, tap, tpacket_v3};
 use crate::{LivePort, Method, PortError};
 
 /// The loopback interface is the first one of each network namespace.
@@ -125,7 +125,7 @@ fn open_veth(
         bytes_max: options.bytes_max,
     };
     let reason = format!("{why}");
-    let ports = packet::open_each(&Interface::named(OTHER_END)?, &options, &reason)?;
+    let ports = tpacket_v3::open_each(&Interface::named(OTHER_END)?, &options, &reason)?;
     let port = ports.into_iter().next().expect("one socket, one port");
     home.enter().map_err(entered)?;
     // Frames pass no adapter that would compute checksums or cut segments.

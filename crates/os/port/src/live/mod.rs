@@ -1,9 +1,9 @@
 //! Live ports: frames from and to interfaces (packet(7), AF_XDP).
 
 mod bpf;
+mod checksum_offload;
 mod classic;
 mod clock;
-mod each;
 mod ethtool;
 mod filter;
 mod flows;
@@ -13,11 +13,11 @@ mod link_end;
 mod loopback;
 mod mapping;
 mod offers;
-mod packet;
 mod packet_socket;
 mod steering;
 mod tap;
-mod unfinished;
+mod tpacket_v2;
+mod tpacket_v3;
 mod xdp;
 
 use std::io;
@@ -145,7 +145,7 @@ pub fn open(
         Some(method) => (method, "asked for".to_owned()),
     };
     if method == Method::AfPacket {
-        return packet::open(interface, options, &reason);
+        return tpacket_v3::open(interface, options, &reason);
     }
     let wanted = Wanted {
         interface,
@@ -154,7 +154,7 @@ pub fn open(
         sends: false,
     };
     match xdp::open(wanted) {
-        Err(error) if options.may_be_by_packets() => packet::open(
+        Err(error) if options.may_be_by_packets() => tpacket_v3::open(
             interface,
             options,
             &format!("AF_XDP cannot be had: {error}"),
@@ -220,7 +220,7 @@ pub fn open_all(
     };
     let mut shared = shared.into_iter();
     let opened = { wanted.iter().zip(by_packets) }.map(|((interface, options), why)| match why {
-        Some(reason) => packet::open_each(interface, options, &reason),
+        Some(reason) => tpacket_v3::open_each(interface, options, &reason),
         None => Ok(shared.next().expect("the others are had by AF_XDP")),
     });
     opened.collect()

@@ -7,8 +7,8 @@ use std::ptr;
 
 use lineside_frame::{Burst, Frame, LinkType};
 
+use super::checksum_offload::finish;
 use super::clock::{KernelStamps, Source};
-use super::unfinished::finish;
 use super::{FilterInstruction, HEADER_LEN, Interface, StampClock, ethtool, set_option};
 use crate::{Facts, LiveFacts, Method, Port, PortError, Transmit};
 

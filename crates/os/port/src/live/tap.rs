@@ -12,9 +12,9 @@ use lineside_host::Netlink;
 use rustix::io::Errno;
 
 use super::StampClock;
+use super::checksum_offload::finish;
 use super::clock::ClockWatch;
 use super::link_end::EndOptions;
-use super::unfinished::finish;
 use crate::{
     Facts, Live, LiveFacts, LivePort, Method, Port, PortError, Receive, Received, Transmit,
 };

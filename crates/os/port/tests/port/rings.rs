@@ -7,7 +7,7 @@ use std::iter;
 use std::path::{Path, PathBuf};
 
 use lineside_frame::Burst;
-use lineside_port::{Facts, FolderFile, Followed, Port, Receive, Received, list};
+use lineside_port::{Facts, FolderFile, Port, Receive, Received, Tail, list};
 use lineside_testkit::capture;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -110,7 +110,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 /// The files of a folder one after the other, without the waits of a merge.
 struct Reader {
     files: VecDeque<FolderFile>,
-    followed: Followed,
+    followed: Tail,
     ended: Vec<Facts>,
     /// The frames' numbers.
     got: Vec<u32>,
@@ -119,7 +119,7 @@ struct Reader {
 impl Reader {
     fn open(folder: &Path) -> Self {
         let (mut files, _) = list(folder, &pool()).expect("captures");
-        let followed = Followed::folder(folder, &files, &pool()).expect("the last file");
+        let followed = Tail::folder(folder, &files, &pool()).expect("the last file");
         files.pop();
         Self {
             files: files.into(),

@@ -1,9 +1,9 @@
 //! Tests over every message of every protocol: random values, cut anywhere, with holes, beside
 //! vectors written by hand.
 
+mod ancillary;
 mod draw;
 mod layouts;
-mod side;
 mod values;
 mod vectors;
 mod vectors_v4;

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use lineside_account::Budget;
 use lineside_host::{
-    Capability, Descendants, NetNamespace, Netlink, Outside, OutsideError, OutsidePlan, Program,
-    Readiness, RunClock, Sandbox, Signals,
+    Capability, Descendants, NetNamespace, Netlink, Program, Readiness, RunClock, Sandbox, Signals,
+    Uplink, UplinkError, UplinkPlan,
 };
 use lineside_link::State;
 use lineside_port::live::{EndOptions, LinkEnd, StampClock, open_end, open_loopback};
@@ -105,7 +105,7 @@ struct Networks {
     sides: [Vec<Box<dyn LivePort>>; 2],
     /// A socket in the client's network.
     client_netlink: Option<Netlink>,
-    outside: Option<Outside>,
+    outside: Option<Uplink>,
     /// Whether what the client sends to its own loopback addresses passes the link too.
     passes_loopback: bool,
     /// Whether they are in a user namespace of this process's own.
@@ -117,7 +117,7 @@ struct Programs {
     /// Until it has ended.
     server: Option<Program>,
     client: Program,
-    outside: Option<Outside>,
+    outside: Option<Uplink>,
     /// Set when a child has ended.
     has_ended: Arc<AtomicBool>,
 }
@@ -289,17 +289,17 @@ impl Commands<'_> {
     fn plan_outside(
         &self,
         on_event: &mut dyn FnMut(Event<'_>),
-    ) -> Result<Option<OutsidePlan>, EmulationError> {
+    ) -> Result<Option<UplinkPlan>, EmulationError> {
         if self.outside == Way::Closed {
             return Ok(None);
         }
-        self.unless_needed(OutsidePlan::find(), on_event)
+        self.unless_needed(UplinkPlan::find(), on_event)
     }
 
     /// What there is of a way outside; without one the run goes on if that is not needed.
     fn unless_needed<T>(
         &self,
-        found: Result<T, OutsideError>,
+        found: Result<T, UplinkError>,
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<Option<T>, EmulationError> {
         match found {
@@ -317,7 +317,7 @@ impl Commands<'_> {
         }
     }
 
-    fn start_client(&self, outside: Option<&Outside>) -> Result<Program, EmulationError> {
+    fn start_client(&self, outside: Option<&Uplink>) -> Result<Program, EmulationError> {
         let (program, arguments) = self.client.split_first().expect("a command has a name");
         let mut command = Command::new(program);
         command.args(arguments);
@@ -359,7 +359,7 @@ impl Programs {
         if !self.has_ended.swap(false, Ordering::SeqCst) {
             return Ok(None);
         }
-        if let Some(status) = self.outside.as_mut().and_then(Outside::ended) {
+        if let Some(status) = self.outside.as_mut().and_then(Uplink::ended) {
             on_event(Event::OutsideEnded(status));
         }
         let status = self.client.ended()?;
@@ -393,7 +393,7 @@ fn loopback_frames(netlink: Netlink) -> Option<u64> {
     link.stats.map(|stats| stats.rx_packets)
 }
 
-fn start_server(server: &str, outside: Option<&Outside>) -> Result<Program, EmulationError> {
+fn start_server(server: &str, outside: Option<&Uplink>) -> Result<Program, EmulationError> {
     let mut command = Command::new("sh");
     command.arg("-c").arg(server).stdin(Stdio::null());
     // Standard output is the client's.
@@ -404,7 +404,7 @@ fn start_server(server: &str, outside: Option<&Outside>) -> Result<Program, Emul
 }
 
 /// Gives a command both ends' addresses in its environment.
-fn set_addresses(command: &mut Command, outside: Option<&Outside>) {
+fn set_addresses(command: &mut Command, outside: Option<&Uplink>) {
     if let Some(outside) = outside {
         command.env("LINESIDE_OUTSIDE", outside.host.to_string());
     }

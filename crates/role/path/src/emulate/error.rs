@@ -1,7 +1,7 @@
 use std::io;
 use std::process::ExitStatus;
 
-use lineside_host::{NamespaceError, OutsideError, PrivilegeError, SandboxError};
+use lineside_host::{NamespaceError, PrivilegeError, SandboxError, UplinkError};
 use lineside_port::PortError;
 
 /// Why an emulation between live ports cannot begin or go on.
@@ -22,7 +22,7 @@ pub enum EmulationError {
     Namespace(#[from] NamespaceError),
     /// There is no way outside.
     #[error(transparent)]
-    Outside(#[from] OutsideError),
+    Uplink(#[from] UplinkError),
     /// Nothing can stand between this host and that interface.
     #[error("cannot put a link between this host and {interface}: {why}")]
     HostEnd {
@@ -90,7 +90,7 @@ impl EmulationError {
     pub fn is_usage(&self) -> bool {
         matches!(
             self,
-            Self::Outside(OutsideError::NoPasta) | Self::HostEnd { .. } | Self::Carrier(_)
+            Self::Uplink(UplinkError::NoPasta) | Self::HostEnd { .. } | Self::Carrier(_)
         )
     }
 }

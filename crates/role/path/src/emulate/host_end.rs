@@ -11,7 +11,7 @@
 use std::io;
 
 use lineside_frame::LinkType;
-use lineside_host::{Capability, Detour, Netlink, PrivilegeError, Privileges};
+use lineside_host::{Capability, Netlink, PolicyRoute, PrivilegeError, Privileges};
 use lineside_port::live::{EndOptions, Interface, open_tap};
 use lineside_port::{LivePort, Method, PortError};
 
@@ -22,7 +22,7 @@ use super::EmulationError;
 pub struct HostEnd {
     interface: Interface,
     hardware_address: [u8; 6],
-    detour: Detour,
+    detour: PolicyRoute,
 }
 
 /// The names of the devices; the kernel counts them.
@@ -67,7 +67,7 @@ impl HostEnd {
         }
         let hardware_address = interface.hardware_address.ok_or_else(no_ethernet);
         let hardware_address = hardware_address.map_err(refused)?;
-        let detour = Detour::of(&netlink, name, interface.index);
+        let detour = PolicyRoute::of(&netlink, name, interface.index);
         let detour = detour.map_err(|error| refused(error.to_string()))?;
         let end = Self {
             interface: interface.clone(),

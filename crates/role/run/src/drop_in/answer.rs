@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use lineside_account::{Budget, Lease};
-use lineside_host::{CompanionOutput, NewPart, PartWriter, RunFolder, Stopwatch};
+use lineside_host::{ChildOutput, NewPart, PartWriter, RunFolder, Stopwatch};
 use lineside_trace::{GivenCell, GivenColumn, GivenPart, GivenTable, TableSummary};
 
 use super::Form;
@@ -44,7 +44,7 @@ impl Answer {
     pub(super) fn read(
         mut self,
         form: Form,
-        mut output: CompanionOutput,
+        mut output: ChildOutput,
     ) -> (Option<TableSummary>, Result<(), String>) {
         self.since = Some(output.since());
         let read = read_rows(form, &mut output, &mut self);

@@ -1,7 +1,7 @@
 //! Drop-in monitors: programs in any language that are given heads and write a table of their own.
 //!
 //! ```text
-//!  frames ─► Rows, a batch ─► message, of Arrow IPC or CSV ─► Companion ─► program
+//!  frames ─► Rows, a batch ─► message, of Arrow IPC or CSV ─► PipedChild ─► program
 //!                                                                             │
 //!                         table monitor_NAME ◄─ GivenTable ◄─ Answer ◄────────┘
 //! ```
@@ -23,7 +23,7 @@ mod write;
 use std::time::Duration;
 
 use lineside_account::{Budget, Lease};
-use lineside_host::{Companion, Ended, RunFolder, Weighed};
+use lineside_host::{Ended, PipedChild, RunFolder, Weighed};
 use lineside_trace::{DropInFacts, TableSummary};
 use lineside_wire::Dissected;
 
@@ -92,7 +92,7 @@ pub(crate) struct DropIns {
 /// A program that runs.
 struct Running {
     program: DropIn,
-    companion: Result<Companion<Option<TableSummary>>, String>,
+    companion: Result<PipedChild<Option<TableSummary>>, String>,
     _memory: Option<Lease>,
     /// Since the batch before, and in all.
     missed: Missed,
@@ -126,7 +126,7 @@ impl DropIns {
             let read = move |output| answer.read(form, output);
             let memory = budget.lease(MEMORY_BYTES);
             let companion = match memory {
-                Some(_) => Companion::start(&program.command, QUEUED_BYTES_MAX, read)
+                Some(_) => PipedChild::start(&program.command, QUEUED_BYTES_MAX, read)
                     .map_err(|error| format!("it cannot be started: {error}")),
                 None => Err("it does not fit into the memory budget: raise --memory".to_owned()),
             };

@@ -1,5 +1,6 @@
 //! The testkit's own tests that need other programs or the whole workspace. One binary.
 
+mod ancillary;
 mod clock;
 mod drill;
 mod gate;
@@ -7,6 +8,5 @@ mod nfs;
 mod oracle;
 mod privileges;
 mod prose;
-mod side;
 mod wall;
 mod workspace;

@@ -18,8 +18,8 @@ use super::program::Arrivals;
 use super::rings::{CONTINUED, METADATA, Part};
 use super::socket::Socket;
 use super::umem::{Request, Umem, take_stamp};
+use crate::live::checksum_offload::{ChecksumOffload, finish};
 use crate::live::clock::{ClockWatch, KernelStamps, Source};
-use crate::live::unfinished::{Unfinished, finish};
 use crate::live::{HEADER_LEN, StampClock, TAG_LEN, ethtool};
 use crate::{
     BLOCK_LEN, FRAME_LEN_MAX, Facts, Live, LiveFacts, Method, Port, PortError, Receive, Received,
@@ -497,10 +497,10 @@ impl XdpPort {
 
     /// What the kernel is to finish of a frame. What it cannot is finished here: it is too old, or
     /// there is no place for the request.
-    fn checksum_to_ask(&self, frame: &mut Frame) -> Option<Unfinished> {
+    fn checksum_to_ask(&self, frame: &mut Frame) -> Option<ChecksumOffload> {
         let bytes = frame.bytes();
         let place = self.umem.offset_of(bytes);
-        let asked = Unfinished::of(frame).filter(|it| {
+        let asked = ChecksumOffload::of(frame).filter(|it| {
             self.socket.takes_requests
                 && it.end() <= bytes.len()
                 && place.is_none_or(|at| self.umem.takes_request(at))

@@ -17,8 +17,8 @@ use lineside_frame::Slots;
 use rustix::io::Errno;
 
 use super::program::STAMP_LEN;
+use crate::live::checksum_offload::ChecksumOffload;
 use crate::live::mapping::Mapping;
-use crate::live::unfinished::Unfinished;
 
 /// Bytes that the kernel leaves before a frame (`XDP_PACKET_HEADROOM`).
 pub(super) const HEADROOM: usize = 256;
@@ -174,7 +174,7 @@ pub(super) struct Request {
     /// To say when it is handed to the driver.
     pub(super) stamps: bool,
     /// To finish its checksum, or have the adapter do that.
-    pub(super) checksum: Option<Unfinished>,
+    pub(super) checksum: Option<ChecksumOffload>,
 }
 
 impl Request {

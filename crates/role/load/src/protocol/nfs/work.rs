@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use lineside_frame::{Cursor, Piece};
-use lineside_nfs::side::portmap;
+use lineside_nfs::ancillary::portmap;
 use lineside_nfs::{mount, v3};
 use lineside_rpc::xdr::{Handle, List, Name, Optional, pad};
 

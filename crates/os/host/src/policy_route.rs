@@ -61,7 +61,7 @@ const ROUTES_MAX: usize = 4096;
 
 /// The addresses of an interface and the routes over it, as they are to be at another device.
 #[derive(Debug, Clone)]
-pub struct Detour {
+pub struct PolicyRoute {
     interface: String,
     addresses: Vec<Address>,
     routes: Vec<Route>,
@@ -99,7 +99,7 @@ struct Route {
     attributes: Vec<(u16, Vec<u8>)>,
 }
 
-impl Detour {
+impl PolicyRoute {
     /// Reads addresses and routes of an interface.
     pub fn of(netlink: &Netlink, interface: &str, index: u32) -> io::Result<Self> {
         let mut addresses = Vec::new();

@@ -9,14 +9,14 @@ use lineside_wire::{Dissected, complete_checksum, dissect_outermost, tcp, udp};
 
 /// Where the kernel finds what it is to sum, and puts the checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Unfinished {
+pub(super) struct ChecksumOffload {
     /// The first byte of the transport header.
     pub(super) start: u16,
     /// Where the checksum is from there.
     pub(super) offset: u16,
 }
 
-impl Unfinished {
+impl ChecksumOffload {
     /// `None` if the checksum is finished, or if it is nowhere to be found.
     pub(super) fn of(frame: &Frame) -> Option<Self> {
         let descriptor = frame.descriptor();

@@ -1,4 +1,4 @@
-//! Numbers by the hash of what they stand for.
+//! IndexTable by the hash of what they stand for.
 //!
 //! ```text
 //!  a bucket, 64 bytes   │ ten tags │ passed │ ten numbers │
@@ -20,7 +20,7 @@ const BUCKETS_CACHED: usize = 1 << 13;
 
 /// An open-addressing table that is drawn on the budget.
 #[derive(Debug)]
-pub(crate) struct Numbers {
+pub(crate) struct IndexTable {
     /// None, or a power of two.
     buckets: Vec<Bucket>,
     len: usize,
@@ -56,7 +56,7 @@ impl Bucket {
     }
 }
 
-impl Numbers {
+impl IndexTable {
     pub(crate) fn new(budget: &Budget) -> Option<Self> {
         Some(Self {
             buckets: Vec::new(),
@@ -220,7 +220,7 @@ mod tests {
             operations in proptest::collection::vec((any::<bool>(), 0_u32..600), 1..2000),
         ) {
             let budget = Budget::new(1 << 20);
-            let mut table = Numbers::new(&budget).expect("nothing is drawn yet");
+            let mut table = IndexTable::new(&budget).expect("nothing is drawn yet");
             let hash_of = |number: u32| {
                 let number = u64::from(number) % spread;
                 ((number * 0x5_0001 % 7) << 48) | (number * 3)
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn a_number_is_not_there_though_each_bucket_was_passed() {
         let budget = Budget::new(1 << 20);
-        let mut table = Numbers::new(&budget).expect("nothing is drawn yet");
+        let mut table = IndexTable::new(&budget).expect("nothing is drawn yet");
         // Each bucket in turn is home to more than it has slots for, while the one behind it is
         // full; then most of them go.
         let hash_of = |number: u32| u64::from(number / 100);
@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn a_table_grows_within_the_budget() {
         let budget = Budget::new(8 * 64 + 16 * 64);
-        let mut table = Numbers::new(&budget).expect("nothing is drawn yet");
+        let mut table = IndexTable::new(&budget).expect("nothing is drawn yet");
         let hash_of = |number: u32| u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut len = 0;
         while table.reserve(hash_of).is_some() {

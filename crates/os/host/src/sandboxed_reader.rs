@@ -27,7 +27,7 @@ use crate::sandbox::Sandbox;
 /// there is another thread.
 ///
 /// Fails if that process cannot enter its sandbox, or breaks off.
-pub fn read_apart(
+pub fn read_sandboxed(
     sandbox: Sandbox,
     len_max: u64,
     read: impl FnOnce() -> Vec<u8>,
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn foreign_bytes_are_read_in_a_sandbox_apart() {
         let status = || std::fs::read("/proc/self/status").unwrap_or_default();
-        let read = read_apart(Sandbox::new(), 1 << 20, status).expect("it enters it");
+        let read = read_sandboxed(Sandbox::new(), 1 << 20, status).expect("it enters it");
         let text = String::from_utf8(read).expect("a text");
         for line in ["NoNewPrivs:\t1", "Seccomp:\t2"] {
             assert!(text.contains(line), "{text}");
@@ -171,13 +171,13 @@ mod tests {
     #[test]
     fn an_answer_is_limited_and_whole() {
         let long = || vec![7; 1 << 20];
-        let read = read_apart(Sandbox::new(), 1_000, long);
+        let read = read_sandboxed(Sandbox::new(), 1_000, long);
         // What does not fit breaks the process off.
         assert!(read.is_err(), "{read:?}");
-        let read = read_apart(Sandbox::new(), 1 << 20, long).expect("it fits");
+        let read = read_sandboxed(Sandbox::new(), 1 << 20, long).expect("it fits");
         assert_eq!(read.len(), 1 << 20);
         // SAFETY: it ends the process apart.
         let broken = || unsafe { libc::_exit(3) };
-        assert!(read_apart(Sandbox::new(), 10, broken).is_err());
+        assert!(read_sandboxed(Sandbox::new(), 10, broken).is_err());
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The kernel hands a block over when it is full or [`RETIRE_MS`] old. Its frames are used where
 //! they lie; it goes back to the kernel when all of them are dropped. A caller that cannot wait for
-//! a block uses [slots](EachRing) instead.
+//! a block uses [slots](SlotRing) instead.
 
 use std::io;
 use std::mem::size_of;
@@ -18,10 +18,10 @@ use rustix::mm::{MapFlags, ProtFlags};
 
 use super::classic::RET_K;
 use super::clock::ClockWatch;
-use super::each::{EachError, EachRing};
 use super::filter::CountingFilter;
 use super::mapping::Mapping;
 use super::packet_socket::PacketSocket;
+use super::tpacket_v2::{SlotRing, SlotRingError};
 use super::{
     FilterInstruction, HEADER_LEN_MAX, Interface, LiveOptions, StampClock, see_all_frames,
     set_option, steering,
@@ -108,18 +108,18 @@ fn one_of_each(
 ) -> Result<PacketPort, PortError> {
     let mut socket = PacketSocket::new(interface, options.clock, reason)?;
     let frame_len = interface.mtu as usize + HEADER_LEN_MAX;
-    let ring = EachRing::new(
+    let ring = SlotRing::new(
         socket.socket.as_fd(),
         frame_len,
         &options.budget,
         options.bytes_max / count,
     );
     let ring = ring.map_err(|error| match error {
-        EachError::Memory(needed_bytes) => PortError::Memory {
+        SlotRingError::Memory(needed_bytes) => PortError::Memory {
             name: interface.name.clone(),
             needed_bytes,
         },
-        EachError::Kernel(cause) => {
+        SlotRingError::Kernel(cause) => {
             PacketSocket::failure(interface, "make a packet ring for", cause)
         }
     })?;
@@ -158,7 +158,7 @@ enum Frames {
     /// Many at once.
     Blocks(Ring),
     /// Each at once.
-    Slots(EachRing),
+    Slots(SlotRing),
 }
 
 /// The blocks that the kernel fills in turn.

@@ -1,5 +1,5 @@
 //! Connections whose handshake was answered here: what is left of them, and where they meet the
-//! table. [`splice`](crate::splice) answers them.
+//! table. [`proxy`](crate::proxy) answers them.
 
 use std::net::SocketAddr;
 
@@ -14,12 +14,12 @@ use lineside_wire::tcp::Segment;
 
 use crate::counters::Outcome;
 use crate::effects::Effects;
-use crate::farm::end;
 use crate::forward::Arrival;
 use crate::nat::{Nat, Place, Waits, socket};
+use crate::pool::end;
+use crate::proxy::{self, Arrived, Failed, Group, Joined, Splice, Splices, Way};
 use crate::rewrite;
 use crate::settings::Transport;
-use crate::splice::{self, Arrived, Failed, Group, Joined, Splice, Splices, Way};
 use crate::table::{Connection, Direction, Ends, State, Tuple, flag};
 
 /// What a window may be until one is seen; see [`follow`](crate::follow).
@@ -96,8 +96,8 @@ impl Nat {
     }
 
     /// Services as the engine knows them, by their numbers.
-    pub(crate) fn spliced_services(&self) -> Vec<splice::Service> {
-        let services = self.farm.services.iter().map(|slot| {
+    pub(crate) fn spliced_services(&self) -> Vec<proxy::Service> {
+        let services = self.pool.services.iter().map(|slot| {
             let headers = if slot.settings.address.is_ipv4() {
                 40
             } else {
@@ -126,7 +126,7 @@ impl Nat {
         let Some(splices) = &self.splices else {
             return false;
         };
-        let slot = &self.farm.services[usize::from(service)];
+        let slot = &self.pool.services[usize::from(service)];
         if slot.settings.splice.is_some() || splices.has_client(ends_of(arrival)) {
             return true;
         }
@@ -149,12 +149,12 @@ impl Nat {
     ) -> Outcome {
         let before = self.cookies_sent();
         let told = self.tell_splices(now, arrival, service, Direction::ToNode, out);
-        let slot = &self.farm.services[usize::from(service)];
+        let slot = &self.pool.services[usize::from(service)];
         if slot.settings.splice.is_none() {
             self.cookies += self.cookies_sent() - before;
         }
         match told {
-            Some(splice::Outcome::Unknown) => Outcome::NoConnection,
+            Some(proxy::Outcome::Unknown) => Outcome::NoConnection,
             _ => Outcome::Handshake,
         }
     }
@@ -182,8 +182,8 @@ impl Nat {
         }
         let service = connection.service;
         match self.tell_splices(now, arrival, service, direction, out)? {
-            splice::Outcome::Taken => Some(Outcome::Handshake),
-            splice::Outcome::Pass(_) | splice::Outcome::Unknown => None,
+            proxy::Outcome::Taken => Some(Outcome::Handshake),
+            proxy::Outcome::Pass(_) | proxy::Outcome::Unknown => None,
         }
     }
 
@@ -194,7 +194,7 @@ impl Nat {
         service: u16,
         direction: Direction,
         out: &mut Effects,
-    ) -> Option<splice::Outcome> {
+    ) -> Option<proxy::Outcome> {
         let (packet, bytes) = (arrival.packet, arrival.frame.bytes());
         let segment = Segment::new_checked(&bytes[packet.transport_at..packet.end])?;
         let header = lineside_wire::ethernet::Frame::new_unchecked(bytes);
@@ -240,7 +240,7 @@ impl Nat {
         service: u16,
         (group, tried): (Group, u8),
     ) -> Option<u16> {
-        let slot = &self.farm.services[usize::from(service)];
+        let slot = &self.pool.services[usize::from(service)];
         let groups = slot.settings.splice.as_ref().map(|splice| &splice.groups);
         let group = groups.and_then(|groups| groups.get(usize::from(group)));
         if group.is_none() && tried == 0 {
@@ -248,15 +248,15 @@ impl Nat {
         }
         let flow = self.flow_hash(client, service);
         let rank = |node: u16| {
-            let slot = &self.farm.nodes[usize::from(node)];
+            let slot = &self.pool.nodes[usize::from(node)];
             let hash = hash_of_words(self.key, [flow, u64::from(node)]);
             // In 0 to 1, neither of both.
             let share = ((hash >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
             f64::from(slot.weight) / -share.ln()
         };
-        let slot = &self.farm.services[usize::from(service)];
+        let slot = &self.pool.services[usize::from(service)];
         let is_its = |&node: &u16| {
-            let address = self.farm.nodes[usize::from(node)].address;
+            let address = self.pool.nodes[usize::from(node)].address;
             slot.chooser.has(node) && group.is_none_or(|group| group.contains(&address))
         };
         // The next one below those that were tried: no memory for a list.
@@ -291,19 +291,19 @@ impl Caller<'_> {
             source: end(node),
             destination: end(own),
         };
-        let found = self.nat.table.find(&tuple, &self.nat.farm)?;
+        let found = self.nat.table.find(&tuple, &self.nat.pool)?;
         (found.1 == Direction::ToClient).then_some(found.0)
     }
 
     fn remove(&mut self, node_ends: [SocketAddr; 2]) {
         if let Some(number) = self.find(node_ends) {
-            let connection = self.nat.table.remove(number, &self.nat.farm);
+            let connection = self.nat.table.remove(number, &self.nat.pool);
             self.nat.on_gone(number, &connection, self.out);
         }
     }
 }
 
-impl splice::Effects for Caller<'_> {
+impl proxy::Effects for Caller<'_> {
     fn transmit(
         &mut self,
         way: Way,
@@ -330,7 +330,7 @@ impl splice::Effects for Caller<'_> {
                     return;
                 };
                 let node = self.nat.table.get(number).node;
-                let hop = self.nat.farm.nodes[usize::from(node)].hop;
+                let hop = self.nat.pool.nodes[usize::from(node)].hop;
                 let link = [[0; 6]; 2];
                 let frame = self.nat.maker.segment(link, addresses, fields, payload);
                 let waits = Waits {
@@ -365,16 +365,16 @@ impl splice::Effects for Caller<'_> {
         connection.flags |= flag::SHIFTED;
         nat.take_port(&mut connection).ok()?;
         let until = now.saturating_add(nat.timeout(State::Asked));
-        let number = nat.table.add(connection, until, &nat.farm)?;
-        nat.farm.on_opened(&connection);
+        let number = nat.table.add(connection, until, &nat.pool)?;
+        nat.pool.on_opened(&connection);
         if !nat.joints.set(number, Splice::default()) {
-            let connection = nat.table.remove(number, &nat.farm);
+            let connection = nat.table.remove(number, &nat.pool);
             nat.on_gone(number, &connection, self.out);
             return None;
         }
-        nat.farm.services[usize::from(service)].opened += 1;
-        nat.farm.nodes[usize::from(node)].opened += 1;
-        let tuple = nat.farm.tuple(&connection, Direction::ToClient);
+        nat.pool.services[usize::from(service)].opened += 1;
+        nat.pool.nodes[usize::from(node)].opened += 1;
+        let tuple = nat.pool.tuple(&connection, Direction::ToClient);
         Some([socket(tuple.destination), socket(tuple.source)])
     }
 

@@ -8,7 +8,7 @@
 //!
 //! * Whoever offers waits no longer than asked: what finds no room is refused.
 //! * The feeder starts the program and outlives it: the program dies with that thread.
-//! * [`end`](Companion::end) closes its input, and ends a program that does not end by itself.
+//! * [`end`](PipedChild::end) closes its input, and ends a program that does not end by itself.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -25,7 +25,7 @@ use crate::privileges::renounce;
 
 /// A program that is fed.
 #[derive(Debug)]
-pub struct Companion<T>(Arc<Shared<T>>);
+pub struct PipedChild<T>(Arc<Shared<T>>);
 
 /// What came of a companion.
 #[derive(Debug)]
@@ -59,19 +59,19 @@ impl Weighed {
 
 /// The output of a companion, and how long it runs.
 #[derive(Debug)]
-pub struct CompanionOutput {
+pub struct ChildOutput {
     output: ChildStdout,
     since: Stopwatch,
 }
 
-impl CompanionOutput {
+impl ChildOutput {
     /// What runs since the companion's start.
     pub fn since(&self) -> Stopwatch {
         self.since
     }
 }
 
-impl Read for CompanionOutput {
+impl Read for ChildOutput {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.output.read(buffer)
     }
@@ -114,14 +114,14 @@ const TERMINATED: Duration = Duration::from_secs(1);
 /// How long the end may take that goes on step by step: a program that takes what is queued.
 const END_MAX: Duration = Duration::from_secs(30);
 
-impl<T: Send + 'static> Companion<T> {
+impl<T: Send + 'static> PipedChild<T> {
     /// Starts a shell's command. `read` reads its output in a thread of its own, and says what it
     /// read; if it refuses the output, the program is fed no more. At most `queued_bytes_max` bytes
     /// wait for the program, or one batch.
     pub fn start(
         command: &str,
         queued_bytes_max: usize,
-        read: impl FnOnce(CompanionOutput) -> (T, Result<(), String>) + Send + 'static,
+        read: impl FnOnce(ChildOutput) -> (T, Result<(), String>) + Send + 'static,
     ) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
@@ -247,7 +247,7 @@ impl<T: Send + 'static> Companion<T> {
     }
 }
 
-impl<T> Drop for Companion<T> {
+impl<T> Drop for PipedChild<T> {
     /// A run that breaks off closes the input too.
     fn drop(&mut self) {
         let state = self.0.state.lock();
@@ -289,7 +289,7 @@ impl<T: Send + 'static> Shared<T> {
     fn feed(
         self: &Arc<Self>,
         shell: &mut Command,
-        read: impl FnOnce(CompanionOutput) -> (T, Result<(), String>) + Send + 'static,
+        read: impl FnOnce(ChildOutput) -> (T, Result<(), String>) + Send + 'static,
     ) {
         let failure = match shell.spawn() {
             Ok(mut child) => {
@@ -317,11 +317,11 @@ impl<T: Send + 'static> Shared<T> {
     fn start_reader(
         self: &Arc<Self>,
         output: ChildStdout,
-        read: impl FnOnce(CompanionOutput) -> (T, Result<(), String>) + Send + 'static,
+        read: impl FnOnce(ChildOutput) -> (T, Result<(), String>) + Send + 'static,
     ) -> Result<(), String> {
         let reader = thread::Builder::new().name("drop-in-reader".to_owned());
         let shared = Arc::clone(self);
-        let output = CompanionOutput {
+        let output = ChildOutput {
             output,
             since: Stopwatch::start(),
         };
@@ -424,13 +424,13 @@ fn failure_of(status: ExitStatus, is_early: bool) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn start(command: &str, queued_bytes_max: usize) -> Companion<String> {
-        let read = |mut output: CompanionOutput| {
+    fn start(command: &str, queued_bytes_max: usize) -> PipedChild<String> {
+        let read = |mut output: ChildOutput| {
             let mut text = String::new();
             let read = output.read_to_string(&mut text);
             (text, read.map(|_| ()).map_err(|error| error.to_string()))
         };
-        Companion::start(command, queued_bytes_max, read).expect("threads start")
+        PipedChild::start(command, queued_bytes_max, read).expect("threads start")
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! `emulate --server … --outside`: from the server's network, and through it for the client.
 //!
 //! With privileges it is a veth pair and masquerading; without, it is `pasta` (package passt).
-//! Nothing is printed here: warnings are in [`Outside::warnings`].
+//! Nothing is printed here: warnings are in [`Uplink::warnings`].
 
 use std::io::{self, PipeWriter, Write};
 use std::net::Ipv4Addr;
@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Why there is no way outside.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum OutsideError {
+pub enum UplinkError {
     /// Neither the privileges nor the program are there.
     #[error("a way outside needs 'pasta' (package passt), which is not in PATH, or root")]
     NoPasta,
@@ -60,7 +60,7 @@ pub enum OutsideError {
     },
 }
 
-impl OutsideError {
+impl UplinkError {
     fn system(what: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |cause| Self::System { what, cause }
     }
@@ -68,7 +68,7 @@ impl OutsideError {
 
 /// The first half of a way outside, made while this process is still in its first namespaces.
 #[derive(Debug)]
-pub struct OutsidePlan(Plan);
+pub struct UplinkPlan(Plan);
 
 #[derive(Debug)]
 enum Plan {
@@ -80,7 +80,7 @@ enum Plan {
 
 /// A way outside. It is gone when this is dropped.
 #[derive(Debug)]
-pub struct Outside {
+pub struct Uplink {
     /// The address at which the host that this runs on is reached.
     pub host: Ipv4Addr,
     /// What a user should know of it.
@@ -95,19 +95,19 @@ fn addresses(network: u32) -> [Ipv4Addr; 2] {
     [first + 1, first + 2].map(Ipv4Addr::from_bits)
 }
 
-impl OutsidePlan {
+impl UplinkPlan {
     /// Finds out which way there is. Call it before this process enters a namespace.
-    pub fn find() -> Result<Self, OutsideError> {
+    pub fn find() -> Result<Self, UplinkError> {
         if may_make_network_namespaces() {
             return Ok(Self(Plan::Veth(NetNamespace::current()?)));
         }
         let folders = std::env::var_os("PATH").unwrap_or_default();
         if !std::env::split_paths(&folders).any(|folder| folder.join("pasta").is_file()) {
-            return Err(OutsideError::NoPasta);
+            return Err(UplinkError::NoPasta);
         }
-        open_tun().map_err(OutsideError::NoTap)?;
+        open_tun().map_err(UplinkError::NoTap)?;
         let [host, own] = addresses(0);
-        let failed = OutsideError::system("cannot make a pipe");
+        let failed = UplinkError::system("cannot make a pipe");
         let (reader, go) = io::pipe().map_err(failed)?;
         let mut command = Command::new("sh");
         // No ports are forwarded, but what is sent to `host` goes to this host's loopback.
@@ -119,14 +119,14 @@ impl OutsidePlan {
         );
         command.args(["-c", &script]).stdin(reader);
         let waiting = Program::start(&mut command, true);
-        let waiting = waiting.map_err(OutsideError::system("cannot start a shell"))?;
+        let waiting = waiting.map_err(UplinkError::system("cannot start a shell"))?;
         Ok(Self(Plan::Pasta { waiting, go }))
     }
 
     /// Opens the way in the network namespace `server`, which the calling thread is in; frames
     /// from `client` may take it too.
-    pub fn open(self, server: &NetNamespace, client: Ipv4Addr) -> Result<Outside, OutsideError> {
-        let system = OutsideError::system;
+    pub fn open(self, server: &NetNamespace, client: Ipv4Addr) -> Result<Uplink, UplinkError> {
+        let system = UplinkError::system;
         let mut outside = match self.0 {
             Plan::Veth(caller) => veth(&caller, server)?,
             Plan::Pasta {
@@ -136,7 +136,7 @@ impl OutsidePlan {
                 go.write_all(b"go\n")
                     .map_err(system("cannot start pasta"))?;
                 wait_for_route(&mut waiting)?;
-                Outside {
+                Uplink {
                     host: addresses(0)[0],
                     warnings: Vec::new(),
                     pasta: Some(waiting),
@@ -152,7 +152,7 @@ impl OutsidePlan {
     }
 }
 
-impl Outside {
+impl Uplink {
     /// How `pasta` ended, once, if it did: nothing outside is reachable any more.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         let status = self.pasta.as_mut()?.ended().ok()??;
@@ -162,8 +162,8 @@ impl Outside {
 }
 
 /// Connects the caller's network and the server's by a pair of devices.
-fn veth(caller: &NetNamespace, server: &NetNamespace) -> Result<Outside, OutsideError> {
-    let system = || OutsideError::system("cannot make a way outside");
+fn veth(caller: &NetNamespace, server: &NetNamespace) -> Result<Uplink, UplinkError> {
+    let system = || UplinkError::system("cannot make a way outside");
     // At most 15 bytes, as process ids are below 2^22.
     let name = format!("lineside{}", std::process::id());
     let inside = Netlink::open().map_err(system())?;
@@ -188,7 +188,7 @@ fn veth(caller: &NetNamespace, server: &NetNamespace) -> Result<Outside, Outside
     }
     server.enter()?;
     open_inner_end(&inside, own, host).map_err(system())?;
-    Ok(Outside {
+    Ok(Uplink {
         host,
         warnings,
         pasta: None,
@@ -216,7 +216,7 @@ fn open_inner_end(inside: &Netlink, own: Ipv4Addr, gateway: Ipv4Addr) -> io::Res
 }
 
 /// Waits until pasta has made its interface and the route to it.
-fn wait_for_route(pasta: &mut Program) -> Result<(), OutsideError> {
+fn wait_for_route(pasta: &mut Program) -> Result<(), UplinkError> {
     let (since, mut looks) = (Stopwatch::start(), 0);
     let has_route = || {
         // Interface, destination: 0 is everywhere (proc(5)).
@@ -227,11 +227,11 @@ fn wait_for_route(pasta: &mut Program) -> Result<(), OutsideError> {
     };
     while !has_route() {
         let ended = pasta.ended();
-        if let Some(status) = ended.map_err(OutsideError::system("cannot wait for pasta"))? {
-            return Err(OutsideError::PastaEnded(status));
+        if let Some(status) = ended.map_err(UplinkError::system("cannot wait for pasta"))? {
+            return Err(UplinkError::PastaEnded(status));
         }
         if since.elapsed() > PATIENCE {
-            return Err(OutsideError::PastaSlow);
+            return Err(UplinkError::PastaSlow);
         }
         looks += 1;
         since.wait_until(Duration::from_millis(5) * looks);

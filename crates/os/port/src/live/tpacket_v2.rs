@@ -31,7 +31,7 @@ const HEADERS_LEN: usize = 128;
 const ADDRESS_AT: usize = size_of::<libc::tpacket2_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
 
 /// The slots, and the blocks into which frames are copied.
-pub(super) struct EachRing {
+pub(super) struct SlotRing {
     start: NonNull<u8>,
     slot_len: usize,
     count: usize,
@@ -44,35 +44,35 @@ pub(super) struct EachRing {
 }
 
 // SAFETY: `start` points into the mapping, which belongs to no thread, and which lives as long.
-unsafe impl Send for EachRing {}
+unsafe impl Send for SlotRing {}
 
 /// Why there is no ring.
-pub(super) enum EachError {
+pub(super) enum SlotRingError {
     /// So many bytes do not fit the budget.
     Memory(usize),
     Kernel(std::io::Error),
 }
 
-impl EachRing {
+impl SlotRing {
     /// For frames of `frame_len` bytes; half of `bytes_max` for slots, and half for blocks.
     pub(super) fn new(
         socket: BorrowedFd<'_>,
         frame_len: usize,
         budget: &Budget,
         bytes_max: usize,
-    ) -> Result<Self, EachError> {
+    ) -> Result<Self, SlotRingError> {
         let slot_len = (frame_len + HEADERS_LEN).next_power_of_two().max(2048);
         let piece_len = PIECE_LEN.max(slot_len);
         let count = (bytes_max / 2 / slot_len).clamp(SLOTS_MIN, SLOTS_MAX);
         let count = count.next_multiple_of(piece_len / slot_len);
         let len = count * slot_len;
-        let memory = budget.lease(len).ok_or(EachError::Memory(len))?;
+        let memory = budget.lease(len).ok_or(SlotRingError::Memory(len))?;
         let blocks = (bytes_max / 2 / BLOCK_LEN).max(2);
         let pool = Pool::new(BLOCK_LEN, blocks, budget);
-        let pool = pool.ok_or(EachError::Memory(2 * BLOCK_LEN))?;
+        let pool = pool.ok_or(SlotRingError::Memory(2 * BLOCK_LEN))?;
         let version = libc::tpacket_versions::TPACKET_V2 as i32;
         set_option(socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version)
-            .map_err(EachError::Kernel)?;
+            .map_err(SlotRingError::Kernel)?;
         let request = libc::tpacket_req {
             tp_block_size: piece_len as u32,
             tp_block_nr: (len / piece_len) as u32,
@@ -80,11 +80,11 @@ impl EachRing {
             tp_frame_nr: count as u32,
         };
         set_option(socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)
-            .map_err(EachError::Kernel)?;
+            .map_err(SlotRingError::Kernel)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::SHARED | MapFlags::POPULATE;
         let mapping = Mapping::of(socket, 0, len, access, flags)
-            .map_err(|errno: Errno| EachError::Kernel(errno.into()))?;
+            .map_err(|errno: Errno| SlotRingError::Kernel(errno.into()))?;
         Ok(Self {
             start: mapping.start(),
             slot_len,

@@ -91,7 +91,7 @@ pub(crate) struct NatAddress {
 }
 
 #[derive(Debug)]
-pub(crate) struct Farm {
+pub(crate) struct Pool {
     pub(crate) services: Vec<ServiceSlot>,
     pub(crate) nodes: Vec<NodeSlot>,
     pub(crate) nat: Vec<NatAddress>,
@@ -99,7 +99,7 @@ pub(crate) struct Farm {
     routes: Vec<Route>,
 }
 
-impl Ends for Farm {
+impl Ends for Pool {
     #[inline]
     fn tuple(&self, connection: &Connection, direction: Direction) -> Tuple {
         let service = &self.services[usize::from(connection.service)].settings;
@@ -127,9 +127,9 @@ pub(crate) fn end(address: SocketAddr) -> (IpAddr, u16) {
     (address.ip(), address.port())
 }
 
-impl Farm {
+impl Pool {
     pub(crate) fn new(settings: &Settings) -> Self {
-        let mut farm = Self {
+        let mut pool = Self {
             services: Vec::new(),
             nodes: Vec::new(),
             nat: Vec::new(),
@@ -139,11 +139,11 @@ impl Farm {
         settings
             .nat
             .iter()
-            .for_each(|&address| farm.add_nat(address));
+            .for_each(|&address| pool.add_nat(address));
         for service in &settings.services {
-            farm.add_service(service, None);
+            pool.add_service(service, None);
         }
-        farm
+        pool
     }
 
     pub(crate) fn service_of(&self, transport: Transport, address: SocketAddr) -> Option<u16> {

@@ -102,7 +102,7 @@ pub mod v1 {
     use lineside_rpc::xdr::Name;
 
     use super::Limits;
-    use crate::side::Summary;
+    use crate::ancillary::Summary;
 
     procedures! {}
 
@@ -141,7 +141,7 @@ pub mod v2 {
     use lineside_rpc::xdr::Name;
 
     use super::Limits;
-    use crate::side::Summary;
+    use crate::ancillary::Summary;
 
     procedures! {}
 

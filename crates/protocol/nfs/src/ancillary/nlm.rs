@@ -64,7 +64,7 @@ lineside_rpc::xdr! {
 macro_rules! nlm {
     ($offset:ty, $($status:tt)*) => {
         use super::{NetObject, Notify, Reboot, ShareArgs};
-        use crate::side::{Named, Summary};
+        use crate::ancillary::{Named, Summary};
         use lineside_rpc::xdr::{Handle, Name};
 
         lineside_rpc::procedures! {

@@ -1,4 +1,4 @@
-//! NFSv2 and the programs beside NFS, as `lineside_nfs::side` reads them, against tshark: its names
+//! NFSv2 and the programs beside NFS, as `lineside_nfs::ancillary` reads them, against tshark: its names
 //! of procedures and statuses, and every field of every call and reply in the captures at hand. The
 //! messages come from the oracle, so nothing of the flow engine takes part.
 
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use lineside_frame::{Cursor, Piece, View};
-use lineside_nfs::side::{Procedure, Summary, klm, nlm, nsm, portmap, rpcbind, rquota};
+use lineside_nfs::ancillary::{Procedure, Summary, klm, nlm, nsm, portmap, rpcbind, rquota};
 use lineside_nfs::{v2, v3};
 use lineside_rpc::message::{Body, Header};
 use lineside_rpc::xdr::{Optional, Xdr, padding};

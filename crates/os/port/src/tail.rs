@@ -70,7 +70,7 @@ struct Next {
 /// A file that is still written. At its end it is quiet until more comes; in a folder, until a file
 /// appears with a frame, that was not there, or until one that was is written anew: then it has
 /// ended, and that one is next.
-pub struct Followed {
+pub struct Tail {
     /// `None` until the first file appears in a folder without any, and when the file was
     /// overwritten.
     path: Option<PathBuf>,
@@ -93,7 +93,7 @@ pub struct Followed {
     has_failed: bool,
 }
 
-impl Followed {
+impl Tail {
     /// Follows the file at `path`, which may be empty as yet.
     pub fn file(path: &Path, pool: &PoolConfig) -> Result<Self, PortError> {
         let mut followed = Self::awaiting(path, pool);
@@ -457,7 +457,7 @@ fn opened(path: &Path, pool: &PoolConfig) -> Result<Option<Watched>, PortError> 
     }
 }
 
-impl Port for Followed {
+impl Port for Tail {
     fn facts(&self) -> Vec<&Facts> {
         let last = match &self.reader {
             Some(file) if self.facts.len() < FILES_MAX => file.facts(),
@@ -467,7 +467,7 @@ impl Port for Followed {
     }
 }
 
-impl Receive for Followed {
+impl Receive for Tail {
     fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
         if self.has_failed {
             return Ok(Received::End);

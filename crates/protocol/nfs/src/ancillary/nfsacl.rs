@@ -45,7 +45,7 @@ pub mod v2 {
     use lineside_rpc::xdr::Outcome;
 
     use super::Lists;
-    use crate::side::{Named, Summary};
+    use crate::ancillary::{Named, Summary};
     use crate::v2::{Attributes, FileArgs, Handle, status_name};
 
     lineside_rpc::procedures! {
@@ -138,7 +138,7 @@ pub mod v3 {
     use lineside_rpc::xdr::{Handle, Optional, Outcome};
 
     use super::Lists;
-    use crate::side::{Named, Summary};
+    use crate::ancillary::{Named, Summary};
     use crate::v3::{ObjectAttributes, PostOpAttributes, status_name};
 
     lineside_rpc::procedures! {

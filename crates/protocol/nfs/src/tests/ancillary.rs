@@ -8,10 +8,10 @@ use proptest::prelude::*;
 
 use super::cut;
 use super::layouts::{self, Made, Program, Value};
-use crate::side::nfsacl::{v2 as nfsacl2, v3 as nfsacl3};
-use crate::side::nlm::{v1 as nlm1, v4 as nlm4};
-use crate::side::rquota::{v1 as rquota1, v2 as rquota2};
-use crate::side::{Procedure, Summary, klm, mount as mount1, nsm, portmap, rpcbind};
+use crate::ancillary::nfsacl::{v2 as nfsacl2, v3 as nfsacl3};
+use crate::ancillary::nlm::{v1 as nlm1, v4 as nlm4};
+use crate::ancillary::rquota::{v1 as rquota1, v2 as rquota2};
+use crate::ancillary::{Procedure, Summary, klm, mount as mount1, nsm, portmap, rpcbind};
 use crate::{v2, v3};
 
 /// Checks messages of every procedure of these modules.
