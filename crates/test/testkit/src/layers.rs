@@ -2,16 +2,32 @@
 //! a crate.
 //!
 //! A use is a path that begins with `crate` or `super`, outside comments and unit tests. Not here:
-//! which crates use which, which Cargo knows. And what a file takes from its own submodules does
-//! not count: it declares them.
+//! which crates use which, which Cargo knows. What a file takes from its own submodules does not
+//! count for layers: it declares them. It does for [`Uses::groups`], for which a name that a module
+//! passes on is a use of the file that has it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::successors;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use crate::sources::{code_of, sources};
 
 /// The module paths of a crate, `capture::flags` for one, each with those that it uses.
 #[derive(Debug)]
-pub struct Uses(BTreeMap<String, BTreeSet<String>>);
+pub struct Uses {
+    written: BTreeMap<String, BTreeSet<String>>,
+    /// With its own submodules, and past the modules that only pass a name on.
+    real: BTreeMap<String, BTreeSet<String>>,
+}
+
+/// Files of which each uses all others, directly or by others of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// By their module paths.
+    pub files: Vec<String>,
+    /// One of them is the module that the others are submodules of.
+    pub is_family: bool,
+}
 
 impl Uses {
     /// Reads all sources below `src`. The root of the crate, `main` or `lib`, is used by every path
@@ -21,45 +37,98 @@ impl Uses {
     ///
     /// If a file cannot be read.
     pub fn of(src: &Path) -> Self {
-        let mut paths = Vec::new();
-        sources(src, &mut paths);
-        let files: BTreeMap<_, _> = paths.iter().map(|path| (module(src, path), path)).collect();
-        let root = if files.contains_key("lib") {
-            "lib"
-        } else {
-            "main"
-        };
-        let uses_of = |(this, path): (&String, &&PathBuf)| {
-            let text = std::fs::read_to_string(path).expect("a source");
-            let home = if this == root { "" } else { this };
-            let used = paths_in(&text).into_iter().filter_map(|used| {
-                let used = absolute(home, &used)?;
-                let mut prefixes =
-                    successors(Some(&used[..]), |path| Some(path.rsplit_once("::")?.0));
-                let known = prefixes.find(|prefix| files.contains_key(*prefix));
-                Some(known.unwrap_or(root).to_owned())
+        let sources = Sources::of(src);
+        let written = |(this, source): (&String, &Source)| {
+            let used = source.used.iter().filter_map(|path| {
+                let path = absolute(sources.home(this), path)?;
+                Some(sources.module_of(&path).to_owned())
             });
             (this.clone(), used.filter(|used| used != this).collect())
         };
-        Self(files.iter().map(uses_of).collect())
+        let real = |(this, source): (&String, &Source)| {
+            let home = sources.home(this);
+            let above = source.used.iter().filter(|path| !path.starts_with("self"));
+            let above = above.filter_map(|path| absolute(home, path));
+            let below = source.of_children.iter().map(|path| joined(home, path));
+            // A name that is passed on may be used here too.
+            let passed = source.passed.iter();
+            let passed = passed.filter(|(name, _)| has_word(&source.rest, name));
+            let all = above
+                .chain(below)
+                .chain(passed.map(|(_, path)| path.clone()));
+            let used = all.map(|path| sources.home_of(&path, 0));
+            (this.clone(), used.filter(|used| used != this).collect())
+        };
+        Self {
+            written: sources.files.iter().map(written).collect(),
+            real: sources.files.iter().map(real).collect(),
+        }
+    }
+
+    /// The strongly connected groups of at least two files, the largest first.
+    pub fn groups(&self) -> Vec<Group> {
+        let reached: BTreeMap<&str, BTreeSet<&str>> = self
+            .real
+            .keys()
+            .map(|file| (&file[..], self.reached(file)))
+            .collect();
+        let mut left: BTreeSet<&str> = reached.keys().copied().collect();
+        let mut groups = Vec::new();
+        while let Some(file) = left.pop_first() {
+            let others = reached[file].iter().copied();
+            let others: Vec<_> = others
+                .filter(|other| *other != file && reached[other].contains(file))
+                .collect();
+            left.retain(|other| !others.contains(other));
+            if !others.is_empty() {
+                let mut files: Vec<_> = others.iter().map(|&other| other.to_owned()).collect();
+                files.push(file.to_owned());
+                files.sort();
+                let is_below = |one: &str, other: &str| {
+                    let rest = one.strip_prefix(other);
+                    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+                };
+                let mut heads = files.iter();
+                let is_family = heads.any(|head| files.iter().all(|file| is_below(file, head)));
+                groups.push(Group { files, is_family });
+            }
+        }
+        groups.sort_by_key(|group| std::cmp::Reverse(group.files.len()));
+        groups
+    }
+
+    /// All files that one uses, directly or by others.
+    fn reached(&self, file: &str) -> BTreeSet<&str> {
+        let mut reached = BTreeSet::new();
+        let mut next: Vec<&str> = self.real[file].iter().map(|used| &used[..]).collect();
+        while let Some(used) = next.pop() {
+            if reached.insert(used) {
+                next.extend(self.real[used].iter().map(|used| &used[..]));
+            }
+        }
+        reached
     }
 
     /// Each file with each that it uses.
     pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
-        { self.0.iter() }
+        { self.written.iter() }
             .flat_map(|(file, used)| used.iter().map(move |used| (&file[..], &used[..])))
     }
 
     /// How many files there are.
     pub fn files(&self) -> usize {
-        self.0.len()
+        self.written.len()
     }
 
     /// The files that use each other in a circle, and those that use these.
     pub fn circles(&self) -> BTreeSet<&str> {
-        let mut left: BTreeSet<_> = self.0.keys().map(|file| &file[..]).collect();
+        let mut left: BTreeSet<_> = self.written.keys().map(|file| &file[..]).collect();
         loop {
-            let is_free = |file: &&str| !self.0[*file].iter().any(|used| left.contains(&used[..]));
+            let is_free = |file: &&str| {
+                !self.written[*file]
+                    .iter()
+                    .any(|used| left.contains(&used[..]))
+            };
             let free: Vec<_> = left.iter().copied().filter(is_free).collect();
             if free.is_empty() {
                 return left;
@@ -78,7 +147,7 @@ impl Uses {
                 entries.flat_map(|(height, layer)| layer.iter().map(move |entry| (height, *entry)));
             entries.find(|(_, entry)| entry.split(' ').any(|name| name == part(file)))
         };
-        let without = { self.0.keys() }
+        let without = { self.written.keys() }
             .filter(|file| place(file).is_none())
             .map(|file| format!("{file} is in no layer"));
         let upward = self.pairs().filter(|(file, used)| {
@@ -97,17 +166,6 @@ pub fn part(file: &str) -> &str {
     file.split("::").next().unwrap_or_default()
 }
 
-fn sources(folder: &Path, into: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).expect("a folder of sources") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            sources(&path, into);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            into.push(path);
-        }
-    }
-}
-
 fn module(src: &Path, path: &Path) -> String {
     let relative = path.strip_prefix(src).expect("below it").with_extension("");
     let name = relative.to_str().expect("UTF-8").replace('/', "::");
@@ -117,20 +175,195 @@ fn module(src: &Path, path: &Path) -> String {
     }
 }
 
-/// The paths of a source that begin with `crate` or `super`.
-fn paths_in(text: &str) -> Vec<String> {
-    let text = text.split("#[cfg(test)]\nmod tests").next();
-    let lines = text.unwrap_or_default().lines().map(str::trim_start);
-    let code: Vec<_> = lines.filter(|line| !line.starts_with("//")).collect();
-    let code = code.join("\n");
+/// The sources of a crate by their module paths.
+struct Sources {
+    files: BTreeMap<String, Source>,
+    root: &'static str,
+}
+
+/// A source without comments and unit tests.
+#[derive(Default)]
+struct Source {
+    /// The paths that begin with `crate` or `super`.
+    used: Vec<String>,
+    /// The paths that begin with a submodule, from this module on.
+    of_children: Vec<String>,
+    /// Names that `pub use` passes on, each with its path from the root; `*` is every name.
+    passed: Vec<(String, String)>,
+    code: String,
+    /// `code` without `pub use`.
+    rest: String,
+}
+
+impl Sources {
+    fn of(src: &Path) -> Self {
+        let mut codes = BTreeMap::new();
+        for path in sources(src) {
+            let text = std::fs::read_to_string(&path).expect("a source");
+            codes.insert(module(src, &path), code_of(&text));
+        }
+        let root = if codes.contains_key("lib") {
+            "lib"
+        } else {
+            "main"
+        };
+        let names: BTreeSet<String> = codes.keys().cloned().collect();
+        let source = |(this, code): (String, String)| {
+            let home = if this == root { "" } else { &this };
+            let children: Vec<&str> = { names.iter() }
+                .filter(|name| **name != this && **name != root)
+                .filter_map(|name| below(home, name))
+                .collect();
+            let (rest, uses) = without_passed_on(&code);
+            let mut source = Source {
+                used: ["crate::", "super::"]
+                    .map(|start| paths_in(&code, start))
+                    .concat(),
+                rest,
+                ..Source::default()
+            };
+            for child in &children {
+                let start = format!("{child}::");
+                source.of_children.extend(paths_in(&source.rest, &start));
+            }
+            for path in uses {
+                let (path, name) = match path.split_once(" as ") {
+                    Some((path, name)) => (path.to_owned(), name.to_owned()),
+                    None => (path.clone(), part_at_end(&path).to_owned()),
+                };
+                let head = part(&path);
+                let whole = match head {
+                    "self" => Some(joined(home, &path["self::".len()..])),
+                    head if children.contains(&head) => Some(joined(home, &path)),
+                    _ => absolute(home, &path),
+                };
+                source.passed.extend(whole.map(|whole| (name, whole)));
+            }
+            source.code = code;
+            (this, source)
+        };
+        Self {
+            files: codes.into_iter().map(source).collect(),
+            root,
+        }
+    }
+
+    fn home<'a>(&self, file: &'a str) -> &'a str {
+        if file == self.root { "" } else { file }
+    }
+
+    /// The file whose module a path from the root leads into, as it is written.
+    fn module_of<'a>(&'a self, path: &'a str) -> &'a str {
+        let mut prefixes = successors(Some(path), |path| Some(path.rsplit_once("::")?.0));
+        let known = prefixes.find(|prefix| self.files.contains_key(*prefix));
+        known.unwrap_or(self.root)
+    }
+
+    /// The file that has what a path leads to, past modules that only pass it on.
+    fn home_of(&self, path: &str, depth: usize) -> String {
+        const DEPTH_MAX: usize = 8;
+        let file = self.module_of(path);
+        let home = self.home(file);
+        let rest = path.strip_prefix(home).unwrap_or(path);
+        let rest = rest.trim_start_matches("::");
+        let (name, more) = rest.split_once("::").unwrap_or((rest, ""));
+        let source = &self.files[file];
+        if name.is_empty() || depth == DEPTH_MAX {
+            return file.to_owned();
+        }
+        let mut passed = source.passed.iter();
+        if let Some((_, to)) = passed.find(|(passed, _)| passed == name) {
+            return self.home_of(&joined(to, more), depth + 1);
+        }
+        let mut globs = source.passed.iter().filter(|(name, _)| name == "*");
+        let glob = globs.find(|(_, to)| {
+            let to = to.trim_end_matches("::*");
+            let of = &self.files[self.module_of(to)];
+            !defines(&source.rest, name)
+                && (defines(&of.code, name) || of.passed.iter().any(|(passed, _)| passed == name))
+        });
+        match glob {
+            Some((_, to)) => self.home_of(&joined(to.trim_end_matches("::*"), rest), depth + 1),
+            None => file.to_owned(),
+        }
+    }
+}
+
+/// What of a module path lies directly below another.
+fn below<'a>(home: &str, name: &'a str) -> Option<&'a str> {
+    let rest = match home {
+        "" => name,
+        home => name.strip_prefix(home)?.strip_prefix("::")?,
+    };
+    (!rest.contains("::")).then_some(rest)
+}
+
+fn joined(home: &str, path: &str) -> String {
+    match (home, path) {
+        ("", path) => path.to_owned(),
+        (home, "") => home.to_owned(),
+        (home, path) => format!("{home}::{path}"),
+    }
+}
+
+fn part_at_end(path: &str) -> &str {
+    path.rsplit("::").next().unwrap_or_default()
+}
+
+fn has_word(code: &str, word: &str) -> bool {
+    let is_of_name = |letter: char| letter.is_alphanumeric() || letter == '_';
+    code.match_indices(word).any(|(at, _)| {
+        !code[..at].ends_with(is_of_name) && !code[at + word.len()..].starts_with(is_of_name)
+    })
+}
+
+fn defines(code: &str, name: &str) -> bool {
+    const ITEMS: [&str; 7] = ["struct", "enum", "fn", "const", "static", "type", "trait"];
+    ITEMS
+        .iter()
+        .any(|item| has_word(code, &format!("{item} {name}")))
+}
+
+/// A source without the paths that `pub use` passes on, and those.
+fn without_passed_on(code: &str) -> (String, Vec<String>) {
+    let (mut rest, mut paths) = (String::new(), Vec::new());
+    let mut left = code;
+    while let Some(at) = left.find("pub") {
+        let (before, here) = left.split_at(at);
+        rest.push_str(before);
+        let after = &here["pub".len()..];
+        let after = match after.strip_prefix('(').and_then(|of| of.split_once(')')) {
+            Some((_, after)) => after,
+            None => after,
+        };
+        let of = after
+            .strip_prefix(" use ")
+            .and_then(|of| of.split_once(';'));
+        let Some((tree, after)) = of.filter(|_| !before.ends_with(char::is_alphanumeric)) else {
+            rest.push_str("pub");
+            left = &here["pub".len()..];
+            continue;
+        };
+        let words: Vec<&str> = tree.split_whitespace().collect();
+        flatten(
+            "",
+            &words.join(" ").replace("{ ", "{").replace(", ", ","),
+            &mut paths,
+        );
+        left = after;
+    }
+    rest.push_str(left);
+    paths.retain(|path| !path.is_empty());
+    (rest, paths)
+}
+
+/// The paths of a source that begin so.
+fn paths_in(code: &str, start: &str) -> Vec<String> {
     let is_of_name = |letter: char| letter.is_alphanumeric() || "_$:".contains(letter);
     let mut paths = Vec::new();
-    for start in ["crate::", "super::"] {
-        for (at, _) in code.match_indices(start) {
-            let is_begun = code[..at].ends_with(is_of_name);
-            if !is_begun {
-                flatten("", &tree_at(&code[at..]), &mut paths);
-            }
+    for (at, _) in code.match_indices(start) {
+        if !code[..at].ends_with(is_of_name) {
+            flatten("", &tree_at(&code[at..]), &mut paths);
         }
     }
     paths
@@ -228,6 +461,33 @@ mod tests {
         let expected = [("a", "b"), ("a::deep", "c"), ("a::deep", "lib"), ("b", "c")];
         assert_eq!(all.pairs().collect::<Vec<_>>(), expected);
         assert_eq!(all.circles(), BTreeSet::new());
+    }
+
+    #[test]
+    fn groups_see_past_names_that_are_passed_on() {
+        let all = uses(&[
+            ("lib.rs", "mod a;\nmod b;\npub use a::deep::X;\n"),
+            ("a/mod.rs", "pub mod deep;\nfn f() { deep::g(); }\n"),
+            ("a/deep.rs", "pub struct X;\nuse super::f;\n"),
+            ("b.rs", "use crate::X;\n"),
+        ]);
+        let family = Group {
+            files: vec!["a".to_owned(), "a::deep".to_owned()],
+            is_family: true,
+        };
+        assert_eq!(all.groups(), [family]);
+        let all = uses(&[
+            ("lib.rs", "mod a;\nmod b;\npub use a::X;\npub use b::Y;\n"),
+            ("a.rs", "pub struct X;\nuse crate::Y;\n"),
+            ("b.rs", "pub struct Y;\nuse crate::X;\n"),
+        ]);
+        let [group] = &all.groups()[..] else {
+            panic!("{all:#?}");
+        };
+        assert_eq!(
+            (&group.files[..], group.is_family),
+            (&["a".to_owned(), "b".to_owned()][..], false)
+        );
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub mod mangle;
 pub mod oracle;
 pub mod peer;
 pub mod simulator;
+pub mod sources;
 pub mod steered;
 pub mod tshark;
 pub mod waiting;

@@ -3,10 +3,12 @@
 mod ancillary;
 mod clock;
 mod drill;
+mod floors;
 mod gate;
 mod nfs;
 mod oracle;
 mod privileges;
 mod prose;
+mod sizes;
 mod wall;
 mod workspace;

@@ -1,0 +1,137 @@
+//! The floors of the crates above 5,000 lines: a module uses those of floors below.
+
+use std::path::Path;
+
+use lineside_testkit::layers::Uses;
+
+/// Modules of a crate, the lowest floor first. Modules in one entry use each other. `lib` stands
+/// for the names that a crate's root passes on.
+type Floors = &'static [&'static [&'static str]];
+
+/// From files to columns; what is found, as data; what it means; the passes that find it.
+const ANALYZE: Floors = &[
+    &["lib", "limits", "numbers"],
+    &["read"],
+    &["emulated_core emulation", "forwarding"],
+    &["load model"],
+    &["compare", "findings"],
+    &["pass"],
+];
+
+/// Lines and blocks; what a report holds in blocks; drawings of blocks; the page; its two forms.
+const RENDER: Floors = &[
+    &["lib", "monitored", "text"],
+    &["block", "comparison", "intervals", "monitors_text", "slow"],
+    &["section", "svg"],
+    &["chart", "monitors_svg", "summary"],
+    &["page", "share_curve"],
+    &["html", "terminal"],
+];
+
+const PORT: Floors = &[
+    &["error", "lib", "rotation"],
+    &["blocks", "foreign", "live", "merge", "source", "watched"],
+    &["folder", "pcap pcapng reader"],
+    &["encode", "tail"],
+    &["output"],
+    &["writer"],
+];
+
+const BALANCER: Floors = &[
+    &["counters", "lib", "make", "proxy"],
+    &["settings"],
+    &["effects", "packet"],
+    &["cut", "rewrite", "table"],
+    &["affinity", "choice", "follow"],
+    &["forward fragments health nat pool proxied"],
+    &["change", "control", "driver", "open", "report", "save"],
+];
+
+const FLOW: Floors = &[
+    &["config", "damage", "deadlines", "lib", "round_trips"],
+    &["stream"],
+    &["connection connections context counts cut duplicates engine fragments openings sink"],
+    &["packets"],
+];
+
+const OPERATIONS: Floors = &[
+    &["blocks", "decode_as", "layers", "lib"],
+    &["config", "sums"],
+    &["protocol rpc"],
+];
+
+const TCP: Floors = &[
+    &[
+        "congestion",
+        "counters",
+        "effects",
+        "index_table",
+        "keyed",
+        "lib",
+        "lists",
+        "options",
+        "siphash",
+    ],
+    &["cookie", "scoreboard"],
+    &["config ecn fragments leave neighbours ports receive record recovery slab stack tables"],
+    &[
+        "ack",
+        "control",
+        "errors",
+        "listen",
+        "output",
+        "promotion",
+        "reassembly",
+        "rtt",
+        "timers",
+    ],
+    &["datagrams", "input", "isn"],
+];
+
+const NFS: Floors = &[&["lib", "v2", "v3", "v4"], &["ancillary mount"], &["tests"]];
+
+const PATH: Floors = &[
+    &["element", "lib", "marks", "settings_words", "star", "steps"],
+    &[
+        "account",
+        "classify",
+        "direction_finder",
+        "emulate",
+        "forwarder",
+        "middle",
+        "monitors",
+        "observe",
+        "side",
+        "switch",
+        "virtual_time",
+    ],
+    &["certificate", "chain", "live"],
+    &["changes"],
+    &["path"],
+];
+
+const CRATES: [(&str, Floors); 9] = [
+    ("report/analyze", ANALYZE),
+    ("report/render", RENDER),
+    ("os/port", PORT),
+    ("engine/balancer", BALANCER),
+    ("engine/flow", FLOW),
+    ("engine/operations", OPERATIONS),
+    ("protocol/tcp", TCP),
+    ("protocol/nfs", NFS),
+    ("role/path", PATH),
+];
+
+#[test]
+fn modules_use_only_those_of_floors_below() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let against = CRATES.iter().flat_map(|(of, floors)| {
+        let all = Uses::of(&root.join(of).join("src"));
+        assert!(all.files() > 5, "{of}: {all:?}");
+        all.against(floors)
+            .into_iter()
+            .map(move |what| format!("{of}: {what}"))
+    });
+    let against: Vec<_> = against.collect();
+    assert!(against.is_empty(), "{against:#?}");
+}
