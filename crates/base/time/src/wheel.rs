@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 
 use crate::Nanoseconds;
 
-/// Bits of a tick that each level tells apart, the lowest first, until all 54 are. The second one
+/// Bits of a tick that each level resolves, the lowest first, 54 in all. The second one
 /// reaches 4.3 s ahead in steps of a millisecond: a connection's timers are placed there at once.
 const LEVEL_BITS: [u32; 6] = [10, 12, 8, 8, 8, 8];
 const LEVELS: usize = LEVEL_BITS.len();

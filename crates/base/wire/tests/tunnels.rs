@@ -363,7 +363,7 @@ fn frames_without_ip_are_no_ip_that_was_not_read() {
     }
 }
 
-/// Linux's VXLAN has an older port unless it is told otherwise.
+/// Linux's VXLAN has an older port by default.
 #[test]
 fn vxlan_is_read_on_its_older_port_too() {
     let mut wrapped = wrap(&inner(false, true), Wrap::Vxlan);

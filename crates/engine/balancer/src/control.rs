@@ -230,7 +230,7 @@ impl Nat {
         }
     }
 
-    /// Tells a client that its packet, which is rewritten already, is too long for the port by
+    /// Reports to a client that its packet, which is rewritten already, is too long for the port by
     /// which it would leave. The error is translated as one of a router behind that port is.
     pub(crate) fn report_too_big(
         &mut self,

@@ -392,9 +392,9 @@ impl Nat {
         self.report_error(now, arrival, failure, Outcome::HopsExceeded, out)
     }
 
-    /// Tells a packet's sender what became of it, in the name of the address that it was for; not
-    /// of a later fragment (RFC 1122, 3.2.2), and not too often. Returns the packet's outcome:
-    /// this one, unless its sender should have been told and was not.
+    /// Sends an ICMP error to a packet's sender, from the address that the packet was for; none for
+    /// a later fragment (RFC 1122, 3.2.2), and not too often. Returns the packet's outcome: this
+    /// one, unless an error was due and could not be sent.
     pub(crate) fn report_error(
         &mut self,
         now: Nanoseconds,

@@ -364,8 +364,8 @@ impl Nat {
         }
     }
 
-    /// Lets a frame that is rewritten leave to a node; one that is too long is cut, or its sender
-    /// is told.
+    /// Lets a rewritten frame leave to a node. One that is too long is cut, or answered by an ICMP
+    /// error.
     fn leave_to_node(
         &mut self,
         now: Nanoseconds,

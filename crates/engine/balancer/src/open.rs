@@ -253,8 +253,8 @@ impl Nat {
         }
     }
 
-    /// Ends all connections of a node. Both ends are told; of one whose numbers a driver has seen
-    /// last, each gets its reset when it sends again.
+    /// Ends all connections of a node. Both ends get a reset; where a driver has seen the last
+    /// sequence numbers, each end gets it when it sends again.
     pub(crate) fn reset_all(&mut self, node: u16, out: &mut Effects) {
         let is_its = |nat: &Self, &number: &u32| nat.table.get(number).node == node;
         let numbers: Vec<u32> = { self.table.numbers() }

@@ -148,12 +148,12 @@ impl Nat {
         out: &mut Effects,
     ) -> Outcome {
         let before = self.cookies_sent();
-        let told = self.tell_splices(now, arrival, service, Direction::ToNode, out);
+        let found = self.pass_to_splices(now, arrival, service, Direction::ToNode, out);
         let slot = &self.pool.services[usize::from(service)];
         if slot.settings.splice.is_none() {
             self.cookies += self.cookies_sent() - before;
         }
-        match told {
+        match found {
             Some(proxy::Outcome::Unknown) => Outcome::NoConnection,
             _ => Outcome::Handshake,
         }
@@ -181,13 +181,13 @@ impl Nat {
             return None;
         }
         let service = connection.service;
-        match self.tell_splices(now, arrival, service, direction, out)? {
+        match self.pass_to_splices(now, arrival, service, direction, out)? {
             proxy::Outcome::Taken => Some(Outcome::Handshake),
             proxy::Outcome::Pass(_) | proxy::Outcome::Unknown => None,
         }
     }
 
-    fn tell_splices(
+    fn pass_to_splices(
         &mut self,
         now: Nanoseconds,
         arrival: &Arrival<'_>,

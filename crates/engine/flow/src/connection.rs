@@ -336,7 +336,7 @@ impl Connection {
     }
 
     /// Whether a segment continues this connection by its numbers, rather than another one between
-    /// the same ends. `None`: nothing tells.
+    /// the same ends. `None`: it cannot be known.
     pub(crate) fn fits(&self, direction: Direction, tcp: &TcpHeader) -> Option<bool> {
         let is_near = |stream: &Stream, sequence| {
             let distance = stream.offset(sequence) - stream.next;

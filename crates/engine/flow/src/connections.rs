@@ -553,7 +553,7 @@ impl Connections {
         }
     }
 
-    /// The key of a packet's connection. `tcp`: what tells connections between the same ends apart.
+    /// The key of a packet's connection. `tcp` distinguishes connections between the same ends.
     #[inline]
     pub(crate) fn key_in<S: StreamSink>(
         &mut self,

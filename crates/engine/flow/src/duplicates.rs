@@ -135,7 +135,7 @@ impl Duplicates {
                 signature &= HEADERS;
             }
         }
-        // Behind long headers, as those of a route, is what tells one packet from another.
+        // After long headers, such as those of a route, the next bytes distinguish packets.
         if headers_len > PREFIX - FRAGMENT_HEADER_LEN {
             let rest = packet.get(headers_len - FRAGMENT_HEADER_LEN..);
             signature ^= mix(rest.unwrap_or(&[]), [u64::MAX; 2]).rotate_left(7);

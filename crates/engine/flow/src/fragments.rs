@@ -289,7 +289,7 @@ pub struct Fragments {
     duplicates: Duplicates,
     /// In a box each: the table is up to four times as large as what is in it.
     entries: HashMap<Key, Box<Entry>>,
-    /// Entries in the order they began; a serial tells whether an entry is still the same.
+    /// Entries in the order they began; a serial shows whether an entry is still the same.
     order: VecDeque<(Key, u64)>,
     serial: u64,
     /// Whole entries with cut parts, and until when these wait for longer copies.

@@ -20,8 +20,8 @@ use crate::stream::Segment;
 const WINDOW_SCALE: [u8; 2] = [3, 3];
 /// No slot.
 const NONE: u32 = u32::MAX;
-/// Tags and tunnels around SYNs that are told apart; connections in others are full ones from the
-/// start. A guess: VLANs of a trunk.
+/// Stacks of tags and tunnels around SYNs that get a number; a connection in any other is a full
+/// one from the start. A guess: VLANs of a trunk.
 const LAYERS_MAX: usize = 64;
 
 /// A connection of which one SYN was seen.

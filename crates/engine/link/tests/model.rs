@@ -704,24 +704,24 @@ fn warnings_describe_what_the_settings_do() {
             .join("; ")
     };
     assert_eq!(warnings("100ms", Some("1gbit"), "100mb", MEMORY), "");
-    let said = warnings("100ms", Some("1gbit"), "1000", MEMORY);
-    assert!(said.contains("12500000 bytes or 8128 frames"), "{said}");
-    let said = warnings("100ms", Some("1gbit"), "1mb", MEMORY);
+    let text = warnings("100ms", Some("1gbit"), "1000", MEMORY);
+    assert!(text.contains("12500000 bytes or 8128 frames"), "{text}");
+    let text = warnings("100ms", Some("1gbit"), "1mb", MEMORY);
     assert!(
-        said.contains("less than rate x delay, 12500000 bytes"),
-        "{said}"
+        text.contains("less than rate x delay, 12500000 bytes"),
+        "{text}"
     );
-    let said = warnings("100ms", None, "1000", MEMORY);
+    let text = warnings("100ms", None, "1000", MEMORY);
     assert!(
-        said.contains("more than 10000 frames/s are dropped"),
-        "{said}"
+        text.contains("more than 10000 frames/s are dropped"),
+        "{text}"
     );
-    let said = warnings("10us 50us", None, "1gb", MEMORY);
-    assert!(said.contains("40.0 % of the draws lie below 0"), "{said}");
-    let said = warnings("100ms", Some("1gbit"), "1gb", 1 << 20);
+    let text = warnings("10us 50us", None, "1gb", MEMORY);
+    assert!(text.contains("40.0 % of the draws lie below 0"), "{text}");
+    let text = warnings("100ms", Some("1gbit"), "1gb", 1 << 20);
     assert!(
-        said.contains("more than the 1048576 bytes of memory"),
-        "{said}"
+        text.contains("more than the 1048576 bytes of memory"),
+        "{text}"
     );
 }
 

@@ -517,7 +517,7 @@ impl Greeting {
         }
     }
 
-    /// Whether the session is there; `None` if that was not said.
+    /// Whether the session exists; `None` if the answer does not report it.
     fn answer(
         self,
         at_ns: Nanoseconds,

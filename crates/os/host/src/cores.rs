@@ -38,7 +38,7 @@ pub enum CoreError {
     Kernel {
         /// Asked for.
         core: usize,
-        /// What it said.
+        /// Its error.
         error: io::Error,
     },
 }

@@ -236,7 +236,7 @@ impl RunFolder {
         }
     }
 
-    /// Whether an error said that somebody took away what was written into it.
+    /// Whether an error showed that somebody deleted what was written into it.
     pub fn has_lost(&self) -> bool {
         self.0.has_lost.load(Ordering::Relaxed)
     }

@@ -238,7 +238,7 @@ impl<'a> Keeper<'a> {
             { older.take_notes().into_iter() }.for_each(|note| self.shared.note(note));
         }
         while self.remove_oldest(false) {}
-        // What a run says of itself is written beside what it said before.
+        // The new `trace.json` is written while the old one still exists.
         while self.retention.is_limited()
             && self.folder.free_bytes() < MANIFEST_BYTES
             && self.remove_oldest(true)

@@ -1,5 +1,5 @@
 //! What the kernel offers and what limits this process, asked without changing anything: sockets
-//! that are opened are closed at once, and what is not permitted is told from what is not there.
+//! that are opened are closed at once, and missing permission is distinguished from a missing feature.
 
 use std::fs;
 use std::io;

@@ -73,7 +73,7 @@ pub struct NewPart {
     pub bytes: Pieces,
 }
 
-/// What the thread is told.
+/// An order to the thread.
 pub(crate) enum Order {
     Part(NewPart),
     /// What came of a job.

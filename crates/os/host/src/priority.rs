@@ -17,7 +17,7 @@ pub struct PriorityError {
     pub priority: u8,
     /// The most that this process may have without CAP_SYS_NICE; `None`: no limit.
     pub limit: Option<u64>,
-    /// What the kernel said.
+    /// The kernel's error.
     pub error: io::Error,
 }
 

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Landlock (Linux 5.13 and later, landlock(7)) and seccomp (seccomp(2)) need no privilege. Where
-//! the kernel lacks a part, the rest holds, and what is missing is said.
+//! the kernel lacks a part, the rest holds, and a warning names the missing one.
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -54,7 +54,7 @@ pub enum SandboxError {
     Refused {
         /// Which part.
         what: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         why: String,
     },
     /// A part is missing, and a whole one is required.

@@ -1,8 +1,8 @@
 //! What a service says to the service manager that started it: sd_notify(3), a datagram of lines
 //! `NAME=value` to the socket that `NOTIFY_SOCKET` names.
 //!
-//! Without one nothing is said. The socket is connected once, while it can be reached: later a
-//! sandbox may be in the way. A manager that takes nothing holds nobody up.
+//! Without one nothing is sent. The socket is connected once, while it can be reached: later a
+//! sandbox may be in the way. A manager that does not read does not block the run.
 
 use std::cell::Cell;
 use std::env;
@@ -13,7 +13,7 @@ use rustix::net::{
     AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, send, socket_with,
 };
 
-/// The service manager, if one asked to be told.
+/// The service manager, if one asked for notifications.
 #[derive(Debug, Default)]
 pub struct ServiceManager {
     socket: Option<OwnedFd>,
@@ -105,9 +105,9 @@ mod tests {
 
     use super::*;
 
-    fn said(listener: &UnixDatagram) -> String {
+    fn received(listener: &UnixDatagram) -> String {
         let mut room = [0; 256];
-        let len = listener.recv(&mut room).expect("something was said");
+        let len = listener.recv(&mut room).expect("a datagram was sent");
         String::from_utf8_lossy(&room[..len]).into_owned()
     }
 
@@ -124,20 +124,20 @@ mod tests {
         };
         manager.ready();
         manager.status("one\nREADY=0");
-        assert_eq!(said(&listener), "READY=1");
-        assert_eq!(said(&listener), "STATUS=one");
+        assert_eq!(received(&listener), "READY=1");
+        assert_eq!(received(&listener), "STATUS=one");
         for ms in [0, 500, 999, 1000, 1001] {
             manager.beat(Duration::from_millis(ms));
         }
-        assert_eq!(said(&listener), "WATCHDOG=1");
-        assert_eq!(said(&listener), "WATCHDOG=1");
+        assert_eq!(received(&listener), "WATCHDOG=1");
+        assert_eq!(received(&listener), "WATCHDOG=1");
         assert!(listener.recv(&mut [0; 8]).is_err(), "too many beats");
         for ms in [1000, 1999, 2000, 2001] {
             manager.beat_with_status(Duration::from_millis(ms), || ms.to_string());
         }
-        assert_eq!(said(&listener), "STATUS=1000");
-        assert_eq!(said(&listener), "WATCHDOG=1");
-        assert_eq!(said(&listener), "STATUS=2000");
+        assert_eq!(received(&listener), "STATUS=1000");
+        assert_eq!(received(&listener), "WATCHDOG=1");
+        assert_eq!(received(&listener), "STATUS=2000");
         assert!(listener.recv(&mut [0; 8]).is_err(), "too many lines");
         // One that went away holds nobody up.
         drop(listener);
@@ -155,7 +155,7 @@ mod tests {
             ..ServiceManager::default()
         };
         manager.stopping();
-        assert_eq!(said(&listener), "STOPPING=1");
+        assert_eq!(received(&listener), "STOPPING=1");
         assert!(connected("vsock:2:1").is_none() && connected("/nowhere/notify").is_none());
     }
 }

@@ -28,7 +28,7 @@ pub struct SocketError {
     pub action: &'static str,
     /// With which address.
     pub address: SocketAddr,
-    /// What the kernel said.
+    /// The kernel's error.
     pub error: Errno,
 }
 
@@ -134,7 +134,7 @@ pub struct TcpSocket(OwnedFd);
 
 impl TcpSocket {
     /// Begins to connect, from `local` where that is given. The socket becomes writable when it is
-    /// connected or has failed: [`take_error`](Self::take_error) tells which.
+    /// connected or has failed: [`take_error`](Self::take_error) reports which.
     ///
     /// A `local` of port 0 gives the address alone: the kernel then chooses a port that is free
     /// towards this peer, and so lends one port to many peers (`IP_BIND_ADDRESS_NO_PORT`, ip(7)).

@@ -249,7 +249,7 @@ fn deny(numbers: &[libc::c_long], errno: i32) {
     .expect("a filter");
 }
 
-/// What is not there is told, with what helps, and the rest holds. In a process of its own.
+/// A missing part is reported, with a remedy, and the rest holds. In a process of its own.
 fn go_without(part: &str, errno: i32) {
     let numbers = match part {
         "landlock" => &[

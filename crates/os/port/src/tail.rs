@@ -25,8 +25,8 @@ use crate::{Facts, PoolConfig, Port, PortError, Receive, Received};
 /// file a minute is 43,200.
 const FILES_MAX: usize = 1024;
 
-/// Losses that are told one by one.
-const LOSSES_TOLD: u64 = 100;
+/// Losses that get a warning each.
+const LOSS_WARNINGS_MAX: u64 = 100;
 
 /// A file as it was looked at.
 #[derive(Debug, Clone, Copy)]
@@ -178,7 +178,7 @@ impl Tail {
         Ok(true)
     }
 
-    /// Goes on with a file, and tells what was lost before it.
+    /// Continues with a file, and warns about losses before it.
     fn take(&mut self, next: Next) {
         let (since_ns, until_ns) = (self.last_ns, Some(next.begins_ns));
         for what in { self.overwritten.take().into_iter() }.chain(next.deleted) {
@@ -192,9 +192,9 @@ impl Tail {
         self.losses += 1;
         let facts = self.facts.last_mut().unwrap_or(&mut self.last);
         facts.lapses += 1;
-        if self.losses <= LOSSES_TOLD {
+        if self.losses <= LOSS_WARNINGS_MAX {
             facts.warnings.push(lost(what, since_ns, until_ns));
-        } else if self.losses == LOSSES_TOLD + 1 {
+        } else if self.losses == LOSS_WARNINGS_MAX + 1 {
             let more = "the ring has lapped its reader more often: `losses` has each time";
             facts.warnings.push(more.to_owned());
         }
@@ -322,11 +322,11 @@ impl Tail {
             for link_type in facts.link_types {
                 self.last.note_link_type(link_type);
             }
-            let told = self.last.warnings.len();
+            let known = self.last.warnings.len();
             let warnings = facts.warnings.into_iter();
             self.last
                 .warnings
-                .extend(warnings.take((LOSSES_TOLD as usize).saturating_sub(told)));
+                .extend(warnings.take((LOSS_WARNINGS_MAX as usize).saturating_sub(known)));
         }
         self.sum();
         name

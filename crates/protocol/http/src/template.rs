@@ -41,7 +41,7 @@ pub enum Body {
 pub(crate) enum Persistence {
     /// It stays open, as HTTP/1.1 has it.
     Implied = 0,
-    /// It stays open, which a client of HTTP/1.0 has to be told.
+    /// It stays open, and a header announces it to a client of HTTP/1.0.
     KeepAlive = 1,
     /// It is closed after this response.
     Close = 2,

@@ -19,7 +19,7 @@ pub struct Connection {
 pub struct Progress {
     /// Bytes that were taken. Fewer than were given: send the answers, and push the others again.
     pub taken: usize,
-    /// False: the client has said `quit`; close once the answers are sent.
+    /// False: the client sent `quit`; close once the answers are sent.
     pub is_open: bool,
     /// Commands that were read whole, or refused.
     pub commands: u32,

@@ -1,5 +1,5 @@
 //! Streams of records through [`Records`]: however they are cut, whatever is lost of them, and
-//! whatever their data looks like. Every message that comes out tells by its frame where in the
+//! whatever their data looks like. The frame of each message that comes out shows where in the
 //! stream it begins.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ const BULK_AT: usize = 44;
 
 /// A message of a stream.
 #[derive(Debug, Clone)]
-struct Told {
+struct SentMessage {
     xid: u32,
     is_call: bool,
     /// Its record's first byte in the stream.
@@ -27,7 +27,7 @@ struct Told {
 /// A stream, its messages, and what carries it: segments of any size.
 struct Stream {
     bytes: Vec<u8>,
-    messages: Vec<Told>,
+    messages: Vec<SentMessage>,
     frames: Vec<(usize, FrameRef)>,
 }
 
@@ -61,7 +61,7 @@ impl Stream {
             let xid = first_xid.wrapping_add(index as u32);
             let mut body = head(xid, is_call, 6);
             body.extend(data(random));
-            messages.push(Told {
+            messages.push(SentMessage {
                 xid,
                 is_call,
                 start: bytes.len(),
@@ -85,7 +85,7 @@ impl Stream {
         }
     }
 
-    /// Cuts it into segments of sizes that `size` tells.
+    /// Cuts it into segments of the sizes that `size` returns.
     fn cut(mut self, mut size: impl FnMut() -> usize) -> Self {
         let mut at = 0;
         while at < self.bytes.len() {
@@ -248,11 +248,11 @@ impl Run<'_> {
         let mut first = true;
         for ((start, frame), &lost) in self.stream.frames.iter().zip(self.lost) {
             let end = start + frame.bytes().len();
-            let begun = |at: usize| self.stream.messages.partition_point(|told| told.start < at);
+            let begun = |at: usize| self.stream.messages.partition_point(|sent| sent.start < at);
             while called < self.stream.messages.len().min(begun(end) + self.depth) {
-                let told = &self.stream.messages[called];
-                if !told.is_call {
-                    sink.outstanding.insert(told.xid);
+                let sent = &self.stream.messages[called];
+                if !sent.is_call {
+                    sink.outstanding.insert(sent.xid);
                 }
                 called += 1;
             }
@@ -267,18 +267,18 @@ impl Run<'_> {
             let complete =
                 begun(end + 1).saturating_sub(usize::from(end < self.stream.bytes.len()));
             while replied + self.depth < complete {
-                let told = &self.stream.messages[replied];
-                if told.is_call {
-                    records.on_agreement(told.xid, true, &mut sink, &mut counters);
+                let sent = &self.stream.messages[replied];
+                if sent.is_call {
+                    records.on_agreement(sent.xid, true, &mut sink, &mut counters);
                 }
                 replied += 1;
             }
         }
-        for told in self.stream.messages[replied..]
+        for sent in self.stream.messages[replied..]
             .iter()
-            .filter(|told| told.is_call)
+            .filter(|sent| sent.is_call)
         {
-            records.on_agreement(told.xid, true, &mut sink, &mut counters);
+            records.on_agreement(sent.xid, true, &mut sink, &mut counters);
         }
         records.finish(&mut sink, &mut counters);
         (sink, counters, records)
@@ -288,21 +288,21 @@ impl Run<'_> {
     fn assert_precise(&self, sink: &Sink, what: &str) {
         assert_eq!(sink.twice, 0, "{what}: a message twice");
         for (place, found) in &sink.found {
-            let told = self
+            let sent = self
                 .stream
                 .messages
                 .iter()
-                .find(|told| told.start == *place);
-            let told = told.unwrap_or_else(|| {
+                .find(|sent| sent.start == *place);
+            let sent = sent.unwrap_or_else(|| {
                 let Found { xid, is_call, .. } = found;
                 panic!("{what}: xid {xid} call {is_call} at {place} is no message")
             });
             assert_eq!(
                 (found.xid, found.is_call),
-                (told.xid, told.is_call),
+                (sent.xid, sent.is_call),
                 "{what}"
             );
-            let data = &told.body[BULK_AT.min(told.body.len())..];
+            let data = &sent.body[BULK_AT.min(sent.body.len())..];
             assert!(found.data.len() <= data.len(), "{what}");
             for (at, byte) in found.data.iter().enumerate() {
                 assert!(
@@ -315,13 +315,13 @@ impl Run<'_> {
 
     /// Every message whose first 28 bytes are there is found.
     fn assert_recalled(&self, sink: &Sink, what: &str) {
-        for told in &self.stream.messages {
-            let head = told.start..told.start + 28;
+        for sent in &self.stream.messages {
+            let head = sent.start..sent.start + 28;
             assert!(
-                sink.found.contains_key(&told.start) || !self.stream.survives(head, self.lost),
+                sink.found.contains_key(&sent.start) || !self.stream.survives(head, self.lost),
                 "{what}: xid {} at {} of {} is not found",
-                told.xid,
-                told.start,
+                sent.xid,
+                sent.start,
                 self.stream.bytes.len()
             );
         }
@@ -351,11 +351,11 @@ proptest! {
         let (sink, counters, _) = run.go();
         run.assert_precise(&sink, "cuts");
         run.assert_recalled(&sink, "cuts");
-        for told in &stream.messages {
-            let found = &sink.found[&told.start];
+        for sent in &stream.messages {
+            let found = &sink.found[&sent.start];
             prop_assert!(found.ended);
-            prop_assert_eq!(found.len, told.body.len());
-            let data: Vec<_> = told.body[BULK_AT..].iter().copied().map(Some).collect();
+            prop_assert_eq!(found.len, sent.body.len());
+            let data: Vec<_> = sent.body[BULK_AT..].iter().copied().map(Some).collect();
             prop_assert_eq!(&found.data, &data);
         }
         prop_assert_eq!(counters.value(Counter::Resynchronised), u64::from(!after_syn));
@@ -372,7 +372,7 @@ proptest! {
         let lost: Vec<bool> = stream.frames.iter().map(|(start, frame)| {
             let range = *start..start + frame.bytes().len();
             let of_value = marks.iter().any(|mark| mark.start < range.end && range.start < mark.end)
-                || stream.messages.iter().any(|told| told.start < range.end && range.start < told.start + 60);
+                || stream.messages.iter().any(|sent| sent.start < range.end && range.start < sent.start + 60);
             !of_value && random.chance(0.5)
         }).collect();
         let run = Run { stream: &stream, lost: &lost, after_syn: true, depth: 4, config: Config::default() };
@@ -380,8 +380,8 @@ proptest! {
         run.assert_precise(&sink, "data");
         prop_assert_eq!(sink.found.len(), stream.messages.len());
         prop_assert_eq!(counters.value(Counter::Resynchronised), 0);
-        for told in &stream.messages {
-            prop_assert_eq!(sink.found[&told.start].data.len(), told.body.len() - BULK_AT);
+        for sent in &stream.messages {
+            prop_assert_eq!(sink.found[&sent.start].data.len(), sent.body.len() - BULK_AT);
         }
     }
 
@@ -540,7 +540,7 @@ fn empty_fragments_before_a_short_one_lose_nothing() {
         let mut stream = Stream::new(&mut random, is_call, true, 5, 0, |_| Vec::new());
         for xid in 5..15 {
             let body = head(xid, is_call, 6);
-            stream.messages.push(Told {
+            stream.messages.push(SentMessage {
                 xid,
                 is_call,
                 start: stream.bytes.len(),
@@ -681,7 +681,7 @@ fn an_implausibly_long_record_is_counted() {
             let mut hidden = Vec::new();
             let mut body = head(xid, true, 7);
             body.resize(if is_long { 9000 } else { 100 }, 0xee);
-            stream.messages.push(Told {
+            stream.messages.push(SentMessage {
                 xid,
                 is_call: true,
                 start: stream.bytes.len(),
@@ -714,8 +714,8 @@ fn an_implausibly_long_record_is_counted() {
         let (sink, counters, _) = run.go();
         run.assert_precise(&sink, "too long");
         assert_eq!(sink.found.len(), 9, "the others");
-        let told = counters.value(Counter::RecordLimit);
-        assert_eq!(told, u64::from(!is_garbled));
+        let sent = counters.value(Counter::RecordLimit);
+        assert_eq!(sent, u64::from(!is_garbled));
     }
 }
 

@@ -189,7 +189,7 @@ impl Stack {
         record.has(flag::FIN_SENT) && self.next_sequence(number) == record.snd_una + 1
     }
 
-    /// Whether both ends have said all, and it is acknowledged.
+    /// Whether both ends have sent their last byte, and it is acknowledged.
     pub(crate) fn is_finished(&self, number: u32) -> bool {
         let record = &self.tables.records[number];
         let is_fin_acked =

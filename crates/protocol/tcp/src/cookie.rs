@@ -1,5 +1,5 @@
-//! SYN cookies (RFC 4987, 3.6): what a SYN said comes back with the acknowledgement of its answer,
-//! and nothing is kept meanwhile. The endpoint uses them when too many connections are half open,
+//! SYN cookies (RFC 4987, 3.6): the acknowledgement of a SYN/ACK brings back the options of the
+//! SYN, and nothing is kept meanwhile. The endpoint uses them when too many connections are half open,
 //! a proxy in front of servers for every connection that it answers itself.
 //!
 //! ```text
@@ -75,8 +75,8 @@ impl Cookies {
 }
 
 /// Whether a number says of itself that it is a cookie which still holds: one of sixteen that are
-/// none does. It tells a peer's first segments, out of order, from those of a connection that has
-/// long been forgotten.
+/// none does. It separates a peer's first segments, out of order, from those of a connection that
+/// has long been forgotten.
 pub fn may_hold(now: Nanoseconds, iss: SeqNumber) -> bool {
     let when = iss.0 >> PERIOD_SHIFT;
     periods(now).any(|period| (period as u32) << PERIOD_SHIFT >> PERIOD_SHIFT == when)

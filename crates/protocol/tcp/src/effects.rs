@@ -53,7 +53,7 @@ pub struct Departure {
 /// Why a connection is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Closed {
-    /// Both ends had said all, and it was acknowledged.
+    /// Both ends sent their last byte, and it was acknowledged.
     Finished,
     /// The peer reset it.
     Reset,
@@ -102,8 +102,8 @@ pub struct Datagram<'a> {
 pub trait Effects {
     /// A frame leaves now.
     fn transmit(&mut self, frame: Frame, departure: Departure);
-    /// The bytes of a stream from `offset` on, which [`send`](crate::Stack::send) said were ready,
-    /// are to be written to `bytes`. They may be asked for again until they are acknowledged.
+    /// Writes the bytes of a stream from `offset` on to `bytes`: [`send`](crate::Stack::send)
+    /// announced them. They may be asked for again until they are acknowledged.
     fn fill(&mut self, connection: ConnectionId, owner: u32, offset: u64, bytes: &mut [u8]);
     /// Something happened to a connection; `owner` is the owner's word.
     fn on_event(&mut self, connection: ConnectionId, owner: u32, event: Event<'_>);

@@ -219,7 +219,7 @@ impl Stack {
             self.counters.resets += 1;
             let why = match record.state {
                 State::SynReceived => Closed::Refused,
-                // The peer had said all and has forgotten us: RFC 9293, 3.10.7.4, second.
+                // The peer had sent its last byte and has forgotten us: RFC 9293, 3.10.7.4, second.
                 State::Closing | State::LastAck if self.has_sent_all(number) => Closed::Finished,
                 _ => Closed::Reset,
             };

@@ -86,7 +86,7 @@ pub enum Known<L> {
 pub enum Turn {
     /// It is to be asked for again.
     Ask(IpAddr),
-    /// It did not answer from where it was known: it is where somebody else said.
+    /// It did not answer at its known place; another neighbour announced where it is now.
     Moved(IpAddr),
     /// It does not answer: so many frames that waited are dropped.
     Silent(IpAddr, u64),

@@ -66,7 +66,7 @@ pub(crate) mod flag {
     pub(crate) const TOUCHED: u16 = 1 << 8;
     /// The owner chose a receive window.
     pub(crate) const WINDOW_SET: u16 = 1 << 9;
-    /// The peer said that it has no more data.
+    /// The peer sent its FIN: it has no more data.
     pub(crate) const FIN_RECEIVED: u16 = 1 << 10;
     /// The owner takes nothing more.
     pub(crate) const CLOSED: u16 = 1 << 11;

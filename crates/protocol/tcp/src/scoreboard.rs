@@ -8,8 +8,8 @@
 //! * The last run is no entry of the list: data that left at once, such as a call, need no list.
 //! * New data that leave within a small part of the round trip join the last run, so that a list is
 //!   short whatever the window. They count as sent with the last of them.
-//! * A list is bounded and drawn on the budget. What has no room is not told apart: a report of the
-//!   receiver is as if it had not come, and new data join the last run, whatever that was.
+//! * A list is bounded and drawn on the budget. Without room for another run, a report of the
+//!   receiver is ignored, and new data join the last run, whatever that was.
 
 use lineside_time::Nanoseconds;
 use lineside_wire::SeqNumber;
@@ -46,7 +46,7 @@ impl Run {
         }
     }
 
-    /// Whether nothing tells it from a neighbour.
+    /// Whether it can be joined with a neighbour: both have the same state.
     fn is_like(&self, other: &Self) -> bool {
         self.has && other.has
             || !self.has
@@ -176,7 +176,7 @@ impl Scoreboard {
         Some(at + 1)
     }
 
-    /// Joins a run with its neighbours, if nothing tells them apart.
+    /// Joins a run with those of its neighbours that have the same state.
     fn join(&mut self, mut at: usize) {
         if at > 0 && self.runs[at - 1].is_like(self.run(at)) {
             at -= 1;

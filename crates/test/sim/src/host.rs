@@ -21,7 +21,7 @@ pub(crate) struct Half {
     side: Side,
     is_client: bool,
     client: ClientEnd,
-    /// Bytes that the other end will have said.
+    /// Bytes that the other end will have sent.
     expected: u64,
     /// One of the ends aborts.
     may_break: bool,
@@ -308,7 +308,7 @@ impl Host {
         let rest = half.side.bytes - half.announced;
         let pause = 1 + self.random.below(half.side.pause_ns as u64 + 1) as i64;
         half.next_at = now + pause;
-        let said = match rest {
+        let sent = match rest {
             0 => {
                 half.is_shut = true;
                 self.stack.shutdown(now, id, &mut self.owner)
@@ -319,7 +319,7 @@ impl Host {
                 self.stack.send(now, id, len, &mut self.owner)
             }
         };
-        if let Err(refused) = said {
+        if let Err(refused) = sent {
             self.owner.error(format!("sending: {refused}"));
         }
     }

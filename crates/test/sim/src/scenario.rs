@@ -16,9 +16,9 @@ pub struct Side {
     pub step: u64,
     /// The longest time between two steps.
     pub pause_ns: i64,
-    /// After so many received bytes it takes no more for a while.
+    /// After this many received bytes it takes no more for a while.
     pub stops_at: Option<u64>,
-    /// It aborts the connection once it has said and heard so many.
+    /// It aborts the connection after sending and receiving this many bytes.
     pub aborts_at: Option<u64>,
 }
 

@@ -71,8 +71,8 @@ struct Talk {
     role: Role,
     /// What came and is not read: of a stream the cookie at most.
     inbox: Vec<u8>,
-    /// All that is said but data.
-    said: Vec<u8>,
+    /// Everything sent but data.
+    sent: Vec<u8>,
     announced: u64,
     acknowledged: u64,
     /// Data that came.
@@ -92,7 +92,7 @@ enum Step {
     /// Data of the client are still under way, until then.
     Rest(Nanoseconds),
     Display,
-    /// All was said.
+    /// All was sent.
     Over,
 }
 
@@ -134,7 +134,7 @@ impl Talk {
         Self {
             role: Role::Unknown,
             inbox: Vec::new(),
-            said: Vec::new(),
+            sent: Vec::new(),
             announced: 0,
             acknowledged: 0,
             received: 0,
@@ -144,7 +144,7 @@ impl Talk {
     }
 
     fn say(&mut self, bytes: &[u8]) {
-        self.said.extend_from_slice(bytes);
+        self.sent.extend_from_slice(bytes);
     }
 
     /// The next bytes, once so many have come.
@@ -423,13 +423,13 @@ impl Effects for Owner {
     }
 
     fn fill(&mut self, connection: ConnectionId, _: u32, offset: u64, bytes: &mut [u8]) {
-        // Of a stream nothing is said but data, of which nobody looks at the bytes.
+        // A stream carries data alone, and no test looks at its bytes.
         bytes.fill(0);
         if let Some(talk) = self.talks.get(&connection)
-            && let Some(said) = talk.said.get(offset as usize..)
+            && let Some(sent) = talk.sent.get(offset as usize..)
         {
-            let len = said.len().min(bytes.len());
-            bytes[..len].copy_from_slice(&said[..len]);
+            let len = sent.len().min(bytes.len());
+            bytes[..len].copy_from_slice(&sent[..len]);
         }
     }
 
@@ -478,7 +478,7 @@ impl Iperf {
         })
     }
 
-    /// Says what is to be said, and ends what the client has ended.
+    /// Sends what is due, and ends the streams that the client has ended.
     fn act(&mut self, now: Nanoseconds) {
         let test = self.owner.test.as_ref();
         let test = test.filter(|test| test.is_reverse);
@@ -492,7 +492,7 @@ impl Iperf {
             };
             let until = match talk.role {
                 Role::Stream if sends => talk.acknowledged + READY_BYTES,
-                _ => talk.said.len() as u64,
+                _ => talk.sent.len() as u64,
             };
             let len = until.saturating_sub(talk.announced);
             talk.announced += len;

@@ -632,7 +632,7 @@ fn ipv6(bytes: &[u8], at: usize) -> Option<Packet> {
 /// A TCP direction while its segments are collected.
 #[derive(Default)]
 struct Direction {
-    /// The sequence number of the first byte, if a SYN told it.
+    /// The sequence number of the first byte, if a SYN was seen.
     start: Option<u32>,
     segments: Vec<(u32, Piece)>,
 }

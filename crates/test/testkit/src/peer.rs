@@ -62,7 +62,7 @@ pub struct Plan {
     pub bytes: Option<u64>,
     /// Of the bytes.
     pub seed: u64,
-    /// What is said before anything else.
+    /// Bytes that are sent before anything else.
     pub preface: Vec<u8>,
     /// All bytes are zeros, and none is compared: to measure what the rest costs.
     pub is_plain: bool,
@@ -109,7 +109,7 @@ struct Talk {
     kept: VecDeque<u8>,
 }
 
-/// What the stack tells its owner, and frames that are to leave.
+/// Receives the events of the stack and the frames that are to leave.
 struct Owner {
     plan: Plan,
     frames: Vec<Frame>,
@@ -195,7 +195,7 @@ impl Owner {
         self.tally.bytes_received += bytes.len() as u64;
         let mut wrong = None;
         if let Some(talk) = self.talk(connection) {
-            // An asking end hears what it said.
+            // An asking end receives an echo of its own bytes.
             let from_client = match work {
                 Work::Sink => Some(!talk.is_client),
                 Work::Ask { .. } => Some(talk.is_client),
@@ -279,8 +279,8 @@ impl Effects for Owner {
                     .zip(kept)
                     .for_each(|(byte, kept)| *byte = *kept);
             } else {
-                let said = preface.len() as u64;
-                let first = said.saturating_sub(offset).min(bytes.len() as u64) as usize;
+                let preface_len = preface.len() as u64;
+                let first = preface_len.saturating_sub(offset).min(bytes.len() as u64) as usize;
                 let (front, rest) = bytes.split_at_mut(first);
                 if first > 0 {
                     front.copy_from_slice(&preface[offset as usize..][..first]);
@@ -288,7 +288,11 @@ impl Effects for Owner {
                 let stream = stream_seed(seed, talk.client_port, talk.is_client);
                 match is_plain {
                     true => rest.fill(0),
-                    false => fill(stream, (offset + first as u64).saturating_sub(said), rest),
+                    false => fill(
+                        stream,
+                        (offset + first as u64).saturating_sub(preface_len),
+                        rest,
+                    ),
                 }
             }
         }
@@ -381,20 +385,20 @@ impl Peer {
         let mut listed = std::mem::take(&mut self.owner.listed);
         for connection in listed.drain(..) {
             let plan = &self.owner.plan;
-            let (work, said) = (plan.work, plan.preface.len() as u64);
+            let (work, preface_len) = (plan.work, plan.preface.len() as u64);
             let bytes = plan.bytes.unwrap_or(0);
             let Some(talk) = self.owner.talk(connection) else {
                 continue;
             };
             talk.is_listed = false;
-            // Offsets of all that is to be said by now, and whether that is all.
+            // The offset up to which bytes are to be sent by now, and whether that is all.
             let (until, is_all) = match work {
                 Work::Echo => (talk.received, talk.has_ended),
-                Work::Sink => (said, talk.has_ended),
-                Work::Source => (said + bytes, true),
+                Work::Sink => (preface_len, talk.has_ended),
+                Work::Source => (preface_len + bytes, true),
                 Work::Ask { step } => {
                     let until = (talk.received / step + 1).saturating_mul(step).min(bytes);
-                    (said + until, talk.received >= bytes)
+                    (preface_len + until, talk.received >= bytes)
                 }
             };
             let len = until.saturating_sub(talk.announced);

@@ -169,8 +169,8 @@ impl Wrap {
 }
 
 /// A frame in a tunnel. A frame that the tunnel cannot carry (it carries IP, and this is none)
-/// stays as it is, but for its link header, which becomes Ethernet's. `number` tells the outer
-/// packets of a sender apart.
+/// stays as it is, but for its link header, which becomes Ethernet's. `number` distinguishes
+/// the outer packets of a sender.
 pub fn wrap(frame: &Frame, how: Wrap, number: u16) -> Frame {
     let Some(ethernet) = ethernet(frame) else {
         return frame.clone();

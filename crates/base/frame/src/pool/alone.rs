@@ -28,7 +28,7 @@ impl BlockWriter {
         }
         // SAFETY: the writer's reference and those that it counted ahead are all there are, so no
         // frame lies in the block; nor can one be made while `self` is borrowed.
-        // JUSTIFICATION: as of `Block`, whose parts are told apart by who may reach them.
+        // JUSTIFICATION: as of `Block`: who may reach a part decides what it is.
         let bytes = unsafe { self.block.part_mut(0, self.filled) };
         bytes.copy_within(self.taken.., 0);
         self.filled -= self.taken;

@@ -17,7 +17,7 @@
 //! ```
 //!
 //! * A SYN costs no memory: [`Splices::on_client`] answers it by a SYN cookie
-//!   ([`lineside_tcp::cookie`]), and the client's acknowledgement brings back what it said.
+//!   ([`lineside_tcp::cookie`]), and the client's acknowledgement brings back its options.
 //! * An entry lives from that acknowledgement until the node has acknowledged the request that is
 //!   replayed to it. Then a [`Splice`] is all that is left, in the caller's table.
 //! * What client and node agree on is what the answer to the client's SYN offered, a service's

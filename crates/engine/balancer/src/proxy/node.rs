@@ -19,8 +19,8 @@ const RTO_MAX_NS: Nanoseconds = 60_000_000_000;
 const REPLAYS_MAX: u8 = 8;
 /// Segments of the request in flight: RFC 6928, 2.
 const IN_FLIGHT_MAX: usize = 10;
-/// A SYN/ACK may come again until the node has heard the acknowledgement. Without a request to
-/// replay nothing tells; afterwards the client answers one by itself.
+/// A SYN/ACK may come again until the node has the acknowledgement. Without a request to replay
+/// no segment shows that it has; afterwards the client answers a SYN/ACK by itself.
 const LINGER_NS: Nanoseconds = 3_000_000_000;
 /// RFC 5681, 3.2.
 const DUPLICATES: u8 = 3;

@@ -114,7 +114,7 @@ pub struct Rules {
 /// What the rules say of the first bytes of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing can be said before there are so many bytes.
+    /// The rules need this many bytes to decide.
     More(usize),
     /// A rule fits.
     Group(Group),

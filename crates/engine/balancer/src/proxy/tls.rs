@@ -29,7 +29,7 @@ const NAME_LEN_MAX: usize = 255;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "one a connection, on the stack")]
 pub enum Hello {
-    /// They are the beginning of a message; nothing more can be said before there are so many.
+    /// They are the beginning of a message; the reader needs this many to go on.
     More(usize),
     /// The client names its server.
     Name(Name),
@@ -232,7 +232,7 @@ mod tests {
                 panic!("no name in records of {len} bytes");
             };
             assert_eq!(name.bytes(), b"api.example.com");
-            // Of a beginning nothing else is said than that more is to come, or the name.
+            // For a beginning, the answer is how much more is needed, or the name.
             for end in 0..whole.len() {
                 match client_hello(&whole[..end]) {
                     Hello::More(needed) => assert!(needed > end && needed <= whole.len()),

@@ -140,15 +140,15 @@ impl Bench {
         &mut self,
         change: &Change,
     ) -> (String, Vec<(usize, Vec<u8>)>) {
-        let said = self.nat.apply(self.now, change, &mut self.effects);
-        (said.expect("a change that is possible"), self.settle())
+        let reply = self.nat.apply(self.now, change, &mut self.effects);
+        (reply.expect("a change that is possible"), self.settle())
     }
 
     /// Makes a change that may be refused.
     pub(crate) fn try_change(&mut self, change: &Change) -> Result<String, ChangeError> {
-        let said = self.nat.apply(self.now, change, &mut self.effects);
+        let reply = self.nat.apply(self.now, change, &mut self.effects);
         self.settle();
-        said
+        reply
     }
 
     /// The one frame that leaves.

@@ -29,11 +29,14 @@ fn a_node_that_drains_keeps_its_connections() {
     let node = socket("10.9.2.2:8080");
     let mine = before.iter().filter(|talk| talk.node == node).count();
     assert!(mine > 5);
-    let said = bench.change(&Change::Drain {
+    let reply = bench.change(&Change::Drain {
         service: name(),
         node,
     });
-    assert!(said.contains(&format!("{mine} connections stay")), "{said}");
+    assert!(
+        reply.contains(&format!("{mine} connections stay")),
+        "{reply}"
+    );
     before
         .iter_mut()
         .for_each(|talk| talk.say(&mut bench, b"more"));
@@ -43,12 +46,12 @@ fn a_node_that_drains_keeps_its_connections() {
             node
         );
     }
-    let said = bench.change(&Change::Weight {
+    let reply = bench.change(&Change::Weight {
         service: name(),
         node,
         weight: 5,
     });
-    assert!(said.contains("takes connections again"), "{said}");
+    assert!(reply.contains("takes connections again"), "{reply}");
     let again = (0..40).filter(|&number| {
         Talk::open(&mut bench, "10.9.1.9", "10.9.1.100", 6000 + number).node == node
     });
@@ -68,22 +71,22 @@ fn connections_of_a_removed_node_end_or_stay_as_asked() {
             .for_each(|talk| talk.answer(&mut bench, b"seven..."));
         let node = socket("10.9.2.2:8080");
         let mine = talks.iter().filter(|talk| talk.node == node).count();
-        let (said, left) = bench.change_with_frames(&Change::Remove {
+        let (reply, left) = bench.change_with_frames(&Change::Remove {
             service: name(),
             node,
         });
         if on_loss == OnLoss::Leave {
             assert!(
-                left.is_empty() && said.contains(&format!("{mine} stay")),
-                "{said}"
+                left.is_empty() && reply.contains(&format!("{mine} stay")),
+                "{reply}"
             );
             talks
                 .iter_mut()
                 .for_each(|talk| talk.say(&mut bench, b"more"));
         } else {
             assert!(
-                said.contains(&format!("{mine} connections were ended")),
-                "{said}"
+                reply.contains(&format!("{mine} connections were ended")),
+                "{reply}"
             );
             let mut ended = talks.iter().filter(|talk| talk.node == node);
             assert_eq!(left.len(), 2 * mine, "both ends get a reset");
@@ -142,9 +145,9 @@ fn a_reload_keeps_what_stays_and_is_refused_whole() {
     });
     new.services.remove(1);
     new.services[1].address = socket("[fd00:1::101]:80");
-    let (said, left) = bench.change_with_frames(&Change::Replace(Box::new(new)));
+    let (reply, left) = bench.change_with_frames(&Change::Replace(Box::new(new)));
     assert_eq!(
-        said,
+        reply,
         "3 services: 1 added, 2 removed, 2 kept; 3 nodes added, 4 removed"
     );
     assert!(

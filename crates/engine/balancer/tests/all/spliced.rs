@@ -433,7 +433,7 @@ fn run(plan: &Plan) -> Counters {
         let is_right = heard.all(|(at, &byte)| byte == (at * 31 % 251) as u8);
         assert!(is_right, "seed {seed}: the answer differs");
     }
-    let mut said: Vec<_> = plan
+    let mut sent: Vec<_> = plan
         .requests
         .iter()
         .map(|(bytes, _)| bytes.clone())
@@ -443,13 +443,13 @@ fn run(plan: &Plan) -> Counters {
         .map(|(half, _)| half.heard.clone())
         .filter(|heard| !heard.is_empty())
         .collect();
-    said.sort();
+    sent.sort();
     heard.sort();
     let lens = |all: &[Vec<u8>]| all.iter().map(Vec::len).collect::<Vec<_>>();
     assert!(
-        said == heard,
-        "seed {seed}: said {:?}, heard {:?}",
-        lens(&said),
+        sent == heard,
+        "seed {seed}: sent {:?}, heard {:?}",
+        lens(&sent),
         lens(&heard)
     );
     if plan.rules.is_some() {

@@ -51,7 +51,7 @@ pub(crate) struct Sender {
     sacked: [(SeqNumber, SeqNumber); 4],
     /// What was sent before a timer ran out ends here.
     timer_end: Option<SeqNumber>,
-    /// Segments sent again of which the other end has not said that it had them.
+    /// Segments sent again that the other end has not reported as duplicates.
     unreported: u64,
     /// Those that it had acknowledged before, and will report too.
     to_report: u64,

@@ -46,14 +46,14 @@ pub enum GeneratorError {
     #[error("there is no frame to send")]
     Nothing,
     /// The kernel refused.
-    #[error("cannot {action}: {cause}{said}")]
+    #[error("cannot {action}: {cause}{log}")]
     Kernel {
         /// What it was to do.
         action: &'static str,
         /// Its error.
         cause: std::io::Error,
         /// The log of the verifier.
-        said: String,
+        log: String,
     },
 }
 
@@ -220,7 +220,7 @@ fn refused(action: &'static str, cause: std::io::Error) -> GeneratorError {
     GeneratorError::Kernel {
         action,
         cause,
-        said: String::new(),
+        log: String::new(),
     }
 }
 
@@ -234,7 +234,7 @@ fn load(instructions: &[Instruction]) -> Result<OwnedFd, GeneratorError> {
     .map_err(|(errno, log)| GeneratorError::Kernel {
         action: "load an XDP program",
         cause: errno.into(),
-        said: format!(": {log}"),
+        log: format!(": {log}"),
     })
 }
 

@@ -234,7 +234,7 @@ fn reason_to_open(options: &LiveOptions) -> &'static str {
     }
 }
 
-/// How an interface is listened at unless told otherwise, and why. Where native AF_XDP is named but
+/// How an interface is listened at by default, and why. Where native AF_XDP is named but
 /// cannot be had, it is generic AF_XDP, and then AF_PACKET.
 pub fn choice(interface: &Interface) -> (Method, String) {
     let packet = |reason: String| (Method::AfPacket, reason);

@@ -151,7 +151,7 @@ impl Reader {
     }
 
     fn read_all(&mut self) {
-        // What was read up to its end may be told before what has come since is read.
+        // A file that was read to its end may be reported before its newer bytes are read.
         for _ in 0..3 {
             while self.read(64) {}
         }
@@ -225,14 +225,14 @@ proptest! {
         prop_assert!(numbers.iter().all(|number| (first..=ring.frames).contains(number)));
         let missing = (first..=ring.frames).filter(|number| numbers.binary_search(number).is_err());
         let missing: Vec<u32> = missing.collect();
-        let told: Vec<_> = facts.iter().flat_map(|facts| &facts.warnings).collect();
+        let warnings: Vec<_> = facts.iter().flat_map(|facts| &facts.warnings).collect();
         prop_assert!(missing.is_empty() || lapses > 0, "{:?} of {}", missing, ring.frames);
         if is_eager || ring.begun <= files && !sets_clock {
             prop_assert!(missing.is_empty(), "{:?} of {}", missing, ring.frames);
         }
         // tcpdump's names do not tell whether a file had another round.
         if missing.is_empty() && (ring.begun <= files || writer == Writer::Dumpcap && !sets_clock) {
-            prop_assert!(told.is_empty(), "{:?}", told);
+            prop_assert!(warnings.is_empty(), "{:?}", warnings);
         }
     }
 }

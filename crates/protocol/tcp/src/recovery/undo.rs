@@ -14,7 +14,7 @@ use crate::stack::Stack;
 pub(crate) struct Undo {
     /// Nothing before this was sent again.
     from: SeqNumber,
-    /// Bytes that were sent again, and of which nobody said that they had come before.
+    /// Bytes that were sent again and not reported as duplicates yet.
     again: u32,
     /// The window before.
     window: Window,

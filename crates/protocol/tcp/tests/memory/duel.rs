@@ -45,12 +45,12 @@ pub(crate) struct Owner {
     pub(crate) acknowledged: Vec<u64>,
     pub(crate) closed: u64,
     /// What was sent to [`LIAR`], by its port less [`LIAR_PORT`].
-    pub(crate) told: Vec<Told>,
+    pub(crate) to_liar: Vec<Sent>,
 }
 
 /// The end of what was sent, and how often.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Told {
+pub(crate) struct Sent {
     pub(crate) end: u32,
     pub(crate) count: u64,
 }
@@ -64,7 +64,7 @@ impl Owner {
             received: vec![0; connections_max],
             acknowledged: vec![0; connections_max],
             closed: 0,
-            told: vec![Told::default(); 1000],
+            to_liar: vec![Sent::default(); 1000],
         }
     }
 }
@@ -82,12 +82,12 @@ impl Effects for Owner {
                 |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
             let headers_len = 34 + usize::from(bytes[46] >> 4) * 4;
             let len = bytes.len() - headers_len + usize::from(bytes[47] & 3 != 0);
-            let told = &mut self.told[usize::from(word(34) as u16 - LIAR_PORT)];
+            let sent = &mut self.to_liar[usize::from(word(34) as u16 - LIAR_PORT)];
             let end = word(38).wrapping_add(len as u32);
-            if told.count == 0 || end.wrapping_sub(told.end).cast_signed() > 0 {
-                told.end = end;
+            if sent.count == 0 || end.wrapping_sub(sent.end).cast_signed() > 0 {
+                sent.end = end;
             }
-            told.count += 1;
+            sent.count += 1;
         }
         if destination == self.keeps && self.frames.len() < self.frames.capacity() {
             self.frames.push(frame);
@@ -274,7 +274,7 @@ impl Duel {
         };
         self.forge(LIAR, &fields, &[]);
         self.attack();
-        let next = self.owners[0].told[usize::from(port)].end;
+        let next = self.owners[0].to_liar[usize::from(port)].end;
         (fields.flags, fields.sequence) = (TcpFlags::ACK, 1);
         (fields.acknowledgement, fields.options) = (next, &[]);
         self.forge(LIAR, &fields, &[]);

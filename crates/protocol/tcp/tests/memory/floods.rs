@@ -129,7 +129,7 @@ fn acknowledgements_of_what_was_not_received_harm_nobody() {
     let (id, iss) = duel.open_liar(0, &[], 65_535);
     duel.send(id, u64::MAX / 2);
     flood(&mut duel, |duel, random| {
-        let end = duel.owners[0].told[0].end;
+        let end = duel.owners[0].to_liar[0].end;
         let ack = match random.below(3) {
             0 => end,
             1 => end.wrapping_add(random.below(1 << 20) as u32),
@@ -148,7 +148,7 @@ fn selective_acknowledgements_that_lie_harm_nobody() {
     let (id, iss) = duel.open_liar(0, &permitted, 65_535);
     duel.send(id, u64::MAX / 2);
     flood(&mut duel, |duel, random| {
-        let end = duel.owners[0].told[0].end;
+        let end = duel.owners[0].to_liar[0].end;
         let flight = u64::from(end.wrapping_sub(iss)) + 10;
         let blocks = [(); 3].map(|()| {
             let [from, to] = [(); 2].map(|()| match random.chance(0.9) {
@@ -164,7 +164,7 @@ fn selective_acknowledgements_that_lie_harm_nobody() {
         duel.forge(LIAR, &fields, &[]);
     });
     // An honest acknowledgement counts all the same.
-    let end = duel.owners[0].told[0].end;
+    let end = duel.owners[0].to_liar[0].end;
     duel.forge(LIAR, &liars(0, end, 1), &[]);
     duel.attack();
     let acknowledged = duel.owners[0].acknowledged[id.0 as usize];

@@ -15,7 +15,7 @@ use lineside_host::{
 use lineside_port::{CaptureWriter, Rotation, WriterConfig};
 use rustix::net::{AddressFamily, SocketType, socket};
 
-/// Tells what it may do
+/// Reports what it may do
 #[derive(Parser)]
 enum Arguments {
     /// Opens a run folder and rotated capture files, drops all privileges, and writes into them

@@ -308,7 +308,7 @@ fn steering(options: &Options, own: IpAddr) -> Option<Steering> {
     { options.steer }.then(|| Steering::Addresses(vec![AddressBlock::from(own)]))
 }
 
-/// The host's kernel keeps ARP and neighbour discovery: the stack is told what it knows.
+/// The host's kernel keeps ARP and neighbour discovery: the stack gets its entries.
 fn keep_neighbours(options: &Options, interface: &Interface, stack: &mut Stack) -> Result<()> {
     const PATIENCE: Duration = Duration::from_secs(5);
     let netlink = Netlink::open()?;

@@ -151,7 +151,7 @@ impl Ends {
         }
     }
 
-    /// Reads a frame of the stack; `None`: it carries no segment. A wrong checksum is said.
+    /// Reads a frame of the stack; `None`: it carries no segment. A wrong checksum is an error.
     pub(super) fn read(&self, frame: &[u8], at: i64) -> Result<Option<Left>, String> {
         let Dissected::Tcp(ip, _) = dissect_outermost(1, frame, frame.len()) else {
             return Ok(None);

@@ -134,7 +134,7 @@ pub(super) struct Socket {
     /// All data that are not read or sent are dropped on close.
     pub(super) aborts: bool,
     pub(super) is_corked: bool,
-    /// What a connect that was in progress came to was said.
+    /// The result of a connect that was in progress has been reported.
     pub(super) is_reported: bool,
     /// Options by name, as they were set.
     pub(super) options: BTreeMap<String, i64>,

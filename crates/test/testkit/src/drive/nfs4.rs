@@ -249,7 +249,7 @@ impl Session4 {
         calls: &[Call<'_>],
         read: impl FnOnce(&[Reply<'_>]) -> Option<T>,
     ) -> Result<T> {
-        let (answer, said) = self.call(calls, |replies| {
+        let (answer, reply) = self.call(calls, |replies| {
             let is_ok = |reply: &Reply<'_>| reply.status() == Some(0);
             let done = replies.len() == calls.len() && replies.iter().all(is_ok);
             (
@@ -257,7 +257,7 @@ impl Session4 {
                 format!("{:?}", replies.last()),
             )
         })?;
-        answer.with_context(|| format!("{:?} was answered {said}", calls.last()))
+        answer.with_context(|| format!("{:?} was answered {reply}", calls.last()))
     }
 
     /// Does something to an object, which must succeed.

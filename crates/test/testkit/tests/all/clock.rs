@@ -128,7 +128,7 @@ fn only_modules_named_wall_need_the_machines_clock() {
     );
 }
 
-/// `./test` tells the two kinds apart by `wall::` in a test's path.
+/// `./test` recognises tests of the wall clock by `wall::` in their path.
 #[test]
 fn no_other_name_ends_in_wall() {
     for (name, text) in crates() {

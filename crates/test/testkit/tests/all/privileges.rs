@@ -177,10 +177,10 @@ fn root_of_a_single_user_namespace_keeps_no_capabilities() {
         return;
     }
     let output = unshared(&[PROGRAM, "drop", "run", "out.pcapng"]).expect("it runs");
-    let told = text(&output);
-    assert!(output.status.success(), "{told}");
-    assert_nothing_is_left(&told, 0);
-    assert!(told.contains("is_namespace_root: true"), "{told}");
+    let report = text(&output);
+    assert!(output.status.success(), "{report}");
+    assert_nothing_is_left(&report, 0);
+    assert!(report.contains("is_namespace_root: true"), "{report}");
     let manifest = fs::read(folders.path().join("run/trace.json")).expect("replaced");
     assert_eq!(manifest, b"ended as somebody else");
     let output = unshared(&[PROGRAM, "require", "CAP_NET_RAW", "CAP_BPF"]).expect("it runs");
@@ -191,7 +191,7 @@ fn root_of_a_single_user_namespace_keeps_no_capabilities() {
     assert!(output.status.success(), "{}", text(&output));
 }
 
-/// A copy that everyone may run, in a folder whose name a shell must be told carefully.
+/// A copy that everyone may run, in a folder whose name needs care in a shell.
 fn copy_of_program() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let everyone = |path: &Path| fs::set_permissions(path, Permissions::from_mode(0o755));

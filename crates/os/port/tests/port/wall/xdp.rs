@@ -580,7 +580,7 @@ fn a_ring_that_memory_has_no_room_for_is_refused() {
         panic!("{refused}");
     };
     options.bytes_max = needed_bytes;
-    open_each(&near(), &options).expect("as much as it said is enough");
+    open_each(&near(), &options).expect("the size that it named is enough");
 }
 
 fn copied(bytes: &[u8]) -> Frame {
