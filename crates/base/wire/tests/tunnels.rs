@@ -252,7 +252,7 @@ fn in_type(ether_type: u16, inside: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn ip_that_is_not_read_is_told_from_other_frames() {
+fn unread_ip_is_distinguished_from_other_frames() {
     for (is_ipv6, is_tcp) in [(false, false), (false, true), (true, false), (true, true)] {
         let plain = inner(is_ipv6, is_tcp).bytes;
         let (ethernet, packet) = (&plain[..], &plain[14..]);

@@ -268,7 +268,7 @@ impl Nat {
         for number in numbers {
             let connection = self.table.remove(number, &self.pool);
             let shift = { self.joints.of(number) }.map_or(0, |splice| splice.sequence);
-            if self.is_told(&connection) {
+            if self.gets_reset(&connection) {
                 let client = Place {
                     port: connection.port,
                     ethernet: connection.ethernet,
@@ -282,7 +282,7 @@ impl Nat {
         }
     }
 
-    fn is_told(&self, connection: &Connection) -> bool {
+    fn gets_reset(&self, connection: &Connection) -> bool {
         let is_open = matches!(connection.state, State::Established | State::Closing);
         is_open && connection.flags & flag::BYPASSED == 0
     }

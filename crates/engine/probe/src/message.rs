@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_datagrams_are_told_apart() {
+    fn foreign_datagrams_are_recognised() {
         let mut out = Vec::new();
         Message::Hello.emit(&Head::default(), LEN_MIN, &mut out);
         out[4] = 2;

@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_of_a_packet_is_told_from_none() {
+    fn a_bucket_of_a_packet_is_distinguished_from_none() {
         let fits = [Fit::of(&mut train(100, 1e7, 0.0))];
         let without = RateFound::of(&fits, 1000, false).expect("a rate");
         assert_eq!((without.bucket_bytes, without.is_at_least), (0, false));

@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_of_each_way_are_told_apart() {
+    fn losses_of_each_way_are_distinguished() {
         let mut echoes = echoes(100, 9, 0.0, |_| [1_000_000; 2]);
         // 10 questions do not come; of the others' answers 5 do not.
         echoes.arrivals.retain(|(number, _)| number % 10 != 3);

@@ -570,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_cannot_be_merged_are_left_and_told() {
+    fn parts_that_cannot_be_merged_are_left_and_reported() {
         let parent = tempfile::tempdir().expect("a folder");
         let folder = folder(parent.path());
         let merging = Merging {

@@ -492,7 +492,7 @@ fn directions_in_networks_of_their_own_are_one_connection() {
 
 /// The same four-tuples in other networks, whose directions have identifiers of their own too.
 #[test]
-fn four_tuples_of_two_routed_networks_are_told_apart() {
+fn four_tuples_of_two_routed_networks_are_distinguished() {
     let (mut frames, _) = example_of_two_taps();
     // Datagrams have no numbers that tell them apart.
     let is_udp = |frame: &capture::Frame| frame.bytes.get(23) == Some(&17);

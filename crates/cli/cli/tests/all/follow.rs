@@ -89,7 +89,7 @@ fn a_ring_of_files_is_followed_round() {
 
 /// tcpdump and dumpcap go round while the reader is stopped.
 #[test]
-fn a_ring_that_laps_its_reader_is_told() {
+fn a_ring_that_laps_its_reader_is_reported() {
     let source = tempfile::tempdir().expect("a folder");
     let parts = rotated(source.path());
     for is_deleting in [false, true] {

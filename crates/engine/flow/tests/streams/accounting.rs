@@ -17,7 +17,7 @@ fn sum(recorder: &Recorder, of: fn(&FlowCounts) -> u64) -> [u64; 2] {
 }
 
 #[test]
-fn retransmissions_are_told_apart() {
+fn retransmissions_are_distinguished() {
     let (mut hand, mut sink) = (Hand::new(), Recorder::default());
     hand.handshake(&mut sink);
     for (at, data) in [(0, b"aaaa"), (4, b"bbbb"), (8, b"cccc"), (12, b"dddd")] {

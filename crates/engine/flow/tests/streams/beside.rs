@@ -10,7 +10,7 @@ use lineside_wire::build::{FrameBuilder, TcpFields};
 /// Clients of NFS take the same few ports below 1024, so that two of them often have the same one;
 /// here they even have the same sequence numbers.
 #[test]
-fn clients_with_the_same_port_are_told_apart() {
+fn clients_with_the_same_port_are_distinguished() {
     let (mut hand, mut sink) = (Hand::new(), Recorder::default());
     let mut send = |client: u8, is_call: bool, sequence, flags, payload: &[u8]| {
         let [client, server] = [client, 2].map(|host| [10, 0, 0, host].into());

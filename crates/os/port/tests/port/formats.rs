@@ -421,7 +421,7 @@ fn interfaces_are_listed_with_their_last_statistics() {
 /// Flags of errors of the link, and how many frames were lost before one, which the interface's
 /// statistics may count again; of the obsolete block too.
 #[test]
-fn damaged_and_dropped_frames_are_told_by_their_blocks() {
+fn damaged_and_dropped_frames_are_known_by_their_blocks() {
     for is_big in [false, true] {
         let mut file = Bytes::new(is_big);
         file.section();

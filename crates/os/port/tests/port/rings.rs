@@ -239,7 +239,7 @@ proptest! {
 
 /// After 1,024 files all that follow are one input.
 #[test]
-fn many_files_of_a_ring_are_told_as_one() {
+fn many_files_of_a_ring_are_reported_as_one() {
     const FILES_KEPT: usize = 1024;
     let folder = tempfile::tempdir().expect("a folder");
     let write = |number: usize| {

@@ -115,7 +115,7 @@ fn memory_is_given_back_after_many_calls() {
 
 /// All in one place of any ring.
 #[test]
-fn keys_that_collide_are_told_apart() {
+fn keys_that_collide_are_distinguished() {
     let mut calls: CallTable<u32, u32, ()> = CallTable::new();
     let key = |number: u32| u64::from(number) << 20;
     for number in 0..4096 {

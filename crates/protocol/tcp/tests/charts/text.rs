@@ -107,7 +107,7 @@ fn what_lies_outside_the_window_is_answered() {
 }
 
 #[test]
-fn old_duplicates_are_told_by_their_timestamps() {
+fn old_duplicates_are_recognised_by_their_timestamps() {
     let mut chart = Chart::with(options);
     with_options(&mut chart);
     chart.run(

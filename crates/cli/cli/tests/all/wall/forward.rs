@@ -485,7 +485,7 @@ fn assert_reported(run: &std::path::Path) {
 }
 
 #[test]
-fn addresses_of_both_families_answer_and_narrow_links_are_told() {
+fn addresses_of_both_families_answer_and_report_narrow_links() {
     need_wire!("ping");
     let farm = Farm::for_the_driver().with_v6();
     farm.nodes.ip("link set s0 mtu 1400");

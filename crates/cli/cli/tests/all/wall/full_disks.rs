@@ -92,7 +92,7 @@ fn accounted(run: &Path, told: &Manifest) -> u64 {
 }
 
 #[test]
-fn full_disks_lose_nothing_that_is_not_told() {
+fn full_disks_lose_nothing_unreported() {
     let frames = capture::read(&example()).expect("the example");
     let input = capture::write(&frames);
     let whole = tempfile::tempdir().expect("a folder");

@@ -61,7 +61,7 @@ print(duckdb.sql(f\"select count(*) from read_parquet('{parts}', hive_partitioni
 ";
 
 #[test]
-fn parts_of_older_runs_go_first_and_are_told() {
+fn parts_of_older_runs_go_first_and_are_counted() {
     let folder = private_folder();
     let out = folder.path().join("runs");
     (0..2).for_each(|_| drop(capture_runs(&out, &[])));

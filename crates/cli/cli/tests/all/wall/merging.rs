@@ -216,7 +216,7 @@ fn readers_see_each_row_once_while_parts_are_merged() {
 }
 
 #[test]
-fn what_is_not_kept_goes_as_whole_parts_and_is_told() {
+fn dropped_rows_go_as_whole_parts_and_are_counted() {
     let folder = crate::support::private_folder();
     let at = |name: &str| folder.path().join(name);
     let mut frames = capture::read(&example()).expect("the example");
@@ -269,7 +269,7 @@ fn what_is_not_kept_goes_as_whole_parts_and_is_told() {
 
 /// Their tables are written beside the others, and what goes of both is one figure.
 #[test]
-fn what_goes_of_the_tables_of_monitors_is_told() {
+fn removed_rows_of_monitors_are_counted() {
     let folder = crate::support::private_folder();
     let at = |name: &str| folder.path().join(name);
     let mut frames = capture::read(&example()).expect("the example");

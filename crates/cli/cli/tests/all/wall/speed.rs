@@ -6,7 +6,7 @@ use crate::support::{example, lineside, manifest, talk};
 use crate::wall::wire::{Running, Wire, need_wire};
 
 #[test]
-fn peaks_stand_beside_the_speed_that_is_claimed() {
+fn peaks_are_shown_with_the_claimed_speed() {
     need_wire!();
     let wire = Wire::new("speed", 1);
     let live = |words: &[&str]| {

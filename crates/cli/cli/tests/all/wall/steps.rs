@@ -42,7 +42,7 @@ fn events(run: &Path) -> Vec<(i64, String, String)> {
 }
 
 #[test]
-fn steps_of_a_capture_are_exact_and_told() {
+fn steps_of_a_capture_are_exact_and_reported() {
     let words = [
         "--delay",
         "1ms",
@@ -325,7 +325,7 @@ fn a_run_that_waits_is_begun_and_given_steps_by_ctl() {
 }
 
 #[test]
-fn frames_are_told_apart_by_expressions_that_come_later() {
+fn expressions_that_come_later_match_frames() {
     need_wire!("ping");
     let hosts = Hosts::new();
     let words = [
