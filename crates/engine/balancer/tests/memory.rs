@@ -1,11 +1,10 @@
 //! Memory: bytes of a connection as the allocator sees them, the budget's part in them, and nothing
 //! allocated a frame.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use lineside_account::Budget;
+use lineside_alloc::{allocations, live_bytes};
 use lineside_balancer::{
     Effects, Nat, NodeSettings, PortSettings, Route, Service, Settings, Timeouts, Transport,
 };
@@ -14,45 +13,6 @@ use lineside_wire::arp;
 use lineside_wire::build::{FrameBuilder, TcpFields};
 use lineside_wire::ethernet;
 use lineside_wire::{TcpFlags, ipv4, tcp};
-
-struct Counting;
-
-thread_local! {
-    /// Of this thread: tests run beside one another.
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-    static LIVE_BYTES: Cell<i64> = const { Cell::new(0) };
-}
-
-fn count(calls: u64, bytes: i64) {
-    // A thread that ends counts no more.
-    let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + calls));
-    let _ = LIVE_BYTES.try_with(|live| live.set(live.get() + bytes));
-}
-
-// SAFETY: every call goes to the system's allocator unchanged.
-// JUSTIFICATION: only a global allocator sees every allocation.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(1, layout.size() as i64);
-        // SAFETY: the caller keeps `GlobalAlloc`'s contract.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        count(0, -(layout.size() as i64));
-        // SAFETY: as above.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count(1, size as i64 - layout.size() as i64);
-        // SAFETY: as above.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 const OURS: [u8; 6] = [2, 0, 0, 0, 1, 0];
 const NODE: [u8; 6] = [2, 0, 0, 0, 3, 2];
@@ -141,13 +101,13 @@ fn syn(client: u32, port: u16) -> Vec<u8> {
 fn a_connection_takes_about_128_bytes() {
     for (connections, most) in [(100_000, 128.0), (200_000, 128.0), (260_000, 128.0)] {
         let budget = Budget::new(1 << 30);
-        let before = LIVE_BYTES.get();
+        let before = live_bytes();
         let (mut nat, mut out) = ready(connections, &budget);
         // What does not grow with connections: an engine of one.
         let fixed = {
-            let before = LIVE_BYTES.get();
+            let before = live_bytes();
             let (_nat, _out) = ready(64, &Budget::new(1 << 30));
-            LIVE_BYTES.get() - before
+            live_bytes() - before
         };
         for client in 0..connections {
             give(&mut nat, &syn(client, 1000), &mut out);
@@ -155,7 +115,7 @@ fn a_connection_takes_about_128_bytes() {
         }
         let report = nat.report(0);
         assert_eq!(report.table.connections, connections as usize);
-        let live = LIVE_BYTES.get() - before;
+        let live = live_bytes() - before;
         let each = (live - fixed) as f64 / f64::from(connections);
         // 127 at best; vectors that double and an index that has just done so have more.
         assert!(each <= most, "{each} bytes with {connections}");
@@ -229,9 +189,9 @@ fn nothing_is_allocated_for_a_frame() {
     for _ in 0..100 {
         round(&mut nat, &mut out);
     }
-    let before = ALLOCATIONS.get();
+    let before = allocations();
     for _ in 0..100 {
         round(&mut nat, &mut out);
     }
-    assert_eq!(ALLOCATIONS.get() - before, 0);
+    assert_eq!(allocations() - before, 0);
 }

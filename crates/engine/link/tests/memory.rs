@@ -1,48 +1,12 @@
 //! The memory of frames under way: spilled in steps, and nothing allocated a frame.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use lineside_account::Budget;
+use lineside_alloc::allocations;
 use lineside_frame::{Descriptor, Frame, Pool};
 use lineside_link::{Departure, Item, Link, Segment, Settings, words};
-
-struct Counting;
-
-thread_local! {
-    /// Of this thread: tests run beside one another.
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-fn count() {
-    // A thread that ends counts no more.
-    let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-}
-
-// SAFETY: every call goes to the system's allocator unchanged.
-// JUSTIFICATION: only a global allocator sees every allocation.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller keeps `GlobalAlloc`'s contract.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as above.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
-        // SAFETY: as above.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 fn settings(delay: &str, duplicate: &str) -> Settings {
     Settings {
@@ -180,7 +144,7 @@ fn duplicates_and_spills_allocate_nothing_a_frame() {
                 assert!(out.iter().all(|departure| whole(&departure.item)));
                 out.clear();
             }
-            ALLOCATIONS.get()
+            allocations()
         };
         let before = run(0..100_000);
         let after = run(100_000..150_000);

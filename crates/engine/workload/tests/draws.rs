@@ -1,45 +1,7 @@
 //! Draws take only what IEEE 754 fixes, and no memory.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
+use lineside_alloc::allocations;
 use lineside_workload::{Arrivals, Fit, Keys, Profile, Schedule, Share, Sizes, Template, Unit};
-
-struct Counting;
-
-thread_local! {
-    /// Of this thread: tests run beside one another.
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-fn count() {
-    // A thread that ends counts no more.
-    let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-}
-
-// SAFETY: every call goes to the system's allocator unchanged.
-// JUSTIFICATION: only a global allocator sees every allocation.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller keeps `GlobalAlloc`'s contract.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as above.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
-        // SAFETY: as above.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn a_planned_request_allocates_nothing() {
@@ -78,7 +40,7 @@ fn a_planned_request_allocates_nothing() {
     let mut out = Vec::with_capacity(template.len_max());
     let mut fit = Fit::default();
 
-    let before = ALLOCATIONS.get();
+    let before = allocations();
     for mut schedule in schedules {
         for arrival in schedule.by_ref().take(20_000) {
             let sum: u64 = sizes
@@ -90,7 +52,7 @@ fn a_planned_request_allocates_nothing() {
             fit.record(arrival.at_ns, arrival.at_ns);
         }
     }
-    assert_eq!(ALLOCATIONS.get(), before);
+    assert_eq!(allocations(), before);
     assert!(fit.is_full() && !out.is_empty());
 }
 

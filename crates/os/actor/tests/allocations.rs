@@ -1,30 +1,7 @@
 //! Nothing is allocated per message once a run is warm.
 
-use std::alloc::{GlobalAlloc, Layout, System as Heap};
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use lineside_actor::{Actor, Address, Config, Context, Outcome, Schedule, System, Topology};
-
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: hands everything on to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller keeps `alloc`'s contract.
-        unsafe { Heap.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps `dealloc`'s contract.
-        unsafe { Heap.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
+use lineside_alloc::process_allocations;
 
 const ACTORS: usize = 50;
 const IN_FLIGHT: usize = 200;
@@ -63,7 +40,7 @@ impl Actor for Peer {
 
 /// Allocations of a whole run in which every token is sent `hops` times.
 fn allocations(schedule: Schedule, hops: u32) -> u64 {
-    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    let before = process_allocations();
     let mut system = System::new(Config::new(schedule)).unwrap();
     let peers: Vec<_> = (0..ACTORS)
         .map(|next| {
@@ -84,7 +61,7 @@ fn allocations(schedule: Schedule, hops: u32) -> u64 {
     let report = system.run().unwrap();
     let handled: u64 = report.schedulers.iter().map(|s| s.messages).sum();
     assert!(handled >= IN_FLIGHT as u64 * u64::from(hops) * 2);
-    ALLOCATIONS.load(Ordering::Relaxed) - before
+    process_allocations() - before
 }
 
 #[test]

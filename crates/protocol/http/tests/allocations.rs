@@ -1,41 +1,9 @@
 //! Nothing is allocated for a message, whole or in pieces, once the pool has grown.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
+use lineside_alloc::allocations;
 use lineside_http::{
     Body, End, Head, Heads, Parser, Reply, Responder, ResponseTemplate, Role, Sink,
 };
-
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: every call goes to the system's allocator unchanged.
-// JUSTIFICATION: only a global allocator sees every allocation.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller keeps `GlobalAlloc`'s contract.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as above.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: as above.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 struct Server<'a> {
     responder: &'a Responder,
@@ -78,7 +46,7 @@ fn messages_allocate_nothing() {
     for (round, len) in (1..=stream.len()).rev().chain(1..=stream.len()).enumerate() {
         // The first rounds make the pool grow, once.
         if round == stream.len() {
-            before = (ALLOCATIONS.get(), server.sent);
+            before = (allocations(), server.sent);
         }
         for piece in stream.chunks(len) {
             let pushed = parser.push(0, piece, &mut heads, &mut server);
@@ -86,5 +54,5 @@ fn messages_allocate_nothing() {
         }
     }
     assert!(server.sent > before.1, "it has answered");
-    assert_eq!(ALLOCATIONS.get(), before.0);
+    assert_eq!(allocations(), before.0);
 }

@@ -1,40 +1,8 @@
 //! Nothing is allocated for a retrieval, a reply or a line in pieces, and one block for each value
 //! that is stored.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
+use lineside_alloc::allocations;
 use lineside_memcached::{Connection, Limits, Lines, Reply, ReplyParser, ReplySink, Store};
-
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: every call goes to the system's allocator unchanged.
-// JUSTIFICATION: only a global allocator sees every allocation.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller keeps `GlobalAlloc`'s contract.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as above.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: as above.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 #[derive(Default)]
 struct Count(u64);
@@ -54,7 +22,7 @@ fn measured(commands: &[u8], rounds: u64) -> (u64, u64) {
     for round in 0..rounds + 2 {
         // The first two make tables and buffers grow: a new value comes before the old one goes.
         if round == 2 {
-            before = ALLOCATIONS.get();
+            before = allocations();
             count.0 = 0;
         }
         for piece in commands.chunks(10) {
@@ -67,7 +35,7 @@ fn measured(commands: &[u8], rounds: u64) -> (u64, u64) {
         }
         out.clear();
     }
-    (ALLOCATIONS.get() - before, count.0)
+    (allocations() - before, count.0)
 }
 
 #[test]

@@ -3,10 +3,8 @@
 
 mod connection;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use lineside_account::{Budget, Counter};
+use lineside_alloc::process_allocations;
 use lineside_capture::{Config, Pipeline};
 use lineside_frame::{BlockWriter, Burst, Descriptor, LinkType, Piece, Pool};
 use lineside_nfs::v3;
@@ -16,34 +14,6 @@ use lineside_rpc::xdr::{Handle, List, Name, Optional, Outcome};
 use lineside_wire::TcpFlags;
 
 use connection::TcpConnection;
-
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: every call goes to the system's allocator unchanged.
-// JUSTIFICATION: only a global allocator sees every allocation.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller keeps `GlobalAlloc`'s contract.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as above.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: as above.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// Counts rows and keeps none.
 #[derive(Default)]
@@ -260,12 +230,12 @@ fn frames_and_messages_allocate_nothing() {
                 frames.push(connection.segment(direction, TcpFlags::ACK, part));
             }
         }
-        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        let before = process_allocations();
         for frame in &frames {
             feed.frame(frame);
         }
         if xid >= WARM_UP {
-            allocated += ALLOCATIONS.load(Ordering::Relaxed) - before;
+            allocated += process_allocations() - before;
         }
     }
     feed.flush();

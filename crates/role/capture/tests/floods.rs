@@ -1,11 +1,10 @@
 //! Floods beside NFS traffic: memory stays within the budget, and no operation is lost. The only
 //! test of its process, so that resident memory is its own.
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use lineside_account::{Budget, Counter, Counters};
+use lineside_alloc::{process_bytes, process_bytes_max};
 use lineside_capture::{Config, Pipeline};
 use lineside_frame::{Burst, Descriptor, Frame, LinkType};
 use lineside_rows::{OperationRow, RecordSink, RowRef, Table};
@@ -22,38 +21,6 @@ const FLOOD: u8 = 10;
 const SYN: u8 = 2;
 const PSH: u8 = 8;
 const ACK: u8 = 16;
-
-struct Counting;
-
-/// Bytes that are allocated, and the most that ever were.
-static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-
-/// What glibc's allocator takes for a piece.
-fn taken(size: usize) -> usize {
-    (size + 8).next_multiple_of(16).max(32)
-}
-
-// SAFETY: every call goes to the system's allocator unchanged.
-// JUSTIFICATION: only a global allocator sees every allocation.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let bytes = taken(layout.size());
-        let before = ALLOCATED.fetch_add(bytes, Ordering::Relaxed);
-        MOST.fetch_max(before + bytes, Ordering::Relaxed);
-        // SAFETY: the caller keeps `GlobalAlloc`'s contract.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        ALLOCATED.fetch_sub(taken(layout.size()), Ordering::Relaxed);
-        // SAFETY: as above.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// Operations and checksums of others than the flood.
 #[derive(Default)]
@@ -242,7 +209,7 @@ fn floods_stay_within_memory_and_cost_no_operation() {
     let (alone, ..) = run(&frames, None);
     assert!(alone.operations.len() > 400);
     let base = resident("VmHWM");
-    let own = ALLOCATED.load(Ordering::Relaxed);
+    let own = process_bytes();
     for (kind, parts_held) in [
         ("SYNs", 0),
         ("requests", 0),
@@ -252,9 +219,8 @@ fn floods_stay_within_memory_and_cost_no_operation() {
         ("acknowledgements", 0),
         ("holes", 9),
     ] {
-        MOST.store(0, Ordering::Relaxed);
-        let (rows, counters, peak) = run(&frames, Some(kind));
-        let most = MOST.load(Ordering::Relaxed).saturating_sub(own);
+        let (most, (rows, counters, peak)) = process_bytes_max(|| run(&frames, Some(kind)));
+        let most = most.saturating_sub(own);
         // Rows of this test, lists that doubled, what a pipeline has from the start; and frames, of
         // which each is on its own here, and whole as long as a part of it is held.
         let uncounted = most.saturating_sub(peak);

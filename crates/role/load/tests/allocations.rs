@@ -1,8 +1,6 @@
 //! Nothing is allocated for a datagram, or for a request of bulk data, at either end, once pools
 //! and queues have grown.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr};
 
 use lineside_dns::{NameBuf, Zone, kind};
@@ -18,36 +16,6 @@ use lineside_load::{Application, CloseBy, DatagramService, Load, SocketLoop};
 use lineside_reactor::Wait;
 use lineside_time::Clock;
 use lineside_workload::{Arrivals, Schedule, Share, Sizes, Template, Unit, no_files};
-
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: every call goes to the system's allocator unchanged.
-// JUSTIFICATION: only a global allocator sees every allocation.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller keeps `GlobalAlloc`'s contract.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as above.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: as above.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -105,9 +73,9 @@ fn allocations<C: Load, S: Application>(client: C, mut serving: SocketLoop<S>, c
         }
     };
     turn(count);
-    let before = ALLOCATIONS.get();
+    let before = lineside_alloc::allocations();
     turn(2 * count);
-    ALLOCATIONS.get() - before
+    lineside_alloc::allocations() - before
 }
 
 /// Those of datagrams.

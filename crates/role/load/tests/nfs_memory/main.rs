@@ -1,10 +1,9 @@
 //! No call and no reply of NFSv3 allocates, at the client and at the server, however the stream is
 //! cut.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::sync::{Arc, Mutex};
 
+use lineside_alloc::allocations;
 use lineside_load::protocol::nfs::{NfsContent, Offsets, Store, StoreSettings, Tree};
 use lineside_load::protocol::{
     Answer, Answers, Broken, Client, Nfs, NfsMix, NfsServer, Outstanding, Request, Server,
@@ -12,43 +11,6 @@ use lineside_load::protocol::{
 use lineside_nfs::v3::StableHow;
 use lineside_time::Random;
 use lineside_workload::{Sizes, Unit, no_files};
-
-struct Counting;
-
-thread_local! {
-    static IS_MEASURED: Cell<bool> = const { Cell::new(false) };
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-fn note() {
-    if IS_MEASURED.get() {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-    }
-}
-
-// SAFETY: every call goes to the system's allocator unchanged.
-// JUSTIFICATION: only a global allocator sees every allocation.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        note();
-        // SAFETY: the caller keeps `GlobalAlloc`'s contract.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as above.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        note();
-        // SAFETY: as above.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// One request that waits, and answers so far.
 struct One {
@@ -175,9 +137,9 @@ fn no_call_and_no_reply_allocates() {
     let (mut of_client, mut of_server) = Default::default();
     let mut written = Vec::with_capacity(1 << 20);
     let mut random = Random::new(8);
+    let mut allocated = 0;
     for ordinal in 0..12_000 {
-        // Buffers grow at first, as far as the longest message needs.
-        IS_MEASURED.set(ordinal >= 4_000);
+        let before = allocations();
         let request = Request { ordinal, slot: 0 };
         written.clear();
         client.write(request, &mut written);
@@ -195,8 +157,11 @@ fn no_call_and_no_reply_allocates() {
             let read = client.read(&mut of_client, piece, &mut waiting);
             assert_eq!(read, Ok(()), "request {ordinal}");
         });
-        IS_MEASURED.set(false);
+        // Buffers grow at first, as far as the longest message needs.
+        if ordinal >= 4_000 {
+            allocated += allocations() - before;
+        }
     }
     assert_eq!([waiting.answered, waiting.succeeded], [12_000; 2]);
-    assert_eq!(ALLOCATIONS.get(), 0);
+    assert_eq!(allocated, 0);
 }
