@@ -1,8 +1,7 @@
 //! A classic BPF filter as an eBPF program that also counts: the kernel does not count what a
 //! packet socket's filter rejects.
 //!
-//! A is R0, X is R7, and M lies on the stack, as in the kernel's own translation
-//! (`bpf_convert_filter`).
+//! M lies on the stack, as in the kernel's own translation (`bpf_convert_filter`).
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,10 +11,10 @@ use rustix::mm::{MapFlags, ProtFlags};
 use super::FilterInstruction;
 use super::bpf;
 use super::bpf::assembler::{Assembler, Instruction, Register};
+use super::bpf::translation;
 use super::classic::{
-    ALU, CLASS, DIVIDE, EQUAL, FROM_X, JA, JMP, LD_ABS_B, LD_ABS_H, LD_ABS_W, LD_IMM, LD_IND_B,
-    LD_IND_H, LD_IND_W, LD_LEN, LD_MEM, LDX_IMM, LDX_MEM, LDX_MSH, LEFT, MODULO, NEG, OPERATION,
-    RET_A, RET_K, ST, STX, TAX, TXA,
+    LD_ABS_B, LD_ABS_H, LD_ABS_W, LD_IND_B, LD_IND_H, LD_IND_W, LD_LEN, LD_MEM, LDX_MEM, LDX_MSH,
+    LEFT, RET_A, RET_K, ST, STX,
 };
 use super::mapping::Mapping;
 
@@ -55,16 +54,8 @@ impl AsFd for CountingFilter {
 
 /// `None` for an instruction that is invalid or not known here.
 fn translate(filter: &[FilterInstruction], seen: BorrowedFd<'_>) -> Option<Vec<Instruction>> {
-    use Register::{R0, R1, R2, R6, R7, R9, R10};
-    // struct __sk_buff of linux/bpf.h; a load of this offset means that field (linux/filter.h).
-    const LEN: i16 = 0;
-    const VLAN_PRESENT: i16 = 20;
-    const VLAN_TCI: i16 = 24;
+    use Register::{R0, R1, R2, R6, R7, R10};
     const MAP_LOOKUP_ELEM: i32 = 1;
-    /// M[0] on the stack; the counter's key is behind M[15].
-    const MEMORY: i16 = -68;
-    const MEMORY_WORDS: u32 = 16;
-
     let mut program = Assembler::default();
     let (uncounted, reject) = (program.label(), program.label());
     program
@@ -81,114 +72,50 @@ fn translate(filter: &[FilterInstruction], seen: BorrowedFd<'_>) -> Option<Vec<I
         .here(uncounted)
         .load(R0, 0)
         .load(R7, 0);
-    let labels: Vec<_> = filter.iter().map(|_| program.label()).collect();
-    let mut can_reject = false;
-    for (at, instruction) in filter.iter().enumerate() {
-        let FilterInstruction { operand: k, .. } = *instruction;
-        let code = u8::try_from(instruction.code).ok()?;
-        let target = |distance: u32| {
-            let distance = usize::try_from(distance).ok()?;
-            labels.get((at + 1).checked_add(distance)?).copied()
-        };
-        let memory = (k < MEMORY_WORDS).then(|| MEMORY + 4 * k as i16);
-        program.here(labels[at]);
-        match code {
-            // Loads of the packet: those that reach behind its end reject it.
-            LD_ABS_W if k == super::VLAN_TAG_PRESENT => {
-                program.load_word(R0, R6, VLAN_PRESENT);
-            }
-            LD_ABS_W if k == super::VLAN_TAG => {
-                program.load_word(R0, R6, VLAN_TCI);
-            }
-            LD_ABS_W | LD_ABS_H | LD_ABS_B if k < i32::MAX as u32 => {
-                program.classic(code, R0, R0, k);
-            }
-            LD_IND_W | LD_IND_H | LD_IND_B => {
-                program.classic(code, R0, R7, k);
-            }
-            LDX_MSH if k < i32::MAX as u32 => {
-                program
-                    .copy(R9, R0)
-                    .classic(LD_ABS_B, R0, R0, k)
-                    .and(R0, 15)
-                    .classic(LEFT, R0, R0, 2)
-                    .copy(R7, R0)
-                    .copy(R0, R9);
-            }
-            LD_IMM => {
-                program.classic(MOVE, R0, R0, k);
-            }
-            LDX_IMM => {
-                program.classic(MOVE, R7, R0, k);
-            }
-            LD_LEN => {
-                program.load_word(R0, R6, LEN);
-            }
-            LD_MEM => {
-                program.load_word(R0, R10, memory?);
-            }
-            LDX_MEM => {
-                program.load_word(R7, R10, memory?);
-            }
-            ST => {
-                program.store_word(R10, memory?, R0);
-            }
-            STX => {
-                program.store_word(R10, memory?, R7);
-            }
-            TAX => {
-                program.copy(R7, R0);
-            }
-            TXA => {
-                program.copy(R0, R7);
-            }
-            RET_K => {
-                program.classic(MOVE, R0, R0, k).exit();
-            }
-            RET_A => {
-                program.exit();
-            }
-            NEG => {
-                program.classic(code, R0, R0, 0);
-            }
-            JA => {
-                program.jump_always(target(k)?);
-            }
-            _ if code & CLASS == ALU => {
-                let by_x = code & FROM_X != 0;
-                if by_x && matches!(code & OPERATION, DIVIDE | MODULO) {
-                    // Division by zero rejects.
-                    can_reject = true;
-                    program.classic_jump(EQUAL, R7, R0, 0, reject);
-                }
-                if by_x {
-                    program.classic(code, R0, R7, 0);
-                } else {
-                    program.classic(code, R0, R0, k);
-                }
-            }
-            _ if code & CLASS == JMP => {
-                let (holds, holds_not) = (
-                    target(instruction.jump_true.into())?,
-                    target(instruction.jump_false.into())?,
-                );
-                let (right, value) = match code & FROM_X {
-                    0 => (R0, k),
-                    _ => (R7, 0),
-                };
-                program
-                    .classic_jump(code, R0, right, value, holds)
-                    .jump_always(holds_not);
-            }
-            _ => return None,
-        }
-    }
+    translation::translate(filter, &mut program, reject, load_or_return)?;
     // The verifier takes no instruction that is never reached.
-    if can_reject {
+    if program.is_wanted(reject) {
         program.here(reject).load(R0, 0).exit();
     }
     Some(program.finish())
 }
 
-/// Of eBPF alone: a move of 32 bits.
-const MOVE: u8 = 0xb4;
+/// Appends loads, stores and returns, as a packet socket has them; whether it was one of these.
+/// Loads of the packet that reach behind its end reject it.
+fn load_or_return(program: &mut Assembler, code: u8, k: u32) -> bool {
+    use Register::{R0, R6, R7, R9, R10};
+    // struct __sk_buff of linux/bpf.h; a load of this offset means that field (linux/filter.h).
+    const LEN: i16 = 0;
+    const VLAN_PRESENT: i16 = 20;
+    const VLAN_TCI: i16 = 24;
+    /// M[0] on the stack; the counter's key is behind M[15].
+    const MEMORY: i16 = -68;
+    const MEMORY_WORDS: u32 = 16;
+    let memory = MEMORY + 4 * k.min(MEMORY_WORDS) as i16;
+    match code {
+        LD_ABS_W if k == super::VLAN_TAG_PRESENT => program.load_word(R0, R6, VLAN_PRESENT),
+        LD_ABS_W if k == super::VLAN_TAG => program.load_word(R0, R6, VLAN_TCI),
+        LD_ABS_W | LD_ABS_H | LD_ABS_B if k < i32::MAX as u32 => program.classic(code, R0, R0, k),
+        LD_IND_W | LD_IND_H | LD_IND_B => program.classic(code, R0, R7, k),
+        LDX_MSH if k < i32::MAX as u32 => program
+            .copy(R9, R0)
+            .classic(LD_ABS_B, R0, R0, k)
+            .and(R0, 15)
+            .classic(LEFT, R0, R0, 2)
+            .copy(R7, R0)
+            .copy(R0, R9),
+        LD_LEN => program.load_word(R0, R6, LEN),
+        LD_MEM | LDX_MEM | ST | STX if k >= MEMORY_WORDS => return false,
+        LD_MEM => program.load_word(R0, R10, memory),
+        LDX_MEM => program.load_word(R7, R10, memory),
+        ST => program.store_word(R10, memory, R0),
+        STX => program.store_word(R10, memory, R7),
+        RET_K => {
+            translation::load(program, R0, k);
+            program.exit()
+        }
+        RET_A => program.exit(),
+        _ => return false,
+    };
+    true
+}

@@ -34,7 +34,7 @@ pub(in crate::live) enum Register {
 }
 
 /// A place to jump to: made by [`Assembler::label`], set by [`Assembler::here`].
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::live) struct Label(usize);
 
 /// A program under construction.
@@ -318,6 +318,11 @@ impl Assembler {
     pub(in crate::live) fn here(&mut self, label: Label) -> &mut Self {
         self.labels[label.0] = Some(self.instructions.len());
         self
+    }
+
+    /// Whether some jump goes there.
+    pub(in crate::live) fn is_wanted(&self, label: Label) -> bool {
+        self.jumps.iter().any(|(_, to)| *to == label)
     }
 
     /// The instructions, with each jump's distance filled in.

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::io::Errno;
 
 pub(in crate::live) mod assembler;
+pub(in crate::live) mod translation;
 
 use assembler::Instruction;
 
