@@ -213,6 +213,7 @@ impl<P: Live> Live for Filtered<P> {
 #[cfg(test)]
 mod tests {
     use lineside_frame::{Descriptor, Frame};
+    use lineside_testkit::memory::{Ends, Memory};
     use lineside_wire::build::FrameBuilder;
 
     use super::*;
@@ -220,14 +221,8 @@ mod tests {
     /// Gives its frames two at a time.
     struct Frames(Vec<Frame>);
 
-    impl Port for Frames {
-        fn facts(&self) -> Vec<&Facts> {
-            Vec::new()
-        }
-    }
-
-    impl Receive for Frames {
-        fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
+    impl Ends for Frames {
+        fn take(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
             let count = max.min(2).min(self.0.len());
             burst.extend(self.0.drain(..count));
             Ok(if count == 0 {
@@ -235,10 +230,6 @@ mod tests {
             } else {
                 Received::Frames(count)
             })
-        }
-
-        fn leave(&mut self, ahead: &mut Burst) {
-            ahead.clear();
         }
     }
 
@@ -257,7 +248,7 @@ mod tests {
     /// The numbers that come out, and the error if there is one.
     fn through(frames: Vec<Frame>, expression: &str) -> (Vec<u64>, Option<PortError>, Counters) {
         let filter = Filter::parse(expression).expect("is right");
-        let mut port = Filtered::new(Frames(frames), Some(filter));
+        let mut port = Filtered::new(Memory(Frames(frames)), Some(filter));
         let mut burst = Burst::new();
         let mut failure = None;
         loop {
@@ -320,7 +311,7 @@ mod tests {
             Frame::copied(&bytes, descriptor)
         };
         let left = |expression: &str, is_live| {
-            let frames = Frames(vec![tagged(1, false), tagged(2, true)]);
+            let frames = Memory(Frames(vec![tagged(1, false), tagged(2, true)]));
             let filter = Filter::parse(expression).expect("is right");
             let mut port = Filtered::new(frames, Some(filter)).live(is_live).cut_at(20);
             let mut burst = Burst::new();

@@ -323,95 +323,17 @@ impl Engine for LivePath {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::VecDeque;
-    use std::os::fd::BorrowedFd;
-
     use lineside_account::Budget;
     use lineside_frame::Descriptor;
     use lineside_link::{Settings, words};
-    use lineside_port::{Facts, Live, Port, PortError, Receive, Received, Transmit};
+    use lineside_testkit::memory::{Memory, SharedWire};
 
     use super::*;
     use crate::Direction;
 
-    /// What comes in is given, with its time; what goes out is kept, `room` of it at a time.
-    struct Wire {
-        to_come: VecDeque<Frame>,
-        sent: Vec<Frame>,
-        room: usize,
-        is_down: bool,
-    }
-
-    struct End(std::sync::Arc<std::sync::Mutex<Wire>>);
-
-    impl Port for End {
-        fn facts(&self) -> Vec<&Facts> {
-            Vec::new()
-        }
-    }
-
-    impl Receive for End {
-        fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
-            let mut wire = self.0.lock().expect("one thread");
-            let count = max.min(wire.to_come.len());
-            burst.extend(wire.to_come.drain(..count));
-            Ok(match count {
-                0 => Received::Idle { until_ns: 0 },
-                count => Received::Frames(count),
-            })
-        }
-
-        fn leave(&mut self, ahead: &mut Burst) {
-            ahead.clear();
-        }
-    }
-
-    impl Transmit for End {
-        fn transmit(&mut self, burst: &mut Burst) -> Result<usize, PortError> {
-            let mut wire = self.0.lock().expect("one thread");
-            if wire.is_down {
-                let name = "far".to_owned();
-                return Err(PortError::InterfaceDown { name });
-            }
-            let count = burst.len().min(wire.room);
-            wire.sent.extend(burst.drain(..count));
-            Ok(count)
-        }
-
-        fn reclaim(&mut self) -> usize {
-            0
-        }
-
-        fn stamp_next(&mut self) -> bool {
-            false
-        }
-
-        fn handed_over(&mut self) -> Option<Option<i64>> {
-            None
-        }
-    }
-
-    impl Live for End {
-        fn wake_on<'a>(&'a self, _: &mut Vec<BorrowedFd<'a>>) {}
-
-        fn backlog(&self) -> f32 {
-            0.0
-        }
-
-        fn account(&mut self) {}
-
-        fn shut(&mut self) {}
-    }
-
-    fn end() -> (Box<dyn LivePort>, std::sync::Arc<std::sync::Mutex<Wire>>) {
-        let wire = Wire {
-            to_come: VecDeque::new(),
-            sent: Vec::new(),
-            room: 3,
-            is_down: false,
-        };
-        let wire = std::sync::Arc::new(std::sync::Mutex::new(wire));
-        (Box::new(End(wire.clone())), wire)
+    fn end() -> (Box<dyn LivePort>, SharedWire) {
+        let wire = SharedWire::default();
+        (Box::new(Memory(wire.clone())), wire)
     }
 
     #[test]
@@ -428,7 +350,7 @@ mod tests {
                 ..Descriptor::default()
             };
             let frame = Frame::copied(&[0; 60], descriptor);
-            near.lock().expect("one thread").to_come.push_back(frame);
+            near.lock().to_come.push_back(frame);
         };
         let mut now = 1_000_000;
         // More than calibrating takes.
@@ -440,12 +362,12 @@ mod tests {
         .expect("ports that work");
         come(now);
         come(now + 1);
-        while !near.lock().expect("one thread").to_come.is_empty() {
+        while !near.lock().to_come.is_empty() {
             now += 10;
             live.turn(&mut || now).expect("ports that work");
         }
         assert_eq!(live.facts().dropped_at_start, 10_000);
-        assert_eq!(far.lock().expect("one thread").sent.len(), 2);
+        assert_eq!(far.lock().sent.len(), 2);
         let counters = live.engine().path().link(Direction::Outbound).counters();
         assert_eq!(counters.entered, 2);
     }
@@ -459,14 +381,14 @@ mod tests {
         let mut live =
             LivePath::between(path, vec![vec![inside], vec![outside]], Wait::Spin, false);
         for is_down in [false, true] {
-            far.lock().expect("one thread").is_down = is_down;
+            far.lock().is_down = is_down;
             for now in [1_000, 2_000] {
                 let descriptor = Descriptor {
                     stamp_ns: Some(now),
                     ..Descriptor::default()
                 };
                 let frame = Frame::copied(&[0; 60], descriptor);
-                near.lock().expect("one thread").to_come.push_back(frame);
+                near.lock().to_come.push_back(frame);
                 live.turn(&mut || now).expect("ports that work");
             }
         }
@@ -500,25 +422,24 @@ mod tests {
                 ..Descriptor::default()
             };
             let frame = Frame::copied(&[number as u8; 60], descriptor);
-            near.lock().expect("one thread").to_come.push_back(frame);
+            near.lock().to_come.push_back(frame);
         }
         while live.held() > 0 || now == 1_000_000 {
             now += 1_000;
             live.turn(&mut || now).expect("ports that work");
             if now < 1_100_000 {
-                assert!(far.lock().expect("one thread").sent.is_empty(), "{now}");
+                assert!(far.lock().sent.is_empty(), "{now}");
             }
             assert!(now < 1_200_000, "all have left by then");
         }
         let sent: Vec<u8> = far
             .lock()
-            .expect("one thread")
             .sent
             .iter()
             .map(|frame| frame.bytes()[0])
             .collect();
         assert_eq!(sent, (0..10).collect::<Vec<u8>>());
-        assert!(near.lock().expect("one thread").sent.is_empty());
+        assert!(near.lock().sent.is_empty());
         let report = live.engine().path().certificate("test");
         assert_eq!(report.directions["outbound"].counters.released, 10);
         assert!(live.facts().stalls == 0);

@@ -1,46 +1,18 @@
 //! After its start the polling loop allocates nothing.
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::VecDeque;
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use lineside_account::Budget;
+use lineside_alloc::process_allocations;
 use lineside_frame::{Burst, Descriptor, Frame, LinkType, Pool};
 use lineside_link::{Settings, words};
 use lineside_path::{Departures, LivePath, Path, SideId, Switch, loop_facts};
-use lineside_port::{Facts, Live, LivePort, Port, PortError, Receive, Received, Transmit};
+use lineside_port::{LivePort, PortError, Receive, Received};
 use lineside_reactor::{TapPoints, Wait, tap};
-
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: every call goes to the system's allocator unchanged.
-// JUSTIFICATION: only a global allocator sees every allocation.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller keeps `GlobalAlloc`'s contract.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as above.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: as above.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
+use lineside_testkit::memory::{Ends, Memory};
 
 /// Frames that go round: what is sent at one end may come again.
 type Ring = Arc<Mutex<VecDeque<Frame>>>;
@@ -52,14 +24,8 @@ struct End {
     silent: UdpSocket,
 }
 
-impl Port for End {
-    fn facts(&self) -> Vec<&Facts> {
-        Vec::new()
-    }
-}
-
-impl Receive for End {
-    fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
+impl Ends for End {
+    fn take(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
         let mut comes = self.comes.lock().expect("one thread");
         let count = max.min(comes.len()).min(7);
         for mut frame in comes.drain(..count) {
@@ -72,13 +38,7 @@ impl Receive for End {
         })
     }
 
-    fn leave(&mut self, ahead: &mut Burst) {
-        ahead.clear();
-    }
-}
-
-impl Transmit for End {
-    fn transmit(&mut self, burst: &mut Burst) -> Result<usize, PortError> {
+    fn send(&mut self, burst: &mut Burst) -> Result<usize, PortError> {
         let count = burst.len();
         self.goes
             .lock()
@@ -87,31 +47,9 @@ impl Transmit for End {
         Ok(count)
     }
 
-    fn reclaim(&mut self) -> usize {
-        0
-    }
-
-    fn stamp_next(&mut self) -> bool {
-        false
-    }
-
-    fn handed_over(&mut self) -> Option<Option<i64>> {
-        None
-    }
-}
-
-impl Live for End {
-    fn wake_on<'a>(&'a self, descriptors: &mut Vec<BorrowedFd<'a>>) {
+    fn wakers<'a>(&'a self, descriptors: &mut Vec<BorrowedFd<'a>>) {
         descriptors.push(self.silent.as_fd());
     }
-
-    fn backlog(&self) -> f32 {
-        0.0
-    }
-
-    fn account(&mut self) {}
-
-    fn shut(&mut self) {}
 }
 
 #[test]
@@ -133,7 +71,7 @@ fn the_loop_allocates_nothing_for_a_frame_or_a_turn() {
             goes,
             silent,
         };
-        vec![Box::new(end) as Box<dyn LivePort>]
+        vec![Box::new(Memory(end)) as Box<dyn LivePort>]
     };
     // What leaves by one end comes from the other: it goes round and round.
     let sides = vec![end(&near, &far), end(&far, &near)];
@@ -169,13 +107,13 @@ fn the_loop_allocates_nothing_for_a_frame_or_a_turn() {
         loop_facts(&live).tap.expect("there is one").tapped
     };
     let before = turn(1500);
-    let allocations = ALLOCATIONS.load(Ordering::Relaxed);
+    let began = process_allocations();
     let after = turn(1500);
     // The facts of the loop are made of histograms: only asking for them allocates.
-    let asked = ALLOCATIONS.load(Ordering::Relaxed);
+    let asked = process_allocations();
     turn(0);
-    let asking = ALLOCATIONS.load(Ordering::Relaxed) - asked;
-    let allocated = asked - allocations - asking;
+    let asking = process_allocations() - asked;
+    let allocated = asked - began - asking;
     assert!(after > before + 50, "{before} {after}");
     assert_eq!(allocated, 0, "of {} frames", after - before);
     // Here too, since another test would allocate beside this one.
@@ -214,12 +152,12 @@ fn a_switch_allocates_nothing_for_a_frame(budget: &Budget) {
         path.core().expect("it counts").addresses.displaced
     };
     let before = pass(100);
-    let allocations = ALLOCATIONS.load(Ordering::Relaxed);
+    let began = process_allocations();
     let after = pass(100);
-    let allocated = ALLOCATIONS.load(Ordering::Relaxed) - allocations;
-    let asked = ALLOCATIONS.load(Ordering::Relaxed);
+    let allocated = process_allocations() - began;
+    let asked = process_allocations();
     pass(0);
-    let asking = ALLOCATIONS.load(Ordering::Relaxed) - asked;
+    let asking = process_allocations() - asked;
     assert!(after > before + 500, "{before} {after}");
     assert_eq!(allocated, asking, "but for the report");
 }

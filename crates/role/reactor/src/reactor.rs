@@ -401,52 +401,21 @@ impl<E: Engine> Reactor<E> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::VecDeque;
-    use std::os::fd::BorrowedFd;
-    use std::sync::{Arc, Mutex};
-
     use lineside_frame::Descriptor;
-    use lineside_port::{Facts, Live, Port, Receive, Transmit};
+    use lineside_testkit::memory::{Memory, SharedWire};
 
     use super::*;
 
-    /// A queue in memory.
-    #[derive(Clone, Default)]
-    struct Memory(Arc<Mutex<State>>);
-
-    #[derive(Default)]
-    struct State {
-        to_come: VecDeque<Frame>,
-        /// Of which it takes three at once.
-        sent: Vec<u8>,
-        /// Its interface is down.
-        is_down: bool,
-        /// It has no memory for frames to come.
-        is_short: bool,
-        /// It was removed.
-        is_gone: bool,
+    /// Frames of 60 bytes come, whose first ones are these.
+    fn give(queue: &SharedWire, bytes: &[u8]) {
+        let frames = { bytes.iter() }.map(|&byte| frame(&[byte; 60], 60));
+        queue.lock().to_come.extend(frames);
     }
 
-    impl State {
-        fn is_there(&self) -> Result<(), PortError> {
-            let (name, frames) = ("memory".to_owned(), 0);
-            match self.is_gone {
-                true => Err(PortError::InterfaceGone { name, frames }),
-                false => Ok(()),
-            }
-        }
-    }
-
-    impl Memory {
-        fn state(&self) -> std::sync::MutexGuard<'_, State> {
-            self.0.lock().expect("one thread")
-        }
-
-        /// Frames of 60 bytes come, whose first ones are these.
-        fn give(&self, bytes: &[u8]) {
-            let frames = { bytes.iter() }.map(|&byte| frame(&[byte; 60], 60));
-            self.state().to_come.extend(frames);
-        }
+    /// The first bytes of frames that were sent.
+    fn sent(queue: &SharedWire) -> Vec<u8> {
+        let wire = queue.lock();
+        wire.sent.iter().map(|frame| frame.bytes()[0]).collect()
     }
 
     fn frame(bytes: &[u8], wire_len: u32) -> Frame {
@@ -455,70 +424,6 @@ mod tests {
             ..Descriptor::default()
         };
         Frame::copied(bytes, descriptor)
-    }
-
-    impl Port for Memory {
-        fn facts(&self) -> Vec<&Facts> {
-            Vec::new()
-        }
-    }
-
-    impl Receive for Memory {
-        fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
-            let mut state = self.state();
-            state.is_there()?;
-            if state.is_short {
-                return Ok(Received::PoolEmpty);
-            }
-            let count = max.min(state.to_come.len());
-            burst.extend(state.to_come.drain(..count));
-            Ok(match count {
-                0 => Received::Idle { until_ns: 0 },
-                count => Received::Frames(count),
-            })
-        }
-
-        fn leave(&mut self, ahead: &mut Burst) {
-            ahead.clear();
-        }
-    }
-
-    impl Transmit for Memory {
-        fn transmit(&mut self, burst: &mut Burst) -> Result<usize, PortError> {
-            self.state().is_there()?;
-            if self.state().is_down {
-                let name = "memory".to_owned();
-                return Err(PortError::InterfaceDown { name });
-            }
-            let count = burst.len().min(3);
-            let sent = burst.drain(..count).map(|frame| frame.bytes()[0]);
-            self.state().sent.extend(sent);
-            Ok(count)
-        }
-
-        fn reclaim(&mut self) -> usize {
-            0
-        }
-
-        fn stamp_next(&mut self) -> bool {
-            false
-        }
-
-        fn handed_over(&mut self) -> Option<Option<i64>> {
-            None
-        }
-    }
-
-    impl Live for Memory {
-        fn wake_on<'a>(&'a self, _: &mut Vec<BorrowedFd<'a>>) {}
-
-        fn backlog(&self) -> f32 {
-            0.0
-        }
-
-        fn account(&mut self) {}
-
-        fn shut(&mut self) {}
     }
 
     /// Sends each frame on to the next side, at once.
@@ -581,9 +486,9 @@ mod tests {
         }
     }
 
-    fn reactor(queues: &[Vec<Memory>]) -> Reactor<Ring> {
-        let ports = |queues: &Vec<Memory>| {
-            let port = |queue: &Memory| Box::new(queue.clone()) as Box<dyn LivePort>;
+    fn reactor(queues: &[Vec<SharedWire>]) -> Reactor<Ring> {
+        let ports = |queues: &Vec<SharedWire>| {
+            let port = |queue: &SharedWire| Box::new(Memory(queue.clone())) as Box<dyn LivePort>;
             queues.iter().map(port).collect()
         };
         let sides = queues.iter().map(ports).collect();
@@ -591,8 +496,11 @@ mod tests {
     }
 
     /// Three sides of a queue each, between which `give` are given at the first.
-    fn turned(give: impl FnOnce(&Memory), turns: usize) -> (Vec<Vec<Memory>>, Reactor<Ring>) {
-        let queues: Vec<_> = (0..3).map(|_| vec![Memory::default()]).collect();
+    fn turned(
+        give: impl FnOnce(&SharedWire),
+        turns: usize,
+    ) -> (Vec<Vec<SharedWire>>, Reactor<Ring>) {
+        let queues: Vec<_> = (0..3).map(|_| vec![SharedWire::default()]).collect();
         give(&queues[0][0]);
         let mut reactor = reactor(&queues);
         let mut now = 0;
@@ -612,18 +520,18 @@ mod tests {
             |port| {
                 let whole = [frame(&[1; 60], 60), frame(&[2; 60], 0)];
                 let cut = [frame(&[3; 60], 61), frame(&[4; 60], 1_500), frame(&[], 1)];
-                port.state().to_come.extend(cut.into_iter().chain(whole));
+                port.lock().to_come.extend(cut.into_iter().chain(whole));
             },
             5,
         );
-        assert_eq!(queues[1][0].state().sent, [1, 2]);
+        assert_eq!(sent(&queues[1][0]), [1, 2]);
         assert_eq!(reactor.facts().too_long, 3);
         assert_eq!((reactor.held(), reactor.engine().sent), (0, 2));
     }
 
     #[test]
     fn frames_due_at_a_port_that_is_down_are_counted_as_lost() {
-        let (queues, mut reactor) = turned(|port| port.give(&[1, 2, 3, 4, 5]), 0);
+        let (queues, mut reactor) = turned(|port| give(port, &[1, 2, 3, 4, 5]), 0);
         let mut now = 0;
         let mut turn = |reactor: &mut Reactor<Ring>| {
             let mut clock = || {
@@ -636,17 +544,17 @@ mod tests {
         };
         // Three leave, two wait for the port, and it goes down; so do two that come.
         turn(&mut reactor);
-        queues[1][0].state().is_down = true;
-        queues[0][0].give(&[6, 7]);
+        queues[1][0].lock().is_down = true;
+        give(&queues[0][0], &[6, 7]);
         for _ in 0..3 {
             turn(&mut reactor);
         }
         assert_eq!((reactor.facts().dropped_down, reactor.held()), (4, 0));
         assert_eq!(reactor.engine().unsent, [4, 5, 6, 7]);
-        queues[1][0].state().is_down = false;
-        queues[0][0].give(&[8]);
+        queues[1][0].lock().is_down = false;
+        give(&queues[0][0], &[8]);
         turn(&mut reactor);
-        assert_eq!(queues[1][0].state().sent, [1, 2, 3, 8]);
+        assert_eq!(sent(&queues[1][0]), [1, 2, 3, 8]);
         assert_eq!(
             (reactor.facts().dropped_down, reactor.engine().sent),
             (4, 4)
@@ -655,20 +563,20 @@ mod tests {
 
     #[test]
     fn the_loop_goes_on_without_a_side_if_enough_are_left() {
-        let (queues, mut reactor) = turned(|port| port.give(&[1, 2, 3, 4, 5]), 0);
+        let (queues, mut reactor) = turned(|port| give(port, &[1, 2, 3, 4, 5]), 0);
         reactor.outlive(2);
         let mut turn = || reactor.turn(&mut || 7);
         // Three leave, and the port is removed while two wait for it.
         turn().expect("ports that work");
-        queues[1][0].state().is_gone = true;
-        queues[0][0].give(&[6]);
-        queues[2][0].give(&[31]);
+        queues[1][0].lock().is_gone = true;
+        give(&queues[0][0], &[6]);
+        give(&queues[2][0], &[31]);
         for _ in 0..3 {
             turn().expect("two sides are left");
         }
-        assert_eq!(queues[1][0].state().sent, [1, 2, 3]);
-        assert_eq!(queues[0][0].state().sent, [31]);
-        queues[2][0].state().is_gone = true;
+        assert_eq!(sent(&queues[1][0]), [1, 2, 3]);
+        assert_eq!(sent(&queues[0][0]), [31]);
+        queues[2][0].lock().is_gone = true;
         turn().expect_err("one side is no path");
         assert_eq!(reactor.engine().unsent, [4, 5, 6]);
         assert_eq!((reactor.facts().dropped_down, reactor.held()), (3, 0));
@@ -683,7 +591,7 @@ mod tests {
     #[test]
     fn the_side_whose_port_is_short_of_memory_is_spilled() {
         let (queues, mut reactor) = turned(|_| {}, 0);
-        queues[1][0].state().is_short = true;
+        queues[1][0].lock().is_short = true;
         for turns in 1..4 {
             reactor.turn(&mut || 0).expect("ports that work");
             assert_eq!(reactor.engine().spilled, vec![1; turns], "a step each turn");
@@ -692,13 +600,13 @@ mod tests {
 
     #[test]
     fn frames_pass_by_every_queue_of_every_side() {
-        let queues: Vec<Vec<Memory>> = [2, 2, 1]
-            .map(|count| (0..count).map(|_| Memory::default()).collect())
+        let queues: Vec<Vec<SharedWire>> = [2, 2, 1]
+            .map(|count| (0..count).map(|_| SharedWire::default()).collect())
             .into();
-        queues[0][0].give(&[1, 2, 3, 4]);
-        queues[0][1].give(&[11, 12]);
-        queues[1][1].give(&[21, 22]);
-        queues[2][0].give(&[31]);
+        give(&queues[0][0], &[1, 2, 3, 4]);
+        give(&queues[0][1], &[11, 12]);
+        give(&queues[1][1], &[21, 22]);
+        give(&queues[2][0], &[31]);
         let mut reactor = reactor(&queues);
         let mut now = 0;
         let mut clock = || {
@@ -710,7 +618,7 @@ mod tests {
             reactor.turn(&mut clock).expect("ports that work");
         }
         assert_eq!(reactor.held(), 0);
-        let sent = |side: usize, queue: usize| queues[side][queue].state().sent.clone();
+        let sent = |side: usize, queue: usize| sent(&queues[side][queue]);
         assert_eq!(sent(1, 0), [1, 2, 3, 4]);
         assert_eq!(sent(1, 1), [11, 12]);
         assert_eq!(sent(2, 0), [21, 22]);

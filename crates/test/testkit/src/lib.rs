@@ -11,6 +11,7 @@ pub mod drive;
 pub mod iperf;
 pub mod layers;
 pub mod mangle;
+pub mod memory;
 pub mod oracle;
 pub mod peer;
 pub mod simulator;

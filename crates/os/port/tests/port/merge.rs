@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 use std::io::Cursor;
-use std::os::fd::BorrowedFd;
 
 use lineside_frame::{Burst, Descriptor, Frame};
 use lineside_port::{
     CaptureReader, Facts, Live, Merge, MergeInput, Port, PortError, Receive, Received, Totals, list,
 };
+use lineside_testkit::memory::{Ends, Memory};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -62,14 +62,8 @@ impl Bursts {
     }
 }
 
-impl Port for Bursts {
-    fn facts(&self) -> Vec<&Facts> {
-        vec![&self.facts]
-    }
-}
-
-impl Receive for Bursts {
-    fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
+impl Ends for Bursts {
+    fn take(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
         let Some(stamps_ns) = self.bursts.front_mut() else {
             return Ok(Received::End);
         };
@@ -96,21 +90,13 @@ impl Receive for Bursts {
         Ok(Received::Frames(count))
     }
 
-    fn leave(&mut self, ahead: &mut Burst) {
+    fn known(&self) -> Vec<&Facts> {
+        vec![&self.facts]
+    }
+
+    fn give_back(&mut self, ahead: &mut Burst) {
         self.facts.take_back(ahead);
     }
-}
-
-impl Live for Bursts {
-    fn wake_on<'a>(&'a self, _: &mut Vec<BorrowedFd<'a>>) {}
-
-    fn backlog(&self) -> f32 {
-        0.0
-    }
-
-    fn account(&mut self) {}
-
-    fn shut(&mut self) {}
 }
 
 /// Against the plainest way: look at all next frames, take the earliest, again and again. Returns
@@ -194,9 +180,9 @@ proptest! {
         bursts in vec(vec(vec(1_u64..9, 1..9), 0..4), 1..3),
         max in 1_usize..100,
     ) {
-        let lives: Vec<Bursts> = bursts.iter().map(|bursts| Bursts::new(bursts)).collect();
+        let lives: Vec<_> = { bursts.iter() }.map(|bursts| Memory(Bursts::new(bursts))).collect();
         let mut inputs = files.clone();
-        inputs.extend(lives.iter().map(Bursts::stamps_ns));
+        inputs.extend(lives.iter().map(|live| live.0.stamps_ns()));
         let files = files.iter().map(|stamps| MergeInput::from(input(stamps)));
         let lives = lives.into_iter().map(|live| MergeInput::from(Box::new(live) as Box<dyn Live>));
         let mut merge = Merge::new(files.chain(lives));

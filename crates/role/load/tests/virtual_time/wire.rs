@@ -1,12 +1,12 @@
 //! A wire in memory between two ports, with an emulated link each way, by a virtual clock.
 
 use std::collections::VecDeque;
-use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use lineside_frame::{Burst, Descriptor, Frame, LinkType};
 use lineside_link::{Departure, Link, Settings};
-use lineside_port::{Facts, Live, LivePort, Port, PortError, Receive, Received, Transmit};
+use lineside_port::{LivePort, PortError, Received};
+use lineside_testkit::memory::{Ends, Memory};
 
 /// Of each direction of the wire.
 struct Way {
@@ -52,7 +52,7 @@ impl Wire {
 
     pub(crate) fn port(&self, end: usize) -> Box<dyn LivePort> {
         let wire = self.clone();
-        Box::new(WireEnd { wire, end })
+        Box::new(Memory(WireEnd { wire, end }))
     }
 
     /// Frames that have entered, both ways.
@@ -92,14 +92,8 @@ impl Way {
     }
 }
 
-impl Port for WireEnd {
-    fn facts(&self) -> Vec<&Facts> {
-        Vec::new()
-    }
-}
-
-impl Receive for WireEnd {
-    fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
+impl Ends for WireEnd {
+    fn take(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
         let mut shared = self.wire.shared();
         let until_ns = shared.now;
         let arrived = &mut shared.ways[1 - self.end].arrived;
@@ -111,11 +105,7 @@ impl Receive for WireEnd {
         })
     }
 
-    fn leave(&mut self, _: &mut Burst) {}
-}
-
-impl Transmit for WireEnd {
-    fn transmit(&mut self, burst: &mut Burst) -> Result<usize, PortError> {
+    fn send(&mut self, burst: &mut Burst) -> Result<usize, PortError> {
         let mut shared = self.wire.shared();
         let now = shared.now;
         let way = &mut shared.ways[self.end];
@@ -133,28 +123,4 @@ impl Transmit for WireEnd {
         way.arrive();
         Ok(count)
     }
-
-    fn reclaim(&mut self) -> usize {
-        0
-    }
-
-    fn stamp_next(&mut self) -> bool {
-        false
-    }
-
-    fn handed_over(&mut self) -> Option<Option<i64>> {
-        None
-    }
-}
-
-impl Live for WireEnd {
-    fn wake_on<'a>(&'a self, _: &mut Vec<BorrowedFd<'a>>) {}
-
-    fn backlog(&self) -> f32 {
-        0.0
-    }
-
-    fn account(&mut self) {}
-
-    fn shut(&mut self) {}
 }

@@ -172,15 +172,15 @@ pub(super) fn turns(
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
-    use std::os::fd::BorrowedFd;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicI64, Ordering};
 
     use lineside_account::Budget;
     use lineside_frame::{Burst, Descriptor, Frame};
     use lineside_link::{Settings, words};
-    use lineside_port::{Live, LivePort, Receive, Received, Transmit};
+    use lineside_port::{LivePort, Receive, Received};
     use lineside_reactor::{TapPoints, Wait, tap};
+    use lineside_testkit::memory::{Ends, Memory};
     use lineside_time::{Clock, Nanoseconds, OffsetReading};
 
     use super::*;
@@ -216,17 +216,10 @@ mod tests {
     struct Wire {
         time: Time,
         to_come: VecDeque<i64>,
-        facts: Facts,
     }
 
-    impl Port for Wire {
-        fn facts(&self) -> Vec<&Facts> {
-            vec![&self.facts]
-        }
-    }
-
-    impl Receive for Wire {
-        fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
+    impl Ends for Wire {
+        fn take(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
             let now = self.time.now.load(Ordering::Relaxed);
             let has_come = |at: &&i64| **at <= now;
             let count = self.to_come.iter().take_while(has_come).count().min(max);
@@ -243,13 +236,7 @@ mod tests {
             })
         }
 
-        fn leave(&mut self, ahead: &mut Burst) {
-            ahead.clear();
-        }
-    }
-
-    impl Transmit for Wire {
-        fn transmit(&mut self, burst: &mut Burst) -> Result<usize, PortError> {
+        fn send(&mut self, burst: &mut Burst) -> Result<usize, PortError> {
             let count = burst.drain(..).count();
             self.time
                 .now
@@ -257,29 +244,7 @@ mod tests {
             Ok(count)
         }
 
-        fn reclaim(&mut self) -> usize {
-            0
-        }
-
-        fn stamp_next(&mut self) -> bool {
-            false
-        }
-
-        fn handed_over(&mut self) -> Option<Option<i64>> {
-            None
-        }
-    }
-
-    impl Live for Wire {
-        fn wake_on<'a>(&'a self, _: &mut Vec<BorrowedFd<'a>>) {}
-
-        fn backlog(&self) -> f32 {
-            0.0
-        }
-
-        fn account(&mut self) {}
-
-        fn shut(&mut self) {
+        fn end(&mut self) {
             self.to_come.clear();
         }
     }
@@ -309,9 +274,8 @@ mod tests {
             let wire = Wire {
                 time: time.clone(),
                 to_come,
-                facts: Facts::default(),
             };
-            vec![Box::new(wire) as Box<dyn LivePort>]
+            vec![Box::new(Memory(wire)) as Box<dyn LivePort>]
         };
         let comes = (0..1_000).map(|number| (number / 3 + 1) * 300_000);
         let sides = vec![wire(comes.collect()), wire(VecDeque::new())];
