@@ -11,16 +11,27 @@
 //! connection and on the [`Config`].
 #![forbid(unsafe_code)]
 
+mod arguments;
 mod blocks;
 mod config;
 mod decode_as;
+mod details;
+mod family;
+mod fast_call;
+mod files;
+mod headers;
 mod layers;
+mod operation;
+mod procedure;
 mod protocol;
+mod rows;
 mod rpc;
+mod slot;
 mod sums;
 
 pub use blocks::BLOCK_BYTES;
 pub use config::Config;
 pub use decode_as::{DecodeAs, PortRule};
-pub use rpc::{Deferred, NotedCalls, Operations, connection_id_of, file_id};
+pub use files::file_id;
+pub use rpc::{Deferred, NotedCalls, Operations, connection_id_of};
 pub use sums::Sums;

@@ -1,31 +1,29 @@
 //! Protocols on top of RPC: what arguments and results mean, as rows.
 //!
-//! A protocol is a module with an implementation of [`Protocol`] and a line in `protocols!` below.
-//! It decodes the arguments and results that [`rpc`](crate::rpc) has found, sets the cells of the
-//! operation's row and of its [`Details`], announces file data, and reports files. It knows neither
-//! streams nor how calls and replies are matched.
+//! A protocol is a module with an implementation of [`Protocol`], and a type with a line in the list
+//! of [`procedure`](crate::procedure). It decodes the arguments and results of an [`Incoming`]
+//! message, sets the cells of the operation's row and of its details, announces file data, and
+//! reports files. It knows neither streams nor how calls and replies are matched.
 
-use lineside_account::Counters;
-use lineside_frame::Cursor;
-use lineside_rows::{RecordSink, Word};
-use lineside_rpc::record::Want;
+use std::net::IpAddr;
 
-use crate::rpc::{Answer, IncomingMessage, Operations, Request, Slot};
+use lineside_account::{Counter, Counters};
+use lineside_frame::{Cursor, Fault, View};
+use lineside_rows::RecordSink;
+use lineside_rpc::record::{self, Message, Want};
 
-mod details;
+use crate::files::{Fact, HandleBytes, handle_bytes};
+use crate::operation::{OpenMessage, OperationTable};
+use crate::procedure::{Numbered, Procedure, for_each_protocol};
+use crate::rows::{Rows, Wants};
+use crate::slot::Slot;
+
 mod nfs3;
 mod nfs4;
 mod services;
 mod unread;
 
-pub(crate) use details::{Details, word};
-pub(crate) use nfs3::{FastArguments, FastProcedure, FastRows, NoCells};
-pub(crate) use nfs4::{CompoundLink, FilesOfCompound, Progress};
-
-use nfs3::Nfs3;
-use nfs4::Nfs4;
-use services::Service;
-use unread::Unread;
+pub(crate) use nfs3::{FastArguments, FastResults, FastRows, NoCells};
 
 /// How much of a message must have come before a protocol reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +37,7 @@ pub(crate) enum Needs {
 }
 
 /// A procedure of an RPC program, or the procedures that are read alike.
-pub(crate) trait Protocol: Copy {
+pub(crate) trait Protocol: Numbered {
     /// The decoded arguments: of a message that needs only its beginning, the beginning.
     type Call<'a>;
     /// The decoded results, likewise.
@@ -47,12 +45,6 @@ pub(crate) trait Protocol: Copy {
 
     /// Arguments go on behind what is decoded first.
     const GOES_ON: bool = false;
-
-    /// The procedure that a call's three numbers name, if this protocol has it.
-    fn find(program: u32, version: u32, number: u32) -> Option<Self>;
-
-    /// The word of the column `operation`.
-    fn name(self) -> Word;
 
     /// How much of a call must have come before it is decoded.
     fn call_needs(self) -> Needs;
@@ -67,132 +59,176 @@ pub(crate) trait Protocol: Copy {
     fn decode_reply<'a>(self, cursor: &mut Cursor<'a>) -> Self::Reply<'a>;
 
     /// Sets the row's cells from a call, and returns what of the message is wanted next.
-    fn on_call<S: RecordSink>(
+    fn on_call(
         self,
         call: &Self::Call<'_>,
-        incoming: &mut IncomingMessage<'_, S>,
+        incoming: &mut impl Incoming,
         slot: Slot,
         cursor: &mut Cursor<'_>,
     ) -> Want;
 
     /// Sets the row's cells from a successful reply, and returns what of the message is wanted
     /// next.
-    fn on_reply<S: RecordSink>(
+    fn on_reply(
         self,
         reply: &Self::Reply<'_>,
-        incoming: &mut IncomingMessage<'_, S>,
+        incoming: &mut impl Incoming,
         slot: Slot,
         cursor: &mut Cursor<'_>,
     ) -> Want;
 
     /// Reads what follows the data that was wanted last.
-    fn read_on<S: RecordSink>(
-        self,
-        incoming: &mut IncomingMessage<'_, S>,
-        cursor: Cursor<'_>,
-    ) -> Want;
+    fn read_on(self, _: &mut impl Incoming, _: Cursor<'_>) -> Want {
+        Want::End
+    }
 
     /// Writes the rows of a call and releases its slots.
-    fn write_rows<S: RecordSink>(
-        self,
-        all: &mut Operations<S>,
-        connection: usize,
+    fn write_rows<S: RecordSink>(self, rows: &mut Rows<'_, S>, slot: Slot) {
+        rows.write(slot, true);
+    }
+}
+
+/// A message in one direction of a connection, as far as it has come: what protocols read, and what
+/// they report about it. The cursor over its bytes is passed beside it.
+pub(crate) trait Incoming {
+    /// Where the rows go.
+    type Sink: RecordSink;
+
+    /// What came of it so far.
+    fn message(&self) -> &Message;
+
+    /// Nothing more will come of it.
+    fn is_complete(&self) -> bool;
+
+    /// The address that the message was sent to: of a call, the server's.
+    fn receiver(&mut self) -> IpAddr;
+
+    /// The address that sent the message: of a reply, the server's.
+    fn sender(&mut self) -> IpAddr;
+
+    /// All operations that are open.
+    fn operations(&mut self) -> (&mut OperationTable, &mut Counters);
+
+    /// A slot for one more operation; `None`: there is no room. Others may lose theirs for it.
+    fn open_operation(&mut self) -> Option<Slot>;
+
+    /// What is known of the message since its header was read; `None` if that is not open.
+    fn opened(&mut self) -> Option<&mut OpenMessage>;
+
+    /// Bytes of file data follow, which begin at `offset` of the file.
+    fn expect_data(&mut self, slot: Slot, offset: Option<u64>, len: u32);
+
+    /// Whether this connection has reported that a file exists.
+    fn has_reported(&mut self, file: i64) -> bool;
+
+    fn wants(&self) -> Wants;
+
+    /// What rows of its connection are written through.
+    fn rows(&mut self) -> Rows<'_, Self::Sink>;
+
+    /// As [`expect_data`](Self::expect_data), to the end of the message.
+    fn expect_data_to_end(
+        &mut self,
         slot: Slot,
-        counters: &mut Counters,
-    );
+        offset: Option<u64>,
+        len: u32,
+        cursor: &Cursor<'_>,
+    ) -> Want {
+        self.expect_data(slot, offset, len);
+        Want::Data {
+            from: cursor.position(),
+            len: record::ALL,
+        }
+    }
+
+    /// The arguments have been read, as far as they came. `handle` is that of the call's file.
+    fn end_call(&mut self, slot: Slot, handle: Option<View<'_>>, cursor: &Cursor<'_>) {
+        let (operations, counters) = self.operations();
+        operations[slot].row.call_incomplete = cursor.fault().is_some();
+        if cursor.fault() == Some(Fault::Malformed) {
+            counters.count(Counter::RecordsMalformed);
+        }
+        // The handle is kept until the reply gives the type, if this connection has not reported
+        // the file yet.
+        let file_id = operations[slot].row.file_id;
+        if self.wants().files
+            && let (Some(handle), Some(file)) = (handle, file_id)
+            && !self.has_reported(file)
+        {
+            self.operations().0[slot].handle = Some(HandleBytes::new(&handle));
+        }
+    }
+
+    /// The results have been read, as far as they came.
+    fn end_reply(&mut self, slot: Slot, cursor: &Cursor<'_>) {
+        let (operations, counters) = self.operations();
+        operations[slot].row.reply_incomplete = cursor.fault().is_some();
+        if cursor.fault() == Some(Fault::Malformed) {
+            counters.count(Counter::RecordsMalformed);
+        }
+    }
+
+    /// Whether files in the results are reported: not if they may be those of another call.
+    fn may_report(&mut self, slot: Slot) -> bool {
+        self.wants().files && !self.operations().0[slot].row.reply_ambiguous
+    }
+
+    /// Reports the file that the reply names by its handle, as the one with the call's name in the
+    /// call's directory.
+    fn report_result(&mut self, slot: Slot, handle: Option<View<'_>>, server: IpAddr) {
+        if !self.may_report(slot) {
+            return;
+        }
+        let time_ns = self.message().last.stamp_ns;
+        let row = &mut self.operations().0[slot].row;
+        let (Some(handle), Some(file_id)) = (handle, row.result_file_id) else {
+            return;
+        };
+        let mut copy = None;
+        let name = std::mem::take(&mut row.name);
+        let fact = Fact {
+            operation_id: row.operation_id,
+            time_ns,
+            server,
+            handle: handle_bytes(&handle, &mut copy),
+            file_id,
+            parent: row.file_id,
+            name: name.bytes(),
+            file_type: row.file_type,
+            size: row.file_size,
+        };
+        self.rows().report_fact(&fact);
+        self.operations().0[slot].row.name = name;
+    }
+}
+
+/// What reads a message as its protocol has it.
+pub(crate) trait Reader {
+    fn read<P: Protocol>(self, protocol: P) -> Want;
 }
 
 /// The one dispatch from a procedure to its protocol.
-macro_rules! protocols {
-    ($($(#[$doc:meta])* $protocol:ident,)*) => {
-        /// A procedure as its protocol has it.
-        #[derive(Debug, Clone, Copy)]
-        pub(crate) enum Procedure {
-            $($(#[$doc])* $protocol($protocol),)*
-        }
-
+macro_rules! dispatch {
+    ($($(#[$doc:meta])* $protocol:ident $({ $($state:tt)* })?,)*) => {
         impl Procedure {
-            /// The procedure that a call's three numbers name, by the first protocol that has it.
+            /// Has a message read by its protocol.
             #[inline]
-            pub(crate) fn find(program: u32, version: u32, number: u32) -> Self {
-                $(if let Some(protocol) = $protocol::find(program, version, number) {
-                    return Self::$protocol(protocol);
-                })*
-                Self::default()
-            }
-
-            #[inline]
-            pub(crate) fn name(self) -> Word {
-                match self { $(Self::$protocol(protocol) => protocol.name(),)* }
-            }
-
-            /// Reads a call. `named` gives the name of the procedure, also where its arguments
-            /// cannot be read.
-            #[inline]
-            pub(crate) fn read_call<S: RecordSink>(
-                self,
-                incoming: &mut IncomingMessage<'_, S>,
-                request: &Request,
-                named: Self,
-                cursor: &mut Cursor<'_>,
-            ) -> Want {
-                match self { $(Self::$protocol(protocol) => {
-                    incoming.read_call(protocol, [self, named], request, cursor)
-                })* }
-            }
-
-            /// Reads a successful reply.
-            #[inline]
-            pub(crate) fn read_reply<S: RecordSink>(
-                self,
-                incoming: &mut IncomingMessage<'_, S>,
-                answer: &Answer,
-                cursor: &mut Cursor<'_>,
-            ) -> Want {
-                match self { $(Self::$protocol(protocol) => {
-                    incoming.read_reply(protocol, answer, cursor)
-                })* }
+            pub(crate) fn read(self, reader: impl Reader) -> Want {
+                match self { $(Self::$protocol(protocol) => reader.read(protocol),)* }
             }
 
             /// Reads what follows the data in the middle of a message.
-            pub(crate) fn read_on<S: RecordSink>(
-                self,
-                incoming: &mut IncomingMessage<'_, S>,
-                cursor: Cursor<'_>,
-            ) -> Want {
+            pub(crate) fn read_on(self, incoming: &mut impl Incoming, cursor: Cursor<'_>) -> Want {
                 match self { $(Self::$protocol(protocol) => protocol.read_on(incoming, cursor),)* }
             }
 
             /// Writes the rows of a call and releases its slots.
             #[inline]
-            pub(crate) fn write_rows<S: RecordSink>(
-                self,
-                all: &mut Operations<S>,
-                connection: usize,
-                slot: Slot,
-                counters: &mut Counters,
-            ) {
-                match self { $(Self::$protocol(protocol) => {
-                    protocol.write_rows(all, connection, slot, counters);
-                })* }
+            pub(crate) fn write_rows<S: RecordSink>(self, rows: &mut Rows<'_, S>, slot: Slot) {
+                match self { $(Self::$protocol(protocol) => protocol.write_rows(rows, slot),)* }
             }
         }
     };
 }
 
-protocols! {
-    /// NFSv3.
-    Nfs3,
-    /// Compounds of NFSv4, and those of its callbacks.
-    Nfs4,
-    /// NFSv2 and the programs beside NFS.
-    Service,
-    /// Everything else: only RPC's header is read.
-    Unread,
-}
-
-impl Default for Procedure {
-    fn default() -> Self {
-        Self::Unread(Unread::default())
-    }
-}
+for_each_protocol!(dispatch);

@@ -4,30 +4,19 @@
 use lineside_account::Counters;
 use lineside_frame::{Cursor, View};
 use lineside_nfs::ancillary::{self, Named, Summary, nlm};
-use lineside_rows::{Blob, OperationRow, RecordSink, ServiceRow, Text, Word};
+use lineside_rows::{Blob, OperationRow, ServiceRow, Text, Word};
 use lineside_rpc::record::Want;
 
-use super::details::{Details, set_blob, set_text, word};
 use super::nfs3::{file_type, object, set_attributes};
-use super::{Needs, Protocol};
-use crate::rpc::{IncomingMessage, Operations, Slot, file_id_of};
-
-/// A procedure of these programs.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Service(ancillary::Procedure);
+use super::{Incoming, Needs, Protocol};
+use crate::details::{Details, set_blob, set_text, word};
+use crate::files::file_id_of;
+use crate::procedure::Service;
+use crate::slot::Slot;
 
 impl Protocol for Service {
     type Call<'a> = Summary<'a>;
     type Reply<'a> = Summary<'a>;
-
-    #[inline]
-    fn find(program: u32, version: u32, number: u32) -> Option<Self> {
-        ancillary::Procedure::find(program, version, number).map(Self)
-    }
-
-    fn name(self) -> Word {
-        Word::Known(self.0.name())
-    }
 
     fn call_needs(self) -> Needs {
         Needs::Whole
@@ -49,19 +38,20 @@ impl Protocol for Service {
         summary
     }
 
-    fn on_call<S: RecordSink>(
+    fn on_call(
         self,
         summary: &Summary<'_>,
-        incoming: &mut IncomingMessage<'_, S>,
+        incoming: &mut impl Incoming,
         slot: Slot,
         cursor: &mut Cursor<'_>,
     ) -> Want {
         let server = incoming.receiver();
-        let operation = &mut incoming.all.operations[slot];
+        let (operations, counters) = incoming.operations();
+        let operation = &mut operations[slot];
         let (row, details) = (&mut operation.row, &mut operation.details);
         row.file_id = summary.file.map(|handle| file_id_of(server, &handle));
         row.file2_id = summary.file2.map(|handle| file_id_of(server, &handle));
-        of_call(self.0, summary, row, details, incoming.counters);
+        of_call(self.0, summary, row, details, counters);
         let mut want = Want::End;
         if let Some(len) = summary.data_len {
             want = incoming.expect_data_to_end(slot, summary.offset, len, cursor);
@@ -70,20 +60,21 @@ impl Protocol for Service {
         want
     }
 
-    fn on_reply<S: RecordSink>(
+    fn on_reply(
         self,
         summary: &Summary<'_>,
-        incoming: &mut IncomingMessage<'_, S>,
+        incoming: &mut impl Incoming,
         slot: Slot,
         cursor: &mut Cursor<'_>,
     ) -> Want {
         let server = incoming.sender();
-        let operation = &mut incoming.all.operations[slot];
+        let (operations, counters) = incoming.operations();
+        let operation = &mut operations[slot];
         let (row, details) = (&mut operation.row, &mut operation.details);
         if let Some(result) = &summary.object {
             row.result_file_id = Some(file_id_of(server, result));
         }
-        of_reply(self.0, summary, row, details, incoming.counters);
+        of_reply(self.0, summary, row, details, counters);
         let offset = row.offset.map(i64::cast_unsigned);
         let mut want = Want::End;
         if let Some(len) = summary.data_len {
@@ -92,20 +83,6 @@ impl Protocol for Service {
         incoming.end_reply(slot, cursor);
         incoming.report_result(slot, summary.object, server);
         want
-    }
-
-    fn read_on<S: RecordSink>(self, _: &mut IncomingMessage<'_, S>, _: Cursor<'_>) -> Want {
-        Want::End
-    }
-
-    fn write_rows<S: RecordSink>(
-        self,
-        all: &mut Operations<S>,
-        connection: usize,
-        slot: Slot,
-        counters: &mut Counters,
-    ) {
-        all.write_row(connection, slot, true, counters);
     }
 }
 

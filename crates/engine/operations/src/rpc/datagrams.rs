@@ -18,10 +18,9 @@ use lineside_wire::Direction;
 
 use super::Operations;
 use super::connection::RpcConnection;
-use super::headers::Caller;
-use super::operation::Slot;
-use super::rows::SERVICES;
-use crate::decode_as::PortRule;
+use super::connection_rows::SERVICES;
+use crate::headers::Caller;
+use crate::slot::Slot;
 
 /// Other connections of a client's port that are asked about a reply: servers that one socket has
 /// called. A guess.
@@ -39,7 +38,7 @@ impl RpcConnection {
     pub(super) fn is_trusted(&self) -> bool {
         self.transport == Transport::Tcp
             || self.caller.is_some()
-            || self.rule == Some(PortRule::Rpc)
+            || self.family.is_forced_rpc()
             || self.ends.iter().any(|end| SERVICES.contains(&end.port))
     }
 

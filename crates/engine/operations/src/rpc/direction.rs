@@ -12,11 +12,11 @@ use lineside_rpc::xdr::Xdr;
 use lineside_wire::Direction;
 
 use super::Operations;
-use super::headers::{Caller, SUCCESS};
 use super::incoming::IncomingMessage;
-use super::operation::Slot;
 use super::request::Request;
 use super::tls::Probe;
+use crate::headers::{Caller, SUCCESS};
+use crate::slot::Slot;
 
 /// Lists kept for reuse, and how long one may be: few messages wait for their rest at once, and 1
 /// MiB in segments is 725 ranges. 6 MiB in all.

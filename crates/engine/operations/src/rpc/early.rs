@@ -1,32 +1,18 @@
 //! Replies that come before their calls.
 
-use lineside_account::{Counter, Counters, Lease};
+use lineside_account::{Counter, Counters};
 use lineside_frame::{Chunk, Cursor, Piece, Range};
 use lineside_rows::RecordSink;
 use lineside_rpc::calls;
 use lineside_rpc::message::{Body, Header, ReplyHeader};
-use lineside_rpc::record::{self, Message, Want};
+use lineside_rpc::record::{self, Want};
 use lineside_rpc::xdr::Xdr;
-use lineside_wire::Direction;
 
 use super::Operations;
 use super::direction::DirectionSink;
 use super::incoming::IncomingMessage;
-use super::operation::Slot;
-
-/// A datagram with a reply that waits for its call.
-#[derive(Debug)]
-pub(super) struct EarlyReply {
-    pub(super) message: Message,
-    pub(super) ranges: Vec<Range>,
-    direction: Direction,
-    /// Copies of it that came after.
-    duplicates: i32,
-    /// Bytes of them all.
-    seen: usize,
-    /// Draws it on the memory budget.
-    _lease: Lease,
-}
+use crate::operation::EarlyReply;
+use crate::slot::Slot;
 
 /// What a reply that waits for its call costs beside its bytes: its place in a table and a list of
 /// ranges.

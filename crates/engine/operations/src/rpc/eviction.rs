@@ -13,7 +13,8 @@ use lineside_rpc::calls::{self, Expired};
 use lineside_wire::Direction;
 
 use super::Operations;
-use super::operation::{OPERATION_BYTES, Slot};
+use crate::operation::{Holder, OPERATION_BYTES};
+use crate::slot::Slot;
 
 /// Operations take at most this part of the memory: one in four. A guess: blocks of frames and the
 /// parts of the trace need most of the rest.
@@ -25,13 +26,6 @@ const OUTSTANDING_SHARE: usize = 32;
 /// How many operations a budget bears.
 pub(super) fn operations_max(limit_bytes: usize) -> usize {
     limit_bytes / MEMORY_SHARE / OPERATION_BYTES
-}
-
-/// A call in its connection's table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Holder {
-    pub(super) connection: usize,
-    pub(super) key: u64,
 }
 
 /// A call that may be given up.
@@ -154,7 +148,7 @@ impl<S: RecordSink> Operations<S> {
     /// A call that was given up, in the table of losses.
     fn write_call_lost(&mut self, connection: usize, slot: Slot) {
         let id = self.connection(connection).id;
-        let row = &mut self.scratch.loss;
+        let row = &mut self.loss;
         row.clear();
         row.connection_id = Some(id);
         row.direction = Some("client_to_server");

@@ -11,163 +11,29 @@
 use lineside_account::{Claim, Counter, Counters};
 use lineside_flow::Transport;
 use lineside_frame::{Cursor, Piece};
-use lineside_nfs::v3;
-use lineside_rows::{OperationCells, OperationRows, RecordSink, Word};
+use lineside_rows::{OperationRows, RecordSink, Word};
 use lineside_rpc::calls::{self, OnCall};
 use lineside_rpc::message::ReplyHeader;
 use lineside_rpc::record::{self, Message, Want};
-use lineside_wire::{Direction, Endpoint};
 
-use super::arguments::Arguments;
 use super::connection::RpcConnection;
 use super::direction::DirectionSink;
-use super::files::{HandleBytes, file_id_of};
-use super::headers::Caller;
 use super::incoming::{IncomingMessage, begin_row, operation_id};
-use super::operation::{CallRef, Signature, Slot};
-use super::{Holder, Operations, PLACE_BITS};
-use crate::protocol::{FastArguments, FastProcedure, FastRows, NoCells, Procedure};
-
-/// The longest arguments on the fast path: a handle of 64 bytes and a name of 52.
-const BYTES_MAX: usize = 128;
-
-/// The longest that a reply to READ has before its data: status, attributes, three words (RFC 1813
-/// section 3.3.6).
-const REPLY_MAX: usize = 4 + 4 + 84 + 12;
+use super::{Operations, PLACE_BITS};
+use crate::arguments::Arguments;
+use crate::fast_call::{
+    BYTES_MAX, CallerRef, FastCall, FastCaller, FastReply, HeldReply, REPLY_MAX,
+};
+use crate::files::{HandleBytes, file_id_of};
+use crate::operation::{CallRef, Signature};
+use crate::procedure::{FastProcedure, Procedure};
+use crate::protocol::{FastArguments, FastResults, FastRows, Incoming, NoCells};
+use crate::slot::Slot;
 
 /// What such a call costs, to draw on the budget.
 pub(super) const FAST_CALL_BYTES: usize = size_of::<FastCall>();
 
 const _: () = assert!(FAST_CALL_BYTES <= 256, "as the specification promises");
-
-/// A call that waits for its reply.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct FastCall {
-    pub(crate) operation_id: i64,
-    /// In its connection's table.
-    key: u64,
-    connection: usize,
-    /// Of the frame that it began in.
-    stamp_ns: Option<i64>,
-    /// Of the frame that it ends in: nothing of the following is known before.
-    pub(crate) end_ns: Option<i64>,
-    frame: u64,
-    input: u16,
-    /// It has ended.
-    is_done: bool,
-    /// Bytes of the message.
-    len: u32,
-    /// Where in its stream it ends.
-    end: i64,
-    signature: Signature,
-    /// Who calls.
-    caller: CallerRef,
-    pub(crate) procedure: FastProcedure,
-    pub(crate) file_id: i64,
-    /// The connection had not reported this file.
-    pub(crate) is_new_file: bool,
-    bytes_len: u8,
-    /// The first call that it repeats.
-    repeat_of: Option<i64>,
-    bytes: [u8; BYTES_MAX],
-}
-
-impl FastCall {
-    pub(super) fn piece(&self) -> Piece<'_> {
-        Piece::bytes(&self.bytes[..self.bytes_len.into()])
-    }
-
-    fn direction(&self) -> Direction {
-        Direction::BOTH[calls::parts(self.key).0]
-    }
-
-    /// What is known of its reply, which has just ended.
-    #[inline]
-    fn replied(&self, rpc: &RpcConnection, message: &Message) -> FastReply {
-        FastReply {
-            first_ns: message.first.stamp_ns,
-            stamp_ns: message.last.stamp_ns,
-            frame: message.last.number,
-            input: message.last.input,
-            len: message.len,
-            waited_ns: self.waited_ns(rpc, message),
-        }
-    }
-
-    pub(super) fn holder(&self) -> Holder {
-        Holder {
-            connection: self.connection,
-            key: self.key,
-        }
-    }
-
-    /// Its last byte has come; `passed`: of its direction.
-    #[inline]
-    fn end(&mut self, message: &Message, passed: i64) {
-        let last = &message.last;
-        (self.end_ns, self.frame, self.input) = (last.stamp_ns, last.number, last.input);
-        (self.len, self.end, self.is_done) = (message.len as u32, passed, true);
-    }
-
-    /// How long it and its reply waited for bytes that were sent again.
-    #[inline]
-    fn waited_ns(&self, rpc: &RpcConnection, reply: &Message) -> [Option<i64>; 2] {
-        if rpc.recoveries.iter().all(Option::is_none) {
-            return [None; 2];
-        }
-        let call = (self.stamp_ns, self.end_ns);
-        let times = [call, (reply.first.stamp_ns, reply.last.stamp_ns)];
-        rpc.waited_ns(self.direction().opposite(), times, self.end)
-    }
-
-    /// The cells that the two headers and the frames give.
-    pub(crate) fn put_to(
-        &self,
-        caller: &FastCaller,
-        reply: &FastReply,
-        cells: &mut impl OperationCells,
-    ) {
-        let number = u128::from(caller.first_operation.cast_unsigned()) << 32
-            | u128::from(self.input) << 16
-            | u128::from(reply.input);
-        cells.common(number, |cells| {
-            let (client, server) = (&caller.client, &caller.server);
-            let header = &caller.header;
-            cells.connection_id(caller.connection_id);
-            cells.call_input(Some(self.input.into()));
-            cells.reply_input(Some(reply.input.into()));
-            cells.client_address(Some(client.address));
-            cells.server_address(Some(server.address));
-            cells.client_port(Some(client.port.into()));
-            cells.server_port(Some(server.port.into()));
-            cells.transport(Some(Transport::Tcp.name()));
-            cells.program(header.program_word);
-            cells.program_number(Some(header.program.into()));
-            cells.version(header.version.try_into().ok());
-            cells.rpc_status(Word::Known("SUCCESS"));
-            cells.auth_flavor(header.auth_flavor);
-            cells.user_id(header.ids[0]);
-            cells.group_id(header.ids[1]);
-            cells.retransmissions(0);
-            cells.duplicate_replies(0);
-        });
-        cells.operation_id(self.operation_id);
-        cells.rpc_id(self.operation_id);
-        cells.call_time_ns(self.stamp_ns);
-        cells.call_end_ns(self.end_ns);
-        cells.reply_time_ns(reply.first_ns);
-        cells.reply_end_ns(reply.stamp_ns);
-        cells.call_recovery_ns(reply.waited_ns[0]);
-        cells.reply_recovery_ns(reply.waited_ns[1]);
-        cells.call_frame(Some(self.frame as i64));
-        cells.reply_frame(Some(reply.frame as i64));
-        cells.xid(Some(calls::parts(self.key).1.into()));
-        cells.call_bytes(Some(self.len.into()));
-        cells.reply_bytes(Some(reply.len as i64));
-        cells.repeat(self.repeat_of.is_some());
-        cells.repeat_of(self.repeat_of);
-    }
-}
 
 /// The calls on the fast path, in slots that are used again.
 #[derive(Default)]
@@ -218,38 +84,6 @@ impl FastCalls {
     }
 }
 
-/// A caller among those of the calls that wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct CallerRef(u32);
-
-/// What is known of the reply beside its results.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct FastReply {
-    /// Of the frame that it begins in.
-    first_ns: Option<i64>,
-    /// Of the frame that it ends in, like the next two.
-    pub(crate) stamp_ns: Option<i64>,
-    frame: u64,
-    input: u16,
-    /// Bytes of the message.
-    len: usize,
-    /// How long the call waited for bytes that were sent again, and how long the reply did.
-    waited_ns: [Option<i64>; 2],
-}
-
-/// What the calls of a connection have in common.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct FastCaller {
-    header: Caller,
-    connection_id: i64,
-    client: Endpoint,
-    pub(crate) server: Endpoint,
-    /// Its first call: no other caller has this number.
-    pub(super) first_operation: i64,
-    /// Calls that wait, and their connection if its last header is this.
-    uses: u32,
-}
-
 /// Callers, each as long as its connection calls with it or a call of it waits.
 #[derive(Default)]
 struct Callers {
@@ -287,28 +121,29 @@ impl Callers {
     }
 }
 
-/// What comes before the data in a reply to READ.
-#[derive(Debug)]
-pub(super) struct HeldReply {
-    bytes: [u8; REPLY_MAX],
-    len: u8,
-    /// Of the frame that it began in.
-    stamp_ns: Option<i64>,
-}
-
-impl HeldReply {
-    fn new(bytes: &[u8], stamp_ns: Option<i64>) -> Self {
-        let mut held = [0; REPLY_MAX];
-        held[..bytes.len()].copy_from_slice(bytes);
-        Self {
-            bytes: held,
-            len: bytes.len() as u8,
-            stamp_ns,
+impl RpcConnection {
+    /// What is known of the reply to a call on the fast path, which has just ended.
+    #[inline]
+    fn replied_to(&self, call: &FastCall, message: &Message) -> FastReply {
+        FastReply {
+            first_ns: message.first.stamp_ns,
+            stamp_ns: message.last.stamp_ns,
+            frame: message.last.number,
+            input: message.last.input,
+            len: message.len,
+            waited_ns: self.fast_waited_ns(call, message),
         }
     }
 
-    fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.len.into()]
+    /// How long it and its reply waited for bytes that were sent again.
+    #[inline]
+    fn fast_waited_ns(&self, call: &FastCall, reply: &Message) -> [Option<i64>; 2] {
+        if self.recoveries.iter().all(Option::is_none) {
+            return [None; 2];
+        }
+        let called = (call.stamp_ns, call.end_ns);
+        let times = [called, (reply.first.stamp_ns, reply.last.stamp_ns)];
+        self.waited_ns(call.direction().opposite(), times, call.end)
     }
 }
 
@@ -394,7 +229,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         let (numbers, program_word) = (known.numbers(), known.program_word);
         counters.add(Counter::CallsDecodedAs, known.is_decoded_as.into());
         let arguments = Arguments::of_bytes(bytes);
-        let signature = Signature::new(numbers, procedure.get() as u32, arguments);
+        let signature = Signature::new(numbers, procedure.number(), arguments);
         let xid = calls::parts(key).1;
         let brief = arguments.hash();
         let repeat_of = self.remember(xid, signature.numbers, brief);
@@ -405,7 +240,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
             self.all.set_caller(self.connection, self.direction);
         }
         let (message, direction) = (self.message, self.direction);
-        let is_new_file = self.all.wants_files && !self.has_reported(file_id);
+        let is_new_file = self.all.wants.files && !self.has_reported(file_id);
         let now = self.all.now;
         let all = &mut *self.all;
         let rpc = all.connections[self.connection].as_mut();
@@ -487,11 +322,11 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         let bytes = cursor.at_hand();
         let pieces = [Piece::bytes(bytes)];
         let mut results = Cursor::new(&pieces);
-        let reply = v3::Reply::decode(call.procedure.get(), &mut results);
+        let reply = call.procedure.decode_reply(&mut results);
         if results.fault().is_some() {
             return None;
         }
-        let Some(data) = data_of(&reply) else {
+        let Some(data) = FastProcedure::data_of(&reply) else {
             return self.is_whole(cursor).then(|| {
                 self.counters.count(Counter::Replies);
                 self.finish_fast(at, &reply, bytes);
@@ -504,7 +339,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
             return None;
         }
         let pieces = [call.piece()];
-        let arguments = v3::Call::decode(call.procedure.get(), &mut Cursor::new(&pieces));
+        let arguments = call.procedure.decode_call(&pieces);
         let offset = arguments.offset();
         self.counters.count(Counter::Replies);
         self.open(Some(slot), false, xid);
@@ -524,7 +359,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
     /// The reply to the call at `at` has come, all of it: writes the rows. `bytes`: its results,
     /// data excluded.
     #[inline]
-    fn finish_fast(&mut self, at: u32, reply: &v3::Reply<'_>, bytes: &[u8]) {
+    fn finish_fast(&mut self, at: u32, reply: &FastResults<'_>, bytes: &[u8]) {
         let call = self.all.fast.take(at);
         self.counters.count(Counter::CallsAnswered);
         let rpc = self.all.connection(self.connection);
@@ -539,12 +374,12 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
 
     /// Writes the rows of a call and its reply, or leaves that to another actor.
     #[inline]
-    fn write_fast(&mut self, call: &FastCall, results: &v3::Reply<'_>, bytes: &[u8]) {
+    fn write_fast(&mut self, call: &FastCall, results: &FastResults<'_>, bytes: &[u8]) {
         let pieces = [call.piece()];
-        let arguments = v3::Call::decode(call.procedure.get(), &mut Cursor::new(&pieces));
+        let arguments = call.procedure.decode_call(&pieces);
         let all = &mut *self.all;
         let rpc = all.connections[self.connection].as_deref();
-        let reply = call.replied(rpc.expect("a slot in use"), self.message);
+        let reply = rpc.expect("a slot in use").replied_to(call, self.message);
         let caller = all.fast.callers.get(call.caller);
         let call = (call, &arguments);
         let mut rows = FastRows::new(call, (&reply, results), caller, self.counters);
@@ -552,27 +387,17 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
             Some(deferred) => deferred.calls.note((call.0, caller), &reply, bytes),
             None => all.sink.operation(&mut rows),
         }
-        if all.deferred.is_some() || !all.wants_nfs {
+        if all.deferred.is_some() || !all.wants.nfs {
             // Times that do not fit are counted here, whoever has a column for them.
             rows.nfs(&mut NoCells);
         }
-        if all.wants_files {
+        if all.wants.files {
             let facts = rows.facts();
             for fact in facts.iter().flatten() {
-                self.all.report_fact(self.connection, fact, self.counters);
+                self.rows().report_fact(fact);
             }
         }
     }
-}
-
-/// The bytes of data that a reply brings, if any; `None` in it: their number contradicts itself.
-#[inline]
-fn data_of(reply: &v3::Reply<'_>) -> Option<Option<u32>> {
-    let v3::Reply::Read(outcome) = reply else {
-        return None;
-    };
-    let ok = outcome.ok()?;
-    Some(ok.data_len.filter(|_| ok.count == ok.data_len))
 }
 
 impl<S: RecordSink> DirectionSink<'_, S> {
@@ -609,7 +434,7 @@ impl<S: RecordSink> DirectionSink<'_, S> {
             counters,
         };
         let procedure = incoming.all.fast.get(at).procedure;
-        let reply = v3::Reply::decode(procedure.get(), &mut Cursor::new(&pieces));
+        let reply = procedure.decode_reply(&mut Cursor::new(&pieces));
         incoming.finish_fast(at, &reply, held.bytes());
         self.all.connection(self.connection).fast_reply = Some(held);
         true
@@ -672,7 +497,7 @@ impl<S: RecordSink> Operations<S> {
         let caller = &self.fast.callers.get(call.caller).header;
         let operation = &mut self.operations[wide];
         let pieces = [call.piece()];
-        let arguments = v3::Call::decode(call.procedure.get(), &mut Cursor::new(&pieces));
+        let arguments = call.procedure.decode_call(&pieces);
         let (row, details) = (&mut operation.row, &mut operation.details);
         let xid = calls::parts(call.key).1;
         begin_row(row, call.operation_id, rpc, direction, xid);
@@ -697,7 +522,7 @@ impl<S: RecordSink> Operations<S> {
             operation.handle = Some(HandleBytes::new(&handle));
         }
         operation.procedure = Procedure::from(call.procedure);
-        operation.number = call.procedure.get() as u32;
+        operation.number = call.procedure.number();
         operation.arguments = call.signature.arguments;
         (operation.call_end, operation.call_done) = (call.end, call.is_done);
         operation.holder = Some(call.holder());
@@ -714,7 +539,7 @@ impl<S: RecordSink> Operations<S> {
             let held = fast_reply.as_deref().filter(|_| !open.is_call);
             if let Some(held) = held {
                 let pieces = [Piece::bytes(held.bytes())];
-                let reply = v3::Reply::decode(call.procedure.get(), &mut Cursor::new(&pieces));
+                let reply = call.procedure.decode_reply(&mut Cursor::new(&pieces));
                 let (row, details) = (&mut operation.row, &mut operation.details);
                 row.reply_time_ns = held.stamp_ns;
                 row.rpc_status = Word::Known("SUCCESS");

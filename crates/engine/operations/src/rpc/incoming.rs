@@ -1,18 +1,20 @@
-//! A message as far as it has come: what protocols read, and what they report about it.
+//! A message as far as it has come, for the protocol that reads it.
 
 use std::net::IpAddr;
 
-use lineside_account::{Counter, Counters};
-use lineside_frame::{Cursor, Fault, View};
+use lineside_account::Counters;
+use lineside_frame::Cursor;
 use lineside_rows::{OperationRow, RecordSink, Word};
 use lineside_rpc::message::{AcceptStatus, ReplyHeader};
-use lineside_rpc::record::{self, Message, Want};
+use lineside_rpc::record::Message;
 use lineside_wire::Direction;
 
-use super::connection::{OpenMessage, RpcConnection};
-use super::files::{Fact, HandleBytes, existence_key, handle_bytes};
-use super::operation::Slot;
+use super::connection::RpcConnection;
 use super::{Operations, PLACE_BITS};
+use crate::operation::{OpenMessage, OperationTable};
+use crate::protocol::Incoming;
+use crate::rows::{Rows, Wants};
+use crate::slot::Slot;
 
 /// A message in one direction of a connection. The cursor over its bytes is passed beside it.
 pub(crate) struct IncomingMessage<'a, S> {
@@ -26,114 +28,72 @@ pub(crate) struct IncomingMessage<'a, S> {
 }
 
 impl<S: RecordSink> IncomingMessage<'_, S> {
-    /// The address that the message was sent to: of a call, the server's.
-    pub(crate) fn receiver(&mut self) -> IpAddr {
-        let direction = self.direction.opposite();
-        self.all.connection(self.connection).ends[direction].address
-    }
-
-    /// The address that sent the message: of a reply, the server's.
-    pub(crate) fn sender(&mut self) -> IpAddr {
-        let direction = self.direction;
-        self.all.connection(self.connection).ends[direction].address
-    }
-
     /// The message's header is read; it belongs to the operation in `slot`, if to any.
     pub(super) fn open(&mut self, slot: Option<Slot>, is_call: bool, xid: u32) {
         let direction = self.direction;
         self.all.connection(self.connection).open[direction] =
             Some(OpenMessage::new(slot, is_call, xid));
     }
+}
 
-    /// Its state since then; `None` if it was never [opened](Self::open).
-    pub(crate) fn opened(&mut self) -> Option<&mut OpenMessage> {
+impl<S: RecordSink> Incoming for IncomingMessage<'_, S> {
+    type Sink = S;
+
+    #[inline]
+    fn message(&self) -> &Message {
+        self.message
+    }
+
+    #[inline]
+    fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+
+    fn receiver(&mut self) -> IpAddr {
+        let direction = self.direction.opposite();
+        self.all.connection(self.connection).ends[direction].address
+    }
+
+    fn sender(&mut self) -> IpAddr {
+        let direction = self.direction;
+        self.all.connection(self.connection).ends[direction].address
+    }
+
+    #[inline]
+    fn operations(&mut self) -> (&mut OperationTable, &mut Counters) {
+        (&mut self.all.operations, self.counters)
+    }
+
+    fn open_operation(&mut self) -> Option<Slot> {
+        self.all.open_operation(self.connection, self.counters)
+    }
+
+    fn opened(&mut self) -> Option<&mut OpenMessage> {
         let direction = self.direction;
         self.all.connection(self.connection).open[direction].as_mut()
     }
 
-    /// Bytes of file data follow, which begin at `offset` of the file.
-    pub(crate) fn expect_data(&mut self, slot: Slot, offset: Option<u64>, len: u32) {
+    fn expect_data(&mut self, slot: Slot, offset: Option<u64>, len: u32) {
         let operation_id = self.all.operation_id(slot);
         let sums_from = self.all.sums_from(offset, len, self.counters);
         let connection = self.all.connection(self.connection);
         connection.expect_data(self.direction, (slot, operation_id), len, sums_from);
     }
 
-    /// As [`expect_data`](Self::expect_data), to the end of the message.
-    pub(crate) fn expect_data_to_end(
-        &mut self,
-        slot: Slot,
-        offset: Option<u64>,
-        len: u32,
-        cursor: &Cursor<'_>,
-    ) -> Want {
-        self.expect_data(slot, offset, len);
-        Want::Data {
-            from: cursor.position(),
-            len: record::ALL,
-        }
+    fn has_reported(&mut self, file: i64) -> bool {
+        self.all
+            .connection(self.connection)
+            .known
+            .has_reported(file)
     }
 
-    /// The arguments have been read, as far as they came. `handle` is that of the call's file.
-    pub(crate) fn end_call(&mut self, slot: Slot, handle: Option<View<'_>>, cursor: &Cursor<'_>) {
-        self.all.operations[slot].row.call_incomplete = cursor.fault().is_some();
-        if cursor.fault() == Some(Fault::Malformed) {
-            self.counters.count(Counter::RecordsMalformed);
-        }
-        // The handle is kept until the reply gives the type, if this connection has not reported
-        // the file yet.
-        if self.all.wants_files
-            && let (Some(handle), Some(file)) = (handle, self.all.operations[slot].row.file_id)
-            && !self.has_reported(file)
-        {
-            self.all.operations[slot].handle = Some(HandleBytes::new(&handle));
-        }
+    #[inline]
+    fn wants(&self) -> Wants {
+        self.all.wants
     }
 
-    /// The results have been read, as far as they came.
-    pub(crate) fn end_reply(&mut self, slot: Slot, cursor: &Cursor<'_>) {
-        self.all.operations[slot].row.reply_incomplete = cursor.fault().is_some();
-        if cursor.fault() == Some(Fault::Malformed) {
-            self.counters.count(Counter::RecordsMalformed);
-        }
-    }
-
-    /// Whether this connection has reported that a file exists.
-    pub(crate) fn has_reported(&mut self, file: i64) -> bool {
-        let facts = &self.all.connection(self.connection).facts;
-        facts.contains(&existence_key(file))
-    }
-
-    /// Whether files in the results are reported: not if they may be those of another call.
-    pub(crate) fn may_report(&self, slot: Slot) -> bool {
-        self.all.wants_files && !self.all.operations[slot].row.reply_ambiguous
-    }
-
-    /// Reports the file that the reply names by its handle, as the one with the call's name in the
-    /// call's directory.
-    pub(crate) fn report_result(&mut self, slot: Slot, handle: Option<View<'_>>, server: IpAddr) {
-        if !self.may_report(slot) {
-            return;
-        }
-        let row = &mut self.all.operations[slot].row;
-        let (Some(handle), Some(file_id)) = (handle, row.result_file_id) else {
-            return;
-        };
-        let mut copy = None;
-        let name = std::mem::take(&mut row.name);
-        let fact = Fact {
-            operation_id: row.operation_id,
-            time_ns: self.message.last.stamp_ns,
-            server,
-            handle: handle_bytes(&handle, &mut copy),
-            file_id,
-            parent: row.file_id,
-            name: name.bytes(),
-            file_type: row.file_type,
-            size: row.file_size,
-        };
-        self.all.report_fact(self.connection, &fact, self.counters);
-        self.all.operations[slot].row.name = name;
+    fn rows(&mut self) -> Rows<'_, S> {
+        self.all.rows(self.connection, self.counters)
     }
 }
 

@@ -15,53 +15,42 @@ use hashbrown::HashMap;
 use lineside_account::{Budget, Counter, Counters};
 use lineside_flow::{Connection, Transport};
 use lineside_frame::{Descriptor, Range};
-use lineside_rows::{ConnectionRow, FileRow, LossRow, RecordSink, RowRef, Table, Word};
+use lineside_rows::{ConnectionRow, LossRow, RecordSink};
 use lineside_rpc::calls::Expired;
 use lineside_rpc::record::Records;
 use lineside_wire::{Direction, Endpoint};
 
 use crate::config::Config;
-use crate::protocol::{Details, FilesOfCompound};
+use crate::files::Files;
+use crate::operation::{CallRef, EarlyReply, OPERATION_BYTES, OperationTable, Signature};
+use crate::rows::{Rows, Scratch, Wants};
+use crate::slot::Slot;
 
-mod arguments;
 mod connection;
+mod connection_rows;
 mod datagrams;
 mod direction;
 mod early;
 mod eviction;
 mod fast_path;
-mod files;
-mod headers;
 mod holes;
 mod incoming;
 mod noted;
-mod operation;
 mod payload;
 mod recent_calls;
 mod recovery;
 mod reply;
 mod request;
-mod rows;
+mod streams;
 mod tls;
 
-pub use files::file_id;
 pub use noted::{Deferred, NotedCalls};
-
-pub(crate) use eviction::Holder;
-pub(crate) use fast_path::{FastCall, FastCaller, FastReply};
-pub(crate) use files::{Fact, HandleBytes, file_id_of, handle_bytes};
-pub(crate) use incoming::IncomingMessage;
-pub(crate) use operation::{Operation, OperationTable, Slot, mark_incomplete};
-pub(crate) use reply::Answer;
-pub(crate) use request::Request;
 
 use connection::RpcConnection;
 use direction::DirectionSink;
-use early::EarlyReply;
 use eviction::operations_max;
 use fast_path::{FAST_CALL_BYTES, FastCalls};
 use holes::HoleRows;
-use operation::{CallRef, OPERATION_BYTES, Signature};
 use recent_calls::{RECENT_NS, Recent};
 
 /// So long does a reply wait for a call that the tap is late with.
@@ -82,13 +71,11 @@ pub fn connection_id_of(first: &Descriptor) -> i64 {
 pub struct Operations<S> {
     config: Config,
     budget: Budget,
-    pub(crate) sink: S,
-    pub(crate) wants_files: bool,
-    pub(crate) wants_details: bool,
-    wants_nfs: bool,
+    sink: S,
+    wants: Wants,
     fast_path: bool,
     connections: Vec<Option<Box<RpcConnection>>>,
-    pub(crate) operations: OperationTable,
+    operations: OperationTable,
     fast: FastCalls,
     /// Slots of operations that are drawn on the budget.
     operations_drawn: usize,
@@ -110,16 +97,9 @@ pub struct Operations<S> {
     is_relieved: bool,
     /// What other actors do.
     deferred: Option<Box<Deferred>>,
-    pub(crate) scratch: Scratch,
-}
-
-/// Memory that is used again for each row.
-#[derive(Default)]
-pub(crate) struct Scratch {
-    pub(crate) files: FilesOfCompound,
-    pub(crate) name: Vec<u8>,
-    file: FileRow,
-    connection: ConnectionRow,
+    /// Memory that is used again for each row.
+    scratch: Scratch,
+    interval: ConnectionRow,
     loss: LossRow,
 }
 
@@ -131,9 +111,7 @@ impl<S: RecordSink> Operations<S> {
             fast_path: config.fast_path,
             config,
             budget: budget.clone(),
-            wants_files: sink.wants(Table::Files),
-            wants_details: Details::wanted(&sink),
-            wants_nfs: sink.wants(Table::Nfs),
+            wants: Wants::of(&sink),
             sink,
             connections: Vec::new(),
             operations: OperationTable::default(),
@@ -152,6 +130,8 @@ impl<S: RecordSink> Operations<S> {
             ending: false,
             deferred: None,
             scratch: Scratch::default(),
+            interval: ConnectionRow::default(),
+            loss: LossRow::default(),
         }
     }
 
@@ -216,6 +196,27 @@ impl<S: RecordSink> Operations<S> {
             .expect("the flow engine opens a slot before it uses it")
     }
 
+    /// What rows of a connection's operations are written through.
+    #[inline]
+    fn rows<'a>(&'a mut self, connection: usize, counters: &'a mut Counters) -> Rows<'a, S> {
+        let rpc = self.connections[connection].as_mut();
+        let rpc = rpc.expect("a slot in use");
+        let claim = rpc.claim();
+        Rows {
+            operations: &mut self.operations,
+            files: Files {
+                known: &mut rpc.known,
+                budget: &self.budget,
+                claim,
+                facts_max: self.config.facts_max,
+            },
+            sink: &mut self.sink,
+            scratch: &mut self.scratch,
+            counters,
+            wants: self.wants,
+        }
+    }
+
     fn add_holder(&mut self, connection: usize) {
         if !std::mem::replace(&mut self.listed[connection], true) {
             self.holders.push(connection);
@@ -263,11 +264,7 @@ impl<S: RecordSink> Operations<S> {
 
     /// A slot for an operation.
     #[inline]
-    pub(crate) fn open_operation(
-        &mut self,
-        connection: usize,
-        counters: &mut Counters,
-    ) -> Option<Slot> {
+    fn open_operation(&mut self, connection: usize, counters: &mut Counters) -> Option<Slot> {
         if self.has_room()
             && let Some(slot) = self.operations.take_free()
         {
@@ -394,49 +391,9 @@ impl<S: RecordSink> Operations<S> {
             open.slot.take_if(|open| *open == slot);
         }
         let procedure = self.operations[slot].procedure;
-        procedure.write_rows(self, connection, slot, counters);
+        procedure.write_rows(&mut self.rows(connection, counters), slot);
         if let Some(early) = early {
             self.read_early(connection, &early, None, counters);
         }
-    }
-
-    /// Writes the row of an operation that is its call's only one. `is_about_call`: the attributes
-    /// in the reply are those of the call's file.
-    pub(crate) fn write_row(
-        &mut self,
-        connection: usize,
-        slot: Slot,
-        is_about_call: bool,
-        counters: &mut Counters,
-    ) {
-        let operation = &mut self.operations[slot];
-        mark_incomplete(&mut operation.row, counters);
-        let row = &operation.row;
-        self.sink.row(RowRef::Operations(row));
-        if self.wants_details {
-            operation.details.write(row.operation_id, &mut self.sink);
-        }
-        let is_about_call = is_about_call && !row.reply_ambiguous;
-        if let Some(handle) = operation.handle.take()
-            && let (Some(file_id), Some(server)) = (row.file_id, row.server_address)
-        {
-            let fact = Fact {
-                operation_id: row.operation_id,
-                time_ns: row.reply_end_ns.or(row.call_end_ns),
-                server,
-                handle: handle.bytes(),
-                file_id,
-                parent: None,
-                name: None,
-                file_type: match is_about_call {
-                    true => row.file_type,
-                    false => Word::None,
-                },
-                size: row.file_size.filter(|_| is_about_call),
-            };
-            self.report_fact(connection, &fact, counters);
-        }
-        self.report_rename(connection, slot, counters);
-        self.operations.release(slot);
     }
 }

@@ -5,10 +5,9 @@ use std::ops::Range;
 
 use lineside_account::Counters;
 use lineside_frame::{Cursor, Piece};
-use lineside_nfs::v3;
 use lineside_rows::{RecordSink, Table};
 
-use super::fast_path::{FastCall, FastCaller, FastReply};
+use crate::fast_call::{FastCall, FastCaller, FastReply};
 use crate::protocol::FastRows;
 use crate::sums::Sums;
 
@@ -68,11 +67,10 @@ impl NotedCalls {
         let mut counters = Counters::new();
         for noted in &self.calls {
             let NotedCall { call, reply, .. } = noted;
-            let procedure = call.procedure.get();
             let pieces = [call.piece()];
-            let arguments = v3::Call::decode(procedure, &mut Cursor::new(&pieces));
+            let arguments = call.procedure.decode_call(&pieces);
             let pieces = [Piece::bytes(&self.bytes[noted.results.clone()])];
-            let results = v3::Reply::decode(procedure, &mut Cursor::new(&pieces));
+            let results = call.procedure.decode_reply(&mut Cursor::new(&pieces));
             let caller = &self.callers[noted.caller];
             let (call, reply) = ((call, &arguments), (reply, &results));
             sink.operation(&mut FastRows::new(call, reply, caller, &mut counters));

@@ -9,8 +9,8 @@ use lineside_wire::Direction;
 use super::Operations;
 use super::connection::RpcConnection;
 use super::direction::DirectionSink;
-use super::operation::Slot;
 use crate::blocks::Blocks;
+use crate::slot::Slot;
 
 impl<S: RecordSink> Operations<S> {
     /// The offset of `len` bytes of data, if they are to be checksummed.

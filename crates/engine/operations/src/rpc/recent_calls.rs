@@ -14,8 +14,8 @@ use twox_hash::XxHash3_64;
 
 use super::connection::RpcConnection;
 use super::incoming::{IncomingMessage, operation_id};
-use super::operation::Slot;
 use super::{Operations, PLACE_BITS};
+use crate::slot::Slot;
 
 /// So long is a call remembered: over TCP, Linux sends it again after 60 s; over UDP after 1.1 s
 /// and then at growing intervals, up to 60 s (nfs(5), timeo).

@@ -10,15 +10,31 @@ use lineside_rpc::record::{Message, Want};
 use lineside_wire::Direction;
 
 use super::incoming::{IncomingMessage, begin_row, operation_id, rpc_status, unwrap};
-use super::operation::{CallRef, Signature, Slot};
 use super::{Operations, PLACE_BITS};
-use crate::protocol::{Needs, Procedure, Protocol};
+use crate::operation::{CallRef, Signature};
+use crate::procedure::Procedure;
+use crate::protocol::{Needs, Protocol, Reader};
+use crate::slot::Slot;
 
 /// A reply to a call that was seen.
-pub(crate) struct Answer {
+struct Answer {
     xid: u32,
     slot: Slot,
     rpc_status: Word,
+}
+
+/// Reads the results of a successful reply.
+struct ReplyReader<'r, 'm, 'c, S> {
+    incoming: &'r mut IncomingMessage<'m, S>,
+    answer: &'r Answer,
+    cursor: &'r mut Cursor<'c>,
+}
+
+impl<S: RecordSink> Reader for ReplyReader<'_, '_, '_, S> {
+    #[inline]
+    fn read<P: Protocol>(self, protocol: P) -> Want {
+        self.incoming.read_reply(protocol, self.answer, self.cursor)
+    }
 }
 
 impl<S: RecordSink> IncomingMessage<'_, S> {
@@ -162,12 +178,16 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
             slot,
             rpc_status: rpc_status(reply),
         };
-        procedure.read_reply(self, &answer, cursor)
+        procedure.read(ReplyReader {
+            incoming: self,
+            answer: &answer,
+            cursor,
+        })
     }
 
     /// Reads the results as `protocol` has them.
     #[inline]
-    pub(crate) fn read_reply<P: Protocol>(
+    fn read_reply<P: Protocol>(
         &mut self,
         protocol: P,
         answer: &Answer,

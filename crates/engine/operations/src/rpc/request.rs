@@ -7,17 +7,18 @@ use lineside_rows::{RecordSink, Word};
 use lineside_rpc::calls::{self, Expired, OnCall};
 use lineside_rpc::record::{Message, Want};
 
-use super::arguments::{ARGUMENTS_MAX, Arguments};
-use super::early::EarlyReply;
-use super::headers::Caller;
 use super::incoming::{IncomingMessage, begin_row, operation_id, unwrap};
-use super::operation::{CallRef, Signature, Slot};
 use super::tls::Probe;
-use super::{Holder, Operations, PLACE_BITS};
-use crate::protocol::{Needs, Procedure, Protocol};
+use super::{Operations, PLACE_BITS};
+use crate::arguments::{ARGUMENTS_MAX, Arguments};
+use crate::headers::Caller;
+use crate::operation::{CallRef, EarlyReply, Holder, Signature};
+use crate::procedure::Procedure;
+use crate::protocol::{Needs, Protocol, Reader};
+use crate::slot::Slot;
 
 /// A call by its header.
-pub(crate) struct Request {
+pub(super) struct Request {
     pub(super) xid: u32,
     pub(super) caller: Caller,
     /// The number of the procedure.
@@ -27,6 +28,22 @@ pub(crate) struct Request {
 impl Request {
     fn signature(&self, arguments: Arguments) -> Signature {
         Signature::new(self.caller.numbers(), self.number, arguments)
+    }
+}
+
+/// Reads the arguments of a call.
+struct CallReader<'r, 'm, 'c, S> {
+    incoming: &'r mut IncomingMessage<'m, S>,
+    procedures: [Procedure; 2],
+    request: &'r Request,
+    cursor: &'r mut Cursor<'c>,
+}
+
+impl<S: RecordSink> Reader for CallReader<'_, '_, '_, S> {
+    #[inline]
+    fn read<P: Protocol>(self, protocol: P) -> Want {
+        self.incoming
+            .read_call(protocol, self.procedures, self.request, self.cursor)
     }
 }
 
@@ -54,12 +71,18 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         if caller.is_wrapped {
             unwrap(cursor);
         }
-        procedure.read_call(self, request, named, cursor)
+        procedure.read(CallReader {
+            incoming: self,
+            procedures: [procedure, named],
+            request,
+            cursor,
+        })
     }
 
-    /// Reads the arguments as `protocol` has them; `procedure` is the same without its type.
+    /// Reads the arguments as `protocol` has them; `procedure` is the same without its type, and
+    /// `named` gives the name, also where the arguments cannot be read.
     #[inline]
-    pub(crate) fn read_call<P: Protocol>(
+    fn read_call<P: Protocol>(
         &mut self,
         protocol: P,
         [procedure, named]: [Procedure; 2],

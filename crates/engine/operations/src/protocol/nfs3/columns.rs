@@ -5,7 +5,7 @@ use lineside_nfs::v3;
 use lineside_rows::{NfsCells, Word};
 use lineside_rpc::xdr::{InPlace, Optional, Outcome};
 
-use crate::protocol::details::{bits, with_bytes, word};
+use crate::details::{bits, with_bytes, word};
 
 /// Whether `count` means bytes of a file, as for READ, WRITE and COMMIT, and not room for a
 /// listing.

@@ -9,46 +9,17 @@ use lineside_rows::{NfsCells, OperationCells, OperationRow, OperationRows, Word}
 use lineside_rpc::xdr::{Handle, InPlace, Name};
 
 use super::columns;
-use super::{Nfs3, common_of_call, common_of_reply, is_about_call, type_and_size};
-use crate::protocol::{Details, Procedure, Protocol};
-use crate::rpc::{Fact, FastCall, FastCaller, FastReply, file_id_of};
+use super::{common_of_call, common_of_reply, is_about_call, type_and_size};
+use crate::details::Details;
+use crate::fast_call::{FastCall, FastCaller, FastReply};
+use crate::files::{Fact, file_id_of};
+use crate::procedure::FastProcedure;
 
-/// A procedure whose rows can be made at once: not those that report more files than the call's and
-/// the one that was found or made.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct FastProcedure(v3::Procedure);
-
-impl Default for FastProcedure {
-    fn default() -> Self {
-        Self(v3::Procedure::GetAttr)
-    }
-}
-
-impl From<FastProcedure> for Procedure {
-    fn from(procedure: FastProcedure) -> Self {
-        Self::Nfs3(Nfs3(procedure.0))
-    }
-}
+/// Arguments and results that were decoded.
+pub(crate) type FastCallBody<'a> = v3::Call<'a>;
+pub(crate) type FastResults<'a> = v3::Reply<'a>;
 
 impl FastProcedure {
-    #[inline]
-    pub(crate) fn find(program: u32, version: u32, number: u32) -> Option<Self> {
-        use v3::Procedure::{Null, ReadDirPlus, Rename};
-        let Nfs3(procedure) = Nfs3::find(program, version, number)?;
-        let is_fast = !matches!(procedure, Null | Rename | ReadDirPlus);
-        is_fast.then_some(Self(procedure))
-    }
-
-    #[inline]
-    pub(crate) fn get(self) -> v3::Procedure {
-        self.0
-    }
-
-    #[inline]
-    pub(crate) fn name(self) -> Word {
-        Nfs3(self.0).name()
-    }
-
     /// The arguments that the piece `at_hand` has, if they are whole and as they should be.
     /// `is_whole`: that is all of the message. Where lengths show it, nothing is decoded.
     #[inline]
@@ -64,7 +35,7 @@ impl FastProcedure {
         let mut cursor = Cursor::new(at_hand);
         let bytes = cursor.at_hand();
         let handle = cursor.whole_counted(Handle::LEN_MAX)?;
-        if matches!(self.0, Write) {
+        if matches!(self.get(), Write) {
             let (offset, count) = (cursor.u64()?, cursor.u32()?);
             let _stable_how = cursor.u32()?;
             let len = cursor.u32().filter(|&len| len == count)?;
@@ -77,7 +48,7 @@ impl FastProcedure {
         if !is_whole {
             return None;
         }
-        let is_as_it_should = match self.0 {
+        let is_as_it_should = match self.get() {
             GetAttr | ReadLink | FsStat | FsInfo | PathConf => cursor.remaining() == 0,
             Lookup | Remove | RmDir => {
                 cursor.whole_counted(Name::LEN_MAX).is_some() && cursor.remaining() == 0
@@ -94,9 +65,30 @@ impl FastProcedure {
         })
     }
 
+    /// Decodes arguments that were found to be whole.
+    #[inline]
+    pub(crate) fn decode_call<'b>(self, arguments: &'b [Piece<'b>; 1]) -> FastCallBody<'b> {
+        v3::Call::decode(self.get(), &mut Cursor::new(arguments))
+    }
+
+    #[inline]
+    pub(crate) fn decode_reply<'b>(self, cursor: &mut Cursor<'b>) -> FastResults<'b> {
+        v3::Reply::decode(self.get(), cursor)
+    }
+
+    /// The bytes of data that a reply brings, if any; `None` in it: their number contradicts itself.
+    #[inline]
+    pub(crate) fn data_of(reply: &FastResults<'_>) -> Option<Option<u32>> {
+        let v3::Reply::Read(outcome) = reply else {
+            return None;
+        };
+        let ok = outcome.ok()?;
+        Some(ok.data_len.filter(|_| ok.count == ok.data_len))
+    }
+
     fn can_read(self, arguments: &[Piece<'_>]) -> bool {
         let mut cursor = Cursor::new(arguments);
-        v3::Call::decode(self.0, &mut cursor);
+        v3::Call::decode(self.get(), &mut cursor);
         cursor.fault().is_none()
     }
 
@@ -211,7 +203,7 @@ impl<'m, 'a> FastRows<'m, 'a> {
         });
         let handle = self.arguments.file().filter(|_| is_new_file);
         let own = handle.and_then(|handle| {
-            let is_about_call = is_about_call(self.call.procedure.0);
+            let is_about_call = is_about_call(self.call.procedure.get());
             Some(Fact {
                 operation_id,
                 time_ns: self.reply.stamp_ns.or(self.call.end_ns),

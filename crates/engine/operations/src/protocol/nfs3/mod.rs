@@ -3,43 +3,28 @@
 
 use std::net::IpAddr;
 
-use lineside_account::Counters;
 use lineside_frame::Cursor;
 use lineside_nfs::v3;
 use lineside_rows::{OperationCells, OperationRow, RecordSink, Word};
 use lineside_rpc::record::Want;
 use lineside_rpc::xdr::{InPlace, Optional};
 
-use super::details::{with_bytes, word};
-use super::{Needs, Protocol};
-use crate::rpc::{Fact, IncomingMessage, Operations, Slot, file_id, file_id_of, handle_bytes};
+use super::{Incoming, Needs, Protocol};
+use crate::details::{with_bytes, word};
+use crate::files::{Fact, file_id, file_id_of, handle_bytes};
+use crate::procedure::Nfs3;
+use crate::rows::Rows;
+use crate::slot::Slot;
 
 mod columns;
 mod fast_path;
 
 pub(crate) use columns::{file_type, object, set_attributes};
-pub(crate) use fast_path::{FastArguments, FastProcedure, FastRows, NoCells};
-
-/// A procedure of NFSv3.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Nfs3(v3::Procedure);
+pub(crate) use fast_path::{FastArguments, FastResults, FastRows, NoCells};
 
 impl Protocol for Nfs3 {
     type Call<'a> = v3::Call<'a>;
     type Reply<'a> = v3::Reply<'a>;
-
-    #[inline]
-    fn find(program: u32, version: u32, number: u32) -> Option<Self> {
-        match (program, version) {
-            (v3::PROGRAM, v3::VERSION) => v3::Procedure::from_number(number).map(Self),
-            _ => None,
-        }
-    }
-
-    #[inline]
-    fn name(self) -> Word {
-        Word::Known(self.0.name())
-    }
 
     #[inline]
     fn call_needs(self) -> Needs {
@@ -67,21 +52,22 @@ impl Protocol for Nfs3 {
         v3::Reply::decode(self.0, cursor)
     }
 
-    fn on_call<S: RecordSink>(
+    fn on_call(
         self,
         call: &v3::Call<'_>,
-        incoming: &mut IncomingMessage<'_, S>,
+        incoming: &mut impl Incoming,
         slot: Slot,
         cursor: &mut Cursor<'_>,
     ) -> Want {
         let server = incoming.receiver();
-        let operation = &mut incoming.all.operations[slot];
+        let (operations, counters) = incoming.operations();
+        let operation = &mut operations[slot];
         let row = &mut operation.row;
         let handle = call.file().map(|handle| handle.view());
         row.file_id = handle.map(|handle| file_id_of(server, &handle));
         common_of_call(call, server, row);
         let details = &mut operation.details;
-        details.has_nfs |= columns::of_call(call, &mut details.nfs, incoming.counters);
+        details.has_nfs |= columns::of_call(call, &mut details.nfs, counters);
         let mut want = Want::End;
         if let v3::Call::Write(write) = call
             && let Some(len) = write.data_len
@@ -95,22 +81,22 @@ impl Protocol for Nfs3 {
         want
     }
 
-    fn on_reply<S: RecordSink>(
+    fn on_reply(
         self,
         reply: &v3::Reply<'_>,
-        incoming: &mut IncomingMessage<'_, S>,
+        incoming: &mut impl Incoming,
         slot: Slot,
         cursor: &mut Cursor<'_>,
     ) -> Want {
         let server = incoming.sender();
-        let operation = &mut incoming.all.operations[slot];
+        let (operations, counters) = incoming.operations();
+        let operation = &mut operations[slot];
         let row = &mut operation.row;
         let attributes = reply.attributes();
         let result = reply.object();
         let result_file = result.map(|result| file_id_of(server, &result));
         common_of_reply(reply, attributes.as_ref(), result_file, row);
         let details = &mut operation.details;
-        let counters = &mut *incoming.counters;
         details.has_nfs |=
             columns::of_reply(reply, attributes.as_ref(), &mut details.nfs, counters);
         let offset = row.offset.map(i64::cast_unsigned);
@@ -135,19 +121,9 @@ impl Protocol for Nfs3 {
         want
     }
 
-    fn read_on<S: RecordSink>(self, _: &mut IncomingMessage<'_, S>, _: Cursor<'_>) -> Want {
-        Want::End
-    }
-
     #[inline]
-    fn write_rows<S: RecordSink>(
-        self,
-        all: &mut Operations<S>,
-        connection: usize,
-        slot: Slot,
-        counters: &mut Counters,
-    ) {
-        all.write_row(connection, slot, is_about_call(self.0), counters);
+    fn write_rows<S: RecordSink>(self, rows: &mut Rows<'_, S>, slot: Slot) {
+        rows.write(slot, is_about_call(self.0));
     }
 }
 
@@ -201,9 +177,9 @@ fn type_and_size(attributes: InPlace<'_, v3::Attributes>) -> (Word, Option<i64>)
 }
 
 /// Reports the files that a directory's listing has with their handles.
-fn report_entries<S: RecordSink>(
+fn report_entries(
     listing: &v3::ReadDirPlusOk<'_>,
-    incoming: &mut IncomingMessage<'_, S>,
+    incoming: &mut impl Incoming,
     slot: Slot,
     server: IpAddr,
 ) {
@@ -211,7 +187,9 @@ fn report_entries<S: RecordSink>(
         operation_id,
         file_id: parent,
         ..
-    } = incoming.all.operations[slot].row;
+    } = incoming.operations().0[slot].row;
+    let time_ns = incoming.message().last.stamp_ns;
+    let mut rows = incoming.rows();
     for entry in listing.entries.iter() {
         let (Some(handle), Some(name)) = (entry.handle.value(), entry.name) else {
             continue;
@@ -222,7 +200,7 @@ fn report_entries<S: RecordSink>(
         }
         let mut copy = None;
         let handle = handle_bytes(&handle, &mut copy);
-        let mut scratch = std::mem::take(&mut incoming.all.scratch.name);
+        let mut scratch = std::mem::take(&mut rows.scratch.name);
         let name = match name.contiguous() {
             Some(bytes) => bytes,
             None => {
@@ -237,7 +215,7 @@ fn report_entries<S: RecordSink>(
         };
         let fact = Fact {
             operation_id,
-            time_ns: incoming.message.last.stamp_ns,
+            time_ns,
             server,
             handle,
             file_id: file_id(server, handle),
@@ -246,8 +224,7 @@ fn report_entries<S: RecordSink>(
             file_type: file_type.map_or(Word::None, columns::file_type),
             size: size.map(u64::cast_signed),
         };
-        let all = &mut *incoming.all;
-        all.report_fact(incoming.connection, &fact, incoming.counters);
-        incoming.all.scratch.name = scratch;
+        rows.report_fact(&fact);
+        rows.scratch.name = scratch;
     }
 }

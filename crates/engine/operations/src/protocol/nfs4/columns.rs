@@ -7,7 +7,7 @@ use lineside_nfs::v4::layouts::LayoutBody;
 use lineside_nfs::v4::{self, AttributeList, LayoutType, StateId, callback};
 use lineside_rows::{Blob, Nfs4Row, NfsRow, OperationRow, Word};
 
-use crate::protocol::details::{Details, bits, set_blob, set_text, word};
+use crate::details::{Details, bits, set_blob, set_text, word};
 use crate::protocol::nfs3;
 
 /// Sets the cells of an operation's arguments.

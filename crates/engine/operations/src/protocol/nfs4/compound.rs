@@ -3,28 +3,19 @@
 use lineside_account::Counter;
 use lineside_frame::{Cursor, Fault};
 use lineside_nfs::v4::{self, Operation as Op, callback};
-use lineside_rows::{RecordSink, Word};
+use lineside_rows::Word;
 use lineside_rpc::record::Want;
 use lineside_rpc::xdr::{Xdr, padding};
 
-use super::{Nfs4, columns};
-use crate::protocol::details::{set_text, word};
-use crate::rpc::{Fact, HandleBytes, IncomingMessage, Slot, file_id, file_id_of};
+use super::{columns, link, link_mut};
+use crate::details::{set_text, word};
+use crate::files::{Fact, HandleBytes, file_id, file_id_of};
+use crate::procedure::{Nfs4, Progress};
+use crate::protocol::Incoming;
+use crate::slot::Slot;
 
 /// Operations of one compound that are recorded: servers allow some hundred at most.
 const OPERATIONS_MAX: u32 = 1024;
-
-/// How far a message with a compound was read.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Progress {
-    /// Operations still to be read, and those that were.
-    left: u32,
-    index: u32,
-    /// The slot of the one read last.
-    last: Slot,
-    /// Segments of its READ_PLUS still to be read.
-    segments: u32,
-}
 
 /// What was read of a message.
 enum Step {
@@ -51,17 +42,17 @@ impl Progress {
 }
 
 /// Reads the operations of one message, as far as they have come.
-pub(super) struct CompoundReader<'r, 'a, S> {
-    incoming: &'r mut IncomingMessage<'a, S>,
+pub(super) struct CompoundReader<'r, I> {
+    incoming: &'r mut I,
     kind: Nfs4,
     is_call: bool,
     first: Slot,
     progress: Progress,
 }
 
-impl<'r, 'a, S: RecordSink> CompoundReader<'r, 'a, S> {
+impl<'r, I: Incoming> CompoundReader<'r, I> {
     /// `None`: the message belongs to no compound any more.
-    pub(super) fn new(kind: Nfs4, incoming: &'r mut IncomingMessage<'a, S>) -> Option<Self> {
+    pub(super) fn new(kind: Nfs4, incoming: &'r mut I) -> Option<Self> {
         let open = incoming.opened()?;
         let (is_call, first, progress) = (open.is_call, open.slot?, open.progress?);
         Some(Self {
@@ -112,7 +103,10 @@ impl<'r, 'a, S: RecordSink> CompoundReader<'r, 'a, S> {
                 Step::Wait => return Want::More(cursor.needed().max(2 * before.remaining())),
                 Step::Stop => {
                     if cursor.fault() == Some(Fault::Malformed) {
-                        self.incoming.counters.count(Counter::RecordsMalformed);
+                        self.incoming
+                            .operations()
+                            .1
+                            .count(Counter::RecordsMalformed);
                     }
                     break;
                 }
@@ -131,7 +125,8 @@ impl<'r, 'a, S: RecordSink> CompoundReader<'r, 'a, S> {
             return Step::Stop;
         };
         let server = self.incoming.receiver();
-        let operation = &mut self.incoming.all.operations[slot];
+        let (operations, counters) = self.incoming.operations();
+        let operation = &mut operations[slot];
         let (row, details) = (&mut operation.row, &mut operation.details);
         row.call_incomplete = cursor.fault().is_some();
         // Most have nothing beside their number but a handle.
@@ -152,7 +147,7 @@ impl<'r, 'a, S: RecordSink> CompoundReader<'r, 'a, S> {
             if columns::moves_data(&call) {
                 row.count = call.count().map(u64::cast_signed);
             }
-            columns::of_call(&call, row, details, self.incoming.counters);
+            columns::of_call(&call, row, details, counters);
         }
         if let Some(handle) = call.handle() {
             let file = file_id_of(server, &handle);
@@ -184,7 +179,8 @@ impl<'r, 'a, S: RecordSink> CompoundReader<'r, 'a, S> {
         };
         // The files are the caller's.
         let owner = self.incoming.sender();
-        let operation = &mut self.incoming.all.operations[slot];
+        let operations = self.incoming.operations().0;
+        let operation = &mut operations[slot];
         let (row, details) = (&mut operation.row, &mut operation.details);
         row.call_incomplete = cursor.fault().is_some();
         row.offset = call.offset().map(u64::cast_signed);
@@ -206,7 +202,8 @@ impl<'r, 'a, S: RecordSink> CompoundReader<'r, 'a, S> {
             return Step::Stop;
         };
         let server = self.incoming.sender();
-        let operation = &mut self.incoming.all.operations[slot];
+        let (operations, counters) = self.incoming.operations();
+        let operation = &mut operations[slot];
         let (row, details) = (&mut operation.row, &mut operation.details);
         row.status = status(reply.status());
         row.reply_incomplete = cursor.fault().is_some();
@@ -221,7 +218,7 @@ impl<'r, 'a, S: RecordSink> CompoundReader<'r, 'a, S> {
                 None => Step::Next,
             };
         }
-        columns::of_reply(&reply, row, details, self.incoming.counters);
+        columns::of_reply(&reply, row, details, counters);
         if let Some(handle) = reply.handle() {
             row.file_id = Some(file_id_of(server, &handle));
             let may_report = self.incoming.may_report(self.first);
@@ -236,7 +233,7 @@ impl<'r, 'a, S: RecordSink> CompoundReader<'r, 'a, S> {
         if cursor.fault().is_some() {
             return Step::Stop;
         }
-        let operation = &mut self.incoming.all.operations[slot];
+        let operation = &mut self.incoming.operations().0[slot];
         if let Some(segments) = reply.segment_count() {
             operation.row.transferred = Some(0);
             self.progress.segments = segments;
@@ -254,17 +251,13 @@ impl<'r, 'a, S: RecordSink> CompoundReader<'r, 'a, S> {
         let Some(slot) = self.result_row(reply.number(), cursor) else {
             return Step::Stop;
         };
-        let operation = &mut self.incoming.all.operations[slot];
+        let (operations, counters) = self.incoming.operations();
+        let operation = &mut operations[slot];
         let row = &mut operation.row;
         row.status = status(reply.status());
         row.reply_incomplete = cursor.fault().is_some();
         if let Some(attributes) = reply.attributes() {
-            columns::object(
-                attributes,
-                row,
-                &mut operation.details,
-                self.incoming.counters,
-            );
+            columns::object(attributes, row, &mut operation.details, counters);
         }
         match cursor.fault() {
             Some(_) => Step::Stop,
@@ -279,7 +272,7 @@ impl<'r, 'a, S: RecordSink> CompoundReader<'r, 'a, S> {
             return Step::Wait;
         }
         let slot = self.progress.last;
-        let row = &mut self.incoming.all.operations[slot].row;
+        let row = &mut self.incoming.operations().0[slot].row;
         let (offset, len, moved) = match &segment {
             v4::Segment::Data(data) => (data.offset, data.data_len, data.data_len.map(u64::from)),
             v4::Segment::Hole(hole) => (None, None, hole.length),
@@ -300,15 +293,18 @@ impl<'r, 'a, S: RecordSink> CompoundReader<'r, 'a, S> {
     fn call_row(&mut self, number: Option<u32>, known: Option<&'static str>) -> Option<Slot> {
         let Some(number) = number else {
             let last = self.progress.last;
-            self.incoming.all.operations[last].row.call_incomplete = true;
+            self.incoming.operations().0[last].row.call_incomplete = true;
             return None;
         };
         let slot = self.new_row()?;
-        let operation = &mut self.incoming.all.operations[slot];
-        operation.compound.number = Some(number);
+        let operation = &mut self.incoming.operations().0[slot];
+        link_mut(operation).number = Some(number);
         operation.row.operation = word(known, number);
         if known.is_none() {
-            self.incoming.counters.count(Counter::OperationsUnknown);
+            self.incoming
+                .operations()
+                .1
+                .count(Counter::OperationsUnknown);
         }
         Some(slot)
     }
@@ -318,22 +314,22 @@ impl<'r, 'a, S: RecordSink> CompoundReader<'r, 'a, S> {
     fn result_row(&mut self, number: Option<u32>, cursor: &mut Cursor<'_>) -> Option<Slot> {
         let Progress { index, last, .. } = self.progress;
         let Some(number) = number else {
-            self.incoming.all.operations[last].row.reply_incomplete = true;
+            self.incoming.operations().0[last].row.reply_incomplete = true;
             return None;
         };
-        let first = &self.incoming.all.operations[self.first];
+        let first = &self.incoming.operations().0[self.first];
         let (is_read, count) = (
-            first.compound.number.is_some(),
+            link(first).number.is_some(),
             first.details.nfs4.compound_operations,
         );
         let called = if index > 0 {
-            self.incoming.all.operations[last].compound.next
+            link(&self.incoming.operations().0[last]).next
         } else {
             is_read.then_some(self.first)
         };
         if let Some(slot) = called {
             // A number that the server does not know is answered as OP_ILLEGAL.
-            let is_other = self.incoming.all.operations[slot].compound.number != Some(number);
+            let is_other = link(&self.incoming.operations().0[slot]).number != Some(number);
             if is_other && number != Op::Illegal.number() {
                 cursor.reject();
                 return None;
@@ -347,8 +343,8 @@ impl<'r, 'a, S: RecordSink> CompoundReader<'r, 'a, S> {
         }
         // The call was not seen that far: the operation is known by its result.
         let slot = self.new_row()?;
-        let operation = &mut self.incoming.all.operations[slot];
-        operation.compound.number = Some(number);
+        let operation = &mut self.incoming.operations().0[slot];
+        link_mut(operation).number = Some(number);
         operation.row.operation = name(self.kind, number);
         operation.row.call_incomplete = true;
         Some(slot)
@@ -360,29 +356,28 @@ impl<'r, 'a, S: RecordSink> CompoundReader<'r, 'a, S> {
         let mut slot = self.first;
         if index >= OPERATIONS_MAX {
             // Once: not by the reply, if the call has met the limit too.
-            if self.is_call || self.incoming.all.operations[last].row.call_incomplete {
-                self.incoming.counters.count(Counter::CompoundLimit);
+            if self.is_call || self.incoming.operations().0[last].row.call_incomplete {
+                self.incoming.operations().1.count(Counter::CompoundLimit);
             }
             return None;
         }
-        let known = self.incoming.all.operations[last].compound.next;
+        let known = link(&self.incoming.operations().0[last]).next;
         if index > 0
             && let Some(known) = known
         {
             // The reply overtook the call.
             slot = known;
         } else if index > 0 {
-            let (all, counters) = (&mut *self.incoming.all, &mut *self.incoming.counters);
-            slot = all.open_operation(self.incoming.connection, counters)?;
+            slot = self.incoming.open_operation()?;
             // Making room may have cost this very compound its slots.
             if self.incoming.opened().and_then(|open| open.slot) != Some(self.first) {
-                self.incoming.all.operations.give_back(slot);
+                self.incoming.operations().0.give_back(slot);
                 return None;
             }
-            self.incoming.all.operations[last].compound.next = Some(slot);
+            link_mut(&mut self.incoming.operations().0[last]).next = Some(slot);
         }
-        let id = self.incoming.all.operations[self.first].row.operation_id;
-        let row = &mut self.incoming.all.operations[slot].row;
+        let id = self.incoming.operations().0[self.first].row.operation_id;
+        let row = &mut self.incoming.operations().0[slot].row;
         row.operation_id = id + i64::from(index);
         row.compound_index = Some(index as i32);
         self.advance(slot);
@@ -405,30 +400,33 @@ impl<'r, 'a, S: RecordSink> CompoundReader<'r, 'a, S> {
 
     /// Whether a field was not there because it may still come.
     fn must_wait(&self, cursor: &Cursor<'_>) -> bool {
-        cursor.fault() == Some(Fault::End) && !self.incoming.is_complete
+        cursor.fault() == Some(Fault::End) && !self.incoming.is_complete()
     }
 
     /// Keeps a handle for the table `files`.
     fn keep_handle(&mut self, slot: Slot, handle: &v4::Handle<'_>, is_new: bool) {
-        if is_new && self.incoming.all.wants_files {
-            self.incoming.all.operations[slot].handle = Some(HandleBytes::new(handle));
+        if is_new && self.incoming.wants().files {
+            self.incoming.operations().0[slot].handle = Some(HandleBytes::new(handle));
         }
     }
 
     /// Reports the files of a directory that a reply lists with their handles.
     fn report_entries(&mut self, slot: Slot, listing: &v4::ReadDirOk<'_>) {
         let server = self.incoming.sender();
-        let time_ns = self.incoming.message.last.stamp_ns;
-        let all = &mut *self.incoming.all;
-        let parent = all.scratch.files.id_at(&all.operations, self.first, slot);
-        let operation_id = all.operations[slot].row.operation_id;
+        let time_ns = self.incoming.message().last.stamp_ns;
+        let mut rows = self.incoming.rows();
+        let parent = rows
+            .scratch
+            .compound
+            .id_at(rows.operations, self.first, slot);
+        let operation_id = rows.operations[slot].row.operation_id;
         for entry in listing.entries.iter() {
             let values = entry.attributes.values();
             let (Some(handle), Some(entry_name)) = (values.handle, entry.name) else {
                 continue;
             };
             let handle = HandleBytes::new(&handle);
-            let mut name = std::mem::take(&mut all.scratch.name);
+            let mut name = std::mem::take(&mut rows.scratch.name);
             name.clear();
             entry_name.copy_to(&mut name);
             let fact = Fact {
@@ -442,8 +440,8 @@ impl<'r, 'a, S: RecordSink> CompoundReader<'r, 'a, S> {
                 file_type: values.file_type.map_or(Word::None, columns::file_type),
                 size: values.size.map(u64::cast_signed),
             };
-            all.report_fact(self.incoming.connection, &fact, self.incoming.counters);
-            all.scratch.name = name;
+            rows.report_fact(&fact);
+            rows.scratch.name = name;
         }
     }
 }

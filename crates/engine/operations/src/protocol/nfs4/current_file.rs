@@ -8,29 +8,10 @@
 use lineside_nfs::v4::Operation as Op;
 use lineside_rows::Word;
 
-use crate::rpc::{Operation, OperationTable, Slot};
-
-/// An object that is the current one for some operations.
-#[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Object {
-    /// Its id, if its handle was on the wire.
-    pub(super) id: Option<i64>,
-    /// The operation that has its handle.
-    pub(super) holder: Option<Slot>,
-    /// The operation that made it the current one by its name.
-    pub(super) maker: Option<Slot>,
-    /// The operation that has its attributes.
-    pub(super) attributes: Option<Slot>,
-}
-
-/// The objects of one compound; its memory is used again for the next.
-#[derive(Debug, Default)]
-pub(crate) struct FilesOfCompound {
-    objects: Vec<Object>,
-    met: usize,
-    current: Option<usize>,
-    saved: Option<usize>,
-}
+use super::link;
+use crate::operation::{Operation, OperationTable};
+use crate::procedure::{FilesOfCompound, Object};
+use crate::slot::Slot;
 
 /// What an operation does to the current and the saved handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +37,7 @@ enum Effect {
 }
 
 fn effect(operation: &Operation) -> Effect {
-    let Some(op) = operation.compound.number.and_then(Op::from_number) else {
+    let Some(op) = link(operation).number.and_then(Op::from_number) else {
         return Effect::Nothing;
     };
     match op {
@@ -117,7 +98,7 @@ impl FilesOfCompound {
                 Effect::Puts | Effect::Saves | Effect::Restores => row.file_id = after,
                 Effect::Makes => (row.file_id, row.result_file_id) = (before, after),
             }
-            next = operation.compound.next;
+            next = link(operation).next;
         }
     }
 
@@ -161,7 +142,7 @@ impl FilesOfCompound {
                     object.attributes = Some(slot);
                 }
             }
-            next = operation.compound.next;
+            next = link(operation).next;
         }
     }
 

@@ -15,49 +15,45 @@
 //! The file that an operation is about is worked out when both have ended ([`current_file`]), since
 //! only a GETFH after a LOOKUP gives the handle that the LOOKUP found.
 
-use lineside_account::Counters;
 use lineside_frame::Cursor;
 use lineside_nfs::v4::{self, callback};
 use lineside_rows::{OperationRow, RecordSink, RowRef, Word};
 use lineside_rpc::record::Want;
 use lineside_rpc::xdr::Xdr;
 
-use super::details::{set_text, word};
-use super::{Needs, Protocol};
-use crate::rpc::{Fact, IncomingMessage, Operations, Slot, mark_incomplete};
+use super::{Incoming, Needs, Protocol};
+use crate::details::{set_text, word};
+use crate::files::Fact;
+use crate::operation::{Operation, mark_incomplete};
+use crate::procedure::{CompoundLink, FilesOfCompound, Nfs4, Progress, State};
+use crate::rows::Rows;
+use crate::slot::Slot;
 
 mod columns;
 mod compound;
 mod current_file;
 
-pub(crate) use compound::Progress;
-pub(crate) use current_file::FilesOfCompound;
-
 use compound::CompoundReader;
 
-/// A slot's place in a compound.
-#[derive(Debug, Default)]
-pub(crate) struct CompoundLink {
-    /// The operation's number, once its call or its result was read.
-    number: Option<u32>,
-    /// The slot of the next operation.
-    next: Option<Slot>,
-    /// In the first slot: how many operations the server has answered.
-    results: Option<u32>,
-}
-
-impl CompoundLink {
-    /// As before its use; the next slot was [taken](write_rows) out already.
-    pub(crate) fn clear(&mut self) {
-        (self.number, self.results) = (None, None);
+/// An operation's place in its compound.
+#[inline]
+fn link(operation: &Operation) -> CompoundLink {
+    match operation.state {
+        State::Nfs4(link) => link,
+        State::None => CompoundLink::default(),
     }
 }
 
-/// Compounds of the client, or of the server's callbacks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Nfs4 {
-    Compound,
-    Callback,
+#[inline]
+fn link_mut(operation: &mut Operation) -> &mut CompoundLink {
+    let state = &mut operation.state;
+    if let State::None = state {
+        *state = State::Nfs4(CompoundLink::default());
+    }
+    let State::Nfs4(link) = state else {
+        unreachable!("it was set, and no other protocol has a state");
+    };
+    link
 }
 
 impl Protocol for Nfs4 {
@@ -65,25 +61,6 @@ impl Protocol for Nfs4 {
     type Reply<'a> = v4::ReplyHeader<'a>;
 
     const GOES_ON: bool = true;
-
-    #[inline]
-    fn find(program: u32, version: u32, number: u32) -> Option<Self> {
-        match (program, version) {
-            _ if number != v4::COMPOUND => None,
-            (v4::PROGRAM, v4::VERSION) => Some(Self::Compound),
-            (program, callback::VERSION) if callback::PROGRAMS.contains(&program) => {
-                Some(Self::Callback)
-            }
-            _ => None,
-        }
-    }
-
-    fn name(self) -> Word {
-        Word::Known(match self {
-            Self::Compound => "COMPOUND",
-            Self::Callback => "CB_COMPOUND",
-        })
-    }
 
     #[inline]
     fn call_needs(self) -> Needs {
@@ -107,14 +84,14 @@ impl Protocol for Nfs4 {
     }
 
     /// The first row has what all of the compound has in common.
-    fn on_call<S: RecordSink>(
+    fn on_call(
         self,
         header: &v4::CallHeader<'_>,
-        incoming: &mut IncomingMessage<'_, S>,
+        incoming: &mut impl Incoming,
         slot: Slot,
         cursor: &mut Cursor<'_>,
     ) -> Want {
-        let operation = &mut incoming.all.operations[slot];
+        let operation = &mut incoming.operations().0[slot];
         operation.row.call_incomplete = cursor.fault().is_some();
         operation.details.has_nfs4 = true;
         let details = &mut operation.details.nfs4;
@@ -124,27 +101,23 @@ impl Protocol for Nfs4 {
         self.begin(incoming, slot, header.operation_count, cursor)
     }
 
-    fn on_reply<S: RecordSink>(
+    fn on_reply(
         self,
         header: &v4::ReplyHeader<'_>,
-        incoming: &mut IncomingMessage<'_, S>,
+        incoming: &mut impl Incoming,
         slot: Slot,
         cursor: &mut Cursor<'_>,
     ) -> Want {
-        let operation = &mut incoming.all.operations[slot];
+        let operation = &mut incoming.operations().0[slot];
         operation.row.reply_incomplete = cursor.fault().is_some();
         operation.details.nfs4.compound_status = header
             .status
             .map_or(Word::None, |status| word(status.name(), status.0));
-        operation.compound.results = header.operation_count;
+        link_mut(operation).results = header.operation_count;
         self.begin(incoming, slot, header.operation_count, cursor)
     }
 
-    fn read_on<S: RecordSink>(
-        self,
-        incoming: &mut IncomingMessage<'_, S>,
-        cursor: Cursor<'_>,
-    ) -> Want {
+    fn read_on(self, incoming: &mut impl Incoming, cursor: Cursor<'_>) -> Want {
         let Some(mut reader) = CompoundReader::new(self, incoming) else {
             return Want::End;
         };
@@ -153,38 +126,32 @@ impl Protocol for Nfs4 {
         want
     }
 
-    fn write_rows<S: RecordSink>(
-        self,
-        all: &mut Operations<S>,
-        connection: usize,
-        slot: Slot,
-        counters: &mut Counters,
-    ) {
-        let mut files = std::mem::take(&mut all.scratch.files);
+    fn write_rows<S: RecordSink>(self, rows: &mut Rows<'_, S>, slot: Slot) {
+        let mut files = std::mem::take(&mut rows.scratch.compound);
         // Each operation of a callback names its file itself.
         let has_current = matches!(self, Self::Compound);
         if has_current {
-            files.resolve(&mut all.operations, slot);
+            files.resolve(rows.operations, slot);
         }
-        write_operations(all, slot, counters);
+        write_operations(rows, slot);
         if has_current {
-            report_files(&files, all, connection, slot, counters);
+            report_files(&files, rows, slot);
         }
-        all.scratch.files = files;
+        rows.scratch.compound = files;
         let mut next = Some(slot);
         while let Some(slot) = next {
-            next = all.operations[slot].compound.next.take();
-            all.report_rename(connection, slot, counters);
-            all.operations.release(slot);
+            next = link(&rows.operations[slot]).next;
+            rows.report_rename(slot);
+            rows.operations.release(slot);
         }
     }
 }
 
 impl Nfs4 {
     /// Reads the operations after the header of a call or a reply.
-    fn begin<S: RecordSink>(
+    fn begin(
         self,
-        incoming: &mut IncomingMessage<'_, S>,
+        incoming: &mut impl Incoming,
         slot: Slot,
         operation_count: Option<u32>,
         cursor: &Cursor<'_>,
@@ -197,13 +164,13 @@ impl Nfs4 {
 }
 
 /// Writes a row for each operation of the compound.
-fn write_operations<S: RecordSink>(all: &mut Operations<S>, first: Slot, counters: &mut Counters) {
-    let results = all.operations[first].compound.results;
+fn write_operations<S: RecordSink>(rows: &mut Rows<'_, S>, first: Slot) {
+    let results = link(&rows.operations[first]).results;
     // Out of its slot while the others borrow from it.
-    let mut whole = std::mem::take(&mut all.operations[first].row);
+    let mut whole = std::mem::take(&mut rows.operations[first].row);
     let mut next = Some(first);
     while let Some(slot) = next {
-        let operation = &mut all.operations[slot];
+        let operation = &mut rows.operations[slot];
         let row = if slot == first {
             &mut whole
         } else {
@@ -214,25 +181,19 @@ fn write_operations<S: RecordSink>(all: &mut Operations<S>, first: Slot, counter
             row.not_executed = index as u32 >= results;
             row.reply_incomplete |= !row.not_executed && row.status == Word::None;
         }
-        mark_incomplete(row, counters);
-        all.sink.row(RowRef::Operations(row));
-        if all.wants_details {
-            operation.details.write(row.operation_id, &mut all.sink);
+        mark_incomplete(row, rows.counters);
+        rows.sink.row(RowRef::Operations(row));
+        if rows.wants.details {
+            operation.details.write(row.operation_id, rows.sink);
         }
-        next = operation.compound.next;
+        next = link(operation).next;
     }
-    all.operations[first].row = whole;
+    rows.operations[first].row = whole;
 }
 
 /// Reports the files whose handles the compound has.
-fn report_files<S: RecordSink>(
-    files: &FilesOfCompound,
-    all: &mut Operations<S>,
-    connection: usize,
-    first: Slot,
-    counters: &mut Counters,
-) {
-    let whole = &all.operations[first].row;
+fn report_files<S: RecordSink>(files: &FilesOfCompound, rows: &mut Rows<'_, S>, first: Slot) {
+    let whole = &rows.operations[first].row;
     let is_ambiguous = whole.reply_ambiguous;
     let time_ns = whole.reply_end_ns.or(whole.call_end_ns);
     let server = whole.server_address;
@@ -240,18 +201,18 @@ fn report_files<S: RecordSink>(
         let (Some(holder), Some(file_id), Some(server)) = (object.holder, object.id, server) else {
             continue;
         };
-        let holder = &mut all.operations[holder];
+        let holder = &mut rows.operations[holder];
         let Some(handle) = holder.handle.take() else {
             continue;
         };
         let operation_id = holder.row.operation_id;
-        let mut name = std::mem::take(&mut all.scratch.name);
+        let mut name = std::mem::take(&mut rows.scratch.name);
         name.clear();
-        let maker = object.maker.map(|maker| &all.operations[maker].row);
+        let maker = object.maker.map(|maker| &rows.operations[maker].row);
         let made = maker.and_then(|row| row.name.bytes());
         name.extend_from_slice(made.unwrap_or(&[]));
         let attributes = object.attributes.filter(|_| !is_ambiguous);
-        let attributes = attributes.map(|slot| &all.operations[slot].row);
+        let attributes = attributes.map(|slot| &rows.operations[slot].row);
         let fact = Fact {
             operation_id,
             time_ns,
@@ -263,8 +224,8 @@ fn report_files<S: RecordSink>(
             file_type: attributes.map_or(Word::None, |row| row.file_type),
             size: attributes.and_then(|row| row.file_size),
         };
-        all.report_fact(connection, &fact, counters);
-        all.scratch.name = name;
+        rows.report_fact(&fact);
+        rows.scratch.name = name;
     }
 }
 

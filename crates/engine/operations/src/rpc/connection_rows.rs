@@ -38,7 +38,7 @@ impl<S: RecordSink> Operations<S> {
         hole: Chunk<'_>,
     ) {
         let client = client_direction(facts, self.connection(connection).caller);
-        let row = &mut self.scratch.loss;
+        let row = &mut self.loss;
         row.clear();
         row.connection_id = Some(connection_id(facts));
         row.direction = Some(if direction == client {
@@ -90,7 +90,7 @@ impl<S: RecordSink> Operations<S> {
         let (program, resynchronised) = (rpc.program, std::mem::take(&mut rpc.resynchronised));
         let tls_seen = rpc.tls.is_some();
         let outstanding_max = rpc.calls.take_waiting_max() as i64;
-        let row = &mut self.scratch.connection;
+        let row = &mut self.interval;
         row.clear();
         row.connection_id = connection_id(facts);
         if start_ns != i64::MIN {

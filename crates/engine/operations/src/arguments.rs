@@ -6,7 +6,7 @@ use twox_hash::XxHash3_64;
 /// So many bytes of the arguments are compared, of file data only what of a compound lies among
 /// them: two calls with one xid that differ behind them are taken for one. A handle and the longest
 /// name that systems allow are 330 bytes.
-pub(super) const ARGUMENTS_MAX: usize = 512;
+pub(crate) const ARGUMENTS_MAX: usize = 512;
 /// Of arguments that come in parts, so many are remembered beyond their connection: a session, its
 /// slot and its sequence are among them (RFC 8881 section 18.46.1).
 const BRIEF: usize = 64;
@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
 impl Arguments {
     /// Of the first `len` bytes of the arguments, or of those before a hole.
     #[inline]
-    pub(super) fn of(start: &Cursor<'_>, len: usize) -> Self {
+    pub(crate) fn of(start: &Cursor<'_>, len: usize) -> Self {
         let len = len.min(ARGUMENTS_MAX);
         match start.at_hand().get(..len) {
             Some(bytes) => Self::of_bytes(bytes),
@@ -46,7 +46,7 @@ impl Arguments {
         Self::of_bytes(&bytes[..filled])
     }
 
-    pub(super) fn of_bytes(bytes: &[u8]) -> Self {
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Self {
         Self {
             hash: XxHash3_64::oneshot(bytes) as u32,
             len: bytes.len() as u16,
@@ -54,7 +54,7 @@ impl Arguments {
     }
 
     /// Whether a call whose arguments begin at `start`, and are `now`, may be the same.
-    pub(super) fn may_be(self, now: Self, start: &Cursor<'_>) -> bool {
+    pub(crate) fn may_be(self, now: Self, start: &Cursor<'_>) -> bool {
         if self.len == now.len {
             return self.hash == now.hash;
         }
@@ -64,12 +64,12 @@ impl Arguments {
     }
 
     /// What is remembered of those that lie whole in one message.
-    pub(super) fn hash(self) -> u32 {
+    pub(crate) fn hash(self) -> u32 {
         self.hash
     }
 
     /// What is remembered of them beyond their connection: of those that come in parts, the first.
-    pub(super) fn to_remember(self, goes_on: bool, start: &Cursor<'_>) -> u32 {
+    pub(crate) fn to_remember(self, goes_on: bool, start: &Cursor<'_>) -> u32 {
         match goes_on && usize::from(self.len) > BRIEF {
             true => Self::of(start, BRIEF).hash,
             false => self.hash,

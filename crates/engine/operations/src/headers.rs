@@ -4,29 +4,29 @@ use lineside_rows::Word;
 use lineside_rpc::message::{CallHeader, Flavor, GssProcedure, GssService, program_name};
 
 use crate::decode_as::DecodeAs;
-use crate::protocol::word;
+use crate::details::word;
 
 /// The header of a call but for the xid and the procedure.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Caller {
-    pub(super) program: u32,
-    pub(super) version: u32,
+    pub(crate) program: u32,
+    pub(crate) version: u32,
     /// The program whose rules apply, and whether `--decode-as` names it.
-    pub(super) meant: u32,
-    pub(super) is_decoded_as: bool,
-    pub(super) program_word: Word,
-    pub(super) auth_flavor: Word,
+    pub(crate) meant: u32,
+    pub(crate) is_decoded_as: bool,
+    pub(crate) program_word: Word,
+    pub(crate) auth_flavor: Word,
     /// User and group.
-    pub(super) ids: [Option<i64>; 2],
-    pub(super) asks_tls: bool,
+    pub(crate) ids: [Option<i64>; 2],
+    pub(crate) asks_tls: bool,
     /// Arguments can be read; they are wrapped for RPCSEC_GSS's integrity.
-    pub(super) is_readable: bool,
-    pub(super) is_wrapped: bool,
+    pub(crate) is_readable: bool,
+    pub(crate) is_wrapped: bool,
 }
 
 impl Caller {
     /// `None`: too little of the header survived to know what was called.
-    pub(super) fn new(call: &CallHeader<'_>, decode_as: &DecodeAs) -> Option<Self> {
+    pub(crate) fn new(call: &CallHeader<'_>, decode_as: &DecodeAs) -> Option<Self> {
         let (program, version) = (call.program?, call.version?);
         let rule = decode_as.program(program);
         let meant = rule.unwrap_or(program);
@@ -67,14 +67,14 @@ impl Caller {
 
     /// Program and version, as rows have them.
     #[inline]
-    pub(super) fn numbers(&self) -> (Option<i64>, Option<i32>) {
+    pub(crate) fn numbers(&self) -> (Option<i64>, Option<i32>) {
         (Some(self.program.into()), self.version.try_into().ok())
     }
 }
 
 /// The header of the last call with AUTH_SYS: the next one nearly always brings the same bytes.
 #[derive(Debug, Default)]
-pub(super) struct LastHeader {
+pub(crate) struct LastHeader {
     bytes: Vec<u8>,
     caller: Option<Caller>,
 }
@@ -86,7 +86,7 @@ impl LastHeader {
     /// The xid and the procedure of a call that begins with `bytes`, and how long its header is, if
     /// that is like the last one.
     #[inline]
-    pub(super) fn again(&self, bytes: &[u8]) -> Option<(u32, u32, usize)> {
+    pub(crate) fn again(&self, bytes: &[u8]) -> Option<(u32, u32, usize)> {
         const FIXED: usize = LastHeader::PROCEDURE + 4;
         let len = self.caller.as_ref().map(|_| self.bytes.len())?;
         let (last, last_rest) = self.bytes.split_first_chunk::<FIXED>()?;
@@ -101,11 +101,11 @@ impl LastHeader {
 
     /// Who made it.
     #[inline]
-    pub(super) fn caller(&self) -> Option<&Caller> {
+    pub(crate) fn caller(&self) -> Option<&Caller> {
         self.caller.as_ref()
     }
 
-    pub(super) fn remember(&mut self, bytes: &[u8], caller: Caller) {
+    pub(crate) fn remember(&mut self, bytes: &[u8], caller: Caller) {
         self.bytes.clear();
         self.bytes.extend_from_slice(bytes);
         self.caller = Some(caller);
@@ -114,7 +114,7 @@ impl LastHeader {
 
 /// What nearly every reply begins with after its xid: reply, accepted, AUTH_NONE without a body,
 /// success.
-pub(super) const SUCCESS: [u8; 20] = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+pub(crate) const SUCCESS: [u8; 20] = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 #[cfg(test)]
 mod tests {

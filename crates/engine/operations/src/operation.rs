@@ -2,15 +2,18 @@
 
 use std::ops::{Index, IndexMut};
 
-use lineside_account::{Counter, Counters};
+use lineside_account::{Counter, Counters, Lease};
 use lineside_flow::Transport;
+use lineside_frame::Range;
 use lineside_rows::{OperationRow, Word};
+use lineside_rpc::record::Message;
+use lineside_wire::Direction;
 
-use super::Holder;
-use super::arguments::Arguments;
-use super::early::EarlyReply;
-use super::files::HandleBytes;
-use crate::protocol::{CompoundLink, Details, Procedure};
+use crate::arguments::Arguments;
+use crate::details::Details;
+use crate::files::HandleBytes;
+use crate::procedure::{Procedure, Progress, State};
+use crate::slot::Slot;
 
 /// What is known of one call and its reply so far.
 #[derive(Debug, Default)]
@@ -20,26 +23,26 @@ pub(crate) struct Operation {
     /// What reads its arguments and results.
     pub(crate) procedure: Procedure,
     /// The number of the procedure.
-    pub(super) number: u32,
+    pub(crate) number: u32,
     /// Where in its stream the call ends, or the segment that ends it.
-    pub(super) call_end: i64,
-    pub(super) call_done: bool,
-    pub(super) reply_done: bool,
+    pub(crate) call_end: i64,
+    pub(crate) call_done: bool,
+    pub(crate) reply_done: bool,
     /// The handle in the call, if this connection has not reported its file yet; of NFSv4 also the
     /// one in the reply.
     pub(crate) handle: Option<HandleBytes>,
-    /// Of NFSv4: its place in a compound.
-    pub(crate) compound: CompoundLink,
+    /// What its protocol keeps of it.
+    pub(crate) state: State,
     /// What distinguishes it from other calls with its xid; nothing if that was not seen.
-    pub(super) arguments: Arguments,
+    pub(crate) arguments: Arguments,
     /// It is a call only if it is answered, and has so many bytes.
-    pub(super) unproven_bytes: Option<usize>,
+    pub(crate) unproven_bytes: Option<usize>,
     /// Arguments and results are wrapped for RPCSEC_GSS's integrity.
-    pub(super) is_wrapped: bool,
+    pub(crate) is_wrapped: bool,
     /// Where its call is known: not of the further operations of a compound, nor of a reply alone.
-    pub(super) holder: Option<Holder>,
+    pub(crate) holder: Option<Holder>,
     /// A reply that came before its call, to be read when the call has ended.
-    pub(super) early: Option<Box<EarlyReply>>,
+    pub(crate) early: Option<Box<EarlyReply>>,
 }
 
 impl Operation {
@@ -51,32 +54,12 @@ impl Operation {
         (self.handle, self.holder) = (None, None);
         self.unproven_bytes = None;
         self.arguments = Arguments::default();
-        self.compound.clear();
+        self.state = State::None;
     }
 }
 
 /// What an operation costs, to draw on the budget: two rows with a name each.
-pub(super) const OPERATION_BYTES: usize = size_of::<Operation>() + 256;
-
-/// Where an open operation lies: among those of the general path, or of the [fast](super::fast_path)
-/// one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Slot(u32);
-
-impl Slot {
-    /// The bit of one on the fast path.
-    const FAST: u32 = 1 << 31;
-
-    pub(super) fn of_fast(at: u32) -> Self {
-        Self(at | Self::FAST)
-    }
-
-    /// Its place among the calls on the fast path, if it is one.
-    #[inline]
-    pub(super) fn fast(self) -> Option<u32> {
-        (self.0 & Self::FAST != 0).then_some(self.0 & !Self::FAST)
-    }
-}
+pub(crate) const OPERATION_BYTES: usize = size_of::<Operation>() + 256;
 
 /// All slots, those in use and the free ones.
 #[derive(Default)]
@@ -86,32 +69,32 @@ pub(crate) struct OperationTable {
 }
 
 impl OperationTable {
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.operations.len()
     }
 
     /// Operations that have no row yet.
-    pub(super) fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         self.operations.len() - self.free.len()
     }
 
-    pub(super) fn has_free(&self) -> bool {
+    pub(crate) fn has_free(&self) -> bool {
         !self.free.is_empty()
     }
 
     /// All operations, free slots included.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Slot, &Operation)> {
-        (0..).map(Slot).zip(&self.operations)
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, &Operation)> {
+        (0..).map(Slot::new).zip(&self.operations)
     }
 
     #[inline]
-    pub(super) fn take_free(&mut self) -> Option<Slot> {
+    pub(crate) fn take_free(&mut self) -> Option<Slot> {
         self.free.pop()
     }
 
-    pub(super) fn add(&mut self) -> Slot {
+    pub(crate) fn add(&mut self) -> Slot {
         self.operations.push(Operation::default());
-        Slot((self.operations.len() - 1) as u32)
+        Slot::new((self.operations.len() - 1) as u32)
     }
 
     /// The slot is free again, and its operation empty.
@@ -132,14 +115,70 @@ impl Index<Slot> for OperationTable {
 
     #[inline]
     fn index(&self, slot: Slot) -> &Operation {
-        &self.operations[slot.0 as usize]
+        &self.operations[slot.place()]
     }
 }
 
 impl IndexMut<Slot> for OperationTable {
     #[inline]
     fn index_mut(&mut self, slot: Slot) -> &mut Operation {
-        &mut self.operations[slot.0 as usize]
+        &mut self.operations[slot.place()]
+    }
+}
+
+/// A call in its connection's table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Holder {
+    pub(crate) connection: usize,
+    pub(crate) key: u64,
+}
+
+/// A datagram with a reply that waits for its call.
+#[derive(Debug)]
+pub(crate) struct EarlyReply {
+    pub(crate) message: Message,
+    pub(crate) ranges: Vec<Range>,
+    pub(crate) direction: Direction,
+    /// Copies of it that came after.
+    pub(crate) duplicates: i32,
+    /// Bytes of them all.
+    pub(crate) seen: usize,
+    /// Draws it on the memory budget.
+    pub(crate) _lease: Lease,
+}
+
+/// A message whose header was read and whose end has not come.
+#[derive(Debug)]
+pub(crate) struct OpenMessage {
+    /// The operation that it belongs to.
+    pub(crate) slot: Option<Slot>,
+    pub(crate) is_call: bool,
+    pub(crate) xid: u32,
+    /// How far its protocol has read it, if it reads in steps.
+    pub(crate) progress: Option<Progress>,
+    /// The operation that the file data at hand belongs to, and the number of its row.
+    pub(crate) data_of: Option<Slot>,
+    pub(crate) data_id: i64,
+    /// Bytes of file data still to come.
+    pub(crate) data_left: u64,
+    pub(crate) data_missing: bool,
+    /// The data is checksummed, in the connection's [`Blocks`].
+    pub(crate) has_sums: bool,
+}
+
+impl OpenMessage {
+    pub(crate) fn new(slot: Option<Slot>, is_call: bool, xid: u32) -> Self {
+        Self {
+            slot,
+            is_call,
+            xid,
+            progress: None,
+            data_of: None,
+            data_id: 0,
+            data_left: 0,
+            data_missing: false,
+            has_sums: false,
+        }
     }
 }
 
@@ -157,13 +196,13 @@ pub(crate) enum CallRef {
 pub(crate) struct Signature {
     /// Program, version and procedure in one number. Those of NFS and of the programs beside it do
     /// not collide.
-    pub(super) numbers: u32,
-    pub(super) arguments: Arguments,
+    pub(crate) numbers: u32,
+    pub(crate) arguments: Arguments,
 }
 
 impl Signature {
     #[inline]
-    pub(super) fn new(
+    pub(crate) fn new(
         (program, version): (Option<i64>, Option<i32>),
         procedure: u32,
         arguments: Arguments,
@@ -176,7 +215,7 @@ impl Signature {
     }
 
     #[inline]
-    pub(super) fn of(operation: &Operation) -> Self {
+    pub(crate) fn of(operation: &Operation) -> Self {
         let Operation { row, number, .. } = operation;
         let numbers = (row.program_number, row.version);
         Self::new(numbers, *number, operation.arguments)

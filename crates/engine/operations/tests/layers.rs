@@ -1,0 +1,32 @@
+//! The layers of the files of this crate.
+
+use std::path::Path;
+
+use lineside_testkit::layers::Uses;
+
+/// Modules, the lowest first; each uses only those of layers below.
+const LAYERS: &[&[&str]] = &[
+    &[
+        "arguments",
+        "blocks",
+        "decode_as",
+        "details",
+        "files",
+        "layers",
+        "slot",
+    ],
+    &["config", "family", "headers", "procedure", "sums"],
+    &["operation"],
+    &["fast_call", "rows"],
+    &["protocol"],
+    &["rpc"],
+    &["lib"],
+];
+
+#[test]
+fn modules_use_only_modules_of_layers_below() {
+    let all = Uses::of(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    assert!(all.files() > 30, "{all:?}");
+    let against = all.against(LAYERS);
+    assert!(against.is_empty(), "{against:#?}");
+}
