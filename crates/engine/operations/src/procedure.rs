@@ -4,7 +4,7 @@
 //! [`protocol`](crate::protocol). To all else, [`Procedure`] and [`State`] are opaque.
 
 use lineside_nfs::v4::{self, callback};
-use lineside_nfs::{side, v3};
+use lineside_nfs::{ancillary, v3};
 use lineside_rows::Word;
 
 use crate::slot::Slot;
@@ -215,12 +215,12 @@ pub(crate) struct FilesOfCompound {
 
 /// A procedure of NFSv2 or of the programs beside NFS.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Service(pub(crate) side::Procedure);
+pub(crate) struct Service(pub(crate) ancillary::Procedure);
 
 impl Numbered for Service {
     #[inline]
     fn find(program: u32, version: u32, number: u32) -> Option<Self> {
-        side::Procedure::find(program, version, number).map(Self)
+        ancillary::Procedure::find(program, version, number).map(Self)
     }
 
     fn name(self) -> Word {
