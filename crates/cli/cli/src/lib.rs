@@ -41,7 +41,6 @@ mod runs;
 mod table;
 mod trips;
 mod version;
-mod write_frames;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -229,6 +229,7 @@ fn with_groups(command: Command) -> Command {
         let headings = match page.verb {
             "capture" => crate::capture::mode_headings(),
             "emulate" => crate::emulate::mode_headings(),
+            "load" => crate::load::protocol_headings(),
             _ => Vec::new(),
         };
         let of_mode = |name: &str| {

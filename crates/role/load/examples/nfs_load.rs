@@ -19,7 +19,7 @@ use lineside_load::client::{CatchUp, Pace, Plan};
 use lineside_load::protocol::nfs::{
     Files, MountAt, Offsets, PROCEDURES, Preparation, Store, StoreSettings, Tree, prepare,
 };
-use lineside_load::protocol::{Client, Nfs, NfsMix, NfsServer};
+use lineside_load::protocol::{Named, Nfs, NfsMix, NfsServer};
 use lineside_load::results::Row;
 use lineside_load::run::{Make, Settings, Transport, Watch, run};
 use lineside_load::serve::{ServeSettings, serve};

@@ -68,7 +68,7 @@ impl<'a> Distributor<'a> {
         mut self,
         reports: &Receiver<(usize, News)>,
         clock: RunClock,
-        watch: &mut impl Watch,
+        watch: &mut dyn Watch,
     ) -> Result<Outcome, LoadError> {
         while self.over.len() < self.held.len() {
             if watch.stops() && !self.has_stopped {
@@ -112,7 +112,7 @@ impl<'a> Distributor<'a> {
         }
     }
 
-    fn on_ready(&mut self, open: u32, clock: RunClock, watch: &mut impl Watch) {
+    fn on_ready(&mut self, open: u32, clock: RunClock, watch: &mut dyn Watch) {
         self.ready += 1;
         self.open += open;
         if self.ready < self.settings.workers {
@@ -131,7 +131,7 @@ impl<'a> Distributor<'a> {
         self.tell(Order::Start(at));
     }
 
-    fn on_second(&mut self, number: usize, second: Second, watch: &mut impl Watch) {
+    fn on_second(&mut self, number: usize, second: Second, watch: &mut dyn Watch) {
         let Second {
             counts,
             open,

@@ -18,31 +18,41 @@ pub mod agents;
 mod application;
 pub mod certificate;
 pub mod client;
+pub mod confine;
 mod datagram_server;
 mod departures;
+pub mod directed;
+pub mod director;
 mod distributor;
+pub mod hdr;
+pub mod launch;
 pub mod outcome;
-pub mod pair;
+pub mod peer;
 pub mod protocol;
+pub mod recording;
 pub mod results;
+
 mod rows;
 pub mod run;
 pub mod search;
 pub mod serve;
 pub mod server;
-mod siblings;
 mod socket_loop;
 mod stack_loop;
 pub mod stack_transport;
+pub mod tap;
+pub mod timetable;
+pub mod words;
 mod worker;
+mod worker_handoff;
 
 pub use application::{Application, Calls, CloseBy, ConnectionId, End, Reason, SocketId};
 pub use datagram_server::DatagramService;
 pub use departures::Departures;
 pub use rows::{RowSource, Rows, rows};
-pub use siblings::{SiblingCounts, Siblings, siblings};
 pub use socket_loop::{ListenError, SocketLoop, SocketLoopCounters};
 pub use stack_loop::{Leaving, StackLoop, StackLoopCounters};
 pub use worker::{
     DriveError, DriveFacts, Driver, Ends, Load, News, Order, Second, Timing, WorkerResults, drive,
 };
+pub use worker_handoff::{SiblingCounts, Siblings, siblings};

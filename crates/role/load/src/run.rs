@@ -1,15 +1,17 @@
 //! A run: the distributor starts workers, hands out their shares, and takes what they report, by
 //! messages alone.
 
+use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::mpsc::{channel, sync_channel};
 use std::thread;
 use std::time::Duration;
 
 use lineside_account::Budget;
 use lineside_host::{
-    Cores, DescriptorError, Descriptors, LOOP_PRIORITY, Pinned, RunClock, TcpOptions,
-    set_real_time_priority,
+    Cores, DescriptorError, Descriptors, LOOP_PRIORITY, Pinned, PrivilegeError, RunClock,
+    SandboxError, TcpOptions, set_real_time_priority,
 };
 
 use lineside_port::PortError;
@@ -20,8 +22,11 @@ use crate::client::{Client, Locals, Pace, Plan, Target};
 use crate::distributor::{Distributor, Held};
 pub use crate::outcome::{Outcome, RunSecond};
 use crate::protocol::Client as Protocol;
+use crate::protocol::nfs::PrepareError;
 use crate::rows::Rows;
+use crate::serve::ServeError;
 use crate::stack_transport::{StackError, StackSettings, open_stack};
+use crate::words::UsageError;
 use crate::worker::{Ends, Load, News, Timing, WorkerResults, drive};
 use crate::{CloseBy, SocketLoop, StackLoop};
 
@@ -64,6 +69,12 @@ pub struct Settings {
     pub budget: Budget,
     /// What strangers must not know of this run.
     pub secret: [u64; 2],
+}
+
+/// What strangers must not know of a run.
+pub fn secret() -> [u64; 2] {
+    let state = RandomState::new();
+    [state.hash_one(1), state.hash_one(2)]
 }
 
 /// What makes a worker's protocol, pace and rows.
@@ -125,6 +136,30 @@ pub enum LoadError {
     /// The kernel's sockets cannot be watched.
     #[error("cannot wait for sockets: {0}")]
     Epoll(std::io::Error),
+    /// A setting that cannot be used.
+    #[error(transparent)]
+    Usage(#[from] UsageError),
+    /// What a protocol prepares before the load.
+    #[error(transparent)]
+    Prepare(Box<PrepareError>),
+    /// The server of a load at another interface.
+    #[error(transparent)]
+    Server(Box<ServeError>),
+    /// Privileges cannot be dropped.
+    #[error(transparent)]
+    Privileges(#[from] PrivilegeError),
+    /// There is no sandbox although one is wanted.
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+    /// A file that cannot be made.
+    #[error("{}: cannot be made", path.display())]
+    File {
+        /// Its name.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: std::io::Error,
+    },
     /// More workers than cores.
     #[error("{asked} workers with a core each, and this process may use {cores}: -t {cores}")]
     Cores {
@@ -141,6 +176,7 @@ impl LoadError {
         matches!(
             self,
             Self::Descriptors(_)
+                | Self::Usage(_)
                 | Self::Cores { .. }
                 | Self::Stack(
                     StackError::Own(_)
@@ -152,6 +188,15 @@ impl LoadError {
                         | StackError::Mtu { .. }
                 )
         )
+    }
+}
+
+impl From<PrepareError> for LoadError {
+    fn from(error: PrepareError) -> Self {
+        match error {
+            PrepareError::Load(error) => error,
+            error => Self::Prepare(Box::new(error)),
+        }
     }
 }
 
@@ -175,7 +220,7 @@ pub fn run<P: Protocol>(
     settings: &Settings,
     make: &impl Make<P>,
     clock: RunClock,
-    watch: &mut impl Watch,
+    watch: &mut dyn Watch,
 ) -> Result<Outcome, LoadError> {
     let client = |part: Part| {
         let protocol = make.protocol(part.worker);
@@ -191,7 +236,7 @@ pub fn run_each<L: Load>(
     settings: &Settings,
     client: &(impl Fn(Part) -> L + Sync),
     clock: RunClock,
-    watch: &mut impl Watch,
+    watch: &mut dyn Watch,
 ) -> Result<Outcome, LoadError> {
     if let Transport::Sockets { .. } = settings.transport {
         let share = u64::from(settings.plan.connections) * u64::from(settings.workers);

@@ -10,6 +10,14 @@
 //! open; RFC 9411, section 7, judges HTTP by its own figures. A rate that passed once by luck is
 //! told apart by the second trial.
 
+use lineside_host::{RunClock, StealCounts};
+use lineside_words::{grouped, percent, time};
+
+use crate::certificate::{Certificate, Limits, Machine};
+use crate::launch::Prepared;
+use crate::outcome::Outcome;
+use crate::run::{LoadError, Watch};
+
 /// What a search is to find.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SearchPlan {
@@ -148,6 +156,72 @@ impl Search {
 
     fn end(&mut self, found: Found) {
         self.found = Some(found);
+    }
+}
+
+/// The last answer of a trial may come so much later than its schedule ends, as a share of it and
+/// beyond two of the shortest latencies: half of the 1 % to which a rate shall be found.
+const BEHIND_MAX: f64 = 0.005;
+
+/// A trial and what came of it.
+pub struct Trial {
+    /// The certificate of its run.
+    pub certificate: Certificate,
+    /// Why it does not pass.
+    pub why: Option<String>,
+}
+
+impl Prepared {
+    /// Makes the load as a trial; `fails` says what else it does not keep to.
+    ///
+    /// A trial passes if every request was sent and answered with success, the rate was not missed,
+    /// and nothing else fails: RFC 2544, section 26.1, for loss; RFC 9411, section 7, for the
+    /// answers.
+    pub fn trial(
+        &self,
+        clock: RunClock,
+        watch: &mut dyn Watch,
+        limits: Limits,
+        fails: impl FnOnce(&Certificate, &Outcome) -> Option<String>,
+    ) -> Result<Trial, LoadError> {
+        let steal = StealCounts::read();
+        let outcome = self.run(None, clock, watch)?;
+        let machine = Machine {
+            steal_share: StealCounts::share_since(steal),
+        };
+        let certificate = self.certificate(&outcome, false, machine, limits, Vec::new());
+        let span_ns = self.settings.timing.duration_ns.unwrap_or_default();
+        let why = why_not(&certificate, &outcome, span_ns, limits);
+        let why = why.or_else(|| fails(&certificate, &outcome));
+        Ok(Trial { certificate, why })
+    }
+}
+
+/// Why a trial of `span_ns` does not pass, whatever it was asked to keep to.
+fn why_not(
+    certificate: &Certificate,
+    outcome: &Outcome,
+    span_ns: i64,
+    limits: Limits,
+) -> Option<String> {
+    let counts = &outcome.counts;
+    let missed = certificate.rates.missed_share.unwrap_or(0.0);
+    // A queue hides for a while that a rate is too high: its answers come behind the schedule.
+    let span_ns = span_ns as f64;
+    let least_ns = outcome.times.latency.min_ns().unwrap_or(0) as f64;
+    let behind_ns = outcome.wall_ns as f64 - span_ns - 2.0 * least_ns;
+    if counts.unsent.iter().sum::<u64>() > 0 {
+        Some("requests found no connection".to_owned())
+    } else if counts.succeeded < counts.planned {
+        let lost = counts.planned - counts.succeeded;
+        Some(format!("{} without a good answer", grouped(lost)))
+    } else if missed > limits.rate_missed {
+        Some(format!("{} of the rate missed", percent(missed)))
+    } else if behind_ns > span_ns * BEHIND_MAX {
+        let behind = time(behind_ns as u64);
+        Some(format!("the last answer came {behind} behind the schedule"))
+    } else {
+        None
     }
 }
 

@@ -11,7 +11,7 @@ use lineside_reactor::{Reactor, Wait};
 use lineside_tcp::Refused;
 use lineside_time::{Clock, Nanoseconds};
 
-use crate::protocol::{DatagramServer, Server as Protocol};
+use crate::protocol::{DatagramServer, Server as Protocol, SinkFigures};
 use crate::run::LoadError;
 use crate::server::{Server, ServerCounts};
 use crate::stack_transport::{OpenStack, StackSettings, open_for_server};
@@ -47,6 +47,61 @@ pub struct Served {
     pub transports: Vec<DriveFacts>,
     /// Processor time of all workers.
     pub cpu_ns: i64,
+    /// Of stamped datagrams of one way.
+    pub one_way: SinkFigures,
+}
+
+/// The server of any protocol.
+pub trait Serve: Send + Sync {
+    /// Serves until `stop` is set; `ready` receives the address when all workers listen.
+    fn serve(
+        &self,
+        settings: &ServeSettings,
+        clock: RunClock,
+        stop: &AtomicBool,
+        ready: &dyn Fn(SocketAddr),
+    ) -> Result<Served, ServeError>;
+}
+
+/// Servers of a protocol over byte streams, as this makes them for each worker.
+pub struct ServeStreams<F>(pub F);
+
+impl<P: Protocol, F: Fn() -> P + Send + Sync> Serve for ServeStreams<F> {
+    fn serve(
+        &self,
+        settings: &ServeSettings,
+        clock: RunClock,
+        stop: &AtomicBool,
+        ready: &dyn Fn(SocketAddr),
+    ) -> Result<Served, ServeError> {
+        serve(settings, &self.0, clock, stop, ready)
+    }
+}
+
+/// Servers of a protocol of datagrams.
+pub struct ServeDatagrams<F, P> {
+    /// Makes that of a worker.
+    pub make: F,
+    /// What it counted of stamped datagrams.
+    pub figures: fn(&P) -> SinkFigures,
+}
+
+impl<P: DatagramServer, F: Fn(RunClock) -> P + Send + Sync> Serve for ServeDatagrams<F, P> {
+    fn serve(
+        &self,
+        settings: &ServeSettings,
+        clock: RunClock,
+        stop: &AtomicBool,
+        ready: &dyn Fn(SocketAddr),
+    ) -> Result<Served, ServeError> {
+        let make = || (self.make)(clock);
+        let (mut served, figures) =
+            serve_datagrams(settings, &make, &self.figures, clock, stop, ready)?;
+        figures
+            .iter()
+            .for_each(|figures| served.one_way.add(figures));
+        Ok(served)
+    }
 }
 
 /// Why a server cannot serve.

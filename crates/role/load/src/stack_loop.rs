@@ -17,7 +17,7 @@ use slab::Slab;
 
 use crate::application::{Call, End, Outgoing};
 use crate::departures::Departures;
-use crate::siblings::{SiblingCounts, Siblings};
+use crate::worker_handoff::{SiblingCounts, Siblings};
 use crate::{Application, Calls, ConnectionId, Reason, SocketId};
 
 /// Frames due within so long leave by one kick: a kick takes longer than that.

@@ -323,6 +323,12 @@ impl Drop for Tap {
 pub struct TapCounts(Arc<Shared>);
 
 impl TapCounts {
+    /// Frames that were not copied, for want of room.
+    pub fn missed(&self) -> u64 {
+        let facts = self.facts();
+        facts.dropped_queue + facts.dropped_memory
+    }
+
     /// The counts so far.
     pub fn facts(&self) -> TapFacts {
         let Self(shared) = self;

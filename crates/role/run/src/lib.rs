@@ -19,6 +19,7 @@ mod doctor;
 mod drop_in;
 mod error;
 mod facts;
+mod frame_file;
 mod inputs;
 mod interfaces;
 mod measuring;
@@ -44,6 +45,7 @@ pub use drop_in::{
 };
 pub use error::RunError;
 pub use facts::{input_facts, inputs_facts};
+pub use frame_file::{frame_file, why_frames_miss, write_frames};
 pub use inputs::{Opened, open, open_followed};
 pub use interfaces::{Interfaces, open_interfaces};
 pub use measuring::{Ending, Looks, Measuring, MonitorSwitch};

@@ -16,6 +16,8 @@ pub(crate) struct Facts {
     /// Its name in a file, and in `trace.json`.
     pub(crate) name: &'static str,
     pub(crate) help: &'static str,
+    /// Makes the help, in place of that text.
+    pub(crate) help_made: Option<fn() -> String>,
     pub(crate) short: Option<char>,
     pub(crate) long: Option<&'static str>,
     /// Long words that it had before: they are read, and no help lists them.
@@ -49,6 +51,11 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
+    pub(crate) fn help(&self) -> String {
+        self.help_made
+            .map_or_else(|| self.help.to_owned(), |make| make())
+    }
+
     /// The flag as it is written: `-f`, `--delay`, `FILE`.
     pub(crate) fn flag(&self) -> String {
         match (self.short, self.long) {

@@ -31,6 +31,7 @@ pub(crate) const fn key<T>(help: &'static str) -> Key<T> {
         facts: Facts {
             name: "",
             help,
+            help_made: None,
             short: None,
             long: None,
             long_before: &[],
@@ -55,6 +56,12 @@ pub(crate) const fn key<T>(help: &'static str) -> Key<T> {
 impl<T> Key<T> {
     pub(crate) const fn named(mut self, name: &'static str) -> Self {
         self.facts.name = name;
+        self
+    }
+
+    /// The help is made of what there is.
+    pub(crate) const fn help_made(mut self, help: fn() -> String) -> Self {
+        self.facts.help_made = Some(help);
         self
     }
 
@@ -174,11 +181,11 @@ impl<T: Value> Key<T> {
                 name => argument.value_name(name),
             }
         };
-        let mut first = of(facts.name).help(facts.help);
+        let mut first = of(facts.name).help(facts.help());
         if first.get_action().takes_values()
             && let Some(default) = self.default_text()
         {
-            first = first.help(format!("{} [default: {default}]", facts.help));
+            first = first.help(format!("{} [default: {default}]", facts.help()));
         }
         first = match facts.short {
             Some(short) => first.short(short),
@@ -320,8 +327,8 @@ pub(crate) trait Keys: Clone + Default {
     fn check_words(&self) -> Result<(), String>;
 }
 
-/// Declares keys: `name: Type = key("help").…;`, and between two blocks of them, after `with`,
-/// another group of keys.
+/// Declares keys: `name: Type = key("help").…;`, and between blocks of them, after `with`, other
+/// groups of keys.
 macro_rules! keys {
     (
         $(#[$meta:meta])*
@@ -330,50 +337,50 @@ macro_rules! keys {
         }
         $(with $group:ident: $of:ty; {
             $($field2:ident: $type2:ty = $key2:expr;)*
-        })?
+        })*
     ) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Default, PartialEq)]
         $visibility struct $name {
             $(pub(crate) $field: Option<$type>,)*
-            $(pub(crate) $group: $of, $(pub(crate) $field2: Option<$type2>,)*)?
+            $(pub(crate) $group: $of, $(pub(crate) $field2: Option<$type2>,)*)*
         }
 
         #[expect(non_upper_case_globals, reason = "a declaration has the name of its field")]
         mod declared {
             use super::*;
             $(pub(super) const $field: $crate::config::Key<$type> = $key.named(stringify!($field));)*
-            $($(pub(super) const $field2: $crate::config::Key<$type2> = $key2.named(stringify!($field2));)*)?
+            $($(pub(super) const $field2: $crate::config::Key<$type2> = $key2.named(stringify!($field2));)*)*
         }
 
         impl $crate::config::Keys for $name {
             fn declared() -> Vec<$crate::config::Facts> {
                 let own = [$(declared::$field.facts),*];
                 let all = own.into_iter();
-                $(let all = all.chain(<$of>::declared()).chain([$(declared::$field2.facts),*]);)?
+                $(let all = all.chain(<$of>::declared()).chain([$(declared::$field2.facts),*]);)*
                 all.collect()
             }
 
             fn arguments() -> Vec<clap::Arg> {
                 let mut all = Vec::new();
                 $(all.extend(declared::$field.arguments());)*
-                $(all.extend(<$of>::arguments()); $(all.extend(declared::$field2.arguments());)*)?
+                $(all.extend(<$of>::arguments()); $(all.extend(declared::$field2.arguments());)*)*
                 all
             }
 
             fn given(matches: &clap::ArgMatches) -> Self {
                 Self {
                     $($field: declared::$field.given(matches),)*
-                    $($group: <$of>::given(matches), $($field2: declared::$field2.given(matches),)*)?
+                    $($group: <$of>::given(matches), $($field2: declared::$field2.given(matches),)*)*
                 }
             }
 
             fn read(&mut self, name: &str, value: &serde_json::Value) -> Result<bool, String> {
                 match name {
                     $(stringify!($field) => self.$field = declared::$field.read(value)?,)*
-                    $($(stringify!($field2) => self.$field2 = declared::$field2.read(value)?,)*)?
+                    $($(stringify!($field2) => self.$field2 = declared::$field2.read(value)?,)*)*
                     _ => {
-                        let found: &[bool] = &[$(self.$group.read(name, value)?)?];
+                        let found: &[bool] = &[$(self.$group.read(name, value)?),*];
                         return Ok(found.contains(&true));
                     }
                 }
@@ -383,20 +390,20 @@ macro_rules! keys {
             fn over(self, below: Self) -> Self {
                 Self {
                     $($field: self.$field.or(below.$field),)*
-                    $($group: self.$group.over(below.$group), $($field2: self.$field2.or(below.$field2),)*)?
+                    $($group: self.$group.over(below.$group), $($field2: self.$field2.or(below.$field2),)*)*
                 }
             }
 
             fn defaults(modes: $crate::config::Modes) -> Self {
                 Self {
                     $($field: declared::$field.default_in(modes),)*
-                    $($group: <$of>::defaults(modes), $($field2: declared::$field2.default_in(modes),)*)?
+                    $($group: <$of>::defaults(modes), $($field2: declared::$field2.default_in(modes),)*)*
                 }
             }
 
             fn write(&self, out: &mut serde_json::Map<String, serde_json::Value>) {
                 $(declared::$field.write(self.$field.as_ref(), out);)*
-                $(self.$group.write(out); $(declared::$field2.write(self.$field2.as_ref(), out);)*)?
+                $(self.$group.write(out); $(declared::$field2.write(self.$field2.as_ref(), out);)*)*
             }
 
             fn refused_in(&self, mode: $crate::config::Modes, defaults: &Self) -> Option<$crate::config::Facts> {
@@ -406,13 +413,13 @@ macro_rules! keys {
                 })*
                 $($(if declared::$field2.is_asked(self.$field2.as_ref(), defaults.$field2.as_ref()) {
                     differing.push(declared::$field2.facts);
-                })*)?
+                })*)*
                 differing.into_iter().find(|facts| facts.modes & mode == 0)
             }
 
             fn check_words(&self) -> Result<(), String> {
                 $(declared::$field.check_word(self.$field.as_ref())?;)*
-                $($(declared::$field2.check_word(self.$field2.as_ref())?;)*)?
+                $($(declared::$field2.check_word(self.$field2.as_ref())?;)*)*
                 Ok(())
             }
         }

@@ -12,6 +12,7 @@ use lineside_capture::CaptureError;
 use lineside_forward::ForwardError;
 use lineside_host::MachineFacts;
 use lineside_load::run::LoadError;
+use lineside_load::words::UsageError;
 use lineside_path::emulate::EmulationError;
 use lineside_run::RunError;
 
@@ -78,6 +79,7 @@ pub(crate) fn is_usage(error: &anyhow::Error) -> bool {
     let of_forward = error.downcast_ref::<ForwardError>();
     error.is::<ConfigError>()
         || error.is::<SettingsError>()
+        || error.is::<UsageError>()
         || of_forward.is_some_and(ForwardError::is_usage)
         || of_load.is_some_and(LoadError::is_usage)
         || of_run.is_some_and(RunError::is_usage)

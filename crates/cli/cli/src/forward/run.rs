@@ -10,7 +10,7 @@ use lineside_forward::{
 use lineside_host::{RunFolder, Signals, SystemClock};
 use lineside_measure::monitor::Point;
 use lineside_port::CaptureWriter;
-use lineside_run::{Run, not_confined, sandbox_facts};
+use lineside_run::{Run, frame_file, not_confined, sandbox_facts, why_frames_miss, write_frames};
 use lineside_time::Clock;
 use lineside_trace::State;
 
@@ -22,7 +22,6 @@ use crate::farm::{ForwardDone, Known, Prepared, Section, check_lines};
 use crate::inputs::listening_lines;
 use crate::link::request::{Done, Request, answer_to_json};
 use crate::print::{closing, print, print_json, print_styled, say, talk, warn};
-use crate::write_frames::{frame_file, missed, why_missing, write_all};
 
 pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let keys = given.keys.resolved(given.config.as_deref())?;
@@ -75,9 +74,9 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let tapping = writing.map(|(path, mut writer)| -> Tapping<'_> {
         let missing = &missing;
         Box::new(move |mut port| {
-            let counts = [port.counts()];
-            let written = write_all(&mut writer, &mut port).and_then(|()| writer.finish());
-            let why = why_missing(&path, written.map(|()| missed(&counts)));
+            let counts = port.counts();
+            let written = write_frames(&mut writer, &mut port).and_then(|()| writer.finish());
+            let why = why_frames_miss(&path, written.map(|()| counts.missed()));
             *missing.lock().unwrap_or_else(PoisonError::into_inner) = why;
         })
     });

@@ -3,6 +3,7 @@
 use lineside_analyze::{Assert, AssertError, Assertion, LoadFigures};
 use lineside_load::certificate::Certificate;
 use lineside_load::outcome::Outcome;
+use lineside_load::protocol::{Moves, protocol};
 
 use super::flags::Section;
 use crate::config::ConfigError;
@@ -34,8 +35,8 @@ pub(super) fn figures<'a>(certificate: &Certificate, outcome: &'a Outcome) -> Lo
         not_successful: counts.planned.saturating_sub(counts.succeeded),
         unanswered: counts.planned.saturating_sub(counts.answered),
         answers_per_s: certificate.rates.answered,
-        bytes_per_s: match &*certificate.asked.protocol {
-            "sink" => certificate.rates.request_bytes,
+        bytes_per_s: match protocol(&certificate.asked.protocol).map(|of| of.moves) {
+            Some(Moves::Upload) => certificate.rates.request_bytes,
             _ => certificate.rates.received_bytes,
         },
     }

@@ -3,9 +3,12 @@
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
+use lineside_load::protocol::{PRESETS, PROTOCOLS, Preset, Protocol, listed, preset, services};
 
 use super::limits::LimitWords;
+use super::protocol_keys::ProtocolKeys;
 use super::stack::StackWords;
 use crate::config::{Keys, Sandboxing, Size, Time, key, keys};
 use crate::confine::Confining;
@@ -13,8 +16,6 @@ use crate::confine::Confining;
 /// The default of `memory`.
 pub(super) const MEMORY_DEFAULT: usize = 256 << 20;
 
-/// The words of `--preset`.
-pub(super) const PRESETS: [&str; 4] = ["etc", "iot", "web", "datacentre"];
 /// The words of `--arrivals-of`, the default first.
 pub(super) const ARRIVALS_OF: [&str; 2] = ["requests", "connections"];
 /// The words of `--close`, the default first.
@@ -25,19 +26,15 @@ pub(super) const TIMER: [&str; 3] = ["io", "app", "sleep"];
 keys! {
     /// The section `[load]`.
     pub(crate) struct Section {
-        url: Vec<String> = key("The server: http://HOST[:PORT][/PATH], memcached://HOST[:PORT], \
-        dns://HOST[:PORT]/NAME[?type=A], nfs://HOST[:PORT]/EXPORT, udp://HOST[:PORT], \
-        echo://HOST[:PORT][?bytes=64], sink://HOST[:PORT][?bytes=1MiB] or \
-        source://HOST[:PORT][?bytes=1MiB]")
+        url: Vec<String> = key("").help_made(url_help)
             .value("URL").positional().or_one()
             .example("http://127.0.0.1:8080/");
         connections: u32 = key("Keep N connections open")
             .short('c').long("connections").value("N")
             .default(|| 50);
-        preset: String = key("Use a published load: etc (a key-value store), iot (many devices), web or \
-        datacentre (flows to a sink); flags override it")
+        preset: String = key("").help_made(preset_help)
             .long("preset").value("NAME")
-            .words(|| PRESETS.to_vec());
+            .words(|| PRESETS.map(|each| each.name).to_vec());
         duration: Time = key("How long to send requests, e.g. 10s [default: 10s; no end with -n or a \
         rate that ends]")
             .short('d').long("duration").value("TIME")
@@ -61,36 +58,8 @@ keys! {
         workers: u32 = key("Use N cores: a thread each, with a share of the connections")
             .short('t').long("cores").value("N").long_before(&["workers"])
             .default(|| 1);
-        headers: Vec<String> = key("Add a header to each request; can be repeated")
-            .short('H').long("header").value("NAME: VALUE").or_one()
-            .example("Accept: text/html");
-        http_method: String = key("Method of the requests [default: GET, or POST with --body]")
-            .short('X').long("request").value("METHOD");
-        body: String = key("Body of the requests: this text, or @FILE for a file's content")
-            .long("body").value("TEXT|@FILE").hyphens();
-        fields: bool = key("Fill in fields of URL, headers and body: {number} of the request, {key}, \
-        {random:1..1000}, {hex:16}, {bytes:64}; {{ is a brace")
-            .long("fields");
-        mix: String = key("NFS procedures with their shares [default: getattr:40%, lookup:15%, access:15%, \
-        read:30%]")
-            .long("mix").value("NAME:SHARE,...")
-            .example("read:80%,write:20%");
-        files: u32 = key("Create N files of 1 MiB in the export first [default: use those that exist, \
-        up to 10000]")
-            .long("files").value("N");
-        keys: String = key("Distribution of memcached keys, NFS files, or {key} of --fields: 'zipf 0.99 over \
-        100000', 'uniform over 1000' or 'sequential over 1000' [default: zipf 0.99 over 100000; all \
-        files]")
-            .long("keys").value("WORDS")
-            .example("uniform over 1000");
-        key_size: String = key("Bytes of memcached keys: 30, 'uniform 20..200', ... [default: 30]")
-            .long("key-size").value("BYTES");
-        value_size: String = key("Bytes of memcached values, or of READ and WRITE: 100, \
-        'lognormal median 200 cv 2', ... [default: 100; of NFS 32KiB]")
-            .long("value-size").value("BYTES");
-        get_ratio: String = key("Share of memcached requests that read; the others store [default: \
-        90%]")
-            .long("get-ratio").value("SHARE").long_before(&["gets"]).name_before("gets");
+    }
+    with protocol: ProtocolKeys; {
         pipeline: u32 = key("Send up to N requests on a connection before the first answer")
             .long("pipeline").value("N")
             .default(|| 1);
@@ -191,6 +160,50 @@ keys! {
     }
 }
 
+fn url_help() -> String {
+    let urls = PROTOCOLS.map(|protocol| protocol.url);
+    format!("The server: {}", listed(&urls, "or"))
+}
+
+fn preset_help() -> String {
+    let each = PRESETS.map(|Preset { name, about, .. }| match about {
+        Some(about) => format!("{name} ({about})"),
+        None => (*name).to_owned(),
+    });
+    let all = listed(&each, "or");
+    format!("Use a published load: {all}; flags override it")
+}
+
+/// Reads the name of a protocol to serve.
+fn service() -> impl TypedValueParser<Value = &'static Protocol> {
+    let all = services().into_iter();
+    let possible = all.map(|of| PossibleValue::new(of.name).help(of.service.about));
+    PossibleValuesParser::new(possible).map(|name| {
+        let known = services().into_iter().find(|of| of.name == name);
+        known.expect("only these words pass")
+    })
+}
+
+fn address_help() -> String {
+    let all = services().into_iter();
+    let ports: Vec<_> = all
+        .map(|of| format!("{} {}", of.name, of.service.port))
+        .collect();
+    let ports = ports.join(", ");
+    format!("Where: an address, with a port after a colon [default ports: {ports}]")
+}
+
+fn size_help() -> String {
+    let all = services().into_iter().filter_map(|of| of.service.size);
+    let (of, defaults): (Vec<_>, Vec<_>) = all.unzip();
+    let (last, first) = of.split_last().expect("some have sizes");
+    format!(
+        "Bytes of {}, or of {last}, e.g. 64 or 1MiB [default: {}]",
+        first.join(", of "),
+        defaults.join("; ")
+    )
+}
+
 /// Flags of `load`: the keys of `[load]`, and what concerns the command line alone.
 #[derive(Debug, Clone, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -227,40 +240,16 @@ pub(super) enum Other {
     Serve(Box<ServeArguments>),
 }
 
-/// What a server says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Service {
-    /// HTTP/1.1: each request gets 200 and a body
-    Http,
-    /// Whatever comes goes back
-    Echo,
-    /// Whatever comes is counted
-    Sink,
-    /// Bytes, as fast as the client takes them
-    Source,
-    /// A memcached with half of --memory
-    Memcached,
-    /// The zone load.example by UDP: each name in it has the address 192.0.2.1
-    Dns,
-    /// Stamped datagrams: sent back, or counted with loss, order and jitter
-    Udp,
-    /// NFSv3 with MOUNT at the same port: 1,000 files in /export
-    Nfs,
-}
-
 /// Flags of `load serve`.
 #[derive(Debug, Clone, Args)]
 pub(super) struct ServeArguments {
     /// What to serve
-    #[arg(value_name = "WHAT")]
-    pub(super) what: Service,
-    /// Where: an address, with a port after a colon [default ports: http 8080, echo 7, sink 9,
-    /// source 19, memcached 11211, dns 53, udp 7, nfs 2049]
-    #[arg(value_name = "ADDRESS[:PORT]")]
+    #[arg(value_name = "WHAT", value_parser = service())]
+    pub(super) what: &'static Protocol,
+    #[arg(value_name = "ADDRESS[:PORT]", help = address_help())]
     pub(super) at: String,
-    /// Bytes of each body, of what a source sends on each connection, or of each file, e.g. 64 or
-    /// 1MiB [default: 64; of a source, no end; of nfs 1MiB]
-    #[arg(long, value_name = "SIZE", value_parser = lineside_words::parse_size)]
+    #[arg(long, value_name = "SIZE", help = size_help())]
+    #[arg(value_parser = lineside_words::parse_size)]
     pub(super) size: Option<usize>,
     /// Use N cores: a thread each, with a listener of its own
     #[arg(
@@ -302,7 +291,72 @@ impl Section {
         given
             .check_words()
             .map_err(crate::config::ConfigError::new)?;
-        let preset = given.of_preset();
+        let preset = given.of_preset().map_err(crate::config::ConfigError::new)?;
         Ok(given.over(preset).over(Self::defaults(crate::config::ALL)))
+    }
+
+    /// The preset, if there is one.
+    pub(super) fn preset(&self) -> Option<&'static Preset> {
+        preset(self.preset.as_deref()?)
+    }
+
+    /// Its values: a flag, or a key of a file, goes before them.
+    fn of_preset(&self) -> Result<Self, String> {
+        let mut keys = Self::default();
+        let Some(preset) = self.preset() else {
+            return Ok(keys);
+        };
+        let with_rate = preset.with_rate.iter().filter(|_| self.rate.is_some());
+        for (name, value) in preset.keys.iter().chain(with_rate) {
+            keys.read(name, &value.to_json())?;
+        }
+        Ok(keys)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolved(preset: &str, url: &str) -> Section {
+        let keys = Section {
+            url: Some(vec![url.to_owned()]),
+            preset: Some(preset.to_owned()),
+            ..Section::default()
+        };
+        keys.resolved(None).expect("valid")
+    }
+
+    #[test]
+    fn a_preset_stands_below_flags_and_above_defaults() {
+        let iot = resolved("iot", "http://127.0.0.1/");
+        assert_eq!(iot.connections, Some(1_000));
+        let given = Section {
+            connections: Some(7),
+            preset: Some("iot".to_owned()),
+            ..Section::default()
+        };
+        let given = given.resolved(None).expect("valid");
+        assert_eq!((given.connections, given.pipeline), (Some(7), Some(1)));
+    }
+
+    #[test]
+    fn every_preset_can_be_prepared_and_fits_its_protocols() {
+        let all = PRESETS.map(|preset| preset.name);
+        assert_eq!(all, ["etc", "iot", "web", "datacentre"]);
+        for (preset, url) in PRESETS.iter().flat_map(|preset| {
+            let urls = preset.of.iter().map(|of| format!("{of}://127.0.0.1"));
+            urls.map(move |url| (preset.name, url))
+        }) {
+            let mut keys = resolved(preset, &url);
+            keys.prepare().expect(preset);
+            keys.rate = Some("100".to_owned());
+            keys.resolved(None).expect(preset).prepare().expect(preset);
+        }
+        let wrong = resolved("etc", "http://127.0.0.1/");
+        let Err(error) = wrong.prepare() else {
+            panic!("keys of HTTP");
+        };
+        assert!(error.to_string().contains("is for memcached"), "{error}");
     }
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use clap::{Arg, ArgAction, ArgMatches};
 use lineside_load::certificate::Limits;
-use lineside_words::{nearest, parse_duration, parse_share};
+use lineside_load::words::share;
+use lineside_words::{nearest, parse_duration};
 use serde_json::Value as Json;
 
 use crate::config::{ConfigError, Facts, Refusal, Value};
@@ -88,10 +89,6 @@ impl LimitWords {
 
 fn time(text: &str) -> Result<u64, String> {
     parse_duration(text).map_err(|error| error.to_string())
-}
-
-pub(super) fn share(text: &str) -> Result<f64, String> {
-    parse_share(text).ok_or_else(|| format!("'{text}' is not a share: write 1% or 0.01"))
 }
 
 fn factor(text: &str) -> Result<f64, String> {

@@ -1,28 +1,19 @@
 //! `lineside load`: requests to a server at instants that a model gives, and servers that answer
-//! them.
+//! them. What makes the load is the crate `load`: here are flags, settings, and what is printed.
 
-mod agent;
 mod assertions;
-mod behind;
-mod confine;
 mod flags;
-mod hdr;
-mod hosts;
 mod limits;
-mod making;
-mod other_end;
-mod pace;
-mod presets;
+mod local_server;
 mod progress;
-mod recording;
+mod protocol_keys;
 mod run;
 mod search;
 mod serve;
 mod settings;
 mod stack;
-mod tap;
-mod target;
 
 pub(crate) use flags::Arguments;
 pub(crate) use flags::Section;
+pub(crate) use protocol_keys::protocol_headings;
 pub(crate) use run::run;

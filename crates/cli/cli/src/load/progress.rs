@@ -3,13 +3,13 @@
 use std::io::IsTerminal;
 
 use lineside_host::{RunClock, Signals};
+use lineside_load::hdr::HdrLog;
+use lineside_load::recording::Recording;
 use lineside_load::run::{RunSecond, Watch};
 use lineside_time::{Clock, Nanoseconds};
 use lineside_words::{bytes, grouped, time};
 
 use super::flags::Arguments;
-use super::hdr::HdrLog;
-use super::recording::Recording;
 use crate::print::talk;
 
 /// Watches a run for the terminal, and for signals.
@@ -46,15 +46,6 @@ impl<'a> Progress<'a> {
     /// Of many runs, none is shown by seconds.
     pub(super) fn is_trial(&mut self) {
         self.prints = false;
-    }
-}
-
-/// Of a watch, whether the run is to stop: before requests leave, there is nothing else to hear.
-pub(super) struct OnlyStops<'a, W>(pub(super) &'a mut W);
-
-impl<W: Watch> Watch for OnlyStops<'_, W> {
-    fn stops(&mut self) -> bool {
-        self.0.stops()
     }
 }
 

@@ -1,38 +1,48 @@
 //! `lineside load`: the entrance, and what becomes of the outcome.
 
+use std::os::fd::BorrowedFd;
+
 use anyhow::{Context, anyhow};
 use lineside_analyze::{Assertion, WithAssertions, assert_load};
 use lineside_host::{RunClock, RunFolder, Signals, StealCounts, SystemClock};
 use lineside_load::certificate::{Certificate, Machine};
-use lineside_load::run::Outcome;
-use lineside_load::serve::ServeSettings;
-use lineside_run::Run;
+use lineside_load::confine::{Outputs, confine_director};
+use lineside_load::directed::{self, Directed};
+use lineside_load::director::{self, Remote};
+use lineside_load::hdr::HdrLog;
+use lineside_load::launch::Prepared;
+use lineside_load::peer::Peer;
+use lineside_load::recording::Recording;
+use lineside_load::run::{LoadError, Outcome, Transport};
+use lineside_load::serve::Served;
+use lineside_load::tap::{self, Tapping};
+use lineside_run::{Run, not_confined, sandbox_facts};
 use lineside_time::Clock;
 use lineside_trace::State;
+use lineside_words::{bytes, grouped};
+use serde_json::Value as Json;
 
 use super::assertions::{assertion_lines, figures};
-use super::confine::Written;
-use super::flags::{Arguments, Other};
-use super::hdr::HdrLog;
-use super::hosts::Remote;
+use super::flags::{Arguments, Other, Section};
 use super::limits::LimitWords;
 use super::progress::Progress;
-use super::recording::Recording;
+use super::search;
 use super::serve::serve;
-use super::settings::Prepared;
-use super::tap::{self, Tapping};
-use super::{agent, hosts, other_end, search};
-use crate::config::{self, ConfigError};
+use crate::config::{self, ConfigError, Sandboxing, read_keys};
+use crate::confine;
 use crate::exit::Exit;
 use crate::junit::Junit;
-use crate::print::{closing, print_json, print_styled};
+use crate::print::{closing, print_json, print_styled, say, talk};
 
 pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     if let Some(Other::Serve(arguments)) = &given.other {
         return serve(arguments);
     }
     if given.agent_of_another {
-        return agent::serve();
+        directed::serve(|keys, among, clock| {
+            direct(keys, among, clock).map_err(|error| format!("{error:#}"))
+        })?;
+        return Ok(Exit::Done);
     }
     let mut keys = given.keys.resolved(given.config.as_deref())?;
     keys.go_behind(given)?;
@@ -52,8 +62,11 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     }
     arguments.hosts_must_fit()?;
     let mut prepared = arguments.keys.prepare()?;
-    let tapping = Tapping::new(&arguments.keys, &mut prepared)?;
-    let other_end = other_end::settings(&arguments.keys, &prepared)?;
+    let tapping = arguments.tapping(&mut prepared)?;
+    let prepared = prepared;
+    let peer = { arguments.keys.serve_on.as_deref() }
+        .map(|interface| Peer::new(&prepared, interface))
+        .transpose()?;
     let signals = Signals::register().context("cannot handle signals")?;
     let mut notes = arguments.begin()?;
     let log = arguments.hdr_log().inspect_err(|_| notes.withdraw())?;
@@ -61,15 +74,10 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let junit = junit.inspect_err(|_| withdraw(&notes, log.as_ref(), None))?;
     notes.save()?;
     let clock = RunClock::start();
-    let written = Written {
-        capture: tapping.as_ref().and_then(Tapping::file),
-        log: log.as_ref(),
-        junit: junit.as_ref().map(Junit::file),
-    };
-    let ends = (&prepared, other_end.as_ref());
-    let confined = arguments.confine(ends, &written, &mut notes, clock, || {
-        arguments.begin_hosts()
-    });
+    let capture = tapping.as_ref().and_then(Tapping::file);
+    let files = capture.into_iter().chain(log.as_ref().map(HdrLog::file));
+    let files = files.chain(junit.as_ref().map(Junit::file)).collect();
+    let confined = arguments.confine(&prepared, peer.as_ref(), files, &mut notes, clock);
     let hosts = confined.inspect_err(|_| withdraw(&notes, log.as_ref(), junit.as_ref()))?;
     let recording = notes.folder.as_ref().map(|folder| {
         let (workers, budget) = (prepared.settings.workers, &prepared.settings.budget);
@@ -78,19 +86,15 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let mut progress = Progress::new(&arguments, recording.as_ref(), &signals, clock);
     progress.log = log;
     let steal = StealCounts::read();
-    let (outcome, untapped) = tap::beside(tapping, || {
-        if let Some(hosts) = hosts {
-            let workers = prepared.settings.workers;
-            return hosts::run(&arguments.keys, hosts, workers, clock, &mut progress);
-        }
-        let other_end = other_end.as_ref();
-        arguments.make(
+    let (outcome, untapped) = tap::beside(tapping, || match hosts {
+        Some(hosts) => arguments.direct(hosts, &prepared, clock, &mut progress),
+        None => arguments.make(
             &prepared,
-            other_end,
+            peer.as_ref(),
             recording.as_ref(),
             clock,
             &mut progress,
-        )
+        ),
     })?;
     let log = progress.log.take();
     let outcome = outcome.inspect_err(|_| withdraw(&notes, log.as_ref(), junit.as_ref()))?;
@@ -118,6 +122,48 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     written.and(logged).map_err(|why| anyhow!(why))?;
     untapped.map_or(Ok(()), |why| Err(anyhow!(why)))?;
     Ok(exit(certificate.verdict.state, &judged))
+}
+
+/// Prepares a load that another host directs, and enters its sandbox.
+fn direct(keys: &Json, among: (u32, u32), clock: RunClock) -> anyhow::Result<Directed> {
+    let keys: Section = read_keys(keys, "load").map_err(ConfigError::new)?;
+    let mut prepared = keys.prepare()?;
+    prepared.settings.among = among;
+    keys.confine_alone(&prepared, clock)?;
+    Ok(Directed {
+        prepared,
+        reports_times: keys.hdr.is_some(),
+    })
+}
+
+impl Section {
+    /// Confines a load that writes nothing itself: that of another host, or a search.
+    pub(super) fn confine_alone(
+        &self,
+        prepared: &Prepared,
+        clock: RunClock,
+    ) -> Result<(), LoadError> {
+        let sandboxing = self.sandbox.unwrap_or_default();
+        let applied = |sandbox| sandboxing.applied(sandbox);
+        let confined = prepared.confine(None, &Outputs::default(), clock, applied)?;
+        confined.iter().for_each(confine::note);
+        Ok(())
+    }
+}
+
+/// What the other end of a load counted.
+fn peer_line(served: &Served) -> String {
+    let counts = &served.counts;
+    let again = served.transports.iter().map(|facts| facts.retransmitted);
+    format!(
+        "the other end took {} connections and {} requests, {} in and {} out, and sent {} frames \
+         again",
+        grouped(counts.opened),
+        grouped(counts.requests),
+        bytes(counts.received_bytes),
+        bytes(counts.answer_bytes),
+        grouped(again.sum())
+    )
 }
 
 /// The run failed: there is nothing to keep.
@@ -166,30 +212,107 @@ impl Arguments {
 
     /// Starts the programs of the hosts that make the load, if there are any.
     fn begin_hosts(&self) -> anyhow::Result<Option<Vec<Remote>>> {
-        match self.keys.hosts.as_deref().unwrap_or_default() {
-            [] => Ok(None),
-            hosts => hosts::begin(&self.keys, hosts).map(Some),
+        let hosts = self.keys.hosts.as_deref().unwrap_or_default();
+        if hosts.is_empty() {
+            return Ok(None);
         }
+        let rsh = self.keys.rsh.as_deref().unwrap_or_default();
+        if rsh.trim().is_empty() {
+            return Err(ConfigError::usage("--rsh is empty: write 'ssh'").into());
+        }
+        let program = match &self.keys.agent {
+            Some(program) => program.clone(),
+            None => std::env::current_exe().context("this program has no path")?,
+        };
+        let begun = hosts.iter().map(|host| Remote::start(rsh, host, &program));
+        Ok(Some(begun.collect::<Result<_, _>>()?))
+    }
+
+    /// The capture file, if there is one.
+    fn tapping(&self, prepared: &mut Prepared) -> anyhow::Result<Option<Tapping>> {
+        let Some(path) = &self.keys.write_pcap else {
+            return Ok(None);
+        };
+        let is_stack = matches!(prepared.settings.transport, Transport::Stack(_));
+        if is_stack && (self.keys.hosts.is_some() || path.as_os_str() == "-") {
+            return Err(ConfigError::usage(
+                "--write-pcap is for a file of a load by one host: leave out --hosts, name a file",
+            )
+            .into());
+        }
+        let force = self.keys.force == Some(true);
+        Ok(Some(Tapping::new(path, force, &mut prepared.settings)?))
+    }
+
+    /// Opens the ports, drops all privileges and enters the sandbox; notes in `trace.json` whether
+    /// it holds. The programs of hosts that make the load are started before.
+    fn confine(
+        &self,
+        prepared: &Prepared,
+        peer: Option<&Peer<'_>>,
+        files: Vec<BorrowedFd<'_>>,
+        run: &mut Run,
+        clock: RunClock,
+    ) -> anyhow::Result<Option<Vec<Remote>>> {
+        let hosts = self.begin_hosts()?;
+        let outputs = Outputs {
+            folder: run.folder.as_ref(),
+            files,
+            capture: self.keys.write_pcap.as_deref(),
+            hdr: self.keys.hdr.as_deref(),
+            junit: self.junit.as_deref(),
+        };
+        let sandboxing = self.keys.sandbox.unwrap_or_default();
+        let applied = |sandbox| sandboxing.applied(sandbox);
+        let confined = match &hosts {
+            Some(_) => confine_director(&outputs, applied)?,
+            None => {
+                let server = peer.map(|peer| &peer.settings);
+                prepared.confine(server, &outputs, clock, applied)?
+            }
+        };
+        confined.iter().for_each(confine::note);
+        let facts = confined.as_ref().map(sandbox_facts);
+        run.manifest.sandbox = Some(facts.unwrap_or_else(|| not_confined(Sandboxing::NONE)));
+        Ok(hosts)
+    }
+
+    /// Has hosts make the load.
+    fn direct(
+        &self,
+        hosts: Vec<Remote>,
+        prepared: &Prepared,
+        clock: RunClock,
+        progress: &mut Progress<'_>,
+    ) -> anyhow::Result<Outcome> {
+        let keys = config::to_json("load", &self.keys);
+        let keys = keys.get("load").cloned().unwrap_or_default();
+        let workers = prepared.settings.workers;
+        Ok(director::run(&keys, hosts, workers, clock, progress, talk)?)
     }
 
     /// Makes the load, from here or beside its other end.
     fn make(
         &self,
         prepared: &Prepared,
-        other_end: Option<&ServeSettings>,
+        peer: Option<&Peer<'_>>,
         recording: Option<&Recording>,
         clock: RunClock,
         progress: &mut Progress<'_>,
     ) -> anyhow::Result<Outcome> {
         let mut run = || prepared.run(recording, clock, progress);
-        match other_end {
-            None => run(),
-            Some(serving) => other_end::beside(serving, &prepared.requests, clock, self.quiet, run),
+        let Some(peer) = peer else {
+            return Ok(run()?);
+        };
+        let (outcome, served) = peer.while_serving(clock, run)?;
+        if !self.quiet {
+            say(&peer_line(&served));
         }
+        Ok(outcome?)
     }
 
     /// The log of `--hdr`.
-    fn hdr_log(&self) -> anyhow::Result<Option<HdrLog>> {
+    fn hdr_log(&self) -> Result<Option<HdrLog>, LoadError> {
         let force = self.keys.force == Some(true);
         let log = self.keys.hdr.as_deref();
         log.map(|path| HdrLog::create(path, force)).transpose()

@@ -1,20 +1,16 @@
 //! `lineside load --search`: the highest rate that passes, by trials.
-//!
-//! A trial passes if every request was sent and answered with success, the rate was not missed, and
-//! the assertions hold: RFC 2544, section 26.1, for loss; RFC 9411, section 7, for the answers.
 
 use anyhow::Context;
 use lineside_analyze::{Assert, assert_load};
-use lineside_host::{RunClock, Signals, StealCounts};
-use lineside_load::certificate::{Certificate, Limits, Machine};
-use lineside_load::search::{Found, Search, SearchPlan};
+use lineside_host::{RunClock, Signals};
+use lineside_load::certificate::{Certificate, Limits};
+use lineside_load::search::{Found, Search, SearchPlan, Trial};
 use lineside_trace::Manifest;
-use lineside_words::{grouped, percent, rate as per_second, time};
+use lineside_words::{rate as per_second, time};
 
 use super::assertions::figures;
 use super::flags::{Arguments, Section};
 use super::progress::Progress;
-use super::settings::Prepared;
 use crate::config::{ConfigError, Time};
 use crate::exit::Exit;
 use crate::print::{closing, print, print_json, print_styled, talk};
@@ -24,19 +20,8 @@ const TRIAL_NS: i64 = 2_000_000_000;
 /// The rate of the first one, unless -R does.
 const FIRST: f64 = 1_000.0;
 
-/// The last answer of a trial may come so much later than its schedule ends, as a share of it and
-/// beyond two of the shortest latencies: half of the 1 % to which a rate shall be found.
-const BEHIND_MAX: f64 = 0.005;
-
 /// The trial that confirms a rate is so many times as long: what a queue hides from the others.
 const CONFIRMING: i64 = 5;
-
-/// A trial and what came of it.
-struct Trial {
-    certificate: Certificate,
-    /// Why it does not pass.
-    why: Option<String>,
-}
 
 /// Searches, and prints what was found.
 pub(super) fn run(
@@ -84,7 +69,7 @@ pub(super) fn run(
     };
     let mut prepared = keys.prepare()?;
     let clock = RunClock::start();
-    prepared.confine(keys.sandbox.unwrap_or_default(), clock)?;
+    keys.confine_alone(&prepared, clock)?;
     let trial_ns = prepared.settings.timing.duration_ns.unwrap_or(TRIAL_NS);
     let (mut best, mut last_why) = (None, None);
     while let Found::Try(rate) = search.next() {
@@ -92,7 +77,12 @@ pub(super) fn run(
         prepared.change(rate, trial_ns.saturating_mul(times))?;
         let mut progress = Progress::new(arguments, None, &signals, clock);
         progress.is_trial();
-        let Trial { certificate, why } = trial(&prepared, &mut progress, clock, asserts, limits)?;
+        let Trial { certificate, why } =
+            prepared.trial(clock, &mut progress, *limits, |certificate, outcome| {
+                let judged = assert_load(&figures(certificate, outcome), asserts);
+                let mut failed = judged.into_iter().filter(|assertion| !assertion.holds);
+                failed.next().map(|assertion| assertion.what)
+            })?;
         if signals.stop().is_some() {
             anyhow::bail!("a signal ended the search after {} trials", search.trials());
         }
@@ -111,43 +101,6 @@ pub(super) fn run(
         }
     }
     finish(arguments, &search, best, last_why)
-}
-
-fn trial(
-    prepared: &Prepared,
-    progress: &mut Progress<'_>,
-    clock: RunClock,
-    asserts: &[Assert],
-    limits: &Limits,
-) -> anyhow::Result<Trial> {
-    let steal = StealCounts::read();
-    let outcome = prepared.run(None, clock, progress)?;
-    let machine = Machine {
-        steal_share: StealCounts::share_since(steal),
-    };
-    let certificate = prepared.certificate(&outcome, false, machine, *limits, Vec::new());
-    let judged = assert_load(&figures(&certificate, &outcome), asserts);
-    let counts = &outcome.counts;
-    let missed = certificate.rates.missed_share.unwrap_or(0.0);
-    // A queue hides for a while that a rate is too high: its answers come behind the schedule.
-    let span_ns = prepared.settings.timing.duration_ns.unwrap_or_default() as f64;
-    let least_ns = outcome.times.latency.min_ns().unwrap_or(0) as f64;
-    let behind_ns = outcome.wall_ns as f64 - span_ns - 2.0 * least_ns;
-    let why = if counts.unsent.iter().sum::<u64>() > 0 {
-        Some("requests found no connection".to_owned())
-    } else if counts.succeeded < counts.planned {
-        let lost = counts.planned - counts.succeeded;
-        Some(format!("{} without a good answer", grouped(lost)))
-    } else if missed > limits.rate_missed {
-        Some(format!("{} of the rate missed", percent(missed)))
-    } else if behind_ns > span_ns * BEHIND_MAX {
-        let behind = time(behind_ns as u64);
-        Some(format!("the last answer came {behind} behind the schedule"))
-    } else {
-        let failed = judged.iter().find(|assertion| !assertion.holds);
-        failed.map(|assertion| assertion.what.clone())
-    };
-    Ok(Trial { certificate, why })
 }
 
 fn trial_line(number: u32, rate: f64, certificate: &Certificate, why: Option<&str>) -> String {

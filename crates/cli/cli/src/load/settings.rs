@@ -1,29 +1,23 @@
 //! The settings of a run, from the keys of `[load]`.
 
-use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
 
-use anyhow::Context;
 use lineside_account::Budget;
-use lineside_http::{RequestTemplate, Url};
 use lineside_load::certificate::Asked;
 use lineside_load::client::{CatchUp, Plan};
-use lineside_load::protocol::nfs::{Files, MixError, MountAt, Offsets, Preparation};
-use lineside_load::protocol::{Dns, Http, Mix, NfsMix};
-use lineside_load::run::{Settings, Transport};
+use lineside_load::launch::Prepared;
+use lineside_load::protocol::{Carrier, Moves, PROTOCOLS, Protocol, protocol, resolve};
+use lineside_load::run::{Settings, Transport, secret};
+use lineside_load::timetable::{PaceWords, Timetable};
+use lineside_load::words::Words;
 use lineside_load::{CloseBy, Timing};
-use lineside_nfs::v3::StableHow;
 use lineside_reactor::Wait;
-use lineside_words::WordError;
-use lineside_workload::{Sizes, Template, Unit};
+use lineside_words::nearest;
 
-use super::behind::stand_at_the_end;
 use super::flags::{MEMORY_DEFAULT, Section};
-use super::limits::share;
-use super::pace::{PaceWords, read_file};
+use super::local_server::stand_at_the_end;
 use super::stack::addresses_of;
-use super::target::Target;
 use crate::config::{self, ConfigError};
 use crate::inputs::wait;
 
@@ -43,90 +37,43 @@ const RETRY_NS: i64 = 10_000_000;
 const LINGER_NS: i64 = 1_000_000_000;
 /// Reports, and lines on the terminal.
 const SECOND_NS: i64 = 1_000_000_000;
-/// The longest body: a request lies in memory whole.
-const BODY_BYTES_MAX: u64 = 16 << 20;
-
 /// An answer may take so long.
 const TIMEOUT_NS: i64 = 30_000_000_000;
 /// One in a datagram, which is not sent again.
 const DATAGRAM_TIMEOUT_NS: i64 = 1_000_000_000;
-/// An answer of DNS that passes any network in one piece (DNS flag day 2020).
-const DNS_UDP_LEN: u16 = 1_232;
-/// Procedures of NFS that change nothing: whose files these are is not known here.
-const NFS_MIX: &str = "getattr:40%, lookup:15%, access:15%, read:30%";
-const NFS_SIZE: &str = "32KiB";
-/// Files of an export that are used.
-const FILES_FOUND_MAX: u32 = 10_000;
-/// Files that are made.
-const FILE_BYTES: u64 = 1 << 20;
-const FILES_A_DIRECTORY: u32 = 1_000;
-
-/// Bytes of a request of bulk data.
-const BULK_BYTES: &str = "1MiB";
-/// In place of sizes: all that a source sends on a connection.
-const ALL: &str = "all";
-
-/// Requests of memcached: small values, mostly read, some keys far more often than others.
-const KEYS: &str = "zipf 0.99 over 100000";
-const KEY_SIZE: &str = "30";
-const VALUE_SIZE: &str = "100";
-const GETS: &str = "90%";
-
-/// What is sent.
-#[derive(Debug, Clone)]
-pub(super) enum Requests {
-    Http(Box<Http>),
-    Echo {
-        bytes: u32,
-    },
-    Sink(Box<Sizes>),
-    /// `None`: everything to the end of a connection.
-    Source(Option<Box<Sizes>>),
-    Udp {
-        sizes: Box<Sizes>,
-        is_echo: bool,
-    },
-    Memcached(Box<Mix>),
-    Dns(Box<Dns>),
-    Nfs(Box<(NfsMix, Preparation)>),
-}
-
-/// The settings of a run, resolved.
-pub(super) struct Prepared {
-    pub(super) requests: Requests,
-    pub(super) pace: PaceWords,
-    pub(super) settings: Settings,
-    pub(super) asked: Asked,
-    pub(super) seed: u64,
-}
-
-impl Prepared {
-    /// Changes the rate and the duration, for another run.
-    pub(super) fn change(&mut self, rate: f64, duration_ns: i64) -> Result<(), ConfigError> {
-        self.pace.change_rate(&format!("{rate:.3}"))?;
-        (self.asked.arrivals, self.asked.rate) = (self.pace.arrivals(), self.pace.rate());
-        self.settings.timing.duration_ns = Some(duration_ns);
-        self.settings.secret = secret();
-        Ok(())
-    }
-}
-
 impl Section {
     /// Everything that words say, before anything is opened.
     pub(super) fn prepare(&self) -> anyhow::Result<Prepared> {
         let url = self.one_url()?;
-        let target = Target::parse(url)?;
-        self.preset_must_fit(target.protocol())?;
-        let pace = PaceWords::read(self)?;
-        let requests = self.requests_of(&target)?;
+        let (protocol, rest) = protocol_of(url)?;
+        if let Some(preset) = self.preset() {
+            preset.must_fit(protocol)?;
+        }
+        let timetable = Timetable::read(PaceWords {
+            rate: self.rate.as_deref(),
+            arrivals: self.arrivals.as_deref(),
+            arrivals_of: self.arrivals_of.as_deref(),
+            think: self.think.as_deref(),
+        })?;
+        protocol.must_fit(&self.protocol.0)?;
+        self.pipeline_must_fit(protocol)?;
+        let seed = self.seed.unwrap_or_default();
+        let (server, requests) = (protocol.client)(&Words {
+            url,
+            rest,
+            keys: &self.protocol.0,
+            seed,
+            timeout_ns: self.timeout_ns(protocol),
+            preset: self.preset(),
+        })?;
         let (wait, mut ahead_ns) = self.timing_words()?;
-        if let Requests::Source(_) = &requests {
+        if protocol.moves == Moves::Download {
             // Nothing is built: a request that takes what comes begins when it is due.
             ahead_ns = 0;
         }
         let budget = { self.memory.as_ref() }.map_or(Ok(MEMORY_DEFAULT), config::memory_bytes)?;
         let transport = self.transport()?;
-        let servers = target.resolve()?;
+        let servers = resolve(&server)?;
         let workers = at_least_one("-t", self.workers)?;
         let connections = at_least_one("-c", self.connections)?;
         if workers > connections {
@@ -135,20 +82,17 @@ impl Section {
             ))
             .into());
         }
-        let duration_ns = self.duration_ns(&pace)?;
+        let duration_ns = self.duration_ns(&timetable)?;
         let is_stack = matches!(transport, Transport::Stack(_));
-        let is_datagram = matches!(target, Target::Dns { .. } | Target::Udp { .. });
-        let kinds = [is_stack, is_datagram];
-        let plan = self.plan(connections, ahead_ns, kinds)?;
-        let seed = self.seed.unwrap_or_default();
+        let plan = self.plan(connections, ahead_ns, is_stack, protocol)?;
         let asked = Asked {
             url: url.to_owned(),
-            protocol: target.protocol().to_owned(),
+            protocol: protocol.name.to_owned(),
             servers: servers.iter().map(ToString::to_string).collect(),
             connections,
             workers,
-            arrivals: pace.arrivals(),
-            rate: pace.rate(),
+            arrivals: timetable.arrivals(),
+            rate: timetable.rate(),
             arrivals_of: self
                 .arrivals_of
                 .clone()
@@ -178,8 +122,9 @@ impl Section {
             secret: secret(),
         };
         Ok(Prepared {
+            protocol,
             requests,
-            pace,
+            timetable,
             settings,
             asked,
             seed,
@@ -199,208 +144,26 @@ impl Section {
         }
     }
 
-    /// The request, for HTTP from its parts.
-    fn requests_of(&self, target: &Target) -> anyhow::Result<Requests> {
-        self.must_fit(target)?;
-        Ok(match target {
-            Target::Http(url) => self.http(url)?,
-            Target::Echo { bytes, .. } => Requests::Echo { bytes: *bytes },
-            Target::Sink { bytes, .. } => {
-                let default = self.preset_sizes().unwrap_or(BULK_BYTES);
-                Requests::Sink(Box::new(sizes(bytes.as_deref().unwrap_or(default))?))
-            }
-            Target::Source { bytes, .. } => {
-                let words = bytes.as_deref().unwrap_or(BULK_BYTES);
-                let sizes = (words != ALL).then(|| sizes(words)).transpose()?;
-                Requests::Source(sizes.map(Box::new))
-            }
-            Target::Memcached(_) => Requests::Memcached(Box::new(self.memcached_mix()?)),
-            Target::Dns { names, kinds, .. } => self.queries(names, kinds)?,
-            Target::Nfs {
-                export, mount_port, ..
-            } => self.calls(export, *mount_port)?,
-            Target::Udp {
-                bytes, is_one_way, ..
-            } => {
-                let sizes = sizes(bytes)?;
-                let least = lineside_load::protocol::STAMPED_BYTES_MIN;
-                if sizes.max() < least {
-                    return Err(ConfigError::new(format!(
-                        "bytes: '{bytes}' has no room for number and stamp: give {least} or more"
-                    ))
-                    .into());
-                }
-                Requests::Udp {
-                    sizes: Box::new(sizes),
-                    is_echo: !is_one_way,
-                }
-            }
-        })
-    }
-
-    /// Requests of HTTP, all alike or with fields.
-    fn http(&self, url: &Url) -> anyhow::Result<Requests> {
-        let body = self.body.as_deref().map(body).transpose()?;
-        let method = match (&self.http_method, &body) {
-            (Some(method), _) => method,
-            (None, Some(_)) => "POST",
-            (None, None) => "GET",
-        };
-        let headers = self.headers.as_deref().unwrap_or_default();
-        let template =
-            RequestTemplate::new(method, url, headers, body.as_deref().unwrap_or_default());
-        let template = template.map_err(|error| ConfigError::new(error.to_string()))?;
-        if template.expects_continue() {
-            return Err(ConfigError::usage(
-                "Expect: 100-continue has the body wait for an answer, which a load does not do: \
-                 leave it out",
-            )
-            .into());
-        }
-        if self.fields != Some(true) {
-            return Ok(Requests::Http(Box::new(Http::new(template))));
-        }
-        let body = String::from_utf8(body.unwrap_or_default()).map_err(|_| {
-            ConfigError::new("body: it is not text, and --fields is about text".to_owned())
-        })?;
-        let keys = { self.keys.as_deref() }.map(str::parse).transpose();
-        let keys = keys.map_err(|error: WordError| ConfigError::new(error.to_string()))?;
-        let seed = self.seed.unwrap_or_default();
-        let http = Http::with_fields(method, url, headers, &body, keys, seed);
-        let http = http.map_err(|error| ConfigError::new(error.to_string()))?;
-        Ok(Requests::Http(Box::new(http)))
-    }
-
-    /// Flags of another protocol say nothing here.
-    fn must_fit(&self, target: &Target) -> Result<(), ConfigError> {
-        let given = [
-            (self.headers.is_some(), "-H", "http"),
-            (self.http_method.is_some(), "-X", "http"),
-            (self.body.is_some(), "--body", "http"),
-            (self.fields.is_some(), "--fields", "http"),
-            (self.keys.is_some(), "--keys", "memcached or nfs or http"),
-            (self.key_size.is_some(), "--key-size", "memcached"),
-            (
-                self.value_size.is_some(),
-                "--value-size",
-                "memcached or nfs",
-            ),
-            (self.get_ratio.is_some(), "--get-ratio", "memcached"),
-            (self.mix.is_some(), "--mix", "nfs"),
-            (self.files.is_some(), "--files", "nfs"),
-        ];
-        let is = target.protocol();
-        let is_bulk = matches!(target, Target::Sink { .. } | Target::Source { .. });
-        if is_bulk && self.pipeline.is_some_and(|pipeline| pipeline > 1) {
-            return Err(ConfigError::new(format!(
-                "--pipeline is for requests with answers, and of a {is} a connection has one at a \
-                 time: leave it out"
-            )));
-        }
-        let fits = |of: &str| of.split(" or ").any(|each| each == is);
-        match given
-            .iter()
-            .find(|(is_given, _, of)| *is_given && !fits(of))
-        {
-            None => Ok(()),
-            Some((_, flag, of)) => Err(ConfigError::new(format!(
-                "{flag} is for {of}, and this is {is}: leave it out"
+    /// Of bulk data, a connection has one request at a time.
+    fn pipeline_must_fit(&self, protocol: &Protocol) -> Result<(), ConfigError> {
+        let is_bulk = protocol.moves != Moves::Messages;
+        match is_bulk && self.pipeline.is_some_and(|pipeline| pipeline > 1) {
+            false => Ok(()),
+            true => Err(ConfigError::new(format!(
+                "--pipeline is for requests with answers, and of a {} a connection has one at a \
+                 time: leave it out",
+                protocol.name
             ))),
         }
     }
 
-    /// Queries of DNS.
-    fn queries(&self, names: &str, kinds: &[u16]) -> anyhow::Result<Requests> {
-        let seed = self.seed.unwrap_or_default();
-        let names = Template::parse(names, None, seed);
-        let names = names.map_err(|error| ConfigError::new(error.to_string()))?;
-        let dns = Dns::new(names, kinds.to_vec(), true, Some(DNS_UDP_LEN), seed);
-        let dns = dns.map_err(|error| ConfigError::new(error.to_string()))?;
-        Ok(Requests::Dns(Box::new(dns)))
-    }
-
-    /// Calls of NFS.
-    fn calls(&self, export: &str, mount_port: Option<u16>) -> anyhow::Result<Requests> {
-        let wrong = |error: WordError| ConfigError::new(error.to_string());
-        let size = self.value_size.as_deref().unwrap_or(NFS_SIZE);
-        let size = Sizes::parse("value-size", size, Unit::Bytes, &mut read_file).map_err(wrong)?;
-        let shares = self.mix.as_deref().unwrap_or(NFS_MIX).parse();
-        let shares = shares.map_err(|error: MixError| ConfigError::new(error.to_string()))?;
-        let (files, seed) = (self.files, self.seed.unwrap_or_default());
-        let keys = match (&self.keys, files) {
-            (Some(keys), _) => keys.parse(),
-            (None, Some(files)) => format!("uniform over {files}").parse(),
-            (None, None) => format!("uniform over {FILES_FOUND_MAX}").parse(),
-        };
-        // As root squashed or not, the server says; ordinary servers of tests take anyone.
-        let user = (0, 0);
-        let mix = NfsMix {
-            shares,
-            keys: keys.map_err(wrong)?,
-            read_bytes: size.clone(),
-            write_bytes: size,
-            offsets: Offsets::Random,
-            stable: StableHow::UNSTABLE,
-            user,
-            seed,
-        };
-        let preparation = Preparation {
-            export: export.to_owned(),
-            mount: mount_port.map_or(MountAt::Portmap, MountAt::Port),
-            files: match files {
-                None => Files::Found {
-                    files_max: FILES_FOUND_MAX,
-                },
-                Some(files) => Files::Made {
-                    files,
-                    directories: files.div_ceil(FILES_A_DIRECTORY),
-                    bytes: Sizes::constant(FILE_BYTES, Unit::Bytes),
-                    seed,
-                    makes: true,
-                },
-            },
-            user,
-            timeout_ns: self.timeout_ns(false),
-        };
-        Ok(Requests::Nfs(Box::new((mix, preparation))))
-    }
-
     /// An answer may take so long.
-    fn timeout_ns(&self, is_datagram: bool) -> i64 {
-        let default = if is_datagram {
-            DATAGRAM_TIMEOUT_NS
-        } else {
-            TIMEOUT_NS
+    fn timeout_ns(&self, protocol: &Protocol) -> i64 {
+        let default = match protocol.carrier {
+            Carrier::Udp => DATAGRAM_TIMEOUT_NS,
+            Carrier::Tcp => TIMEOUT_NS,
         };
         self.timeout.as_ref().map_or(default, config::Time::get)
-    }
-
-    /// Requests of memcached.
-    fn memcached_mix(&self) -> Result<Mix, ConfigError> {
-        let wrong = |error: WordError| ConfigError::new(error.to_string());
-        let keys = self
-            .keys
-            .as_deref()
-            .unwrap_or(KEYS)
-            .parse()
-            .map_err(wrong)?;
-        let sizes = |setting, text: Option<&str>, default| {
-            Sizes::parse(
-                setting,
-                text.unwrap_or(default),
-                Unit::Bytes,
-                &mut read_file,
-            )
-            .map_err(wrong)
-        };
-        Ok(Mix {
-            keys,
-            key_len: sizes("key-size", self.key_size.as_deref(), KEY_SIZE)?,
-            value_bytes: sizes("value-size", self.value_size.as_deref(), VALUE_SIZE)?,
-            get_share: share(self.get_ratio.as_deref().unwrap_or(GETS))
-                .map_err(|why| ConfigError::new(format!("get_ratio: {why}")))?,
-            seed: self.seed.unwrap_or_default(),
-        })
     }
 
     /// How the loop waits, and how long before its instant a request is built.
@@ -435,13 +198,13 @@ impl Section {
     }
 
     /// How long requests leave; `None`: something else ends the run.
-    fn duration_ns(&self, pace: &PaceWords) -> Result<Option<i64>, ConfigError> {
+    fn duration_ns(&self, timetable: &Timetable) -> Result<Option<i64>, ConfigError> {
         match self.duration.as_ref().map(config::Time::get) {
             Some(0) => Err(ConfigError::usage(
                 "-d 0 leaves no time for a request: give 10s",
             )),
             Some(duration_ns) => Ok(Some(duration_ns)),
-            None if self.requests.is_some() || pace.ends() => Ok(None),
+            None if self.requests.is_some() || timetable.ends() => Ok(None),
             None => Ok(Some(DURATION_NS)),
         }
     }
@@ -450,12 +213,13 @@ impl Section {
         &self,
         connections: u32,
         ahead_ns: i64,
-        [is_stack, is_datagram]: [bool; 2],
+        is_stack: bool,
+        protocol: &Protocol,
     ) -> Result<Plan, ConfigError> {
         let requests_each = self.requests_per_connection;
         let requests_each =
             requests_each.map(|each| at_least_one("--requests-per-connection", Some(each)));
-        let timeout_ns = self.timeout_ns(is_datagram);
+        let timeout_ns = self.timeout_ns(protocol);
         if timeout_ns == 0 {
             return Err(ConfigError::usage(
                 "--timeout 0 lets no answer come: give 30s",
@@ -492,10 +256,25 @@ impl Section {
     }
 }
 
-/// Sizes in a URL.
-fn sizes(words: &str) -> Result<Sizes, ConfigError> {
-    let sizes = Sizes::parse("bytes", words, Unit::Bytes, &mut read_file);
-    sizes.map_err(|error| ConfigError::new(error.to_string()))
+/// The protocol of a URL, and the URL after its scheme.
+fn protocol_of(url: &str) -> Result<(&'static Protocol, &str), ConfigError> {
+    let wrong = |why: String| ConfigError::new(format!("{url}: {why}"));
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return Err(wrong(format!(
+            "no scheme: write http://{url} or echo://{url}"
+        )));
+    };
+    let scheme = scheme.to_ascii_lowercase();
+    match protocol(&scheme) {
+        Some(protocol) => Ok((protocol, rest)),
+        None if scheme == "https" => {
+            Err(wrong("https is not supported yet: write http".to_owned()))
+        }
+        None => Err(wrong(format!(
+            "no scheme '{scheme}' is known; the nearest known one is {}",
+            nearest(&scheme, PROTOCOLS.iter().map(|protocol| protocol.name))
+        ))),
+    }
 }
 
 /// A SYN, too, waits no longer for an answer than a request does.
@@ -527,25 +306,6 @@ fn catch_up(words: &str) -> Result<CatchUp, ConfigError> {
             "catch-up: '{words}' is unknown: write keep, 'cap 100' (in a millisecond) or reanchor"
         ))),
     }
-}
-
-/// A body: the text, or what is in a file.
-fn body(text: &str) -> anyhow::Result<Vec<u8>> {
-    let Some(name) = text.strip_prefix('@') else {
-        return Ok(text.as_bytes().to_vec());
-    };
-    let at = |error: std::io::Error| ConfigError::new(format!("body: '{name}': {error}"));
-    let len = std::fs::metadata(name).map_err(at)?.len();
-    if len > BODY_BYTES_MAX {
-        return Err(ConfigError::new(format!(
-            "body: '{name}' has {}: a body has at most 16 MiB",
-            lineside_words::bytes(len)
-        ))
-        .into());
-    }
-    std::fs::read(name)
-        .map_err(at)
-        .context("the body of requests")
 }
 
 /// `FIRST-LAST`: the first port, and how many.
@@ -586,12 +346,6 @@ fn of_one_family(
     }
 }
 
-/// What strangers must not know of this run.
-pub(super) fn secret() -> [u64; 2] {
-    let state = RandomState::new();
-    [state.hash_one(1), state.hash_one(2)]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -602,6 +356,37 @@ mod tests {
             ..Section::default()
         };
         keys.resolved(None).expect("valid")
+    }
+
+    fn set(keys: &mut Section, name: &str, value: serde_json::Value) {
+        keys.protocol.0.insert(name.to_owned(), value);
+    }
+
+    #[test]
+    fn what_is_no_server_is_refused_with_the_way_out() {
+        for (text, words) in [
+            ("127.0.0.1:8080", "write http://127.0.0.1:8080"),
+            ("http://", "no host"),
+            ("https://a/", "not supported yet"),
+            ("htpt://a/", "the nearest known one is http"),
+            ("echo://a/path", "there are no paths here"),
+            ("memcached://a/?b", "write memcached://HOST[:PORT]"),
+            ("udp://a?size=1", "?bytes=100"),
+            ("sink://a?byte=1", "write sink://HOST[:PORT][?bytes=1MiB]"),
+            ("dns://a", "no name to ask for"),
+            ("dns://a/x?type=B", "there are A, AAAA"),
+            ("nfs://a", "no export"),
+            ("nfs://a/e?port=1", "mountport=N"),
+            ("echo://a?byte=3", "write ?bytes=64"),
+            ("echo://a?bytes=0", "give 1 to 1MiB"),
+            ("echo://a?bytes=2GiB", "give 1 to 1MiB"),
+        ] {
+            let Err(error) = section(text).prepare() else {
+                panic!("{text}");
+            };
+            assert!(config::is_usage(&error), "{text}: {error:#}");
+            assert!(error.to_string().contains(words), "{text}: {error}");
+        }
     }
 
     #[test]
@@ -642,9 +427,9 @@ mod tests {
                 "-c must not be 0",
             ),
             (|keys| keys.workers = Some(99), "give each one at least"),
-            (|keys| keys.body = Some("@/nowhere".to_owned()), "/nowhere"),
+            (|keys| set(keys, "body", "@/nowhere".into()), "/nowhere"),
             (
-                |keys| keys.headers = Some(vec!["x".to_owned()]),
+                |keys| set(keys, "headers", vec!["x"].into()),
                 "has no colon",
             ),
             (

@@ -22,8 +22,8 @@ mod exchanges;
 mod flight;
 mod pace;
 mod plan;
+mod server_push;
 mod slots;
-mod unasked;
 
 pub use datagrams::DatagramClient;
 pub use pace::{Arrivals, Pace, ThinkTimes, Thinking};
@@ -55,7 +55,7 @@ const TASK_THOUGHT: u32 = 1 << 31;
 /// With this bit, a request of a slot takes what came before it.
 const TASK_CAME: u32 = 1 << 30;
 /// The first number of requests that follow others on connections that arrive.
-const FOLLOWERS: u64 = 1 << 40;
+pub(crate) const FOLLOWERS: u64 = 1 << 40;
 /// Arrivals that are dealt with in one task.
 const ARRIVALS_MAX: usize = 16;
 

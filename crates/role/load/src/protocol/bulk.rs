@@ -1,9 +1,16 @@
 //! Bulk data: to a sink, RFC 863, whose TCP acknowledges them; from a source, as of RFC 864, whose
 //! bytes need not end.
 
+use lineside_http::Url;
 use lineside_workload::Sizes;
 
-use super::{Answer, Answers, Broken, Client, Outstanding, Request, Server};
+use super::{
+    Answer, Answers, Broken, Client, Moves, Named, Outstanding, Preset, PresetValue, Protocol,
+    Request, Server, Service,
+};
+use crate::launch::{Requests, Streams};
+use crate::serve::ServeStreams;
+use crate::words::{UsageError, Words, sizes};
 
 /// The characters of RFC 864, without its lines: those of ASCII from the space on.
 const CHARACTERS: usize = 95;
@@ -30,6 +37,107 @@ fn characters(offset: u64, bytes: &mut [u8]) {
     }
 }
 
+/// Bytes of a request.
+const BYTES: &str = "1MiB";
+/// In place of sizes: all that a source sends on a connection.
+const ALL: &str = "all";
+/// A source without an end.
+const ENDLESS: u64 = u64::MAX >> 1;
+/// Bytes of a source's connection, for a load that takes all of them.
+const PEER_BYTES: u64 = 1 << 20;
+
+/// The protocol `sink`.
+pub(super) static SINK: Protocol = Protocol {
+    moves: Moves::Upload,
+    ..Protocol::new(
+        "sink",
+        "sink://HOST[:PORT][?bytes=1MiB]",
+        sink,
+        Service {
+            place: 2,
+            about: "Whatever comes is counted",
+            port: 9,
+            size: None,
+            server: |_| Ok(Box::new(ServeStreams(|| SinkServer))),
+        },
+    )
+};
+
+/// The protocol `source`.
+pub(super) static SOURCE: Protocol = Protocol {
+    moves: Moves::Download,
+    ..Protocol::new(
+        "source",
+        "source://HOST[:PORT][?bytes=1MiB]",
+        source,
+        Service {
+            place: 3,
+            about: "Bytes, as fast as the client takes them",
+            port: 19,
+            size: Some((
+                "what a source sends on each connection",
+                "of a source, no end",
+            )),
+            server: |words| {
+                let bytes = words.size.unwrap_or(ENDLESS);
+                Ok(Box::new(ServeStreams(move || SourceServer { bytes })))
+            },
+        },
+    )
+};
+
+/// Flow sizes of a search cluster, from the measurements behind figure 4 of Alizadeh et al., Data
+/// center TCP (SIGCOMM 2010), in the rounding with which simulations pass them on
+/// (`WebSearch_distribution.txt` of HPCC, SIGCOMM 2019; `CDF_search` of pFabric has packets of
+/// 1,460 bytes). The mean is 1.71 MB. The rate is half of a link of 1 Gbit/s.
+pub(super) static DATACENTRE: Preset = Preset {
+    name: "datacentre",
+    about: Some("flows to a sink"),
+    of: &["sink"],
+    keys: &[
+        ("rate", PresetValue::Text("36.5")),
+        ("arrivals", PresetValue::Text("poisson")),
+        ("arrivals_of", PresetValue::Text("connections")),
+        ("connections", PresetValue::Count(1_000)),
+    ],
+    sizes: Some(
+        "cdf 0:0%, 10kB:15%, 20kB:20%, 30kB:30%, 50kB:40%, 80kB:53%, \
+         200kB:60%, 1MB:70%, 2MB:80%, 5MB:90%, 10MB:97%, 30MB:100%",
+    ),
+    ..Preset::NONE
+};
+
+fn sink(words: &Words<'_>) -> Result<(Url, Box<dyn Requests>), UsageError> {
+    let (server, sizes) = sink_sizes(words)?;
+    let seed = words.seed;
+    let make = move || Sink::new(sizes.clone(), seed);
+    let requests = Streams::with_peer(make, ServeStreams(|| SinkServer));
+    Ok((server, Box::new(requests)))
+}
+
+fn sink_sizes(words: &Words<'_>) -> Result<(Url, Sizes), UsageError> {
+    let (server, given) = url(words, &SINK)?;
+    let default = { words.preset }.and_then(|preset| preset.sizes);
+    Ok((server, sizes("bytes", given.or(default).unwrap_or(BYTES))?))
+}
+
+fn source(words: &Words<'_>) -> Result<(Url, Box<dyn Requests>), UsageError> {
+    let (server, given) = url(words, &SOURCE)?;
+    let given = given.unwrap_or(BYTES);
+    let sizes = (given != ALL).then(|| sizes("bytes", given)).transpose()?;
+    let bytes = sizes.as_ref().map_or(PEER_BYTES, |_| ENDLESS);
+    let seed = words.seed;
+    let make = move || Source::new(sizes.clone(), seed);
+    let peer = ServeStreams(move || SourceServer { bytes });
+    Ok((server, Box::new(Streams::with_peer(make, peer))))
+}
+
+/// `HOST[:PORT][?bytes=WORDS]`.
+fn url<'a>(words: &Words<'a>, of: &Protocol) -> Result<(Url, Option<&'a str>), UsageError> {
+    let (at, bytes) = words.parameter("bytes", of.url)?;
+    Ok((words.server(at, of.service.port, of.url)?, bytes))
+}
+
 /// A client of a sink: each request is so many bytes, and is over when the other end's TCP has
 /// acknowledged them all.
 #[derive(Debug, Clone)]
@@ -49,10 +157,6 @@ impl Client for Sink {
     type Reader = ();
     const IS_ACKNOWLEDGED: bool = true;
 
-    fn name(&self) -> &'static str {
-        "sink"
-    }
-
     fn len(&mut self, request: Request) -> Option<u64> {
         Some(self.sizes.draw(self.seed, request.ordinal).max(1))
     }
@@ -68,7 +172,9 @@ impl Client for Sink {
     fn read(&mut self, (): &mut (), _: &[u8], _: &mut impl Outstanding) -> Result<(), Broken> {
         Err(Broken)
     }
+}
 
+impl Named for Sink {
     fn operation(&self, _: Request) -> &'static str {
         "SEND"
     }
@@ -98,10 +204,6 @@ impl Source {
 impl Client for Source {
     type Reader = SourceReader;
     const IS_UNASKED: bool = true;
-
-    fn name(&self) -> &'static str {
-        "source"
-    }
 
     fn len(&mut self, _: Request) -> Option<u64> {
         Some(0)
@@ -152,7 +254,9 @@ impl Client for Source {
             ..Answer::default()
         })
     }
+}
 
+impl Named for Source {
     fn operation(&self, _: Request) -> &'static str {
         "RECEIVE"
     }
@@ -165,10 +269,6 @@ pub struct SinkServer;
 impl Server for SinkServer {
     type Reader = ();
     type Content = ();
-
-    fn name(&self) -> &'static str {
-        "sink"
-    }
 
     fn rests(&self, (): &()) -> bool {
         true
@@ -191,10 +291,6 @@ impl Server for SourceServer {
     type Content = ();
     const GREETS: bool = true;
 
-    fn name(&self) -> &'static str {
-        "source"
-    }
-
     fn greet(&mut self, (): &mut (), answers: &mut impl Answers<()>) {
         answers.content((), self.bytes);
         answers.close();
@@ -216,6 +312,29 @@ mod tests {
     use lineside_workload::Unit;
 
     use super::*;
+    use crate::words::test::words;
+
+    #[test]
+    fn urls_name_the_server_and_sizes() {
+        let (server, bytes) =
+            url(&words("sink://a?bytes=uniform 1KiB..1GiB"), &SINK).expect("a URL");
+        assert_eq!((server.port, bytes), (9, Some("uniform 1KiB..1GiB")));
+        let (server, bytes) = url(&words("source://[::1]:7"), &SOURCE).expect("a URL");
+        assert_eq!((server.port, bytes), (7, None));
+    }
+
+    /// The mean of the table by its own straight lines, in bytes.
+    #[test]
+    fn flows_of_a_datacentre_have_their_published_mean() {
+        let of_preset = |url| Words {
+            preset: Some(&DATACENTRE),
+            ..words(url)
+        };
+        let (_, sizes) = sink_sizes(&of_preset("sink://127.0.0.1")).expect("valid");
+        assert_eq!((sizes.mean(), sizes.max()), (Some(1_711_250.0), 30_000_000));
+        let (_, given) = sink_sizes(&of_preset("sink://127.0.0.1?bytes=7")).expect("valid");
+        assert_eq!(given.max(), 7);
+    }
 
     #[test]
     fn characters_go_on_where_a_part_ends() {

@@ -1,10 +1,8 @@
 //! Protocols whose messages are datagrams: one request or answer each.
 
-use std::time::Duration;
-
 use lineside_time::Nanoseconds;
 
-use super::{Answer, Request};
+use super::{Answer, Named, Request};
 use crate::application::End;
 
 /// A request in a datagram, by numbers from which its bytes follow.
@@ -26,13 +24,10 @@ pub struct Heard {
 }
 
 /// The client's side of a protocol of datagrams.
-pub trait DatagramClient {
+pub trait DatagramClient: Named {
     /// So many bits of a request's number come back with its answer; a request is not sent while
     /// another one of its flow that has the same ones waits for an answer.
     const NUMBER_BITS: u32;
-
-    /// What reports and rows call it: `dns`.
-    fn name(&self) -> &'static str;
 
     /// Whether requests are never answered: each is over when it has left.
     fn is_one_way(&self) -> bool {
@@ -53,36 +48,14 @@ pub trait DatagramClient {
         true
     }
 
-    /// What a request is called in `operations`.
-    fn operation(&self, request: Request) -> &'static str;
-
-    /// The operations whose times are told apart; none are if this is empty.
-    fn operations(&self) -> &'static [&'static str] {
-        &[]
-    }
-
-    /// Which of them a request is.
+    /// Which of its [operations](Named::operations) a request is.
     fn operation_number(&self, _request: Request) -> u8 {
         0
-    }
-
-    /// What a status is called in `operations`.
-    fn status(&self, status: u32) -> std::borrow::Cow<'static, str> {
-        status.to_string().into()
-    }
-
-    /// How long an answer may take, unless the plan says otherwise. No datagram is sent again: one
-    /// without an answer until then counts as lost.
-    fn timeout(&self) -> Duration {
-        Duration::from_secs(1)
     }
 }
 
 /// The server's side of a protocol of datagrams.
 pub trait DatagramServer {
-    /// What reports call it.
-    fn name(&self) -> &'static str;
-
     /// A datagram came, from the other end to ours, at `at`. Its answer is appended to `answer`,
     /// if it has one; returns whether it was a request.
     fn read(&mut self, ends: [End; 2], at: Nanoseconds, bytes: &[u8], answer: &mut Vec<u8>)

@@ -1,13 +1,21 @@
 //! DNS over UDP (RFC 1035, RFC 6891), by the messages and the zone of `lineside-dns`.
 
 use std::borrow::Cow;
+use std::net::Ipv4Addr;
 
 use lineside_dns::{Header, Message, NameBuf, NameError, Query, Zone, kind, rcode, set_id};
+use lineside_http::Url;
 use lineside_time::Nanoseconds;
 use lineside_workload::Template;
 
-use super::{Answer, DatagramClient, DatagramServer, Heard, Numbered, Request};
+use super::{
+    Answer, Carrier, DatagramClient, DatagramServer, Heard, Named, Numbered, Protocol, Request,
+    Service, SinkFigures,
+};
 use crate::application::End;
+use crate::launch::{Datagrams, Requests};
+use crate::serve::ServeDatagrams;
+use crate::words::{UsageError, Words};
 
 /// The most characters of a name, and of a label: RFC 1035, 2.3.4.
 const NAME_MAX: usize = 253;
@@ -18,6 +26,86 @@ const KINDS: [&str; 10] = [
 ];
 /// Where the question begins.
 const QUESTION_AT: usize = 12;
+
+/// The port of RFC 1035, 4.2.
+const PORT: u16 = 53;
+/// An answer that passes any network in one piece (DNS flag day 2020).
+const UDP_LEN: u16 = 1_232;
+/// How a URL is written.
+const FORM: &str = "dns://HOST[:PORT]/host{n}.example.com[?type=A]";
+/// Types of records that a URL may name.
+const TYPES: [(&str, u16); 8] = [
+    ("A", kind::A),
+    ("AAAA", kind::AAAA),
+    ("NS", kind::NS),
+    ("MX", kind::MX),
+    ("TXT", kind::TXT),
+    ("CNAME", kind::CNAME),
+    ("PTR", kind::PTR),
+    ("SOA", kind::SOA),
+];
+
+/// The protocol `dns`.
+pub(super) static DNS: Protocol = Protocol {
+    carrier: Carrier::Udp,
+    ..Protocol::new(
+        "dns",
+        "dns://HOST[:PORT]/NAME[?type=A]",
+        client,
+        Service {
+            place: 5,
+            about: "The zone load.example by UDP: each name in it has the address 192.0.2.1",
+            port: PORT,
+            size: None,
+            server: |_| {
+                let zone = zone().map_err(UsageError::of)?;
+                Ok(Box::new(ServeDatagrams {
+                    make: move |_| DnsServer(zone.clone()),
+                    figures: |_| SinkFigures::default(),
+                }))
+            },
+        },
+    )
+};
+
+/// A zone in which each name has an address of those for documents (RFC 5737).
+fn zone() -> Result<Zone, NameError> {
+    Ok(Zone {
+        origin: NameBuf::parse("load.example")?,
+        a: Some(Ipv4Addr::new(192, 0, 2, 1)),
+        aaaa: None,
+        ttl_s: 60,
+    })
+}
+
+fn client(words: &Words<'_>) -> Result<(Url, Box<dyn Requests>), UsageError> {
+    let (server, names, kinds) = url(words)?;
+    let names = Template::parse(names, None, words.seed).map_err(UsageError::of)?;
+    let dns = Dns::new(names, kinds, true, Some(UDP_LEN), words.seed);
+    let dns = dns.map_err(UsageError::of)?;
+    Ok((server, Box::new(Datagrams(move |_| dns.clone()))))
+}
+
+/// `HOST[:PORT]/NAMES[?type=A,AAAA]`: the server, a template of names, types of records.
+fn url<'a>(words: &Words<'a>) -> Result<(Url, &'a str, Vec<u16>), UsageError> {
+    let (rest, query) = { words.rest.split_once('?') }.unwrap_or((words.rest, "type=A"));
+    let (at, names) = rest.split_once('/').unwrap_or((rest, ""));
+    if names.is_empty() {
+        return Err(words.wrong(format!("no name to ask for: write {FORM}")));
+    }
+    let kinds = { query.strip_prefix("type=") }
+        .ok_or_else(|| words.wrong(format!("'{query}' is unknown here: write {FORM}")))?;
+    let number = |word: &str| {
+        let mut all = TYPES.iter();
+        let known = all.find(|(name, _)| name.eq_ignore_ascii_case(word));
+        known.map(|(_, number)| *number).ok_or_else(|| {
+            let all = TYPES.map(|(name, _)| name).join(", ");
+            words.wrong(format!("no type of record '{word}': there are {all}"))
+        })
+    };
+    let kinds = kinds.split(',').map(number).collect::<Result<_, _>>()?;
+    Ok((words.server(at, PORT, FORM)?, names, kinds))
+}
 
 /// Why names cannot be asked for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -148,10 +236,6 @@ impl Dns {
 impl DatagramClient for Dns {
     const NUMBER_BITS: u32 = 16;
 
-    fn name(&self) -> &'static str {
-        "dns"
-    }
-
     fn len(&mut self, message: Numbered) -> usize {
         self.write_query(message);
         self.query.len()
@@ -185,17 +269,6 @@ impl DatagramClient for Dns {
         matches!((answer, query), (Ok(answer), Ok(query)) if answer.answers(&query))
     }
 
-    fn operation(&self, request: Request) -> &'static str {
-        KINDS[usize::from(self.operation_number(request))]
-    }
-
-    fn operations(&self) -> &'static [&'static str] {
-        match self.kinds.len() {
-            1 => &[],
-            _ => &KINDS,
-        }
-    }
-
     fn operation_number(&self, request: Request) -> u8 {
         match self.kinds[self.kind(request.ordinal)] {
             kind::A => 0,
@@ -208,6 +281,19 @@ impl DatagramClient for Dns {
             kind::TXT => 7,
             kind::ANY => 8,
             _ => 9,
+        }
+    }
+}
+
+impl Named for Dns {
+    fn operation(&self, request: Request) -> &'static str {
+        KINDS[usize::from(self.operation_number(request))]
+    }
+
+    fn operations(&self) -> &'static [&'static str] {
+        match self.kinds.len() {
+            1 => &[],
+            _ => &KINDS,
         }
     }
 
@@ -231,10 +317,6 @@ impl DatagramClient for Dns {
 pub struct DnsServer(pub Zone);
 
 impl DatagramServer for DnsServer {
-    fn name(&self) -> &'static str {
-        "dns"
-    }
-
     fn read(&mut self, _: [End; 2], _: Nanoseconds, bytes: &[u8], answer: &mut Vec<u8>) -> bool {
         self.0.answer(bytes, answer)
     }
@@ -245,6 +327,7 @@ mod tests {
     use lineside_time::Random;
 
     use super::*;
+    use crate::words::test::words;
 
     fn client(names: &str, kinds: &[u16], udp_len: Option<u16>) -> Result<Dns, DnsError> {
         let names = Template::parse(names, None, 3).expect("a template");
@@ -257,6 +340,12 @@ mod tests {
             slot: 6,
         };
         Numbered { request, number }
+    }
+
+    #[test]
+    fn a_url_has_names_and_types() {
+        let (server, names, kinds) = url(&words("dns://[::1]/h{n}.a?type=a,MX")).expect("a URL");
+        assert_eq!((server.port, names, &*kinds), (53, "h{n}.a", &[1, 15][..]));
     }
 
     #[test]

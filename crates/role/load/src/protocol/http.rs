@@ -3,16 +3,176 @@
 use std::io::Write;
 
 use lineside_http::{
-    End, Head, Heads, Method, Parser, Reply, RequestTemplate, Responder, Role, Sink, TemplateError,
-    Url,
+    Body, End, Head, Heads, Method, Parser, Reply, RequestTemplate, Responder, ResponseTemplate,
+    Role, Sink, TemplateError, Url,
 };
 use lineside_words::WordError;
 use lineside_workload::{Keys, Template};
 
-use super::{Answer, Answers, Broken, Client, Outstanding, Request, Server};
+use super::{
+    Answer, Answers, Broken, Client, Key, KeyKind, Named, Outstanding, Preset, PresetValue,
+    Protocol, Request, Server, Service,
+};
+use crate::launch::{Requests, Streams};
+use crate::serve::ServeStreams;
+use crate::words::{UsageError, Words};
 
 /// Heads that come in pieces, at once.
 const HEADS_MAX: usize = 1 << 14;
+
+/// The longest body: a request lies in memory whole.
+const BODY_BYTES_MAX: u64 = 16 << 20;
+/// Bytes of an answer's body, as of the load that servers are measured with.
+const ANSWER_BYTES: u64 = 64;
+
+/// The protocol `http`.
+pub(super) static HTTP: Protocol = Protocol {
+    keys: &[
+        Key {
+            kind: KeyKind::Texts,
+            short: Some('H'),
+            value: "NAME: VALUE",
+            example: Some("Accept: text/html"),
+            ..Key::new(
+                "headers",
+                "header",
+                "Add a header to each request; can be repeated",
+            )
+        },
+        Key {
+            short: Some('X'),
+            value: "METHOD",
+            ..Key::new(
+                "http_method",
+                "request",
+                "Method of the requests [default: GET, or POST with --body]",
+            )
+        },
+        Key {
+            value: "TEXT|@FILE",
+            has_hyphens: true,
+            ..Key::new(
+                "body",
+                "body",
+                "Body of the requests: this text, or @FILE for a file's content",
+            )
+        },
+        Key {
+            kind: KeyKind::Switch,
+            ..Key::new(
+                "fields",
+                "fields",
+                "Fill in fields of URL, headers and body: {number} of the request, {key}, \
+                 {random:1..1000}, {hex:16}, {bytes:64}; {{ is a brace",
+            )
+        },
+    ],
+    shared_keys: &["keys"],
+    ..Protocol::new(
+        "http",
+        "http://HOST[:PORT][/PATH]",
+        client,
+        Service {
+            place: 0,
+            about: "HTTP/1.1: each request gets 200 and a body",
+            port: 8080,
+            size: Some(("each body", "64")),
+            server: |words| {
+                let bytes = words.size.unwrap_or(ANSWER_BYTES);
+                Ok(Box::new(ServeStreams(move || {
+                    HttpServer::new(responder(bytes))
+                })))
+            },
+        },
+    )
+};
+
+/// 3GPP TR 37.868, table 6.1.1, traffic model 1: 30,000 devices come within 60 s.
+pub(super) static IOT: Preset = Preset {
+    name: "iot",
+    about: Some("many devices"),
+    of: &["http", "echo", "memcached"],
+    keys: &[
+        ("rate", PresetValue::Text("500 for 60s")),
+        ("arrivals", PresetValue::Text("poisson")),
+        ("arrivals_of", PresetValue::Text("connections")),
+        ("connections", PresetValue::Count(1_000)),
+    ],
+    ..Preset::NONE
+};
+
+/// RFC 9411, section 7.3.3.1: ten transactions of each connection.
+pub(super) static WEB: Preset = Preset {
+    name: "web",
+    about: None,
+    of: &["http"],
+    keys: &[("requests_per_connection", PresetValue::Count(10))],
+    with_rate: &[("arrivals", PresetValue::Text("poisson"))],
+    ..Preset::NONE
+};
+
+/// Requests, all alike or with fields.
+fn client(words: &Words<'_>) -> Result<(Url, Box<dyn Requests>), UsageError> {
+    let url = Url::parse(words.url).map_err(|error| words.wrong(error))?;
+    let body = words.text("body").map(body).transpose()?;
+    let method = match (words.text("http_method"), &body) {
+        (Some(method), _) => method,
+        (None, Some(_)) => "POST",
+        (None, None) => "GET",
+    };
+    let headers = words.texts("headers");
+    let body = body.unwrap_or_default();
+    let template = RequestTemplate::new(method, &url, &headers, &body).map_err(UsageError::of)?;
+    if template.expects_continue() {
+        return Err(UsageError::new(
+            "Expect: 100-continue has the body wait for an answer, which a load does not do: \
+             leave it out",
+        ));
+    }
+    let http = if words.is_set("fields") {
+        let body = String::from_utf8(body)
+            .map_err(|_| UsageError::new("body: it is not text, and --fields is about text"))?;
+        let keys = words.text("keys").map(str::parse).transpose();
+        let keys = keys.map_err(|error: WordError| UsageError::of(error))?;
+        let http = Http::with_fields(method, &url, &headers, &body, keys, words.seed);
+        http.map_err(UsageError::of)?
+    } else {
+        Http::new(template)
+    };
+    let peer = ServeStreams(|| HttpServer::new(responder(ANSWER_BYTES)));
+    Ok((
+        url,
+        Box::new(Streams::with_peer(move || http.clone(), peer)),
+    ))
+}
+
+/// A body: the text, or what is in a file.
+fn body(text: &str) -> Result<Vec<u8>, UsageError> {
+    let Some(name) = text.strip_prefix('@') else {
+        return Ok(text.as_bytes().to_vec());
+    };
+    let at = |error: std::io::Error| format!("body: '{name}': {error}");
+    let len = std::fs::metadata(name)
+        .map_err(|error| UsageError(at(error)))?
+        .len();
+    if len > BODY_BYTES_MAX {
+        return Err(UsageError(format!(
+            "body: '{name}' has {}: a body has at most 16 MiB",
+            lineside_words::bytes(len)
+        )));
+    }
+    let read = std::fs::read(name);
+    read.map_err(|error| UsageError(format!("the body of requests: {}", at(error))))
+}
+
+/// What a server answers.
+fn responder(bytes: u64) -> Responder {
+    let mut responder = Responder::new();
+    let response = ResponseTemplate::new(200, &[] as &[&str], Body::Synthetic(bytes));
+    let added = responder.route_others(response.expect("200 may have a body"));
+    added.expect("room for one");
+    responder
+}
 
 /// A client that asks for one URL, or for those of a template.
 #[derive(Debug)]
@@ -78,7 +238,7 @@ impl Http {
     pub fn with_fields(
         method: &str,
         url: &Url,
-        headers: &[String],
+        headers: &[impl AsRef<str>],
         body: &str,
         keys: Option<Keys>,
         seed: u64,
@@ -201,10 +361,6 @@ fn feed<O: Outstanding>(
 impl Client for Http {
     type Reader = HttpReader;
 
-    fn name(&self) -> &'static str {
-        "http"
-    }
-
     fn write(&mut self, request: Request, out: &mut Vec<u8>) {
         match &mut self.fields {
             None => out.extend_from_slice(self.template.bytes()),
@@ -241,7 +397,9 @@ impl Client for Http {
     fn release(&mut self, mut reader: HttpReader) {
         reader.parser.release(&mut self.heads);
     }
+}
 
+impl Named for Http {
     fn operation(&self, _: Request) -> &'static str {
         self.template.method().name()
     }
@@ -324,10 +482,6 @@ impl<A: Answers<Reply>> Sink for Serving<'_, A> {
 impl Server for HttpServer {
     type Reader = HttpRequest;
     type Content = Reply;
-
-    fn name(&self) -> &'static str {
-        "http"
-    }
 
     fn rests(&self, request: &HttpRequest) -> bool {
         request.parser.is_idle() && request.reply.is_none() && !request.is_over

@@ -2,7 +2,7 @@
 //! an unfinished message and nothing else: when a request is meant to leave, and what became of it,
 //! is the client's business, and how bytes travel the transport's.
 
-use std::time::Duration;
+use std::borrow::Cow;
 
 use lineside_time::Nanoseconds;
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,7 @@ pub struct Answer {
     /// Which of the outstanding requests it answers: the number that [`Client::write`] was given,
     /// as far as 32 bits show it; `None` for the oldest one.
     pub request: Option<u32>,
-    /// Which of the protocol's [operations](Client::operations) it answers.
+    /// Which of the protocol's [operations](Named::operations) it answers.
     pub operation: u8,
 }
 
@@ -50,8 +50,24 @@ pub struct Request {
     pub slot: u32,
 }
 
+/// What a client calls its requests and their answers.
+pub trait Named {
+    /// What a request is called in `operations`: `GET`.
+    fn operation(&self, request: Request) -> &'static str;
+
+    /// The operations whose times are told apart; none are if this is empty.
+    fn operations(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// What a status is called in `operations`.
+    fn status(&self, status: u32) -> Cow<'static, str> {
+        status.to_string().into()
+    }
+}
+
 /// The client's side of a protocol over a byte stream.
-pub trait Client {
+pub trait Client: Named {
     /// What is kept of an answer that is not over; the default before the first and after each.
     type Reader: Default;
 
@@ -61,9 +77,6 @@ pub trait Client {
     /// Whether the server sends without being asked: bytes may come before the request that they
     /// answer, and are read all the same. The reader stays with the connection.
     const IS_UNASKED: bool = false;
-
-    /// What reports and rows call it: `http`, `memcached`.
-    fn name(&self) -> &'static str;
 
     /// Appends a request. The same request has the same bytes whenever it is asked for: they are
     /// written again for a retransmission.
@@ -103,24 +116,6 @@ pub trait Client {
 
     /// A connection is over: what its reader holds elsewhere goes back.
     fn release(&mut self, _reader: Self::Reader) {}
-
-    /// What a request is called in `operations`: `GET`.
-    fn operation(&self, request: Request) -> &'static str;
-
-    /// The operations whose times are told apart; none are if this is empty.
-    fn operations(&self) -> &'static [&'static str] {
-        &[]
-    }
-
-    /// What a status is called in `operations`.
-    fn status(&self, status: u32) -> std::borrow::Cow<'static, str> {
-        status.to_string().into()
-    }
-
-    /// How long an answer may take, unless the plan says otherwise.
-    fn timeout(&self) -> Duration {
-        Duration::from_secs(30)
-    }
 }
 
 /// What a server answers is taken from here, a piece at a time.
@@ -142,9 +137,6 @@ pub trait Server {
     type Reader: Default;
     /// Names a content whose bytes follow from it.
     type Content: Copy;
-
-    /// What reports call it.
-    fn name(&self) -> &'static str;
 
     /// The time of what comes next.
     fn pass(&mut self, _now: Nanoseconds) {}
@@ -180,6 +172,7 @@ mod echo;
 mod http;
 mod memcached;
 pub mod nfs;
+mod registry;
 mod stamped;
 
 pub use bulk::{Sink, SinkServer, Source, SourceServer};
@@ -189,6 +182,10 @@ pub use echo::{Echo, EchoServer};
 pub use http::{Http, HttpError, HttpServer};
 pub use memcached::{Memcached, MemcachedServer, Mix};
 pub use nfs::{Nfs, NfsMix, NfsServer, Shares as NfsShares};
+pub use registry::{
+    Carrier, Key, KeyKind, Moves, PRESETS, PROTOCOLS, Preset, PresetValue, Protocol, Service,
+    ServiceWords, keys, listed, preset, protocol, resolve, services,
+};
 pub use stamped::{
     EchoDatagrams, FlowFigures, STAMPED_BYTES_MIN, SinkDatagrams, SinkFigures, Stamped,
     StampedDatagrams, StampedHeader, Verb,

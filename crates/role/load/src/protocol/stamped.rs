@@ -10,11 +10,19 @@
 //! clock that `clock` names: delays of one way are measured where both ends have the same one. The
 //! padding follows from run, flow and number, and is compared.
 
+use lineside_host::{RunClock, clock_name};
+use lineside_http::Url;
 use lineside_time::Nanoseconds;
 use lineside_workload::{Purpose, Sizes, seed_for};
 
-use super::{Answer, DatagramClient, DatagramServer, Heard, Numbered, Request};
+use super::{
+    Answer, Carrier, DatagramClient, DatagramServer, Heard, Named, Numbered, Protocol, Request,
+    Service,
+};
 use crate::application::End;
+use crate::launch::{Datagrams, Requests, Worker};
+use crate::serve::ServeDatagrams;
+use crate::words::{UsageError, Words, sizes};
 
 mod sink;
 
@@ -27,6 +35,74 @@ const HEADER_LEN: usize = 44;
 
 /// The least payload of a stamped datagram: shorter sizes count as this.
 pub const STAMPED_BYTES_MIN: u64 = HEADER_LEN as u64;
+
+/// The port of an echo, RFC 862.
+const PORT: u16 = 7;
+/// Bytes of a payload.
+const BYTES: &str = "100";
+/// Flows that a server keeps apart: 16 KiB each.
+const FLOWS_MAX: usize = 4_096;
+/// How a URL is written.
+const FORM: &str = "udp://HOST[:PORT][?bytes=100&oneway]";
+
+/// The protocol `udp`.
+pub(super) static UDP: Protocol = Protocol {
+    carrier: Carrier::Udp,
+    ..Protocol::new(
+        "udp",
+        "udp://HOST[:PORT]",
+        client,
+        Service {
+            place: 6,
+            about: "Stamped datagrams: sent back, or counted with loss, order and jitter",
+            port: PORT,
+            size: None,
+            server: |_| {
+                Ok(Box::new(ServeDatagrams {
+                    make: |clock: RunClock| {
+                        let sink = SinkDatagrams::new(FLOWS_MAX, clock_name(), clock.ahead_ns());
+                        StampedDatagrams(sink)
+                    },
+                    figures: |server: &StampedDatagrams| server.0.figures(),
+                }))
+            },
+        },
+    )
+};
+
+fn client(words: &Words<'_>) -> Result<(Url, Box<dyn Requests>), UsageError> {
+    let (server, bytes, is_one_way) = url(words)?;
+    let sizes = sizes("bytes", bytes)?;
+    if sizes.max() < STAMPED_BYTES_MIN {
+        return Err(UsageError(format!(
+            "bytes: '{bytes}' has no room for number and stamp: give {STAMPED_BYTES_MIN} or more"
+        )));
+    }
+    let seed = words.seed;
+    let make = move |worker: Worker| {
+        let (place, workers) = worker.place;
+        Stamped::new(sizes.clone(), seed, worker.run, !is_one_way)
+            .with_clock(clock_name(), worker.ahead_ns)
+            .of_worker(place, workers)
+    };
+    Ok((server, Box::new(Datagrams(make))))
+}
+
+/// `HOST[:PORT][?bytes=WORDS][&oneway]`.
+fn url<'a>(words: &Words<'a>) -> Result<(Url, &'a str, bool), UsageError> {
+    let (at, query) = words.rest.split_once('?').unwrap_or((words.rest, ""));
+    let (mut bytes, mut is_one_way) = (BYTES, false);
+    for word in query.split('&').filter(|word| !word.is_empty()) {
+        match word.strip_prefix("bytes=") {
+            Some(words) => bytes = words,
+            None if word == "oneway" => is_one_way = true,
+            None => {
+                return Err(words.wrong(format!("'{word}' is unknown here: write {FORM}")));
+            }
+        }
+    }
+    Ok((words.server(at, PORT, FORM)?, bytes, is_one_way))
+}
 
 /// What a stamped datagram is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,10 +254,6 @@ const PAYLOAD_MAX: u64 = 65_535 - 20 - 8;
 impl DatagramClient for Stamped {
     const NUMBER_BITS: u32 = 64;
 
-    fn name(&self) -> &'static str {
-        "udp"
-    }
-
     fn is_one_way(&self) -> bool {
         self.verb == Verb::OneWay
     }
@@ -216,7 +288,9 @@ impl DatagramClient for Stamped {
             },
         })
     }
+}
 
+impl Named for Stamped {
     fn operation(&self, _: Request) -> &'static str {
         match self.verb {
             Verb::OneWay => "SEND",
@@ -231,10 +305,6 @@ impl DatagramClient for Stamped {
 pub struct EchoDatagrams;
 
 impl DatagramServer for EchoDatagrams {
-    fn name(&self) -> &'static str {
-        "echo"
-    }
-
     fn read(&mut self, _: [End; 2], _: Nanoseconds, bytes: &[u8], answer: &mut Vec<u8>) -> bool {
         let header = StampedHeader::parse(bytes);
         if header.is_none_or(|header| header.verb != Verb::Echo) {
@@ -252,10 +322,6 @@ impl DatagramServer for EchoDatagrams {
 pub struct StampedDatagrams(pub SinkDatagrams);
 
 impl DatagramServer for StampedDatagrams {
-    fn name(&self) -> &'static str {
-        "udp"
-    }
-
     fn read(
         &mut self,
         ends: [End; 2],
@@ -272,6 +338,7 @@ mod tests {
     use lineside_workload::Unit;
 
     use super::*;
+    use crate::words::test::words;
 
     fn numbered(number: u64) -> Numbered {
         let request = Request {
@@ -279,6 +346,16 @@ mod tests {
             slot: 9,
         };
         Numbered { request, number }
+    }
+
+    #[test]
+    fn a_url_has_sizes_and_ways() {
+        let (server, bytes, is_one_way) =
+            url(&words("udp://a?oneway&bytes=uniform 64..1400")).expect("a URL");
+        assert_eq!(
+            (server.port, bytes, is_one_way),
+            (7, "uniform 64..1400", true)
+        );
     }
 
     #[test]

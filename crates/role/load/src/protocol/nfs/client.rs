@@ -15,7 +15,7 @@ use super::content;
 use super::mix::{Draws, NAMES, NfsMix, NfsRequest, PROCEDURES};
 use super::records::{Heads, Limits, Records};
 use super::tree::Tree;
-use crate::protocol::{Answer, Broken, Client, Outstanding, Request};
+use crate::protocol::{Answer, Broken, Client, Named, Outstanding, Request};
 
 /// Of a reply so much is read: headers with a verifier of 400 bytes, attributes and a handle. What
 /// follows is READ's data, or the rest of a list.
@@ -296,10 +296,6 @@ fn results(
 impl Client for Nfs {
     type Reader = NfsReader;
 
-    fn name(&self) -> &'static str {
-        "nfs"
-    }
-
     fn write(&mut self, Request { ordinal, .. }: Request, out: &mut Vec<u8>) {
         let (draws, tree) = (&self.draws, &*self.tree);
         let request = draws.request(ordinal, tree);
@@ -342,7 +338,9 @@ impl Client for Nfs {
     fn release(&mut self, reader: NfsReader) {
         reader.records.release(&mut self.heads);
     }
+}
 
+impl Named for Nfs {
     fn operation(&self, request: Request) -> &'static str {
         NAMES[self.draws.place(request.ordinal)]
     }

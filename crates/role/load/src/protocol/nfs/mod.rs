@@ -13,6 +13,7 @@
 
 mod client;
 mod content;
+mod definition;
 mod mix;
 pub mod prepare;
 mod preparer;
@@ -23,6 +24,7 @@ mod tree;
 mod work;
 
 pub use client::{Nfs, NfsReader, status_name};
+pub(super) use definition::NFS;
 pub use mix::{MixError, NAMES, NfsMix, NfsRequest, Offsets, PROCEDURES, Shares};
 pub use prepare::{Files, MountAt, Preparation, PrepareError, prepare};
 pub use server::{NfsContent, NfsServer, NfsServerReader};

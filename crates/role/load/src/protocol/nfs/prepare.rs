@@ -169,7 +169,7 @@ pub fn prepare(
     settings: &Settings,
     preparation: &Preparation,
     clock: RunClock,
-    watch: &mut impl Watch,
+    watch: &mut dyn Watch,
 ) -> Result<Tree, PrepareError> {
     if let Files::Made {
         files, directories, ..

@@ -86,10 +86,6 @@ impl Server for NfsServer {
     type Reader = NfsServerReader;
     type Content = NfsContent;
 
-    fn name(&self) -> &'static str {
-        "nfs"
-    }
-
     fn pass(&mut self, now: Nanoseconds) {
         self.now = now;
         if self.verifier == [0; 8] {

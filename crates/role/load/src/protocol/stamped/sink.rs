@@ -349,10 +349,6 @@ impl SinkDatagrams {
 }
 
 impl DatagramServer for SinkDatagrams {
-    fn name(&self) -> &'static str {
-        "sink"
-    }
-
     fn read(&mut self, ends: [End; 2], at: Nanoseconds, bytes: &[u8], _: &mut Vec<u8>) -> bool {
         self.totals.datagrams += 1;
         let header = StampedHeader::parse(bytes).filter(|header| header.verb == Verb::OneWay);

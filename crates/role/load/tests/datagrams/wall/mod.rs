@@ -254,10 +254,6 @@ fn a_flow_has_another_port_after_its_requests() {
 struct Ports(EchoDatagrams, HashMap<u16, u64>);
 
 impl DatagramServer for Ports {
-    fn name(&self) -> &'static str {
-        "ports"
-    }
-
     fn read(&mut self, ends: [End; 2], at: i64, bytes: &[u8], answer: &mut Vec<u8>) -> bool {
         *self.1.entry(ends[1].1).or_default() += 1;
         self.0.read(ends, at, bytes, answer)
@@ -325,10 +321,6 @@ struct Faulty {
 }
 
 impl DatagramServer for Faulty {
-    fn name(&self) -> &'static str {
-        "faulty"
-    }
-
     fn read(&mut self, ends: [End; 2], at: i64, bytes: &[u8], answer: &mut Vec<u8>) -> bool {
         let header = StampedHeader::parse(bytes).expect("one of ours");
         if header.number % self.drops == 3 {

@@ -93,10 +93,6 @@ impl Server for Hostile {
     type Reader = Reading;
     type Content = NfsContent;
 
-    fn name(&self) -> &'static str {
-        "hostile"
-    }
-
     fn rests(&self, (reader, is_over): &Reading) -> bool {
         self.server.rests(reader) && !is_over
     }

@@ -1,23 +1,33 @@
-//! When requests leave, from words: rate, arrivals, times to think.
+//! When the requests of a load leave: rate, arrivals, times to think, from words.
 
-use lineside_load::certificate::Planned;
-use lineside_load::client::{Pace, Thinking};
-use lineside_load::run::Outcome;
 use lineside_words::WordError;
 use lineside_workload::{Arrivals, Fit, Fitness, Profile, Schedule, Share, Sizes, Unit};
 
-use super::flags::Section;
-use crate::config::ConfigError;
+use crate::certificate::Planned;
+use crate::client::{Pace, Thinking};
+use crate::outcome::Outcome;
+use crate::words::{UsageError, read_file};
 
-/// The longest file of gaps or times.
-const FILE_BYTES_MAX: u64 = 64 << 20;
 /// So many arrivals of a schedule are counted one by one; beyond, the integral of the rate is as
 /// near to it as the limit needs.
 const COUNTED_MAX: u64 = 20_000_000;
 
+/// The words of a timetable, as flags have them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PaceWords<'a> {
+    /// The rate, in steps and ramps.
+    pub rate: Option<&'a str>,
+    /// The model of arrivals.
+    pub arrivals: Option<&'a str>,
+    /// What arrives.
+    pub arrivals_of: Option<&'a str>,
+    /// Times to think.
+    pub think: Option<&'a str>,
+}
+
 /// When requests leave.
 #[derive(Debug, Clone)]
-pub(super) enum PaceWords {
+pub enum Timetable {
     /// After the answer before, and a time to think.
     Closed(Option<Sizes>),
     /// At instants of their own.
@@ -27,57 +37,55 @@ pub(super) enum PaceWords {
     },
 }
 
-impl PaceWords {
+impl Timetable {
     /// Reads the words of `--rate`, `--arrivals` and `--think`.
-    pub(super) fn read(keys: &Section) -> Result<Self, ConfigError> {
-        let wrong = |flag: &str, error: &WordError| ConfigError::new(format!("{flag}: {error}"));
-        let profile = keys.rate.as_deref().map(str::parse::<Profile>).transpose();
+    pub fn read(words: PaceWords<'_>) -> Result<Self, UsageError> {
+        let wrong = |flag: &str, error: &WordError| UsageError(format!("{flag}: {error}"));
+        let profile = words.rate.map(str::parse::<Profile>).transpose();
         let profile = profile.map_err(|error| wrong("-R", &error))?;
-        let arrivals = keys.arrivals.as_deref();
-        let arrivals = arrivals
+        let arrivals = { words.arrivals }
             .map(|words| Arrivals::parse(words, &mut read_file))
             .transpose();
         let arrivals = arrivals.map_err(|error| wrong("--arrivals", &error))?;
         if profile.is_none() && arrivals.is_none() {
-            if keys.arrivals_of.is_some() {
-                return Err(ConfigError::usage(
+            if words.arrivals_of.is_some() {
+                return Err(UsageError::new(
                     "--arrivals-of says what arrives at a rate, and there is none: give one with \
                      -R, or leave it out",
                 ));
             }
-            let think = keys.think.as_deref();
             let read = |words| Sizes::parse("think", words, Unit::Time, &mut read_file);
-            let think = think.map(read).transpose();
+            let think = words.think.map(read).transpose();
             return think
                 .map(Self::Closed)
                 .map_err(|error| wrong("--think", &error));
         }
-        if keys.think.is_some() {
-            return Err(ConfigError::usage(
+        if words.think.is_some() {
+            return Err(UsageError::new(
                 "--think is for connections that wait for their answers, and with a rate (-R, \
                  --arrivals) requests do not: leave out one of them",
             ));
         }
         let arrivals = arrivals.unwrap_or(Arrivals::Constant);
         let checked = Schedule::new(&arrivals, profile.as_ref(), 0, Share::ALL);
-        checked.map_err(|error| ConfigError::new(error.to_string()))?;
+        checked.map_err(|error| UsageError::of(error))?;
         Ok(Self::Open { arrivals, profile })
     }
 
     /// Changes the rate of an open loop.
-    pub(super) fn change_rate(&mut self, words: &str) -> Result<(), ConfigError> {
+    pub fn change_rate(&mut self, words: &str) -> Result<(), UsageError> {
         if let Self::Open { arrivals, profile } = self {
             let changed = words.parse::<Profile>();
-            let changed = changed.map_err(|error| ConfigError::new(format!("-R: {error}")))?;
+            let changed = changed.map_err(|error| UsageError(format!("-R: {error}")))?;
             let checked = Schedule::new(arrivals, Some(&changed), 0, Share::ALL);
-            checked.map_err(|error| ConfigError::new(error.to_string()))?;
+            checked.map_err(|error| UsageError::of(error))?;
             *profile = Some(changed);
         }
         Ok(())
     }
 
     /// How arrivals are spread, in words; `None` in a closed loop.
-    pub(super) fn arrivals(&self) -> Option<String> {
+    pub fn arrivals(&self) -> Option<String> {
         match self {
             Self::Closed(_) => None,
             Self::Open { arrivals, .. } => Some(arrivals.to_string()),
@@ -85,7 +93,7 @@ impl PaceWords {
     }
 
     /// The rate, in words.
-    pub(super) fn rate(&self) -> Option<String> {
+    pub fn rate(&self) -> Option<String> {
         match self {
             Self::Closed(_) => None,
             Self::Open { profile, .. } => profile.as_ref().map(ToString::to_string),
@@ -93,7 +101,7 @@ impl PaceWords {
     }
 
     /// Whether it ends by itself.
-    pub(super) fn ends(&self) -> bool {
+    pub fn ends(&self) -> bool {
         match self {
             Self::Closed(_) => false,
             Self::Open { profile, .. } => profile
@@ -103,7 +111,7 @@ impl PaceWords {
     }
 
     /// The share of a worker.
-    pub(super) fn pace(&self, seed: u64, worker: u32, workers: u32) -> Pace {
+    pub fn pace(&self, seed: u64, worker: u32, workers: u32) -> Pace {
         match self {
             Self::Closed(None) => Pace::Closed(None),
             Self::Closed(Some(times)) => {
@@ -118,7 +126,7 @@ impl PaceWords {
     }
 
     /// What the schedule holds up to a time, or up to so many arrivals; `None` in a closed loop.
-    pub(super) fn planned(
+    pub fn planned(
         &self,
         seed: u64,
         duration_ns: Option<i64>,
@@ -154,9 +162,9 @@ impl PaceWords {
     }
 }
 
-impl PaceWords {
+impl Timetable {
     /// How the first departures fit the model; `None` in a closed loop, and with too few of them.
-    pub(super) fn fitness(&self, seed: u64, outcome: &Outcome) -> Option<Fitness> {
+    pub fn fitness(&self, seed: u64, outcome: &Outcome) -> Option<Fitness> {
         let Self::Open { arrivals, profile } = self else {
             return None;
         };
@@ -176,33 +184,22 @@ fn planned(arrivals: u64, span_ns: i64) -> Planned {
     }
 }
 
-/// A file that words name.
-pub(super) fn read_file(name: &str) -> Result<String, String> {
-    let len = std::fs::metadata(name)
-        .map_err(|error| format!("'{name}': {error}"))?
-        .len();
-    if len > FILE_BYTES_MAX {
-        return Err(format!("'{name}' is longer than 64 MiB"));
-    }
-    std::fs::read_to_string(name).map_err(|error| format!("'{name}': {error}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn words(rate: Option<&str>, arrivals: Option<&str>) -> Result<PaceWords, ConfigError> {
-        PaceWords::read(&Section {
-            rate: rate.map(str::to_owned),
-            arrivals: arrivals.map(str::to_owned),
-            ..Section::default()
+    fn words(rate: Option<&str>, arrivals: Option<&str>) -> Result<Timetable, UsageError> {
+        Timetable::read(PaceWords {
+            rate,
+            arrivals,
+            ..PaceWords::default()
         })
     }
 
     #[test]
     fn a_rate_makes_an_open_loop_and_knows_its_arrivals() {
         let closed = words(None, None).expect("words");
-        assert!(matches!(closed, PaceWords::Closed(None)));
+        assert!(matches!(closed, Timetable::Closed(None)));
         assert_eq!(closed.planned(1, Some(1), None), None);
         let constant = words(Some("100"), None).expect("words");
         let second = Some(1_000_000_000);
@@ -222,7 +219,7 @@ mod tests {
         assert_eq!(found.span_ns, 2_000_000_000);
         assert!((200..400).contains(&found.arrivals), "{found:?}");
         let own = words(None, Some("on-off 1000 for 10ms, 0 for 10ms")).expect("a rate of its own");
-        assert!(matches!(own, PaceWords::Open { .. }));
+        assert!(matches!(own, Timetable::Open { .. }));
     }
 
     #[test]

@@ -7,72 +7,22 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lineside_account::{Budget, Lease};
 use lineside_host::{PartWriter, RunFolder};
-use lineside_load::protocol::{Client, DatagramClient, Request};
-use lineside_load::results::Row;
-use lineside_load::{RowSource, Rows, rows};
 use lineside_rows::{OperationRow, RecordSink, RowRef, Table, Word};
 use lineside_run::{Parts, bound_encoder};
 use lineside_trace::{EncoderConfig, Summaries, TraceEncoder};
 
-/// What a protocol calls things in rows.
-pub(super) trait Names {
-    fn program(&self) -> &'static str;
-    fn transport(&self) -> &'static str;
-    fn operation(&self, request: Request) -> &'static str;
-    fn status(&self, status: u32) -> Cow<'static, str>;
-}
-
-/// A protocol over byte streams.
-pub(super) struct OfStreams<P>(pub(super) P);
-
-/// A protocol of datagrams.
-pub(super) struct OfDatagrams<P>(pub(super) P);
-
-impl<P: Client> Names for OfStreams<P> {
-    fn program(&self) -> &'static str {
-        self.0.name()
-    }
-
-    fn transport(&self) -> &'static str {
-        "tcp"
-    }
-
-    fn operation(&self, request: Request) -> &'static str {
-        self.0.operation(request)
-    }
-
-    fn status(&self, status: u32) -> Cow<'static, str> {
-        self.0.status(status)
-    }
-}
-
-impl<P: DatagramClient> Names for OfDatagrams<P> {
-    fn program(&self) -> &'static str {
-        self.0.name()
-    }
-
-    fn transport(&self) -> &'static str {
-        "udp"
-    }
-
-    fn operation(&self, request: Request) -> &'static str {
-        self.0.operation(request)
-    }
-
-    fn status(&self, status: u32) -> Cow<'static, str> {
-        self.0.status(status)
-    }
-}
+use crate::client::FOLLOWERS;
+use crate::protocol::{Named, Protocol, Request};
+use crate::results::{Cause, Row};
+use crate::rows::{RowSource, Rows, rows};
 
 /// Bits below a request's number in ids: as of captures, whose frames hold several rows.
 const PLACE_BITS: u32 = 18;
 /// Bits below a worker's number.
 const WORKER_BITS: u32 = 54;
-/// From this number on, requests follow others on connections that arrived.
-const FOLLOWERS: u64 = 1 << 40;
 
 /// The table and the queues of all workers.
-pub(super) struct Recording {
+pub struct Recording {
     writer: Mutex<Writer>,
     /// Taken by the workers as they begin.
     queues: Mutex<Vec<Option<Rows>>>,
@@ -93,7 +43,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Recording {
     /// A table in `folder`, with a row for each `every`-th request; `None`: with none.
-    pub(super) fn new(
+    pub fn new(
         folder: &RunFolder,
         trace_id: &str,
         every: Option<u64>,
@@ -116,25 +66,26 @@ impl Recording {
     }
 
     /// Requests are about to leave: the table is there from now on.
-    pub(super) fn begin(&self) {
+    pub fn begin(&self) {
         lock(&self.writer).encoder.begin();
     }
 
     /// The queue of a worker.
-    pub(super) fn rows(&self, worker: u32) -> Option<Rows> {
+    pub fn rows(&self, worker: u32) -> Option<Rows> {
         lock(&self.queues).get_mut(worker as usize)?.take()
     }
 
     /// Runs `load` while threads write the rows of its workers.
-    pub(super) fn beside<N: Names, T>(
+    pub fn beside<T>(
         &self,
-        names: &(impl Fn() -> N + Sync),
+        protocol: &Protocol,
+        names: &(dyn Fn() -> Box<dyn Named> + Sync),
         load: impl FnOnce() -> T,
     ) -> T {
         std::thread::scope(|scope| {
             let sources = std::mem::take(&mut *lock(&self.sources));
             for (worker, source) in (0u64..).zip(sources) {
-                scope.spawn(move || self.write_all(worker, &source, &names()));
+                scope.spawn(move || self.write_all(worker, &source, protocol, &*names()));
             }
             let outcome = load();
             // Of workers that never began, the queues end here.
@@ -143,12 +94,14 @@ impl Recording {
         })
     }
 
-    fn write_all(&self, worker: u64, source: &RowSource, names: &impl Names) {
+    fn write_all(&self, worker: u64, source: &RowSource, protocol: &Protocol, names: &dyn Named) {
         loop {
             let mut writer = None;
             let goes_on = source.next(|row| {
                 let writer = writer.get_or_insert_with(|| lock(&self.writer));
-                writer.write(worker, row, names);
+                fill(&mut writer.row, worker, row, protocol, names);
+                let Writer { encoder, row, .. } = &mut **writer;
+                encoder.row(RowRef::Operations(row));
             });
             if let Some(mut writer) = writer {
                 let Writer {
@@ -163,7 +116,7 @@ impl Recording {
     }
 
     /// Ends the table; the error is why rows are missing.
-    pub(super) fn finish(self) -> Result<Summaries, String> {
+    pub fn finish(self) -> Result<Summaries, String> {
         let writer = self
             .writer
             .into_inner()
@@ -175,15 +128,14 @@ impl Recording {
     }
 }
 
-impl Writer {
-    fn write(&mut self, worker: u64, request: &Row, names: &impl Names) {
-        fill(&mut self.row, worker, request, names);
-        self.encoder.row(RowRef::Operations(&self.row));
-    }
-}
-
 /// The row of a request.
-fn fill(row: &mut OperationRow, worker: u64, request: &Row, names: &impl Names) {
+fn fill(
+    row: &mut OperationRow,
+    worker: u64,
+    request: &Row,
+    protocol: &Protocol,
+    names: &dyn Named,
+) {
     let known = |address: IpAddr| (!address.is_unspecified()).then_some(address);
     let port = |port: u16| (port != 0).then_some(i32::from(port));
     let [client, server] = request.ends;
@@ -201,8 +153,8 @@ fn fill(row: &mut OperationRow, worker: u64, request: &Row, names: &impl Names) 
         client_port: port(client.1),
         server_address: known(server.0),
         server_port: port(server.1),
-        transport: Some(names.transport()),
-        program: Word::Known(names.program()),
+        transport: Some(protocol.carrier.name()),
+        program: Word::Known(protocol.name),
         operation: Word::Known(names.operation(Request {
             ordinal: request.ordinal,
             slot: request.slot,
@@ -211,13 +163,13 @@ fn fill(row: &mut OperationRow, worker: u64, request: &Row, names: &impl Names) 
         transferred: request.status.map(|_| signed(request.content_bytes)),
         call_bytes: Some(signed(request.request_bytes)),
         reply_missing: request.cause.is_some(),
-        failure: request.cause.map(lineside_load::results::Cause::name),
+        failure: request.cause.map(Cause::name),
         ..OperationRow::default()
     };
 }
 
 /// A status as the protocol calls it, or its number.
-fn status(status: Option<u32>, names: &impl Names) -> Word {
+fn status(status: Option<u32>, names: &dyn Named) -> Word {
     match status.map(|status| (status, names.status(status))) {
         None => Word::None,
         Some((_, Cow::Borrowed(name))) => Word::Known(name),
@@ -241,10 +193,8 @@ fn signed(value: u64) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use lineside_load::protocol::Echo;
-    use lineside_load::results::Cause;
-
     use super::*;
+    use crate::protocol::{Echo, protocol};
 
     #[test]
     fn a_row_has_what_is_known_of_its_request() {
@@ -263,8 +213,9 @@ mod tests {
             content_bytes: 0,
             cause: Some(Cause::Reset),
         };
+        let echo = protocol("echo").expect("a protocol");
         let mut row = OperationRow::default();
-        fill(&mut row, 2, &failed, &OfStreams(Echo::new(64, 1)));
+        fill(&mut row, 2, &failed, echo, &Echo::new(64, 1));
         assert_eq!(row.operation_id, (2 << 54) + (5 << 18));
         assert_eq!(row.connection_id, (2 << 54) + (3 << 18));
         assert_eq!(
@@ -281,7 +232,7 @@ mod tests {
             cause: None,
             ..failed
         };
-        fill(&mut row, 0, &answered, &OfStreams(Echo::new(64, 1)));
+        fill(&mut row, 0, &answered, echo, &Echo::new(64, 1));
         assert_eq!((row.status, row.transferred), (Word::Number(200), Some(9)));
         assert_eq!((row.failure, row.reply_missing), (None, false));
     }

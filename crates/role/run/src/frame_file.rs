@@ -7,21 +7,21 @@ use lineside_frame::{Burst, LinkType};
 use lineside_port::{
     CaptureWriter, Interface, PortError, Receive, Received, Rotation, WriterConfig,
 };
-use lineside_reactor::TapCounts;
-use lineside_run::check_capture_file;
+
+use crate::{RunError, check_capture_file};
 
 /// Frames that are written at once.
 const BURST_MAX: usize = 1_024;
 
 /// A capture file for the frames of interfaces with these names; `replaces` one that is there.
 /// Starts no thread yet.
-pub(crate) fn frame_file(
+pub fn frame_file(
     path: &Path,
     names: &[String],
     comment: &str,
     replaces: bool,
     budget: &Budget,
-) -> anyhow::Result<CaptureWriter> {
+) -> Result<CaptureWriter, RunError> {
     check_capture_file(path, false, &[], replaces)?;
     let interface = |name: &String| Interface {
         name: Some(name.clone()),
@@ -40,10 +40,7 @@ pub(crate) fn frame_file(
 }
 
 /// Writes all frames of `port`, until its end.
-pub(crate) fn write_all(
-    writer: &mut CaptureWriter,
-    port: &mut impl Receive,
-) -> Result<(), PortError> {
+pub fn write_frames(writer: &mut CaptureWriter, port: &mut impl Receive) -> Result<(), PortError> {
     let mut burst = Burst::new();
     let mut received = Received::Frames(0);
     while received != Received::End {
@@ -54,16 +51,8 @@ pub(crate) fn write_all(
     Ok(())
 }
 
-/// How many frames taps have missed.
-pub(crate) fn missed(taps: &[TapCounts]) -> u64 {
-    let facts = taps.iter().map(TapCounts::facts);
-    facts
-        .map(|facts| facts.dropped_queue + facts.dropped_memory)
-        .sum()
-}
-
 /// Why a file lacks frames; `None` if it does not.
-pub(crate) fn why_missing(path: &Path, missing: Result<u64, PortError>) -> Option<String> {
+pub fn why_frames_miss(path: &Path, missing: Result<u64, PortError>) -> Option<String> {
     match missing {
         Err(error) => Some(error.to_string()),
         Ok(0) => None,

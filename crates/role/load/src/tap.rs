@@ -1,21 +1,19 @@
 //! `--write-pcap`: copies of the frames of our own TCP, written by a thread beside the loops.
 
+use std::io;
 use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-use lineside_load::run::Transport;
 use lineside_port::{CaptureWriter, Live, Merge, PortError};
 use lineside_reactor::{TapCounts, TapPort};
+use lineside_run::{RunError, frame_file, why_frames_miss, write_frames};
 
-use super::flags::Section;
-use super::settings::Prepared;
-use crate::config::ConfigError;
-use crate::write_frames::{frame_file, missed, why_missing, write_all};
+use crate::run::{Settings, Transport};
 
 /// The capture file and where the taps of all workers come from.
-pub(super) struct Tapping {
+pub struct Tapping {
     path: PathBuf,
     writer: CaptureWriter,
     taps: Receiver<Vec<TapPort>>,
@@ -24,50 +22,44 @@ pub(super) struct Tapping {
 }
 
 impl Tapping {
-    /// As the flags have it: the run gets taps.
-    pub(super) fn new(keys: &Section, prepared: &mut Prepared) -> anyhow::Result<Option<Self>> {
-        let Some(path) = &keys.write_pcap else {
-            return Ok(None);
-        };
-        let Transport::Stack(stack) = &mut prepared.settings.transport else {
-            return Err(ConfigError::usage(
+    /// Writes the frames of a load over an interface to `path`: the load gets taps.
+    ///
+    /// # Errors
+    ///
+    /// If the load has the kernel's sockets, or the file cannot be made.
+    pub fn new(path: &Path, force: bool, settings: &mut Settings) -> Result<Self, RunError> {
+        let Transport::Stack(stack) = &mut settings.transport else {
+            return Err(RunError::Usage(
                 "--write-pcap is for this program's own TCP: name its interface with -i; \
-                 'lineside capture -i IF --write-pcap OUT' writes what kernels send",
-            )
-            .into());
+                 'lineside capture -i IF --write-pcap OUT' writes what kernels send"
+                    .to_owned(),
+            ));
         };
-        if keys.hosts.is_some() || path.as_os_str() == "-" {
-            return Err(ConfigError::usage(
-                "--write-pcap is for a file of a load by one host: leave out --hosts, name a file",
-            )
-            .into());
-        }
         // Each worker is an input.
-        let names = vec![stack.interface.clone(); prepared.settings.workers as usize];
+        let names = vec![stack.interface.clone(); settings.workers as usize];
         let comment = "a load's: stamps are when frames came and left";
-        let force = keys.force == Some(true);
-        let writer = frame_file(path, &names, comment, force, &prepared.settings.budget)?;
+        let writer = frame_file(path, &names, comment, force, &settings.budget)?;
         let (none, taps) = channel();
         stack.taps = Some(none.clone());
-        Ok(Some(Self {
-            path: path.clone(),
+        Ok(Self {
+            path: path.to_owned(),
             writer,
             taps,
             none,
-        }))
+        })
     }
 
     /// The file.
-    pub(super) fn file(&self) -> Option<BorrowedFd<'_>> {
+    pub fn file(&self) -> Option<BorrowedFd<'_>> {
         self.writer.file()
     }
 }
 
 /// Runs a load while its frames are written. The second is why some are missing in the file.
-pub(super) fn beside<T>(
+pub fn beside<T>(
     tapping: Option<Tapping>,
     load: impl FnOnce() -> T,
-) -> anyhow::Result<(T, Option<String>)> {
+) -> io::Result<(T, Option<String>)> {
     let Some(tapping) = tapping else {
         return Ok((load(), None));
     };
@@ -85,7 +77,7 @@ pub(super) fn beside<T>(
         let _ = none.send(Vec::new());
         let written = written.join();
         let written = written.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        let why = why_missing(&path, written);
+        let why = why_frames_miss(&path, written);
         Ok((outcome, why))
     })
 }
@@ -99,8 +91,8 @@ fn write(mut writer: CaptureWriter, runs: &Receiver<Vec<TapPort>>) -> Result<u64
         let counts: Vec<TapCounts> = taps.iter().map(TapPort::counts).collect();
         let taps = { taps.into_iter() }.map(|tap| Box::new(tap) as Box<dyn Live>);
         let mut merged = Merge::new(taps);
-        write_all(&mut writer, &mut merged)?;
-        missing += missed(&counts);
+        write_frames(&mut writer, &mut merged)?;
+        missing += counts.iter().map(TapCounts::missed).sum::<u64>();
     }
     writer.finish()?;
     Ok(missing)

@@ -1,25 +1,40 @@
-//! `lineside load --agent`: the part of a load that another host directs, over standard input and
-//! output.
+//! The part of a load that another host directs, over standard input and output.
 
-use std::io::{BufReader, stdin, stdout};
+use std::error::Error;
+use std::io::{self, BufReader, stdin, stdout};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
-use anyhow::Context;
 use lineside_host::RunClock;
-use lineside_load::agents::{FromAgent, ToAgent, VERSION, receive, send};
-use lineside_load::run::{RunSecond, Watch};
 use lineside_time::{Clock, Nanoseconds};
+use serde_json::Value;
 
-use super::flags::Section;
-use super::settings::Prepared;
-use crate::config::{ConfigError, read_keys};
-use crate::exit::Exit;
+use crate::agents::{FromAgent, ToAgent, VERSION, receive, send};
+use crate::launch::Prepared;
+use crate::outcome::RunSecond;
+use crate::run::{LoadError, Watch};
+
+/// A load that another host directs, ready to run.
+pub struct Directed {
+    /// The load.
+    pub prepared: Prepared,
+    /// Whether the other host writes a log of histograms.
+    pub reports_times: bool,
+}
 
 /// Serves one load, and ends with the other host. What to do has to be known before the sandbox is
 /// entered: whoever says it started this program as its user, and may start any other.
-pub(super) fn serve() -> anyhow::Result<Exit> {
+///
+/// `prepare` reads a load's keys and its place among all workers, and enters the sandbox; of an error
+/// it has the text.
+///
+/// # Errors
+///
+/// If standard output is closed.
+pub fn serve(
+    prepare: impl FnOnce(&Value, (u32, u32), RunClock) -> Result<Directed, String>,
+) -> io::Result<()> {
     let clock = RunClock::start();
     let (mut reader, mut line) = (BufReader::new(stdin()), String::new());
     let mut hear = || receive::<ToAgent>(&mut reader, &mut line);
@@ -31,7 +46,7 @@ pub(super) fn serve() -> anyhow::Result<Exit> {
         }
     };
     let prepared = work
-        .context("the other host ended before it said what to do")
+        .ok_or_else(|| "the other host ended before it said what to do".to_owned())
         .and_then(|(keys, among)| prepare(&keys, among, clock));
     let (tell, told) = channel();
     let is_over = AtomicBool::new(false);
@@ -45,7 +60,7 @@ pub(super) fn serve() -> anyhow::Result<Exit> {
                         Ok(())
                     }
                     ToAgent::Hello { .. } | ToAgent::Ping => answer(&message, clock),
-                    other => tell.send(other).map_err(std::io::Error::other),
+                    other => tell.send(other).map_err(io::Error::other),
                 };
                 if said.is_err() {
                     break;
@@ -54,64 +69,59 @@ pub(super) fn serve() -> anyhow::Result<Exit> {
             is_over.store(true, Ordering::Relaxed);
             drop(tell);
         });
-        let made = prepared.and_then(|(keys, prepared)| {
-            let mut watch = Directed {
+        let made = prepared.and_then(|directed| {
+            let mut watch = Orders {
                 told: &told,
                 is_over: &is_over,
-                reports_times: keys.hdr.is_some(),
+                reports_times: directed.reports_times,
             };
-            prepared.run(None, clock, &mut watch)
+            let run = directed.prepared.run(None, clock, &mut watch);
+            run.map_err(|error| text_of(&error))
         });
         let message = match made {
             Ok(outcome) => FromAgent::Over(Box::new(outcome)),
-            Err(error) => FromAgent::Failed {
-                why: format!("{error:#}"),
-            },
+            Err(why) => FromAgent::Failed { why },
         };
-        say(&message)?;
         // The other thread waits for the end of the input, which comes with that of the other host.
-        Ok(Exit::Done)
+        say(&message)
     })
 }
 
-fn say(message: &FromAgent) -> std::io::Result<()> {
+fn say(message: &FromAgent) -> io::Result<()> {
     send(&mut stdout().lock(), message)
 }
 
 /// Answers what asks for nothing but an answer.
-fn answer(message: &ToAgent, clock: RunClock) -> std::io::Result<()> {
+fn answer(message: &ToAgent, clock: RunClock) -> io::Result<()> {
     match message {
         ToAgent::Hello { .. } => say(&FromAgent::Hello {
             version: VERSION,
             tool: env!("CARGO_PKG_VERSION").to_owned(),
         }),
         ToAgent::Ping => say(&FromAgent::Pong { at_ns: clock.now() }),
-        other => Err(std::io::Error::other(format!("{other:?} comes too early"))),
+        other => Err(io::Error::other(format!("{other:?} comes too early"))),
     }
 }
 
-/// Prepares a load, and enters its sandbox.
-fn prepare(
-    keys: &serde_json::Value,
-    among: (u32, u32),
-    clock: RunClock,
-) -> anyhow::Result<(Section, Prepared)> {
-    let keys: Section = read_keys(keys, "load").map_err(ConfigError::new)?;
-    let mut prepared = keys.prepare()?;
-    prepared.settings.among = among;
-    prepared.confine(keys.sandbox.unwrap_or_default(), clock)?;
-    Ok((keys, prepared))
+/// An error with its causes.
+fn text_of(error: &LoadError) -> String {
+    let (mut text, mut cause) = (error.to_string(), error.source());
+    while let Some(error) = cause {
+        text += &format!(": {error}");
+        cause = error.source();
+    }
+    text
 }
 
 /// Watches a run for the host that directs it.
-struct Directed<'a> {
+struct Orders<'a> {
     told: &'a Receiver<ToAgent>,
     is_over: &'a AtomicBool,
     /// Whether the other host writes a log of histograms.
     reports_times: bool,
 }
 
-impl Watch for Directed<'_> {
+impl Watch for Orders<'_> {
     fn start_at(&mut self, open: u32, _: Nanoseconds) -> Option<Nanoseconds> {
         say(&FromAgent::Ready { open }).ok()?;
         match self.told.recv() {

@@ -1,33 +1,64 @@
-//! `lineside load --hosts`: a load that several hosts make together, directed from here.
+//! A load that several hosts make together, directed from here.
 
-use std::io::BufReader;
-use std::path::{Path, PathBuf};
+use std::io::{self, BufReader};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
 use lineside_host::{RunClock, wait_to_read};
-use lineside_load::agents::{Agent, AgentError, FromAgent, Teller, ToAgent};
-use lineside_load::outcome::{Outcome, RunSecond};
-use lineside_load::run::Watch;
 use lineside_time::Clock;
 use lineside_words::time;
+use serde_json::Value;
 
-use super::flags::Section;
-use crate::config::{self, ConfigError};
-use crate::print::talk;
+use crate::agents::{Agent, AgentError, FromAgent, Teller, ToAgent};
+use crate::outcome::{Outcome, RunSecond};
+use crate::run::Watch;
 
 /// All begin so long after the last one is ready: more than a message takes.
 const START_AFTER_NS: i64 = 300_000_000;
 /// Signals are looked for this often.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// Why hosts did not make a load.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DirectorError {
+    /// A host's program cannot be started.
+    #[error("{host}: cannot start '{command}'")]
+    Start {
+        /// The host.
+        host: String,
+        /// What starts programs there.
+        command: String,
+        /// Why.
+        #[source]
+        error: io::Error,
+    },
+    /// There is nothing to talk by.
+    #[error("{0}: its program has no standard input and output")]
+    Mute(String),
+    /// What was started does not answer as this program does.
+    #[error("'{0}' is not an agent")]
+    NoAgent(String, #[source] AgentError),
+    /// A host failed, or its program did.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    /// Every host has ended.
+    #[error("all hosts are gone")]
+    Gone,
+    /// The operating system refused a thread.
+    #[error(transparent)]
+    Thread(io::Error),
+}
+
 /// A host's program, which ends with this. It is a program of the user, and in no sandbox of ours.
-pub(super) struct Remote {
+pub struct Remote {
     child: Child,
     ends: Option<Ends>,
+    /// As it was started.
+    command: String,
 }
 
 impl Drop for Remote {
@@ -41,38 +72,24 @@ impl Drop for Remote {
 
 type Ends = Agent<BufReader<ChildStdout>, ChildStdin>;
 
-/// Starts the programs of all hosts: what they say is not looked into.
-pub(super) fn begin(keys: &Section, hosts: &[String]) -> anyhow::Result<Vec<Remote>> {
-    let rsh = keys.rsh.as_deref().unwrap_or_default();
-    let program = program(keys)?;
-    let begun = hosts.iter().map(|host| start(rsh, host, &program));
-    begun.collect()
-}
-
-/// The program that hosts run.
-fn program(keys: &Section) -> anyhow::Result<PathBuf> {
-    match &keys.agent {
-        Some(program) => Ok(program.clone()),
-        None => std::env::current_exe().context("this program has no path"),
-    }
-}
-
-/// Has the hosts make the load of these keys, each with `workers` workers.
-pub(super) fn run(
-    keys: &Section,
+/// Has the hosts make the load of these keys, each with `workers` workers. `on_clock` receives a
+/// line about the clock of each host.
+pub fn run(
+    keys: &Value,
     mut remotes: Vec<Remote>,
     workers: u32,
     clock: RunClock,
-    watch: &mut impl Watch,
-) -> anyhow::Result<Outcome> {
+    watch: &mut dyn Watch,
+    mut on_clock: impl FnMut(&str),
+) -> Result<Outcome, DirectorError> {
     let count = remotes.len() as u32;
     let mut tellers = Vec::new();
     let (news, reports) = channel();
     for (number, remote) in remotes.iter_mut().enumerate() {
-        let mut agent = greet(keys, remote, clock)?;
-        let section = config::to_json("load", keys);
+        let mut agent = remote.greet(clock)?;
+        on_clock(&clock_line(&agent));
         agent.tell(&ToAgent::Work {
-            keys: section.get("load").cloned().unwrap_or_default(),
+            keys: keys.clone(),
             among: (number as u32 * workers, count * workers),
         })?;
         let (teller, mut hearer) = agent.split();
@@ -89,7 +106,8 @@ pub(super) fn run(
                         return;
                     }
                 }
-            })?;
+            })
+            .map_err(DirectorError::Thread)?;
     }
     drop(news);
     let directed = Directing {
@@ -103,53 +121,56 @@ pub(super) fn run(
     directed.attend(&reports, clock, watch)
 }
 
-/// Starts the program of a host, and waits until it answers: one that asks its user for a password
-/// has the terminal for itself.
-fn start(rsh: &str, host: &str, program: &Path) -> anyhow::Result<Remote> {
-    let mut words = rsh.split_whitespace();
-    let Some(first) = words.next() else {
-        return Err(ConfigError::usage("--rsh is empty: write 'ssh'").into());
-    };
-    let mut command = Command::new(first);
-    command.args(words).arg(host).arg(program);
-    command.args(["load", "--agent"]);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let child = command.spawn();
-    let mut child = child.with_context(|| format!("{host}: cannot start '{rsh}'"))?;
-    let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-        bail!("{host}: its program has no standard input and output");
-    };
-    let agent = Agent::address(host.to_owned(), BufReader::new(output), input);
-    // A program that has ended already is found out when it is greeted.
-    wait_to_read(agent.reader().get_ref());
-    let ends = Some(agent);
-    Ok(Remote { child, ends })
+impl Remote {
+    /// Starts `program` on a host by `rsh`, and waits until it answers: one that asks its user for a
+    /// password has the terminal for itself. What it answers is not read yet.
+    pub fn start(rsh: &str, host: &str, program: &Path) -> Result<Self, DirectorError> {
+        let mut words = rsh.split_whitespace();
+        let mut command = Command::new(words.next().unwrap_or_default());
+        command.args(words).arg(host).arg(program);
+        command.args(["load", "--agent"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let child = command.spawn();
+        let mut child = child.map_err(|error| DirectorError::Start {
+            host: host.to_owned(),
+            command: rsh.to_owned(),
+            error,
+        })?;
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(DirectorError::Mute(host.to_owned()));
+        };
+        let agent = Agent::address(host.to_owned(), BufReader::new(output), input);
+        // A program that has ended already is found out when it is greeted.
+        wait_to_read(agent.reader().get_ref());
+        Ok(Self {
+            child,
+            ends: Some(agent),
+            command: format!("{rsh} {host} {} load --agent", program.display()),
+        })
+    }
+
+    /// Reads how the agent answers, and finds how far its clock is ahead.
+    fn greet(&mut self, clock: RunClock) -> Result<Ends, DirectorError> {
+        let mut agent = self.ends.take().ok_or(DirectorError::Gone)?;
+        let greeted = agent.greet(&mut || clock.now());
+        greeted.map_err(|error| DirectorError::NoAgent(self.command.clone(), error))?;
+        Ok(agent)
+    }
 }
 
-/// Hears how an agent answers, and finds how far its clock is ahead.
-fn greet(keys: &Section, remote: &mut Remote, clock: RunClock) -> anyhow::Result<Ends> {
-    let mut agent = remote.ends.take().context("it was greeted before")?;
-    let greeted = agent.greet(&mut || clock.now());
-    let host = &agent.host;
-    greeted.with_context(|| {
-        let rsh = keys.rsh.as_deref().unwrap_or_default();
-        let program = program(keys).unwrap_or_default();
-        format!(
-            "'{rsh} {host} {} load --agent' is not an agent",
-            program.display()
-        )
-    })?;
-    talk(&format!(
-        "lineside: {host}: its clock is {} {} ours, to {}\n",
-        time(agent.offset.ahead_ns.unsigned_abs()),
-        if agent.offset.ahead_ns < 0 {
+fn clock_line(agent: &Ends) -> String {
+    let offset = &agent.offset;
+    format!(
+        "lineside: {}: its clock is {} {} ours, to {}\n",
+        agent.host,
+        time(offset.ahead_ns.unsigned_abs()),
+        if offset.ahead_ns < 0 {
             "behind"
         } else {
             "ahead of"
         },
-        time(agent.offset.error_ns.unsigned_abs())
-    ));
-    Ok(agent)
+        time(offset.error_ns.unsigned_abs())
+    )
 }
 
 /// What is known of a load that hosts make.
@@ -168,8 +189,8 @@ impl Directing {
         mut self,
         reports: &Receiver<(usize, Result<FromAgent, AgentError>)>,
         clock: RunClock,
-        watch: &mut impl Watch,
-    ) -> anyhow::Result<Outcome> {
+        watch: &mut dyn Watch,
+    ) -> Result<Outcome, DirectorError> {
         let mut outcome = Outcome {
             busiest: (0, 1),
             ..Outcome::default()
@@ -183,7 +204,7 @@ impl Directing {
             let (number, heard) = match reports.recv_timeout(LOOK) {
                 Ok(report) => report,
                 Err(RecvTimeoutError::Timeout) => continue,
-                Err(RecvTimeoutError::Disconnected) => bail!("all hosts are gone"),
+                Err(RecvTimeoutError::Disconnected) => return Err(DirectorError::Gone),
             };
             match heard? {
                 FromAgent::Ready { open } => self.on_ready(open, clock, watch)?,
@@ -226,8 +247,8 @@ impl Directing {
         &mut self,
         open: u32,
         clock: RunClock,
-        watch: &mut impl Watch,
-    ) -> anyhow::Result<()> {
+        watch: &mut dyn Watch,
+    ) -> Result<(), DirectorError> {
         (self.ready, self.open) = (self.ready + 1, self.open + open);
         if self.ready < self.tellers.len() {
             return Ok(());
@@ -242,7 +263,7 @@ impl Directing {
     }
 
     /// Shows the seconds that all hosts have reported.
-    fn show(&mut self, watch: &mut impl Watch) {
+    fn show(&mut self, watch: &mut dyn Watch) {
         while self
             .seconds
             .iter()

@@ -14,15 +14,15 @@ use std::io::{self, BufWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
-use lineside_load::results::RecentTimes;
-use lineside_load::run::{Outcome, RunSecond};
 use lineside_measure::Times;
 use lineside_time::Nanoseconds;
 
-use crate::config::ConfigError;
+use crate::outcome::{Outcome, RunSecond};
+use crate::results::RecentTimes;
+use crate::run::LoadError;
+use crate::words::UsageError;
 
 /// First words of a histogram, and of one that is compressed: V2, of counts of any length.
 const COOKIE: u32 = 0x1c84_9303 | 0x10;
@@ -35,7 +35,7 @@ const HIGHEST_NS: u64 = 86_400_000_000_000;
 const MAX_VALUE_DIVISOR: f64 = 1e6;
 
 /// A log that is being written.
-pub(super) struct HdrLog {
+pub struct HdrLog {
     path: PathBuf,
     out: BufWriter<File>,
     /// Seconds that are in it.
@@ -45,16 +45,18 @@ pub(super) struct HdrLog {
 }
 
 impl HdrLog {
-    pub(super) fn create(path: &Path, force: bool) -> anyhow::Result<Self> {
+    pub fn create(path: &Path, force: bool) -> Result<Self, LoadError> {
         if path.is_file() && !force {
-            return Err(ConfigError::new(format!(
+            return Err(UsageError(format!(
                 "{} exists already: name another file with --hdr, or replace it with --force",
                 path.display()
             ))
             .into());
         }
-        let file = File::create(path);
-        let file = file.with_context(|| format!("{}: cannot be made", path.display()))?;
+        let file = File::create(path).map_err(|error| LoadError::File {
+            path: path.to_owned(),
+            error,
+        })?;
         Ok(Self {
             path: path.to_owned(),
             out: BufWriter::new(file),
@@ -63,12 +65,12 @@ impl HdrLog {
         })
     }
 
-    pub(super) fn file(&self) -> BorrowedFd<'_> {
+    pub fn file(&self) -> BorrowedFd<'_> {
         self.out.get_ref().as_fd()
     }
 
     /// The run failed: there is nothing to keep.
-    pub(super) fn withdraw(&self) {
+    pub fn withdraw(&self) {
         // A device or a pipe stays.
         if fs::symlink_metadata(&self.path).is_ok_and(|found| found.is_file()) {
             // That it cannot be removed is no news beside what failed.
@@ -77,7 +79,7 @@ impl HdrLog {
     }
 
     /// Requests are about to leave.
-    pub(super) fn begin(&mut self, at: Nanoseconds) {
+    pub fn begin(&mut self, at: Nanoseconds) {
         let seconds = at as f64 / 1e9;
         self.write(&format!(
             "#[Logged by lineside load {}: times in nanoseconds]\n\
@@ -92,7 +94,7 @@ impl HdrLog {
     }
 
     /// A second is over.
-    pub(super) fn on_second(&mut self, second: &RunSecond) {
+    pub fn on_second(&mut self, second: &RunSecond) {
         if let Some(times) = &second.times {
             let end_s = f64::from(second.number);
             self.interval(f64::from(self.seconds), end_s, times);
@@ -101,7 +103,7 @@ impl HdrLog {
     }
 
     /// The run is over: what came after its last full second is an interval too.
-    pub(super) fn finish(mut self, outcome: &Outcome) -> Result<(), String> {
+    pub fn finish(mut self, outcome: &Outcome) -> Result<(), String> {
         let begin_s = f64::from(self.seconds);
         if outcome.rest.latency.count() > 0 {
             // The loop may have found the end of that second a little late.
