@@ -11,8 +11,7 @@ use lineside_time::{Clock, Nanoseconds};
 use serde::{Deserialize, Serialize};
 
 use crate::application::{Application, Calls};
-use crate::client::{Client, Phase};
-use crate::protocol::Client as Protocol;
+use crate::client::Phase;
 use crate::results::{Counts, RecentTimes, RequestTimes, Results};
 use crate::rows::Rows;
 use crate::{SocketLoop, StackLoop};
@@ -43,52 +42,6 @@ pub trait Load: Application {
     fn broken_identity(&self) -> Option<&'static str>;
     /// Bytes of memory for what is open and what is under way.
     fn allocated_bytes(&self) -> usize;
-}
-
-impl<P: Protocol> Load for Client<P> {
-    fn open(&mut self, calls: &mut Calls) {
-        Self::open(self, calls);
-    }
-
-    fn is_ready(&self) -> bool {
-        Self::is_ready(self)
-    }
-
-    fn open_connections(&self) -> u32 {
-        Self::open_connections(self)
-    }
-
-    fn phase(&self) -> Phase {
-        Self::phase(self)
-    }
-
-    fn start(&mut self, at: Nanoseconds, until: Nanoseconds, calls: &mut Calls) {
-        Self::start(self, at, until, calls);
-    }
-
-    fn stop(&mut self, calls: &mut Calls) {
-        Self::stop(self, calls);
-    }
-
-    fn end(&mut self, calls: &mut Calls) {
-        Self::end(self, calls);
-    }
-
-    fn results(&mut self) -> &mut Results {
-        Self::results(self)
-    }
-
-    fn take_rows(&mut self) -> Option<Rows> {
-        Self::take_rows(self)
-    }
-
-    fn broken_identity(&self) -> Option<&'static str> {
-        Self::broken_identity(self)
-    }
-
-    fn allocated_bytes(&self) -> usize {
-        Self::allocated_bytes(self)
-    }
 }
 
 /// A loop that drives an application.

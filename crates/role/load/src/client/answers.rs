@@ -69,7 +69,13 @@ impl<R: Default> Outstanding for Waiting<'_, R> {
         if exchange.first_ns == Nanoseconds::MIN {
             exchange.first_ns = self.at;
         }
-        self.results.on_answer(&exchange, answer, self.at);
+        self.results.on_answer(&Answered {
+            answer,
+            intended_ns: exchange.intended_ns,
+            departed_ns: known(exchange.departed_ns),
+            first_ns: exchange.first_ns,
+            at: self.at,
+        });
         if let Some(rows) = self.rows.as_mut()
             && rows.wants(exchange.request.ordinal)
         {
@@ -82,19 +88,31 @@ impl<R: Default> Outstanding for Waiting<'_, R> {
     }
 }
 
+/// A request that is answered.
+pub(super) struct Answered {
+    pub(super) answer: Answer,
+    pub(super) intended_ns: Nanoseconds,
+    pub(super) departed_ns: Option<Nanoseconds>,
+    /// When the first byte of the answer came.
+    pub(super) first_ns: Nanoseconds,
+    /// When its last one did.
+    pub(super) at: Nanoseconds,
+}
+
 impl Results {
     /// The first byte of a request has left.
-    pub(super) fn on_departure(&mut self, exchange: &mut Exchange, sent_ns: Nanoseconds) {
-        exchange.departed_ns = sent_ns;
-        let late_ns = sent_ns - exchange.intended_ns;
+    pub(super) fn on_departure(&mut self, intended_ns: Nanoseconds, sent_ns: Nanoseconds) {
+        let late_ns = sent_ns - intended_ns;
         self.times.lateness.record(late_ns);
         self.times.late.record(late_ns);
         if self.departures.len() < DEPARTURES_KEPT {
-            self.departures.push((exchange.intended_ns, sent_ns));
+            self.departures.push((intended_ns, sent_ns));
         }
     }
 
-    fn on_answer(&mut self, exchange: &Exchange, answer: Answer, at: Nanoseconds) {
+    /// A request is answered.
+    pub(super) fn on_answer(&mut self, answered: &Answered) {
+        let &Answered { answer, at, .. } = answered;
         let Self {
             counts,
             times,
@@ -107,21 +125,22 @@ impl Results {
         counts.succeeded += u64::from(answer.is_success);
         counts.content_bytes += answer.content_bytes;
         counts.on_status(answer.status);
-        let latency_ns = at - exchange.intended_ns;
+        let latency_ns = at - answered.intended_ns;
         times.latency.record(latency_ns);
         if let Some(operation) = times.operations.get_mut(usize::from(answer.operation)) {
             operation.record(latency_ns);
         }
         recent.latency.record(latency_ns);
         // A fast answer may come before the loop knows when its request left.
-        let departed_ns = match exchange.departed_ns {
-            Nanoseconds::MIN => exchange.intended_ns,
-            departed_ns => departed_ns,
-        };
+        let departed_ns = answered.departed_ns.unwrap_or(answered.intended_ns);
         times.service.record(at - departed_ns);
         recent.service.record(at - departed_ns);
-        times.first_byte.record(exchange.first_ns - departed_ns);
+        times.first_byte.record(answered.first_ns - departed_ns);
     }
+}
+
+fn known(at: Nanoseconds) -> Option<Nanoseconds> {
+    (at != Nanoseconds::MIN).then_some(at)
 }
 
 /// The row of a request that is answered or has failed.
@@ -131,7 +150,6 @@ pub(super) fn row(
     exchange: &Exchange,
     outcome: Result<(Answer, Nanoseconds), Cause>,
 ) -> Row {
-    let known = |at: Nanoseconds| (at != Nanoseconds::MIN).then_some(at);
     let answer = outcome.ok();
     Row {
         ordinal: exchange.request.ordinal,

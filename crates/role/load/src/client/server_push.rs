@@ -12,7 +12,7 @@ impl<P: Protocol> Client<P> {
     pub(super) fn take(&mut self, slot: u32, calls: &mut Calls) {
         let Slot {
             connection, active, ..
-        } = self.slots.all[slot as usize];
+        } = self.core.slots.all[slot as usize];
         calls.set_window(ConnectionId(connection), u32::MAX);
         let Active { last, reader, .. } = &self.exchanges.active[active as usize];
         if self.protocol.came(reader) > 0 {
@@ -20,12 +20,15 @@ impl<P: Protocol> Client<P> {
             calls.schedule(calls.now(), TASK_CAME | slot);
         }
         let exchange = &mut self.exchanges.exchanges[*last as usize];
-        self.results.on_departure(exchange, exchange.begun_ns);
+        exchange.departed_ns = exchange.begun_ns;
+        self.core
+            .results
+            .on_departure(exchange.intended_ns, exchange.begun_ns);
     }
 
     /// A slot has taken bytes before its request.
     pub(super) fn read_what_came(&mut self, slot: u32, calls: &mut Calls) {
-        if self.slots.all[slot as usize].active != NONE && self.outstanding(slot) > 0 {
+        if self.core.slots.all[slot as usize].active != NONE && self.outstanding(slot) > 0 {
             let at = calls.now();
             self.read(slot, at, calls, |protocol, reader, waiting| {
                 protocol.read(reader, &[], waiting)
@@ -37,12 +40,12 @@ impl<P: Protocol> Client<P> {
     /// if no other request is to come, or it would take its share of the link from those that are
     /// under way.
     pub(super) fn hold(&mut self, slot: u32, calls: &mut Calls) {
-        let entry = &self.slots.all[slot as usize];
+        let entry = &self.core.slots.all[slot as usize];
         if entry.state != State::Open || self.outstanding(slot) > 0 {
             return;
         }
         calls.set_window(ConnectionId(entry.connection), 0);
-        if self.phase == Phase::Draining && self.waiting.is_empty() {
+        if self.core.phase == Phase::Draining && self.core.waiting.is_empty() {
             self.retire(slot, calls);
         }
     }
@@ -50,13 +53,13 @@ impl<P: Protocol> Client<P> {
     /// The server has ended a connection between two requests, and the second one is begun: it
     /// goes to another connection. The first one of a connection fails.
     pub(super) fn put_back(&mut self, slot: u32) {
-        let entry = &mut self.slots.all[slot as usize];
-        let begun = self.plan.requests_each.unwrap_or(u32::MAX) - entry.left;
+        let entry = &mut self.core.slots.all[slot as usize];
+        let begun = self.core.plan.requests_each.unwrap_or(u32::MAX) - entry.left;
         let active = &self.exchanges.active[entry.active as usize];
-        if begun < 2 || self.plan.opens_on_arrival || self.protocol.came(&active.reader) > 0 {
+        if begun < 2 || self.core.plan.opens_on_arrival || self.protocol.came(&active.reader) > 0 {
             return;
         }
-        let (waiting, counts) = (&mut self.waiting, &mut self.results.counts);
+        let (waiting, counts) = (&mut self.core.waiting, &mut self.core.results.counts);
         let active = std::mem::replace(&mut entry.active, NONE);
         let reader = self.exchanges.clear(active, |exchange| {
             counts.sent -= 1;

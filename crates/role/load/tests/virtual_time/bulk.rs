@@ -1,5 +1,6 @@
 //! Bulk data over our own TCP, over a link that loses frames.
 
+use lineside_load::Load as _;
 use lineside_load::client::Plan;
 use lineside_load::protocol::{Client, Server, Sink, SinkServer, Source, SourceServer};
 use lineside_load::results::{Cause, Counts};

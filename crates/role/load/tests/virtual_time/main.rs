@@ -8,6 +8,7 @@ mod wire;
 use lineside_account::Budget;
 use lineside_http::{Body, RequestTemplate, Responder, ResponseTemplate, Url};
 use lineside_link::{Settings, words};
+use lineside_load::Load as _;
 use lineside_load::client::{CatchUp, Client, Locals, Pace, Phase, Plan};
 use lineside_load::protocol::{self, Echo, EchoServer, Http, HttpServer};
 use lineside_load::results::Cause;

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use lineside_load::Load as _;
 use lineside_load::client::Plan;
 use lineside_load::protocol::nfs::{Offsets, Store, StoreSettings, Tree};
 use lineside_load::protocol::{Nfs, NfsMix, NfsServer};
