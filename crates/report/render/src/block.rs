@@ -133,6 +133,16 @@ pub(crate) struct Layer {
     pub(crate) values: Vec<Option<u64>>,
 }
 
+impl Layer {
+    pub(crate) fn counts(name: &'static str, colour: Colour, counts: &[u64]) -> Self {
+        Self {
+            name,
+            colour,
+            values: counts.iter().copied().map(Some).collect(),
+        }
+    }
+}
+
 /// What the values of a chart are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scale {

@@ -2,7 +2,7 @@
 //! six lines.
 
 use lineside_analyze::{
-    Direction, Finding, Operation, Place, Ranking, Report, Zone, file_name, share,
+    Direction, Finding, Operation, Place, Ranking, Report, Understood, Zone, file_name, share,
 };
 use lineside_trace::SandboxFacts;
 use lineside_words::{grouped, percent, rate, time};
@@ -101,6 +101,26 @@ fn seen(report: &Report, zone: &Zone) -> Vec<Line> {
     lines.push(line("runs", runs(report)));
     lines.push(line("only", chosen(report, zone)));
 
+    lines.extend(verdict(report, zone));
+    lines.push(alarm("lost", missing.losses.iter().map(loss_text)));
+    let unreadable = match missing.unreadable.as_slice() {
+        [] => Vec::new(),
+        [only] => vec![only.clone()],
+        [first, more @ ..] => vec![format!("{first}; and {} more", more.len())],
+    };
+    lines.push(alarm("unreadable", unreadable));
+    let sandbox = report.trace.sandbox.as_ref();
+    let sandbox = sandbox.filter(|sandbox| !sandbox.is_whole());
+    lines.push(alarm("sandbox", sandbox.map(SandboxFacts::text)));
+    lines.extend(report.understood.as_ref().map(understood));
+    lines.retain(|line| !line.parts.is_empty());
+    lines
+}
+
+/// Whether to believe it, and why.
+fn verdict(report: &Report, zone: &Zone) -> Vec<Line> {
+    let missing = &report.missing;
+    let mut lines = Vec::new();
     let state = state_word(missing.verdict);
     let state = state.as_str();
     let is_complete = state == "complete" && missing.unreadable.is_empty();
@@ -149,38 +169,29 @@ fn seen(report: &Report, zone: &Zone) -> Vec<Line> {
     if let Some(last) = lines.last_mut().filter(|_| !others.is_empty()) {
         last.parts.push(others);
     }
-    lines.push(alarm("lost", missing.losses.iter().map(loss_text)));
-    let unreadable = match missing.unreadable.as_slice() {
-        [] => Vec::new(),
-        [only] => vec![only.clone()],
-        [first, more @ ..] => vec![format!("{first}; and {} more", more.len())],
-    };
-    lines.push(alarm("unreadable", unreadable));
-    let sandbox = report.trace.sandbox.as_ref();
-    let sandbox = sandbox.filter(|sandbox| !sandbox.is_whole());
-    lines.push(alarm("sandbox", sandbox.map(SandboxFacts::text)));
-    if let Some(understood) = &report.understood {
-        let part = |whole: u64, share: f64, of: &str| match whole {
-            0 => String::new(),
-            _ => format!("{} of {of}", percent(share)),
-        };
-        let tls = match understood.tls_connections {
-            0 => String::new(),
-            count => format!("{} connections with TLS", grouped(count)),
-        };
-        let parts = [
-            part(
-                understood.rpc_connections_bytes,
-                understood.rpc_connections_share,
-                "the bytes of RPC connections",
-            ),
-            part(understood.tcp_bytes, understood.tcp_share, "all TCP bytes"),
-            tls,
-        ];
-        lines.push(line("understood", parts));
-    }
-    lines.retain(|line| !line.parts.is_empty());
     lines
+}
+
+/// How much of the traffic became operations.
+fn understood(understood: &Understood) -> Line {
+    let part = |whole: u64, share: f64, of: &str| match whole {
+        0 => String::new(),
+        _ => format!("{} of {of}", percent(share)),
+    };
+    let tls = match understood.tls_connections {
+        0 => String::new(),
+        count => format!("{} connections with TLS", grouped(count)),
+    };
+    let parts = [
+        part(
+            understood.rpc_connections_bytes,
+            understood.rpc_connections_share,
+            "the bytes of RPC connections",
+        ),
+        part(understood.tcp_bytes, understood.tcp_share, "all TCP bytes"),
+        tls,
+    ];
+    line("understood", parts)
 }
 
 /// The findings in words.
@@ -270,41 +281,7 @@ fn workload(report: &Report) -> Vec<Line> {
     if operations == 0 {
         return vec![line("operations", ["none".to_owned()])];
     }
-    let name = |at: usize| {
-        let each = &report.operations[at];
-        let is_same = |other: &&Operation| {
-            (&other.program, &other.operation) == (&each.program, &each.operation)
-        };
-        let has_versions = report.operations.iter().filter(is_same).count() > 1;
-        let version = each.version.filter(|_| has_versions);
-        let version = version.map_or_else(String::new, |version| format!("v{version} "));
-        match each.operation.as_str() {
-            "" => "call not seen".to_owned(),
-            operation if each.program == "nfs" => format!("{version}{operation}"),
-            operation => format!("{} {version}{operation}", each.program),
-        }
-    };
-    let kinds = 0..report.operations.len();
-    let shares = kinds.clone().map(|at| {
-        format!(
-            "{} {}",
-            name(at),
-            percent(report.operations[at].operations_share)
-        )
-    });
-    let times = kinds.filter_map(|at| {
-        let times = &report.operations[at].server_time;
-        Some(format!(
-            "{} {} / {}",
-            name(at),
-            time(times.p50_ns?),
-            time(times.p99_ns?)
-        ))
-    });
-    let mut times: Vec<String> = times.collect();
-    if let Some(first) = times.first_mut() {
-        *first = format!("p50 / p99: {first}");
-    }
+    let [shares, times] = kinds(report);
     let moved = |direction: &Direction, what: &str| {
         let moved = moved_bytes(report, direction.moved_bytes, what);
         match (direction.moved_bytes, direction.sequential_share) {
@@ -341,6 +318,46 @@ fn workload(report: &Report) -> Vec<Line> {
     ];
     lines.retain(|line| !line.parts.is_empty());
     lines
+}
+
+/// The share of each kind of operation, and its server times.
+fn kinds(report: &Report) -> [Vec<String>; 2] {
+    let name = |at: usize| {
+        let each = &report.operations[at];
+        let is_same = |other: &&Operation| {
+            (&other.program, &other.operation) == (&each.program, &each.operation)
+        };
+        let has_versions = report.operations.iter().filter(is_same).count() > 1;
+        let version = each.version.filter(|_| has_versions);
+        let version = version.map_or_else(String::new, |version| format!("v{version} "));
+        match each.operation.as_str() {
+            "" => "call not seen".to_owned(),
+            operation if each.program == "nfs" => format!("{version}{operation}"),
+            operation => format!("{} {version}{operation}", each.program),
+        }
+    };
+    let kinds = 0..report.operations.len();
+    let shares = kinds.clone().map(|at| {
+        format!(
+            "{} {}",
+            name(at),
+            percent(report.operations[at].operations_share)
+        )
+    });
+    let times = kinds.filter_map(|at| {
+        let times = &report.operations[at].server_time;
+        Some(format!(
+            "{} {} / {}",
+            name(at),
+            time(times.p50_ns?),
+            time(times.p99_ns?)
+        ))
+    });
+    let mut times: Vec<String> = times.collect();
+    if let Some(first) = times.first_mut() {
+        *first = format!("p50 / p99: {first}");
+    }
+    [shares.collect(), times]
 }
 
 /// How many there are, and the busiest of several.

@@ -216,24 +216,11 @@ fn slow_server(watch: &Watch, totals: &[Cell], ways: &Ways, scene: &Scene<'_>) -
         Some(_) => Place::Server,
         None => Place::CannotTell,
     };
-    let mut evidence = match ways.server_ns {
-        Some(way) => format!(
-            "the way from the tap to the server and back takes {}",
-            time(way)
-        ),
-        None => "the way from the tap to the server and back was not measured".to_owned(),
-    };
-    if others.operations >= SLOW_OPERATIONS_MIN {
-        evidence += &format!(
-            "; all others take {} at the median",
-            time(others.quantile_ns(0.5))
-        );
-    }
     Some(Finding {
         kind: "slow_server",
         place: Some(place),
         what: format!("the server takes long: {} at the median", names.join(", ")),
-        evidence,
+        evidence: slow_evidence(ways, &others),
         advice: match is_disk {
             true => {
                 "look at the server's disks (iostat -x 1) and its cache: what reads and writes \
@@ -257,6 +244,21 @@ fn slow_server(watch: &Watch, totals: &[Cell], ways: &Ways, scene: &Scene<'_>) -
         .into(),
         ..Finding::default()
     })
+}
+
+fn slow_evidence(ways: &Ways, others: &Cell) -> String {
+    let way = match ways.server_ns {
+        Some(way) => format!("takes {}", time(way)),
+        None => "was not measured".to_owned(),
+    };
+    let others = match others.operations {
+        SLOW_OPERATIONS_MIN.. => {
+            let median = time(others.quantile_ns(0.5));
+            format!("; all others take {median} at the median")
+        }
+        _ => String::new(),
+    };
+    format!("the way from the tap to the server and back {way}{others}")
 }
 
 /// Steps whose operations took much longer than those of the same kind at other times.

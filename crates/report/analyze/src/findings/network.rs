@@ -7,11 +7,13 @@
 //! | acknowledgements that come ever later while much flows, or messages that trickle in at one rate | `full_link` | network |
 //! | one call at a time, over a round trip that takes longer than the server | `one_at_a_time` | client |
 
+use std::collections::BTreeMap;
+
 use hashbrown::HashMap;
 use lineside_rows::Table;
 use lineside_trace::read::{Column, ReadError};
 use lineside_words::{bytes, grouped, percent, rate, time};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::scene::Scene;
 use super::watch::{ConnectionTimes, Connections, Watch};
@@ -65,6 +67,93 @@ const HEADERS_BYTES: u64 = 80;
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Ways {
     pub(super) server_ns: Option<u64>,
+}
+
+const OVERTAKEN_ADVICE: &str = "look for a bond or paths that share packets rather than \
+    connections among them, and for hosts or switches with several queues for one connection";
+const LOSS_ADVICE: &str = "look for a bad cable or optic, a duplex mismatch or a full queue: \
+    ethtool -S on both hosts, the drop counters of each switch between them";
+
+/// What all ends sent again, and what that cost.
+struct Losses {
+    needed: u64,
+    packets: u64,
+    retransmissions: u64,
+    fast: u64,
+    timeouts: u64,
+    spurious: u64,
+    out_of_order: u64,
+    recovery_ns: u64,
+    /// Operations that waited.
+    waited: u64,
+}
+
+impl Losses {
+    fn of(connections: &[Connection]) -> Self {
+        let sum = |of: fn(&Sent) -> u64| -> u64 {
+            let ends = connections.iter().flat_map(|connection| &connection.sent);
+            ends.map(of).sum()
+        };
+        let times = |of: fn(&ConnectionTimes) -> u64| -> u64 {
+            connections
+                .iter()
+                .map(|connection| of(&connection.times))
+                .sum()
+        };
+        Self {
+            needed: sum(Sent::needed),
+            packets: sum(|sent| sent.packets),
+            retransmissions: sum(|sent| sent.retransmissions),
+            fast: sum(|sent| sent.fast),
+            timeouts: sum(|sent| sent.timeouts),
+            spurious: sum(|sent| sent.spurious),
+            out_of_order: sum(|sent| sent.out_of_order),
+            recovery_ns: times(|times| times.recovery_ns),
+            waited: times(|times| times.waited_for_recovery),
+        }
+    }
+
+    /// Those that duplicate acknowledgements or a timer asked for.
+    fn asked(&self) -> u64 {
+        self.fast + self.timeouts
+    }
+
+    fn what(&self, is_overtaken: bool) -> String {
+        match is_overtaken {
+            true => format!(
+                "packets overtake one another: {} of {} came late, {} were sent again",
+                grouped(self.out_of_order),
+                grouped(self.packets),
+                grouped(self.needed + self.spurious)
+            ),
+            false => format!(
+                "the network loses packets: {} of {} were sent again ({})",
+                grouped(self.needed),
+                grouped(self.packets),
+                percent(share(self.needed, self.packets))
+            ),
+        }
+    }
+
+    fn basis(&self) -> BTreeMap<&'static str, Value> {
+        [
+            ("retransmissions", json!(self.retransmissions)),
+            ("spurious_retransmissions", json!(self.spurious)),
+            ("out_of_order_packets", json!(self.out_of_order)),
+            ("overtaken_share_max", json!(OVERTAKEN_SHARE)),
+            ("fast_retransmissions", json!(self.fast)),
+            ("timeout_retransmissions", json!(self.timeouts)),
+            ("packets", json!(self.packets)),
+            ("needed_share", json!(share(self.needed, self.packets))),
+            ("needed_share_min", json!(LOSS_SHARE)),
+            ("needed_min", json!(LOSS_MIN)),
+            ("asked_for", json!(self.asked())),
+            ("asked_for_min", json!(ASKED_MIN)),
+            ("asked_for_share_min", json!(ASKED_SHARE)),
+            ("recovery_ns", json!(self.recovery_ns)),
+        ]
+        .into()
+    }
 }
 
 /// What one end sent.
@@ -294,32 +383,26 @@ impl Network {
     }
 
     fn loss(&self, operations: u64) -> Option<Finding> {
-        let ends = || {
-            self.connections
-                .iter()
-                .flat_map(|connection| &connection.sent)
-        };
-        let sum = |of: fn(&Sent) -> u64| -> u64 { ends().map(of).sum() };
-        let needed = sum(Sent::needed);
-        let packets = sum(|sent| sent.packets);
+        let losses = Losses::of(&self.connections);
+        let Losses {
+            needed,
+            packets,
+            fast,
+            timeouts,
+            recovery_ns,
+            waited,
+            ..
+        } = losses;
         if needed < LOSS_MIN || share(needed, packets) < LOSS_SHARE {
             return None;
         }
-        let (fast, timeouts) = (sum(|sent| sent.fast), sum(|sent| sent.timeouts));
-        let recovery_ns: u64 = { self.connections.iter() }
-            .map(|connection| connection.times.recovery_ns)
-            .sum();
-        let waited: u64 = { self.connections.iter() }
-            .map(|connection| connection.times.waited_for_recovery)
-            .sum();
         // What is sent again within microseconds, though neither duplicate acknowledgements nor a
         // timer asked for it, was overtaken on hosts with several queues rather than lost.
-        let asked = fast + timeouts;
+        let asked = losses.asked();
         if asked < ASKED_MIN || share(asked, needed) < ASKED_SHARE {
             return None;
         }
-        let (spurious, out_of_order) = (sum(|sent| sent.spurious), sum(|sent| sent.out_of_order));
-        let is_overtaken = share(spurious + out_of_order, needed) >= OVERTAKEN_SHARE
+        let is_overtaken = share(losses.spurious + losses.out_of_order, needed) >= OVERTAKEN_SHARE
             && share(timeouts, needed) < OVERTAKEN_SHARE;
         let by_end = |end: usize| -> u64 {
             { self.connections.iter() }
@@ -329,8 +412,6 @@ impl Network {
         let worst = { self.connections.iter() }
             .max_by_key(|connection| connection.sent.iter().map(Sent::needed).sum::<u64>())?;
         let whole: u64 = worst.sent.iter().map(Sent::needed).sum();
-        // What is lost behind the tap delays the other end alone: each timeout cost it this much.
-        let lost_ns = recovery_ns.max(timeouts * TIMEOUT_NS);
         Some(Finding {
             kind: if is_overtaken { "reordering" } else { "loss" },
             place: Some(Place::Network),
@@ -339,20 +420,7 @@ impl Network {
                 _ if 2 * whole > needed && self.connections.len() > 2 => worst.client.clone(),
                 _ => String::new(),
             },
-            what: match is_overtaken {
-                true => format!(
-                    "packets overtake one another: {} of {} came late, {} were sent again",
-                    grouped(out_of_order),
-                    grouped(packets),
-                    grouped(needed + spurious)
-                ),
-                false => format!(
-                    "the network loses packets: {} of {} were sent again ({})",
-                    grouped(needed),
-                    grouped(packets),
-                    percent(share(needed, packets))
-                ),
-            },
+            what: losses.what(is_overtaken),
             evidence: format!(
                 "{} by the clients, {} by the server; {} fast, {} by timeout; {} operations waited {}",
                 grouped(by_end(0)),
@@ -362,36 +430,17 @@ impl Network {
                 grouped(waited),
                 time(recovery_ns)
             ),
-            advice: match is_overtaken {
-                true => {
-                    "look for a bond or paths that share packets rather than connections among \
-                    them, and for hosts or switches with several queues for one connection"
-                }
-                false => {
-                    "look for a bad cable or optic, a duplex mismatch or a full queue: ethtool -S \
-                    on both hosts, the drop counters of each switch between them"
-                }
+            advice: if is_overtaken {
+                OVERTAKEN_ADVICE
+            } else {
+                LOSS_ADVICE
             }
             .to_owned(),
-            lost_ns,
+            // What is lost behind the tap delays the other end alone: each timeout cost it this
+            // much.
+            lost_ns: recovery_ns.max(timeouts * TIMEOUT_NS),
             operations_share: share(waited, operations),
-            basis: [
-                ("retransmissions", json!(sum(|sent| sent.retransmissions))),
-                ("spurious_retransmissions", json!(spurious)),
-                ("out_of_order_packets", json!(out_of_order)),
-                ("overtaken_share_max", json!(OVERTAKEN_SHARE)),
-                ("fast_retransmissions", json!(fast)),
-                ("timeout_retransmissions", json!(timeouts)),
-                ("packets", json!(packets)),
-                ("needed_share", json!(share(needed, packets))),
-                ("needed_share_min", json!(LOSS_SHARE)),
-                ("needed_min", json!(LOSS_MIN)),
-                ("asked_for", json!(asked)),
-                ("asked_for_min", json!(ASKED_MIN)),
-                ("asked_for_share_min", json!(ASKED_SHARE)),
-                ("recovery_ns", json!(recovery_ns)),
-            ]
-            .into(),
+            basis: losses.basis(),
             ..Finding::default()
         })
     }

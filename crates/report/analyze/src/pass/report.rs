@@ -22,7 +22,7 @@ use crate::pass::monitors::monitors;
 use crate::pass::usage::{Class, Use, Way};
 use crate::read::batch::Batch;
 use crate::read::columns::{Flags, Integers, Lexicon, Texts, Word};
-use crate::read::filter::{Filter, span};
+use crate::read::filter::{Asked, Chosen, Filter, span};
 use crate::read::lexica::Lexica;
 use crate::read::names::Paths;
 use crate::read::trace::{Trace, TraceError};
@@ -38,23 +38,11 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
     let (mut chosen, span) = span(&mut trace, filter)?;
     chosen.reads_rpc_id = trace.has_compounds();
     let mut lexica = Lexica::new();
-    let mut aggregate = Aggregate::new(span);
-    let mut findings = Findings::new(&mut trace, span);
-    let shared = Batch::columns(&chosen);
-    let mut course = Course::new(trace.manifest.as_ref(), &aggregate);
-    let of_load: &[&str] = if course.is_some() { &COLUMNS } else { &[] };
-    let columns = [shared.as_slice(), findings.columns(), of_load].concat();
-    trace.batches(Table::Operations, &columns, |columns| {
-        let batch = Batch::of(columns, &chosen, &mut lexica)?;
-        let rows = batch.chosen(&chosen, &lexica);
-        aggregate.add(&batch, &rows, &mut lexica);
-        let (own, of_load) = columns[shared.len()..].split_at(findings.columns().len());
-        findings.add(&batch, own, &rows, &mut lexica)?;
-        if let Some(course) = &mut course {
-            course.add(&batch, of_load, &rows)?;
-        }
-        Ok(())
-    });
+    let Collected {
+        mut aggregate,
+        findings,
+        course,
+    } = Collected::of(&mut trace, span, &chosen, &mut lexica);
     chosen.check(&lexica, &trace.warnings)?;
 
     let operations = operations(&aggregate, &lexica);
@@ -69,62 +57,32 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
     let lists = [&mut files, &mut directories, &mut others, &mut pairs];
     name_files(&mut trace, lists, &mut storms);
     let clients = clients(&aggregate, &lexica);
-    let users = ranking(
-        aggregate.users.users(),
-        aggregate.users.not_tracked,
-        &aggregate.totals,
-        |user_id| Busy {
-            user_id: Some(user_id),
-            ..Busy::default()
-        },
-    );
+    let users = users(&aggregate);
     let (understood, losses) = (understood(&mut trace), losses(&mut trace));
+    let (first_ns, last_ns) = (aggregate.totals.first_ns, aggregate.totals.last_ns);
     let totals = Totals {
         files: files.count,
         directories: directories.count,
         objects: others.count,
         clients: clients.count,
         users: users.count,
-        duration_ns: match (aggregate.totals.first_ns, aggregate.totals.last_ns) {
-            (Some(first), Some(last)) => last.abs_diff(first),
-            _ => 0,
-        },
+        duration_ns: first_ns
+            .zip(last_ns)
+            .map_or(0, |(first, last)| last.abs_diff(first)),
         ..aggregate.totals.clone()
     };
     let [reads, writes] = [Way::Read, Way::Write].map(|way| direction(&aggregate, way));
+    let manifest = trace.manifest.as_ref();
     let mut report = Report {
         report_version: REPORT_VERSION,
-        parameters: Parameters {
-            asked: chosen.asked(path, filter),
-            configuration: trace
-                .manifest
-                .as_ref()
-                .map(|manifest| manifest.configuration.clone()),
-            top_max: TOP_MAX as u64,
-            steps_max: STEPS_MAX,
-            files_max: FILES_MAX as u64,
-            clients_max: CLIENTS_MAX as u64,
-            users_max: USERS_MAX as u64,
-            pairs_max: PAIRS_MAX as u64,
-            operations_max: KINDS_MAX as u64,
-            quantile_error_share: 0.001,
-            quantile_over_time_error_share: 0.01,
-            thresholds: THRESHOLDS,
-        },
+        parameters: parameters(chosen.asked(path, filter), manifest),
         trace: facts(&trace),
-        emulation: trace
-            .manifest
-            .as_ref()
-            .and_then(crate::emulation::emulation),
-        forwarding: trace
-            .manifest
-            .as_ref()
-            .and_then(crate::forwarding::forwarding),
-        load: load(trace.manifest.as_ref(), course.and_then(Course::finish)),
+        emulation: manifest.and_then(crate::emulation::emulation),
+        forwarding: manifest.and_then(crate::forwarding::forwarding),
+        load: load(manifest, course.and_then(Course::finish)),
         missing: missing(&mut trace, losses),
         understood,
         totals,
-        findings: Vec::new(),
         over_time: over_time(&aggregate),
         operations,
         reads,
@@ -140,9 +98,8 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
         getattr_storms: storms,
         errors: errors(&aggregate, &lexica),
         errors_not_listed: aggregate.failures_not_listed,
-        wire: Vec::new(),
         monitors: monitors(&mut trace),
-        assertions: Vec::new(),
+        ..Report::default()
     };
     (report.findings, report.wire) = findings.find(&mut Scene {
         report: &report,
@@ -153,6 +110,76 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
     // What only the findings read may be damaged too.
     report.missing.unreadable = trace.warnings.clone();
     Ok(report)
+}
+
+fn users(aggregate: &Aggregate) -> Ranking {
+    ranking(
+        aggregate.users.users(),
+        aggregate.users.not_tracked,
+        &aggregate.totals,
+        |user_id| Busy {
+            user_id: Some(user_id),
+            ..Busy::default()
+        },
+    )
+}
+
+/// What the pass over `operations` collects.
+struct Collected {
+    aggregate: Aggregate,
+    findings: Findings,
+    /// Of a load.
+    course: Option<Course>,
+}
+
+impl Collected {
+    fn of(
+        trace: &mut Trace,
+        span: Option<(i64, i64)>,
+        chosen: &Chosen,
+        lexica: &mut Lexica,
+    ) -> Self {
+        let mut aggregate = Aggregate::new(span);
+        let mut findings = Findings::new(trace, span);
+        let shared = Batch::columns(chosen);
+        let mut course = Course::new(trace.manifest.as_ref(), &aggregate);
+        let of_load: &[&str] = if course.is_some() { &COLUMNS } else { &[] };
+        let columns = [shared.as_slice(), findings.columns(), of_load].concat();
+        trace.batches(Table::Operations, &columns, |columns| {
+            let batch = Batch::of(columns, chosen, lexica)?;
+            let rows = batch.chosen(chosen, lexica);
+            aggregate.add(&batch, &rows, lexica);
+            let (own, of_load) = columns[shared.len()..].split_at(findings.columns().len());
+            findings.add(&batch, own, &rows, lexica)?;
+            if let Some(course) = &mut course {
+                course.add(&batch, of_load, &rows)?;
+            }
+            Ok(())
+        });
+        Self {
+            aggregate,
+            findings,
+            course,
+        }
+    }
+}
+
+/// What was asked, and the bounds that hold.
+fn parameters(asked: Asked, manifest: Option<&Manifest>) -> Parameters {
+    Parameters {
+        asked,
+        configuration: manifest.map(|manifest| manifest.configuration.clone()),
+        top_max: TOP_MAX as u64,
+        steps_max: STEPS_MAX,
+        files_max: FILES_MAX as u64,
+        clients_max: CLIENTS_MAX as u64,
+        users_max: USERS_MAX as u64,
+        pairs_max: PAIRS_MAX as u64,
+        operations_max: KINDS_MAX as u64,
+        quantile_error_share: 0.001,
+        quantile_over_time_error_share: 0.01,
+        thresholds: THRESHOLDS,
+    }
 }
 
 /// A run that ends, by its manifest alone; `name` is that of its folder, empty without one.
@@ -269,15 +296,42 @@ fn understood(trace: &mut Trace) -> Option<Understood> {
     let tcp_bytes = counter("stream.bytes")?.saturating_sub(counter("stream.duplicate")?);
     let connections = counter("connections.seen")?;
     let rpc_connections = counter("connections.rpc")?;
-    /// What the rows of a connection show of it.
-    #[derive(Default)]
-    struct Bytes {
-        all: u64,
-        is_rpc: bool,
-        is_udp: bool,
-    }
+    let (of_connections, tls_connections) = bytes_of_connections(trace);
+    let bytes = |is_udp, is_rpc| -> u64 {
+        let those =
+            { of_connections.values() }.filter(|of| (of.is_udp, of.is_rpc) == (is_udp, is_rpc));
+        those.map(|of| of.all).sum()
+    };
+    let udp_rpc = bytes(true, true);
+    let rpc_connections_bytes = tcp_bytes.saturating_sub(bytes(false, false)) + udp_rpc;
+    // Records of what turned out to be no RPC are among them.
+    let rpc_bytes = rpc_bytes.min(rpc_connections_bytes);
+    let tcp_rpc_bytes = rpc_bytes.saturating_sub(udp_rpc);
+    Some(Understood {
+        connections,
+        rpc_connections,
+        tls_connections,
+        rpc_bytes,
+        rpc_connections_bytes,
+        rpc_connections_share: share(rpc_bytes, rpc_connections_bytes),
+        tcp_rpc_bytes,
+        tcp_bytes,
+        tcp_share: share(tcp_rpc_bytes, tcp_bytes),
+    })
+}
+
+/// What the rows of a connection show of it.
+#[derive(Default)]
+struct ConnectionBytes {
+    all: u64,
+    is_rpc: bool,
+    is_udp: bool,
+}
+
+/// The bytes of each connection, and how many connections have TLS.
+fn bytes_of_connections(trace: &mut Trace) -> (HashMap<Option<i64>, ConnectionBytes>, u64) {
     // Rows of intervals before RPC was recognised do not show that it was.
-    let mut of_connections: HashMap<Option<i64>, Bytes> = HashMap::new();
+    let mut of_connections: HashMap<Option<i64>, ConnectionBytes> = HashMap::new();
     let mut tls = HashSet::new();
     let columns = [
         "connection_id",
@@ -325,27 +379,7 @@ fn understood(trace: &mut Trace) -> Option<Understood> {
         }
         Ok(())
     });
-    let bytes = |is_udp, is_rpc| -> u64 {
-        let those =
-            { of_connections.values() }.filter(|of| (of.is_udp, of.is_rpc) == (is_udp, is_rpc));
-        those.map(|of| of.all).sum()
-    };
-    let udp_rpc = bytes(true, true);
-    let rpc_connections_bytes = tcp_bytes.saturating_sub(bytes(false, false)) + udp_rpc;
-    // Records of what turned out to be no RPC are among them.
-    let rpc_bytes = rpc_bytes.min(rpc_connections_bytes);
-    let tcp_rpc_bytes = rpc_bytes.saturating_sub(udp_rpc);
-    Some(Understood {
-        connections,
-        rpc_connections,
-        tls_connections: tls.len() as u64,
-        rpc_bytes,
-        rpc_connections_bytes,
-        rpc_connections_share: share(rpc_bytes, rpc_connections_bytes),
-        tcp_rpc_bytes,
-        tcp_bytes,
-        tcp_share: share(tcp_rpc_bytes, tcp_bytes),
-    })
+    (of_connections, tls.len() as u64)
 }
 
 fn operations(aggregate: &Aggregate, lexica: &Lexica) -> Vec<Operation> {

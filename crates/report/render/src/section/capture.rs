@@ -1,13 +1,13 @@
 //! Sections about the capture, the workload, errors and operations.
 
 use lineside_analyze::{
-    Direction, Loss, Operation, OverTime, Quantiles, Report, Zone, end_name, share,
+    Direction, Loss, Operation, OverTime, Quantiles, Report, Understood, Zone, end_name, share,
 };
 use lineside_words::{bit_rate, bytes, grouped, percent, time};
 
 use crate::block::{
     Block, Cell, Chart, Colour, Fact, Kind, Layer, Meter, Meters, NOT_KNOWN, ROWS_MAX, Scale,
-    Section, Verdict, column, number, optional_time, state_word, table, text, wide,
+    Section, Table, Verdict, column, number, optional_time, state_word, table, text, wide,
 };
 
 pub(crate) fn missing(report: &Report, zone: &Zone) -> Option<Section> {
@@ -43,51 +43,54 @@ pub(crate) fn missing(report: &Report, zone: &Zone) -> Option<Section> {
             grouped(missing.renames_unfollowed)
         ))]);
     }
-    if let Some(understood) = &report.understood {
-        let meter = |share, of, part, whole: u64| {
-            (whole > 0).then(|| Meter {
-                share,
-                of,
-                note: format!("{} of {}", bytes(part), bytes(whole)),
-            })
-        };
-        let meters = [
-            meter(
-                understood.rpc_connections_share,
-                "of the bytes of RPC connections",
-                understood.rpc_bytes,
-                understood.rpc_connections_bytes,
-            ),
-            meter(
-                understood.tcp_share,
-                "of all TCP bytes",
-                understood.tcp_rpc_bytes,
-                understood.tcp_bytes,
-            ),
-        ];
-        let tls = match understood.tls_connections {
-            0 => String::new(),
-            count => format!(", {} with TLS", grouped(count)),
-        };
-        parts.push(vec![
-            Block::Meters(Meters {
-                label: "understood",
-                colour: Colour::Median,
-                meters: { meters.into_iter().flatten() }.collect(),
-            }),
-            Block::Text(format!(
-                "{} connections, {} of them with RPC{tls}. Bytes that never came count as not \
-                understood.",
-                grouped(understood.connections),
-                grouped(understood.rpc_connections)
-            )),
-        ]);
-    }
+    parts.extend(report.understood.as_ref().map(understood_blocks));
     Some(Section {
         heading: "What is missing from the capture".to_owned(),
         note: String::new(),
         blocks: vec![Block::Beside(parts)],
     })
+}
+
+/// How much of the traffic became operations.
+fn understood_blocks(understood: &Understood) -> Vec<Block> {
+    let meter = |share, of, part, whole: u64| {
+        (whole > 0).then(|| Meter {
+            share,
+            of,
+            note: format!("{} of {}", bytes(part), bytes(whole)),
+        })
+    };
+    let meters = [
+        meter(
+            understood.rpc_connections_share,
+            "of the bytes of RPC connections",
+            understood.rpc_bytes,
+            understood.rpc_connections_bytes,
+        ),
+        meter(
+            understood.tcp_share,
+            "of all TCP bytes",
+            understood.tcp_rpc_bytes,
+            understood.tcp_bytes,
+        ),
+    ];
+    let tls = match understood.tls_connections {
+        0 => String::new(),
+        count => format!(", {} with TLS", grouped(count)),
+    };
+    vec![
+        Block::Meters(Meters {
+            label: "understood",
+            colour: Colour::Median,
+            meters: { meters.into_iter().flatten() }.collect(),
+        }),
+        Block::Text(format!(
+            "{} connections, {} of them with RPC{tls}. Bytes that never came count as not \
+                understood.",
+            grouped(understood.connections),
+            grouped(understood.rpc_connections)
+        )),
+    ]
 }
 
 pub(crate) fn loss_text(loss: &Loss) -> String {
@@ -180,11 +183,7 @@ pub(crate) fn workload(report: &Report) -> Option<Section> {
 }
 
 pub(crate) fn over_time(over_time: &OverTime, zone: &Zone) -> Option<Section> {
-    let layer = |name, colour, values: &[u64]| Layer {
-        name,
-        colour,
-        values: values.iter().copied().map(Some).collect(),
-    };
+    let layer = Layer::counts;
     let quantile = |name, colour, values: &[Option<u64>]| Layer {
         name,
         colour,
@@ -254,8 +253,20 @@ pub(crate) fn over_time(over_time: &OverTime, zone: &Zone) -> Option<Section> {
 }
 
 pub(crate) fn operations(operations: &[Operation]) -> Option<Section> {
+    let tables = [Some(server_times(operations)?), transfer_times(operations)];
+    Some(Section {
+        heading: "Operations".to_owned(),
+        note: "Server time is from the end of the call to the begin of the reply, at the tap; \
+            transfer time from the first \
+               to the last byte of a message, 0 for one in a single packet."
+            .to_owned(),
+        blocks: tables.into_iter().flatten().map(Block::Table).collect(),
+    })
+}
+
+fn server_times(operations: &[Operation]) -> Option<Table> {
     let most = operations.first().map_or(0, |each| each.operations);
-    let server = table(
+    table(
         "Server time",
         &[
             column("Operation", Kind::Name),
@@ -291,12 +302,15 @@ pub(crate) fn operations(operations: &[Operation]) -> Option<Section> {
             ]);
             row
         },
-    )?;
+    )
+}
+
+fn transfer_times(operations: &[Operation]) -> Option<Table> {
     let takes_time = |each: &&Operation| {
         let times = [&each.call_transfer_time, &each.reply_transfer_time];
         times.iter().any(|times| times.max_ns > Some(0))
     };
-    let transfer = table(
+    table(
         "Transfer time",
         &[
             column("Operation", Kind::Name),
@@ -324,16 +338,7 @@ pub(crate) fn operations(operations: &[Operation]) -> Option<Section> {
             row.extend(times.map(optional_time));
             row
         },
-    );
-    let tables = [Some(server), transfer];
-    Some(Section {
-        heading: "Operations".to_owned(),
-        note: "Server time is from the end of the call to the begin of the reply, at the tap; \
-            transfer time from the first \
-               to the last byte of a message, 0 for one in a single packet."
-            .to_owned(),
-        blocks: tables.into_iter().flatten().map(Block::Table).collect(),
-    })
+    )
 }
 
 /// What passed at most, beside what the interface claims to carry.
