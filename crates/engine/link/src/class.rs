@@ -75,10 +75,7 @@ impl Class {
         if settings.loss != self.settings.loss {
             self.loss.begin();
         }
-        if is_correlated(&settings) {
-            // Making it takes a tenth of a second: now, and not when the first frame comes.
-            Normal::get();
-        }
+        prepare(&settings);
         self.settings = settings;
     }
 
@@ -186,6 +183,14 @@ pub(crate) fn asked_for(classes: &[Class], class: &Class) -> Spread {
 /// The delays that were drawn for one of these classes, and for those that share them.
 pub(crate) fn drawn_for(classes: &[Class], class: &Class) -> Option<Spread> {
     classes[usize::from(class.delay_of)].drawn()
+}
+
+/// Makes the table of correlated draws if these settings need it. That takes a tenth of a second:
+/// now, and not when the first frame comes.
+pub(crate) fn prepare(settings: &Settings) {
+    if is_correlated(settings) {
+        Normal::get();
+    }
 }
 
 fn is_correlated(settings: &Settings) -> bool {

@@ -59,7 +59,7 @@ pub use deliveries::{DELIVERY_BYTES, Deliveries};
 pub use effects::{Departure, Dropped, Effects, Output};
 pub use item::{Item, Segment};
 pub use link::{Link, Past};
-pub use patch::{Patch, Setting};
+pub use patch::{Patch, Setting, sets_of_two};
 pub use path_file::{PathFile, PathStep};
 pub use settings::{
     Carrier, Chance, Correlation, DELAY_MAX_NS, Delay, Distribution, Draws, ETHERNET_OVERHEAD,

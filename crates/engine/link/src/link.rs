@@ -134,6 +134,30 @@ impl<T: Item> Link<T> {
         self.join_classes(&[]);
     }
 
+    /// Adds one class while frames pass, whose draws come from these; its number. `None`: there are
+    /// 256 already.
+    pub fn add_class(&mut self, settings: Settings, seed: u64, stream: u16) -> Option<u8> {
+        let number = u8::try_from(self.classes.len()).ok()?;
+        self.classes.push(Class::new(settings, seed, stream));
+        self.join_classes(&[]);
+        Some(number)
+    }
+
+    /// Makes what frames of a class with these settings need, so that
+    /// [adding](Self::add_class) it takes microseconds.
+    pub fn prepare_class(&mut self, settings: &Settings) {
+        class::prepare(settings);
+        self.prepare(&settings.delay);
+    }
+
+    /// Drops a frame that enters at `at_ns`: there is no memory for its class.
+    pub fn refuse(&mut self, at_ns: Nanoseconds, item: T, out: &mut impl Output<T>) {
+        self.on_timer(at_ns, out);
+        self.counters.entered += 1;
+        self.counters.entered_bytes += u64::from(item.len_bytes());
+        self.drop_frame(at_ns, DropReason::Memory, item, out);
+    }
+
     /// The classes of frames.
     pub fn classes(&self) -> &[Class] {
         &self.classes

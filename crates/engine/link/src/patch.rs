@@ -56,27 +56,89 @@ impl Setting {
 }
 
 /// Some settings: those that it gives replace a link's, the others stay.
+///
+/// A list of patches is for frames by the expressions that they match: the first one for all, the
+/// others for those that match expression 0, 1, ... Of each setting, the first expression that a
+/// frame matches and that has it decides, or else the patch for all.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Patch {
     /// A bit for each [`Setting`] that it gives.
     given: u16,
+    /// A bit for each that an expression of a list has and does not give: it stays as it is,
+    /// whatever later expressions and the patch for all give.
+    kept: u16,
     settings: Settings,
 }
 
 impl Patch {
     /// Gives these settings as they are in `settings`.
     pub fn new(given: impl IntoIterator<Item = Setting>, settings: Settings) -> Self {
-        let bits = given.into_iter().map(|setting| 1 << setting as u16);
         Self {
-            given: bits.fold(0, |all, bit| all | bit),
+            given: bits(given),
+            kept: 0,
             settings,
         }
+    }
+
+    /// This patch of a list, whose expression has these settings too and does not give them.
+    pub fn keeping(self, kept: impl IntoIterator<Item = Setting>) -> Self {
+        let kept = bits(kept) & !self.given;
+        Self { kept, ..self }
+    }
+
+    /// What a list gives to frames that match a set of expressions, a bit each.
+    pub fn of_set(list: &[Self], set: u32) -> Self {
+        let mut all = Self::default();
+        let (mut of_delay, mut of_reorder) = (None, None);
+        for patch in for_set(list, set) {
+            let new = (patch.given | patch.kept) & !(all.given | all.kept);
+            let has_new = |setting: &Setting| new >> *setting as u16 & 1 == 1;
+            for setting in Setting::ALL.into_iter().filter(has_new) {
+                patch.apply(setting, &mut all.settings);
+                match setting {
+                    Setting::Delay => of_delay = Some(patch.settings.delay.order),
+                    Setting::Reorder => of_reorder = Some(patch.settings.delay.order),
+                    _ => {}
+                }
+            }
+            all.given |= patch.given & new;
+            all.kept |= patch.kept & new;
+        }
+        let delay = &mut all.settings.delay;
+        delay.order = of_delay.or(of_reorder).unwrap_or(delay.order);
+        if all.settings.reorder.share > 0.0 {
+            all.settings.delay.order = Order::Reorder;
+        }
+        all
+    }
+
+    /// A setting that two lists give to the same frames.
+    pub fn common_of(one: &[Self], other: &[Self]) -> Option<Setting> {
+        let expressions = one.len().max(other.len()).saturating_sub(1);
+        sets_of_two(expressions).find_map(|set| {
+            let both = given_to(one, set) & given_to(other, set);
+            let mut all = Setting::ALL.into_iter();
+            all.find(|setting| both >> *setting as u16 & 1 == 1)
+        })
+    }
+
+    /// Whether a list gives the same settings to the same frames as another one, if with other
+    /// values.
+    pub fn is_alike(one: &[Self], other: &[Self]) -> bool {
+        let shape = |patch: &Self| (patch.given, patch.kept);
+        one.iter().map(shape).eq(other.iter().map(shape))
+    }
+
+    /// The settings, also those that it does not give.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// Gives the same settings as they are in `settings`: undoes this patch of them.
     pub fn of(&self, settings: &Settings) -> Self {
         Self {
             given: self.given,
+            kept: 0,
             settings: settings.clone(),
         }
     }
@@ -142,6 +204,37 @@ impl Patch {
             Setting::Link => to.state = from.state,
         }
     }
+}
+
+fn bits(settings: impl IntoIterator<Item = Setting>) -> u16 {
+    let bits = settings.into_iter().map(|setting| 1 << setting as u16);
+    bits.fold(0, |all, bit| all | bit)
+}
+
+/// The patches of a list that are for a set of expressions, in the order in which they decide.
+fn for_set(list: &[Patch], set: u32) -> impl Iterator<Item = &Patch> {
+    let expressions = list.iter().skip(1).enumerate();
+    let matched = expressions.filter(move |(number, _)| set >> number & 1 == 1);
+    matched.map(|(_, patch)| patch).chain(list.first())
+}
+
+/// The settings that a list gives to a set, a bit each.
+fn given_to(list: &[Patch], set: u32) -> u16 {
+    let (mut known, mut given) = (0, 0);
+    for patch in for_set(list, set) {
+        given |= patch.given & !known;
+        known |= patch.given | patch.kept;
+    }
+    given
+}
+
+/// All sets of at most two of so many expressions: whichever patches of two lists decide on a
+/// setting for some frames, they do so for a set of these.
+pub fn sets_of_two(expressions: usize) -> impl Iterator<Item = u32> {
+    let one = move |number: usize| [0].into_iter().chain((0..number).map(|other| 1 << other));
+    let sets =
+        (0..expressions).flat_map(move |number| one(number).map(move |set| set | 1 << number));
+    [0].into_iter().chain(sets)
 }
 
 /// One place holds schedules of two kinds: a schedule of a kind takes it, and its absence frees it

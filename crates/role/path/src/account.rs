@@ -43,9 +43,15 @@ impl Account {
     pub(crate) fn record(&mut self, departure: &Leaving, sent_ns: Nanoseconds) {
         let residence_ns = sent_ns.saturating_sub(departure.entered_ns);
         let other = usize::from(departure.class).checked_sub(1);
-        match other.and_then(|other| self.residence_by_class.get_mut(other)) {
-            Some(residence) => residence.record(residence_ns),
+        match other {
             None => self.residence.record(residence_ns),
+            Some(other) => {
+                if other >= self.residence_by_class.len() {
+                    // A class that was made since: the memory for this was leased then.
+                    self.grow(other + 2);
+                }
+                self.residence_by_class[other].record(residence_ns);
+            }
         }
         let late_ns = sent_ns.saturating_sub(departure.at_ns);
         self.difference.record(late_ns);

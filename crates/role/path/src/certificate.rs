@@ -248,6 +248,14 @@ fn report(report: LinkReport<'_>, account: &Account) -> DirectionReport {
     let mut warnings = link.warnings();
     warnings.extend(held_back(link, &delays));
     warnings.extend(unmatched(report));
+    if report.shared > 0 {
+        warnings.push(format!(
+            "match: {} frames are counted with those of other expressions that have the same \
+            settings: there was no memory for more than {} sets of expressions",
+            report.shared,
+            report.sets.len()
+        ));
+    }
     DirectionReport {
         settings: SettingsWords::of(link.settings(), link.limit()),
         counters: link.counters(),
@@ -275,11 +283,11 @@ pub(crate) fn matches(
     drawn: impl Fn(&Class) -> (Spread, Option<Spread>),
     account: &Account,
 ) -> Vec<MatchReport> {
-    let classes = classes.iter().skip(1);
-    let parts = classes.zip(&account.residence_by_class).zip(names);
+    let parts = classes.iter().skip(1).zip(names).enumerate();
     // Not every set of expressions has frames that match just these.
-    let parts = parts.filter(|((class, _), _)| class.entered() > 0);
-    let report = |((class, residence), name): ((&Class, &Times), &String)| {
+    let parts = parts.filter(|(_, (class, _))| class.entered() > 0);
+    let report = |(number, (class, name)): (usize, (&Class, &String))| {
+        let residence = account.residence_by_class.get(number);
         let (asked, drawn) = drawn(class);
         MatchReport {
             expressions: name.clone(),
@@ -289,7 +297,7 @@ pub(crate) fn matches(
             drawn_distance: drawn.as_ref().and_then(|drawn| drawn.distance(&asked)),
             asked,
             drawn,
-            realised: residence.spread(),
+            realised: residence.and_then(Times::spread),
         }
     };
     parts.map(report).collect()
@@ -298,16 +306,15 @@ pub(crate) fn matches(
 /// Expressions that no frame matched: with a misspelt one the link would seem to do nothing to the
 /// frames that were meant.
 fn unmatched(report: LinkReport<'_>) -> Vec<String> {
-    let classes = report.link.classes();
-    let alone = (0..classes.len().ilog2()).map(|bit| 1 << bit);
-    let is_unmatched = |bit: &usize| {
-        let mut sets = classes.iter().enumerate();
-        sets.all(|(set, class)| set & bit == 0 || class.entered() == 0)
+    let is_unmatched = |number: usize| {
+        let mut classes = report.link.classes().iter().zip(report.sets);
+        classes.all(|(class, set)| set >> number & 1 == 0 || class.entered() == 0)
     };
-    alone
-        .filter(is_unmatched)
-        .map(|bit| format!("match {}: matched no frame", report.classes[bit - 1]))
-        .collect()
+    let filters = report.filters.iter().enumerate();
+    let unmatched = filters.filter(|(number, _)| is_unmatched(*number));
+    let unmatched =
+        unmatched.map(|(_, filter)| format!("match {}: matched no frame", filter.expression()));
+    unmatched.collect()
 }
 
 /// A warning if order changed the distribution, because frames came closer than their independent

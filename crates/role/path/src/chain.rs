@@ -1,4 +1,3 @@
-use lineside_filter::Filter;
 use lineside_frame::{Burst, Frame};
 use lineside_link::{Departure, Effects, Link};
 use lineside_time::Nanoseconds;
@@ -9,34 +8,32 @@ use crate::element::{Element, LinkReport};
 /// The elements that frames pass which enter at one side, the first one first.
 #[derive(Debug)]
 pub(crate) struct Chain {
-    /// At least one; the first of them that is a link is the one in the certificate.
-    elements: Vec<Box<dyn Element>>,
+    /// Its link is the one in the certificate.
+    first: Classifier,
+    others: Vec<Box<dyn Element>>,
     /// What each element but the last one let go, on its way to the next.
     between: Vec<Effects<Frame>>,
 }
 
 impl Chain {
-    pub(crate) fn new(link: Link<Frame>) -> Self {
+    pub(crate) fn new(first: Classifier) -> Self {
         Self {
-            elements: vec![Box::new(Classifier::new(Vec::new(), link))],
+            first,
+            others: Vec::new(),
             between: Vec::new(),
         }
     }
 
-    /// Puts an element in the place of the first one.
-    pub(crate) fn replace_first(&mut self, element: Box<dyn Element>) {
-        self.elements[0] = element;
-    }
-
     /// Adds an element at the end.
     pub(crate) fn push(&mut self, element: Box<dyn Element>) {
-        self.elements.push(element);
+        self.others.push(element);
         self.between.push(Effects::default());
     }
 
     pub(crate) fn begin(&mut self, now: Nanoseconds) {
-        let elements = self.elements.iter_mut();
-        elements.for_each(|element| element.begin(now));
+        self.first.begin(now);
+        let others = self.others.iter_mut();
+        others.for_each(|element| element.begin(now));
     }
 
     #[inline]
@@ -47,10 +44,10 @@ impl Chain {
         out: &mut Effects<Frame>,
     ) {
         match self.between.first_mut() {
-            None => self.elements[0].on_burst(now, burst, out),
+            None => self.first.on_burst(now, burst, out),
             Some(next) => {
                 next.keeps_drops = out.keeps_drops;
-                self.elements[0].on_burst(now, burst, next);
+                self.first.on_burst(now, burst, next);
                 self.pass_on(now, out);
             }
         }
@@ -70,17 +67,17 @@ impl Chain {
                 next
             }
         };
-        self.elements[0].on_departures(from, first);
+        self.first.on_departures(from, first);
         self.on_timer(now, out);
     }
 
     #[inline]
     pub(crate) fn on_timer(&mut self, now: Nanoseconds, out: &mut Effects<Frame>) {
         match self.between.first_mut() {
-            None => self.elements[0].on_timer(now, out),
+            None => self.first.on_timer(now, out),
             Some(next) => {
                 next.keeps_drops = out.keeps_drops;
-                self.elements[0].on_timer(now, next);
+                self.first.on_timer(now, next);
                 self.pass_on(now, out);
             }
         }
@@ -88,7 +85,7 @@ impl Chain {
 
     /// From the first element to the others, one after the other.
     fn pass_on(&mut self, now: Nanoseconds, out: &mut Effects<Frame>) {
-        let others = self.elements.iter_mut().skip(1).enumerate();
+        let others = self.others.iter_mut().enumerate();
         for (at, element) in others {
             let (before, after) = self.between.split_at_mut(at + 1);
             let from = &mut before[at];
@@ -108,36 +105,39 @@ impl Chain {
     /// When the next frame is due.
     #[inline]
     pub(crate) fn next_deadline(&self) -> Option<Nanoseconds> {
-        let deadlines = self.elements.iter().map(|element| element.next_deadline());
+        let deadlines = self.others.iter().map(|element| element.next_deadline());
+        let deadlines = deadlines.chain([self.first.next_deadline()]);
         deadlines.flatten().min()
     }
 
     pub(crate) fn held(&self) -> usize {
-        self.elements.iter().map(|element| element.held()).sum()
+        let others = self.others.iter().map(|element| element.held());
+        self.first.held() + others.sum::<usize>()
     }
 
     pub(crate) fn spill(&mut self, bytes_max: usize) {
-        let elements = self.elements.iter_mut();
-        elements.for_each(|element| element.spill(bytes_max));
+        self.first.spill(bytes_max);
+        let others = self.others.iter_mut();
+        others.for_each(|element| element.spill(bytes_max));
     }
 
     /// The link of the certificate.
     pub(crate) fn report(&self) -> LinkReport<'_> {
-        let mut reports = self.elements.iter().filter_map(|element| element.report());
-        reports.next().expect("a chain begins with a link")
+        self.first.report()
     }
 
-    /// Tells frames apart from now on, as [`Element::classify`] has it.
-    pub(crate) fn classify(&mut self, filter: Filter, seed: u64, stream: u16) {
-        self.elements[0].classify(filter, seed, stream);
+    /// What tells frames of the link apart.
+    pub(crate) fn classifier(&self) -> &Classifier {
+        &self.first
+    }
+
+    /// The same, to change it.
+    pub(crate) fn classifier_mut(&mut self) -> &mut Classifier {
+        &mut self.first
     }
 
     /// The same link.
     pub(crate) fn link_mut(&mut self) -> &mut Link<Frame> {
-        let mut links = self
-            .elements
-            .iter_mut()
-            .filter_map(|element| element.link_mut());
-        links.next().expect("a chain begins with a link")
+        self.first.link_mut()
     }
 }

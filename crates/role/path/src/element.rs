@@ -31,21 +31,6 @@ pub trait Element: std::fmt::Debug {
     /// Copies frames that it holds out of the memory of the port that received them, which is short
     /// of it: as [`Link::spill`] does.
     fn spill(&mut self, bytes_max: usize);
-
-    /// What it reports to the certificate, if it is a link.
-    fn report(&self) -> Option<LinkReport<'_>> {
-        None
-    }
-
-    /// Tells frames that match from all others from now on, if it tells frames apart at all: each
-    /// class becomes two, those with the new expression after all others, and with the same
-    /// settings.
-    fn classify(&mut self, _filter: Filter, _seed: u64, _stream: u16) {}
-
-    /// The link, to change its settings.
-    fn link_mut(&mut self) -> Option<&mut Link<Frame>> {
-        None
-    }
 }
 
 /// A link, and what its classes of frames match.
@@ -55,6 +40,12 @@ pub struct LinkReport<'a> {
     pub link: &'a Link<Frame>,
     /// The expressions of classes 1, 2, ...
     pub classes: &'a [String],
+    /// The set of expressions of each class, a bit each.
+    pub sets: &'a [u32],
+    /// The expressions.
+    pub filters: &'a [Filter],
+    /// Frames whose set of expressions has no class of its own.
+    pub shared: u64,
 }
 
 /// When a frame from a port arrived.
@@ -95,16 +86,5 @@ impl Element for Link<Frame> {
 
     fn spill(&mut self, bytes_max: usize) {
         self.spill(bytes_max);
-    }
-
-    fn report(&self) -> Option<LinkReport<'_>> {
-        Some(LinkReport {
-            link: self,
-            classes: &[],
-        })
-    }
-
-    fn link_mut(&mut self) -> Option<&mut Link<Frame>> {
-        Some(self)
     }
 }

@@ -7,14 +7,14 @@
 use lineside_account::{Budget, Lease};
 use lineside_filter::Filter;
 use lineside_frame::{Burst, Frame};
-use lineside_link::{Departure, Item, Link, LinkCounters, Settings};
+use lineside_link::{Delay, Departure, Item, Link, LinkCounters, Patch, Settings};
 use lineside_measure::monitor::Point;
 use lineside_time::Nanoseconds;
 
 use crate::account::Account;
 use crate::chain::Chain;
 use crate::changes::{self, Change};
-use crate::classify::{Classifier, EXPRESSIONS_MAX};
+use crate::classify::Classifier;
 use crate::element::{Element, LinkReport};
 use crate::marks::{Mark, MarkError, Marks};
 use crate::middle::Middle;
@@ -50,8 +50,6 @@ pub struct Path {
     /// Frames before one that fires a step.
     ahead: Burst,
     budget: Budget,
-    /// For frames under way in the chain of a side.
-    memory_bytes: usize,
     /// For frames under way, and for the accounts of classes.
     leases: Vec<Lease>,
 }
@@ -62,8 +60,6 @@ struct Side {
     /// As certificates name them.
     name: String,
     chain: Chain,
-    /// The first stream of its draws.
-    stream: u16,
     account: Account,
     /// Of the frames that entered before the latest change, if there was one.
     account_before: Option<Account>,
@@ -85,8 +81,8 @@ const OPEN_MAX: usize = 16;
 /// Accounts that are ready for the next changes.
 const SPARE_MAX: usize = 4;
 
-/// The streams of a link: two for each class that it can have.
-const STREAMS_MAX: u16 = 2 << EXPRESSIONS_MAX;
+/// The streams of a link: two for each class that it has from the beginning on.
+const STREAMS_MAX: u16 = 128;
 
 impl Path {
     /// A path between two sides with a link for the frames of each, by [`Direction`].
@@ -142,8 +138,10 @@ impl Path {
         let memory_bytes = memory_bytes / sides.len();
         let side = |(name, settings, stream)| Side {
             name,
-            chain: Chain::new(Link::new(settings, seed, stream, memory_bytes)),
-            stream,
+            chain: {
+                let link = Link::new(settings, seed, stream, memory_bytes);
+                Chain::new(Classifier::of_all(link, seed, stream, budget))
+            },
             account: Account::new(1),
             account_before: None,
             changes: 0,
@@ -165,45 +163,41 @@ impl Path {
             steps: Steps::default(),
             ahead: Burst::new(),
             budget: budget.clone(),
-            memory_bytes,
             leases: vec![lease],
         })
     }
 
-    /// Gives frames of a side that match expressions other settings: `settings` returns those for
-    /// each set of the filters, a bit each, of at most [`EXPRESSIONS_MAX`](crate::EXPRESSIONS_MAX).
-    /// The settings of frames that match none, and state, rate and limit of all, stay. To be called
+    /// Gives frames of a side that match expressions other settings: of `patches`, the first one is
+    /// for all frames, and the others are for those that match filter 0, 1, ..., of at most
+    /// [`EXPRESSIONS_MAX`](crate::EXPRESSIONS_MAX). State, rate and limit of all stay. To be called
     /// before the first frame, once. The accounts of the classes are leased from the budget.
     pub fn classify(
         &mut self,
         side: impl Into<SideId>,
         filters: Vec<Filter>,
-        settings: impl Fn(usize) -> Settings,
+        patches: Vec<Patch>,
     ) -> Result<(), NoMemory> {
-        let count = Classifier::class_count(filters.len());
-        if count == 1 {
+        if filters.is_empty() {
             return Ok(());
         }
-        let bytes = Account::memory_bytes(count - 1);
+        let count = Classifier::ready(filters.len());
+        let delays = patches.iter().filter_map(Patch::delay);
+        let delays: usize = delays.map(Delay::memory_bytes).sum();
+        let bytes = match count {
+            1 => delays,
+            count => Account::memory_bytes(count - 1),
+        };
         self.leases.push(self.budget.lease(bytes).ok_or(NoMemory)?);
         let side = &mut self.sides[side.into().index()];
-        let stream = side.stream;
-        let own = side.chain.report().link.settings().clone();
-        let mut link = Link::new(own, self.seed, stream, self.memory_bytes);
-        link.add_classes((1..count).map(settings).collect(), self.seed, stream);
-        let mut classifier = Classifier::new(filters, link);
-        if let Some(began_ns) = self.began_ns {
-            classifier.begin(began_ns);
-        }
+        side.chain.classifier_mut().begin_with(filters, patches);
         side.account = Account::new(count);
-        side.chain.replace_first(Box::new(classifier));
         Ok(())
     }
 
     /// Tells frames of a side that match from all others, from now on: they have the settings that
-    /// they had, until these are [changed](Self::change) for the classes of which there are twice
-    /// as many. Steps do to both what they did to one. The accounts of the new classes are leased
-    /// from the budget; without memory for them nothing changes.
+    /// they had, until these are [changed](Self::change) for their classes. Steps do to them what
+    /// they did before. The accounts of the new classes are leased from the budget; without memory
+    /// for them nothing changes.
     ///
     /// # Panics
     ///
@@ -216,15 +210,14 @@ impl Path {
         let index = side.into().index();
         let side = &mut self.sides[index];
         let count = side.chain.report().link.classes().len();
-        assert!(
-            count < 1 << EXPRESSIONS_MAX,
-            "the caller counts expressions"
-        );
-        let bytes = Account::memory_bytes(count);
-        self.leases.push(self.budget.lease(bytes).ok_or(NoMemory)?);
-        side.chain.classify(filter, self.seed, side.stream);
-        side.account.grow(2 * count);
-        self.steps.classify(index);
+        if side.chain.classifier().doubles() {
+            let bytes = Account::memory_bytes(count);
+            self.leases.push(self.budget.lease(bytes).ok_or(NoMemory)?);
+        }
+        if side.chain.classifier_mut().add(filter) {
+            side.account.grow(2 * count);
+            self.steps.classify(index);
+        }
         Ok(())
     }
 
@@ -497,7 +490,7 @@ impl Path {
         let (id, side) = (SideId::new(index), &mut self.sides[index]);
         // Frames that are due by now leave under the old settings.
         side.chain.on_timer(now, out);
-        let ready = self.spare.pop_if(|spare| spare.classes() == settings.len());
+        let ready = self.spare.pop_if(|spare| spare.classes() <= settings.len());
         let account = ready.unwrap_or_else(|| Account::new(settings.len()));
         let account = std::mem::replace(&mut side.account, account);
         let before = side.account_before.replace(account);

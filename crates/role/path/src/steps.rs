@@ -11,7 +11,7 @@ use std::sync::Arc;
 use lineside_account::{Budget, Lease};
 use lineside_filter::{Filter, Program};
 use lineside_frame::{FrameRef, LinkType};
-use lineside_link::{Delay, Patch, Setting, Settings, State};
+use lineside_link::{Delay, Patch, Setting, State};
 use lineside_measure::monitor::Point;
 use lineside_time::Nanoseconds;
 use serde::Serialize;
@@ -23,8 +23,12 @@ pub const STEPS_MAX: usize = 64;
 /// that hold something end.
 const FIRINGS_MAX: usize = 10_000;
 
-/// Changes of settings, by side and by class; `None` leaves those of a side as they are.
+/// Changes of settings, by side: a list for frames by the expressions that they match, as [`Patch`]
+/// has it; `None` leaves the settings of a side as they are.
 pub type Patches = Vec<Option<Vec<Patch>>>;
+
+/// How the patches of a step are undone, by side and by class.
+pub(crate) type Undo = Vec<Option<Vec<Patch>>>;
 
 /// What is to happen when.
 #[derive(Debug, Clone)]
@@ -164,7 +168,7 @@ struct Armed {
 struct Hold {
     until_ns: Nanoseconds,
     /// Of its patches.
-    undo: Option<Patches>,
+    undo: Option<Undo>,
 }
 
 /// What is to be done at an instant.
@@ -215,6 +219,7 @@ impl Steps {
         &mut self,
         step: Step,
         now: Nanoseconds,
+        classes: usize,
         budget: &Budget,
     ) -> Result<(), StepError> {
         if self.armed.len() == STEPS_MAX {
@@ -227,7 +232,7 @@ impl Steps {
             true => FIRINGS_MAX * size_of::<Firing>(),
             false => 0,
         };
-        let bytes = firings_bytes + memory_bytes(&step);
+        let bytes = firings_bytes + memory_bytes(&step, classes);
         self.leases
             .push(budget.lease(bytes).ok_or(StepError::NoMemory)?);
         if self.armed.is_empty() {
@@ -372,17 +377,11 @@ impl Steps {
 
     /// Each class of a side has become two: what is for one is for both.
     pub(crate) fn classify(&mut self, side: usize) {
-        let double = |patches: &mut Option<Patches>| {
-            let classes = patches.as_mut().and_then(|sides| sides[side].as_mut());
-            if let Some(classes) = classes {
-                classes.extend_from_within(..);
-            }
-        };
-        for armed in &mut self.armed {
-            double(&mut Arc::make_mut(&mut armed.step).patches);
-            if let Some(hold) = &mut armed.hold {
-                double(&mut hold.undo);
-            }
+        let holds = { self.armed.iter_mut() }.filter_map(|armed| armed.hold.as_mut());
+        for undo in holds.filter_map(|hold| hold.undo.as_mut()) {
+            undo[side]
+                .iter_mut()
+                .for_each(|classes| classes.extend_from_within(..));
         }
     }
 
@@ -396,7 +395,7 @@ impl Steps {
     }
 
     /// A step has fired at `now`; `undo` is how its patches are undone.
-    pub(crate) fn fired(&mut self, index: usize, now: Nanoseconds, undo: Option<Patches>) {
+    pub(crate) fn fired(&mut self, index: usize, now: Nanoseconds, undo: Option<Undo>) {
         let armed = &mut self.armed[index];
         armed.fired += 1;
         self.is_over |= armed.step.actions.contains(&Action::End);
@@ -435,7 +434,7 @@ impl Steps {
     }
 
     /// A step's hold ends at `now`: how its patches are undone.
-    pub(crate) fn undone(&mut self, index: usize, now: Nanoseconds) -> Option<Patches> {
+    pub(crate) fn undone(&mut self, index: usize, now: Nanoseconds) -> Option<Undo> {
         let hold = self.armed[index].hold.take();
         self.note(index, now, FiringEvent::Undone, None);
         self.find_next();
@@ -588,8 +587,8 @@ impl Step {
 fn common(one: &Patches, other: &Patches) -> Option<Setting> {
     let sides = one.iter().zip(other);
     let sides = sides.filter_map(|(one, other)| Some((one.as_ref()?, other.as_ref()?)));
-    let mut classes = sides.flat_map(|(one, other)| one.iter().zip(other));
-    classes.find_map(|(one, other)| one.common(other))
+    let mut common = sides.filter_map(|(one, other)| Patch::common_of(one, other));
+    common.next()
 }
 
 /// Steps by the clock are known beforehand: one that is to change what another holds then is
@@ -612,27 +611,13 @@ fn overlap(one: &Step, other: &Step) -> Option<StepError> {
     })
 }
 
-/// The memory of a step, with that of its undoing.
-fn memory_bytes(step: &Step) -> usize {
+/// The memory of a step, with that of its undoing for so many classes of a side.
+fn memory_bytes(step: &Step, classes: usize) -> usize {
     let sides = step.patches.iter().flatten().flatten();
     let bytes = |patch: &Patch| size_of::<Patch>() + patch.delay().map_or(0, Delay::memory_bytes);
-    let patches: usize = sides.flatten().map(bytes).sum();
-    size_of::<Armed>() + size_of::<Step>() + step.words.len() + 2 * patches
-}
-
-/// How `patches` are undone where settings are these, by side and class.
-pub(crate) fn undoing<'a>(
-    patches: &Patches,
-    settings: impl Fn(usize, usize) -> &'a Settings,
-) -> Patches {
-    let sides = patches.iter().enumerate();
-    let sides = sides.map(|(side, classes)| {
-        let classes = classes.as_ref()?.iter().enumerate();
-        Some(
-            classes
-                .map(|(class, patch)| patch.of(settings(side, class)))
-                .collect(),
-        )
-    });
-    sides.collect()
+    let patches: usize = sides.clone().flatten().map(bytes).sum();
+    let undo: usize = { sides.map(|list| list.iter().map(bytes).max()) }
+        .map(|most| classes * most.unwrap_or_default())
+        .sum();
+    size_of::<Armed>() + size_of::<Step>() + step.words.len() + patches + undo
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use lineside_account::Budget;
 use lineside_filter::Filter;
 use lineside_frame::{Burst, Descriptor, Frame, LinkType};
-use lineside_link::{Departure, DropReason, Dropped, Link, Settings, words};
+use lineside_link::{Departure, DropReason, Dropped, Link, Patch, Setting, Settings, words};
 use lineside_path::{
     CoreDrop, Departures, Direction, DirectionFinder, Observer, Path, SideId, Virtual,
 };
@@ -120,9 +120,13 @@ fn virtual_time_shows_observers_what_the_counters_count() {
     let both = [settings("5ms", "every 4"), settings("1ms", "none")];
     let mut path = Path::new(both, 1, MEMORY, &Budget::new(2 * MEMORY)).expect("memory");
     let filters = vec![Filter::parse("udp port 7").expect("an expression")];
-    let limited = |_| settings("5ms", "every 2");
-    path.classify(Direction::Outbound, filters, limited)
-        .expect("memory");
+    let limited = Patch::new(Setting::ALL, settings("5ms", "every 2"));
+    path.classify(
+        Direction::Outbound,
+        filters,
+        vec![Patch::default(), limited],
+    )
+    .expect("memory");
     let seen = Rc::<RefCell<Seen>>::default();
     path.add_observer(Box::new(Recorder(Rc::clone(&seen))));
     let mut emulation = Virtual::new(path, DirectionFinder::new(None));

@@ -385,10 +385,8 @@ fn a_change_is_reported_apart_from_the_time_after_it() {
     let budget = Budget::new(MEMORY);
     let start = [settings("10ms", None, "every 4"), Settings::default()];
     let mut path = Path::new(start, 1, MEMORY / 2, &budget).expect("memory");
-    path.classify(Direction::Outbound, filters(), |_| {
-        settings("10ms", None, "every 4")
-    })
-    .expect("memory");
+    path.classify(Direction::Outbound, filters(), Vec::new())
+        .expect("memory");
     path.begin(0);
     let mut out = Default::default();
     let frame_at = |path: &mut Path, at_ns, out: &mut _| {

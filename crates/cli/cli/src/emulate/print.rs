@@ -378,9 +378,8 @@ mod tests {
         let mut path = spec("up").path(1, &budget).expect("it fits");
         let mut out = Departures::default();
         for (now, link) in (0..).zip(["down", "flap 1s 1s", "up"]) {
-            let settings = spec(link).settings;
-            let settings: Vec<_> = settings.iter().map(|each| Some(&each[..])).collect();
-            path.change(now, &settings, &mut out).expect("memory");
+            let settings = spec(link).lists.into_iter().map(Some).collect();
+            path.apply(now, &settings, &mut out).expect("memory");
             let mut burst = vec![Frame::copied(&[0; 60], Descriptor::default())];
             path.on_burst(now, Direction::Outbound, &mut burst, &mut out);
         }

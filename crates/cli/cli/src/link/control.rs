@@ -143,11 +143,9 @@ fn change(
 ) -> Result<ChangeAnswer, String> {
     let text = |error: ConfigError| error.to_string();
     let (known, new) = classified(spec, &asked.emulate).map_err(text)?;
-    let patches = known.patches(&asked.emulate, asked.files.clone());
-    let patches = patches.map_err(text)?;
     let changed = known.changed(&asked.emulate, asked.files).map_err(text)?;
     classify(spec, &new, sender)?;
-    let done = sender.send(patches)?;
+    let done = sender.send(changed.patches())?;
     *spec = changed;
     Ok(done)
 }

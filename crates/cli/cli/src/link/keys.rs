@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use lineside_link::{Chance, Order, PathFile, PathStep, Schedule, Setting, Settings, words};
-use lineside_path::EXPRESSIONS_MAX;
+use lineside_link::Setting;
 use serde::{Deserialize, Serialize};
 
-use super::files::Files;
 use super::ways::Ways;
-use super::words::{NONE, Words, find, kept, refused, trace_name};
+use super::words::Words;
 use crate::config::{ConfigError, key, keys};
 
 keys! {
@@ -57,20 +55,29 @@ impl LinkWords {
         *self == Self::default()
     }
 
+    /// The words of each setting with the way and the frames to which they apply.
+    pub(super) fn each(&self, ways: &Ways) -> Result<Vec<(Setting, &str, Words<'_>)>, ConfigError> {
+        let all = Setting::ALL.into_iter();
+        let texts = all.flat_map(|setting| {
+            let texts = self.of(setting).iter().flatten();
+            texts.map(move |text| (setting, text.as_str()))
+        });
+        texts
+            .map(|(setting, text)| Ok((setting, text, Words::read(ways, text)?)))
+            .collect()
+    }
+
     /// Fails if two settings apply to the same frames: same direction, or both, and same
     /// expression.
     pub(super) fn refuse_doubles(&self, ways: &Ways) -> Result<(), ConfigError> {
-        for setting in Setting::ALL {
-            let (flag, mut known) = (setting.name(), BTreeMap::new());
-            for text in self.of(setting).iter().flatten() {
-                let words = Words::read(ways, text)?;
-                let of = (words.way, words.expression);
-                if let Some(earlier) = known.insert(of, text) {
-                    return Err(ConfigError::usage(&format!(
-                        "{flag}: '{earlier}' and '{text}' apply to the same frames: leave out one \
-                        of them"
-                    )));
-                }
+        let mut known = BTreeMap::new();
+        for (setting, text, words) in self.each(ways)? {
+            let of = (setting.name(), words.way, words.expression);
+            if let Some(earlier) = known.insert(of, text) {
+                return Err(ConfigError::usage(&format!(
+                    "{}: '{earlier}' and '{text}' apply to the same frames: leave out one of them",
+                    setting.name()
+                )));
             }
         }
         Ok(())
@@ -105,201 +112,6 @@ impl LinkWords {
             Setting::Link => &mut self.link,
         }
     }
-
-    /// Whether the words in force for these frames, which `given` has changed, are those of
-    /// `given`.
-    pub(super) fn is_given(
-        &self,
-        ways: &Ways,
-        setting: Setting,
-        given: &Self,
-        way: usize,
-        matched: &[&str],
-    ) -> Result<bool, ConfigError> {
-        let own = find(ways, self.of(setting).as_deref(), way, matched)?;
-        let given = find(ways, given.of(setting).as_deref(), way, matched)?;
-        Ok(match (own, given) {
-            (Some(own), Some(given)) => own == given,
-            (None, Some(given)) => given.trim() == NONE,
-            (_, None) => false,
-        })
-    }
-
-    /// The expressions by which frames of a way are classified, in their order on the command line,
-    /// those of `later` words last.
-    pub(super) fn expressions(
-        &self,
-        ways: &Ways,
-        way: usize,
-        later: &[&Self],
-    ) -> Result<Vec<String>, ConfigError> {
-        const CLASSIFYING: [Setting; 5] = [
-            Setting::Delay,
-            Setting::Loss,
-            Setting::Duplicate,
-            Setting::Corrupt,
-            Setting::Reorder,
-        ];
-        let mut expressions: Vec<String> = Vec::new();
-        let all = [self].into_iter().chain(later.iter().copied());
-        for (words, setting) in all
-            .clone()
-            .flat_map(|words| CLASSIFYING.map(|each| (words, each)))
-        {
-            for words in words.of(setting).iter().flatten() {
-                let words = Words::read(ways, words)?;
-                let is_here =
-                    { words.way }.map_or_else(|| ways.is_general(way), |given| given == way);
-                if let Some(expression) = words.expression.filter(|_| is_here)
-                    && !expressions.iter().any(|known| known == expression)
-                {
-                    expressions.push(expression.to_owned());
-                }
-            }
-        }
-        let others = Setting::ALL.into_iter();
-        let others = others.filter(|setting| !CLASSIFYING.contains(setting));
-        for (words, setting) in all.flat_map(|words| others.clone().map(move |each| (words, each)))
-        {
-            for words in words.of(setting).iter().flatten() {
-                if Words::read(ways, words)?.expression.is_some() {
-                    return Err(ConfigError::usage(&format!(
-                        "'{words}': match works with delay, loss, duplicate, corrupt and reorder; \
-                        the other settings apply to all frames of the link"
-                    )));
-                }
-            }
-        }
-        if expressions.len() > EXPRESSIONS_MAX {
-            return Err(ConfigError::usage(&format!(
-                "match: more than {EXPRESSIONS_MAX} different expressions for one direction"
-            )));
-        }
-        Ok(expressions)
-    }
-
-    /// These words, with those of `given` in place of those for the same frames: one direction and
-    /// expression, or both directions. Of rate, limit and path, `none` removes the setting.
-    pub(super) fn changed(&self, ways: &Ways, given: &Self) -> Result<Self, ConfigError> {
-        let changed = |known: &Option<Vec<String>>, given: &Option<Vec<String>>, can_go| {
-            let mut changed = known.clone().unwrap_or_default();
-            let read = given.iter().flatten();
-            let read: Result<Vec<_>, _> = read
-                .map(|text| Ok((text, Words::read(ways, text)?)))
-                .collect();
-            let mut read = read?;
-            // Words for both directions replace known ones, but not words that are given together
-            // with them.
-            read.sort_by_key(|(_, new)| new.way.is_some());
-            for (text, new) in read {
-                changed = kept(ways, &changed, &new)?;
-                if !(can_go && new.words.trim() == NONE) {
-                    changed.push(text.clone());
-                }
-            }
-            Ok::<_, ConfigError>(Some(changed).filter(|words| !words.is_empty()))
-        };
-        Ok(Self {
-            delay: changed(&self.delay, &given.delay, false)?,
-            rate: changed(&self.rate, &given.rate, true)?,
-            loss: changed(&self.loss, &given.loss, false)?,
-            duplicate: changed(&self.duplicate, &given.duplicate, false)?,
-            corrupt: changed(&self.corrupt, &given.corrupt, false)?,
-            reorder: changed(&self.reorder, &given.reorder, false)?,
-            path: changed(&self.path, &given.path, true)?,
-            limit: changed(&self.limit, &given.limit, true)?,
-            link: changed(&self.link, &given.link, false)?,
-        })
-    }
-
-    /// The settings of a way for frames that match these expressions and no others.
-    pub(super) fn settings(
-        &self,
-        ways: &Ways,
-        way: usize,
-        matched: &[&str],
-        files: &mut Files,
-    ) -> Result<Settings, ConfigError> {
-        let mut settings = Settings::default();
-        if let Some(words) = find(ways, self.delay.as_deref(), way, matched)? {
-            settings.delay = refused(words::delay(words, &mut |name| files.table(name)))?;
-        }
-        if let Some(words) = find(ways, self.rate.as_deref(), way, matched)? {
-            match trace_name(words) {
-                Some(name) => {
-                    settings.schedule = Some(Schedule::Deliveries(files.deliveries(name)?));
-                }
-                None => settings.rate = Some(refused(words::rate(words))?),
-            }
-        }
-        if let Some(words) = find(ways, self.loss.as_deref(), way, matched)? {
-            settings.loss = refused(words::loss(words))?;
-        }
-        if let Some(words) = find(ways, self.limit.as_deref(), way, matched)? {
-            settings.limit = refused(words::limit(words))?;
-        }
-        if let Some(words) = find(ways, self.link.as_deref(), way, matched)? {
-            settings.state = refused(words::state(words))?;
-        }
-        if let Some(name) = find(ways, self.path.as_deref(), way, matched)? {
-            let path = files.path(name.trim())?;
-            self.refuse_twice(name, &path, settings.schedule.is_some())?;
-            settings.schedule = Some(Schedule::Path(path));
-        }
-        let chance = |setting, words: &Option<Vec<String>>| match find(
-            ways,
-            words.as_deref(),
-            way,
-            matched,
-        )? {
-            Some(words) => refused(words::chance(setting, words)),
-            None => Ok(Chance::default()),
-        };
-        settings.duplicate = chance("duplicate", &self.duplicate)?;
-        settings.corrupt = chance("corrupt", &self.corrupt)?;
-        settings.reorder = chance("reorder", &self.reorder)?;
-        if settings.reorder.share > 0.0 {
-            if settings.delay == lineside_link::Delay::default() && self.path.is_none() {
-                return Err(ConfigError::usage(
-                    "reorder: frames can overtake others only where there is a delay: add --delay",
-                ));
-            }
-            settings.delay.order = Order::Reorder;
-        }
-        Ok(settings)
-    }
-
-    /// Fails if a path file sets the same as another flag.
-    fn refuse_twice(
-        &self,
-        name: &str,
-        path: &PathFile,
-        has_schedule: bool,
-    ) -> Result<(), ConfigError> {
-        let first = path.steps().first();
-        let gives = |column: &dyn Fn(&PathStep) -> bool| first.is_some_and(column);
-        for (flag, is_twice) in [
-            (
-                "--rate",
-                self.rate.is_some() && path.has_rate() || has_schedule,
-            ),
-            (
-                "--delay",
-                self.delay.is_some() && gives(&|step| step.delay_ns.is_some()),
-            ),
-            (
-                "--loss",
-                self.loss.is_some() && gives(&|step| step.loss.is_some()),
-            ),
-        ] {
-            if is_twice {
-                return Err(ConfigError::usage(&format!(
-                    "path: '{name}' sets the same as {flag}: leave out one of them"
-                )));
-            }
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]
@@ -307,16 +119,43 @@ mod tests {
     use lineside_path::Direction;
 
     use super::*;
-    use crate::link::spec::LinkSpec;
+    use crate::link::files::Files;
+    use crate::link::spec::{LinkSpec, given};
+    use crate::link::words::{find, merged};
+
+    /// The words for frames of a way that match these expressions.
+    fn found(
+        ways: &Ways,
+        delay: &[String],
+        way: usize,
+        matched: &[&str],
+    ) -> Result<Option<String>, ConfigError> {
+        let words = LinkWords {
+            delay: Some(delay.to_vec()),
+            ..LinkWords::default()
+        };
+        let given = given(&words, ways, false, &mut Files::default())?;
+        let found = find(ways, &given, Setting::Delay, way, matched);
+        Ok(found.map(|found| Words::setting(&found.text).expect("valid words").to_owned()))
+    }
+
+    /// `known` with the changes of `new`.
+    fn changed(ways: &Ways, known: &LinkWords, new: &LinkWords) -> Result<LinkWords, ConfigError> {
+        let read = |words, can_go| given(words, ways, can_go, &mut Files::default());
+        let mut changed = LinkWords::default();
+        for given in merged(ways, &read(known, false)?, read(new, true)?) {
+            let words = changed.of_mut(given.setting).get_or_insert_default();
+            words.push(given.text);
+        }
+        Ok(changed)
+    }
 
     #[test]
     fn words_are_for_both_directions_or_for_one() {
         let words = |given: &[&str], direction, matched: &[&str]| {
             let given: Vec<_> = given.iter().map(|&words| words.to_owned()).collect();
             let way = direction as usize;
-            let found = find(&Ways::default(), Some(&given), way, matched);
-            let found = found.expect("valid words");
-            found.map(str::to_owned)
+            found(&Ways::default(), &given, way, matched).expect("valid words")
         };
         use Direction::{Inbound, Outbound};
         for (given, outbound, inbound) in [
@@ -414,11 +253,11 @@ mod tests {
             ),
         ] {
             let given = words(given, &["in: none"]);
-            let changed = words(known, &["1mbit"]).changed(&ways, &given);
+            let changed = changed(&ways, &words(known, &["1mbit"]), &given);
             let expected = words(after, &["out: 1mbit"]);
             assert_eq!(changed.expect("valid words"), expected);
         }
-        let changed = words(&["1ms"], &["1mbit"]).changed(&ways, &words(&[], &["none"]));
+        let changed = changed(&ways, &words(&["1ms"], &["1mbit"]), &words(&[], &["none"]));
         assert_eq!(changed.expect("valid words"), words(&["1ms"], &[]));
     }
     #[test]
@@ -430,8 +269,7 @@ mod tests {
         let three = ports(&["a", "b", "c"]).expect("three ports");
         let delay = |ways: &Ways, given: &[&str], way| {
             let given: Vec<_> = given.iter().map(|&words| words.to_owned()).collect();
-            let found = find(ways, Some(&given), way, &[]).map_err(|error| error.to_string());
-            found.map(|found| found.map(str::to_owned))
+            found(ways, &given, way, &[]).map_err(|error| error.to_string())
         };
         let given = ["1ms", "b in: 5ms", "c out : 2ms"];
         let found = [0, 1, 2, 3, 4, 5].map(|way| delay(&three, &given, way).expect("valid"));
@@ -488,7 +326,7 @@ mod tests {
             (&["1ms"], "a out: 2ms", &["1ms", "a out: 2ms"]),
             (&["a out: 1ms", "b in: 3ms"], "2ms", &["a out: 1ms", "2ms"]),
         ] {
-            let changed = known(before).changed(&three, &known(&[given]));
+            let changed = changed(&three, &known(before), &known(&[given]));
             assert_eq!(changed.expect("valid words"), known(after), "{given}");
         }
     }

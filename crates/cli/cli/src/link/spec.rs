@@ -1,29 +1,113 @@
-//! A link as requested: the words of its settings, and the settings that they resolve to.
+//! A link as requested: the words of its settings, read, and the settings that they resolve to.
 
 use std::collections::BTreeMap;
 
 use anyhow::Context;
 use lineside_account::Budget;
-use lineside_link::{Patch, Setting, Settings, words};
+use lineside_link::{Delay, Patch, PathStep, Setting, Settings, sets_of_two, words};
 use lineside_path::{EXPRESSIONS_MAX, Patches, Path, Switch};
 
 use super::files::Files;
 use super::keys::LinkWords;
 use super::ways::Ways;
-use super::words::{NONE, Words, filters, refused, trace_name};
+use super::words::{Given, NONE, Value, Words, filters, find, merged, of, trace_name};
 use crate::config::ConfigError;
 
-/// A link as requested: the words of its settings, and the settings that they resolve to.
+/// A link as requested: the words of its settings, read, and the settings that they resolve to.
 #[derive(Debug, Clone)]
 pub(crate) struct LinkSpec {
     ways: Ways,
-    words: LinkWords,
-    /// The text of each file that they name: once privileges are dropped it cannot be read again.
-    files: BTreeMap<String, String>,
+    given: Vec<Given>,
+    /// Settings without words that the latest change removed, with the number of the way.
+    removed: Vec<(usize, Setting)>,
     /// The expressions that classify frames, by the number of the way.
     expressions: Vec<Vec<String>>,
-    /// By way, and by the set of its expressions that a frame matches, a bit each.
-    pub(crate) settings: Vec<Vec<Settings>>,
+    /// The settings of a way: for all frames, and for those of each expression.
+    pub(crate) lists: Vec<Vec<Patch>>,
+}
+
+/// Settings that an expression may have; the others are the link's.
+const CLASSIFYING: [Setting; 5] = [
+    Setting::Delay,
+    Setting::Loss,
+    Setting::Duplicate,
+    Setting::Corrupt,
+    Setting::Reorder,
+];
+
+/// The order in which values are read.
+const READ: [Setting; 9] = [
+    Setting::Delay,
+    Setting::Rate,
+    Setting::Loss,
+    Setting::Limit,
+    Setting::Link,
+    Setting::Path,
+    Setting::Duplicate,
+    Setting::Corrupt,
+    Setting::Reorder,
+];
+
+/// Words with their values; `can_go`: `none` removes a setting.
+pub(super) fn given(
+    words: &LinkWords,
+    ways: &Ways,
+    can_go: bool,
+    files: &mut Files,
+) -> Result<Vec<Given>, ConfigError> {
+    let mut all = Vec::new();
+    let read = words.each(ways)?;
+    for setting in READ {
+        for (_, text, words) in read.iter().filter(|(each, ..)| *each == setting) {
+            all.push(Given {
+                way: words.way,
+                matching: words.expression.map(str::to_owned),
+                setting,
+                value: Value::read(setting, words.words, can_go, files)?,
+                text: (*text).to_owned(),
+                is_new: true,
+            });
+        }
+    }
+    Ok(all)
+}
+
+/// The expressions by which frames of each way are classified, in their order on the command line.
+fn expressions(ways: &Ways, all: &[&LinkWords]) -> Result<Vec<Vec<String>>, ConfigError> {
+    let mut expressions = vec![Vec::<String>::new(); ways.count()];
+    for words in all {
+        let read = words.each(ways)?;
+        for setting in CLASSIFYING {
+            for (_, _, words) in read.iter().filter(|(each, ..)| *each == setting) {
+                let Some(expression) = words.expression else {
+                    continue;
+                };
+                for (way, known) in expressions.iter_mut().enumerate() {
+                    let is_here =
+                        { words.way }.map_or_else(|| ways.is_general(way), |given| given == way);
+                    if is_here && !known.iter().any(|known| known == expression) {
+                        known.push(expression.to_owned());
+                    }
+                }
+            }
+        }
+        let mut others = read.iter().filter(|(each, ..)| !CLASSIFYING.contains(each));
+        if let Some((_, text, _)) = others.find(|(.., words)| words.expression.is_some()) {
+            return Err(ConfigError::usage(&format!(
+                "'{text}': match works with delay, loss, duplicate, corrupt and reorder; the other \
+                settings apply to all frames of the link"
+            )));
+        }
+    }
+    if expressions
+        .iter()
+        .any(|known| known.len() > EXPRESSIONS_MAX)
+    {
+        return Err(ConfigError::usage(&format!(
+            "match: more than {EXPRESSIONS_MAX} different expressions for one direction"
+        )));
+    }
+    Ok(expressions)
 }
 
 impl LinkSpec {
@@ -35,9 +119,10 @@ impl LinkSpec {
         later: &[&LinkWords],
     ) -> Result<Self, ConfigError> {
         words.refuse_doubles(&ways)?;
-        let expressions = (0..ways.count()).map(|way| words.expressions(&ways, way, later));
-        let expressions = expressions.collect::<Result<_, _>>()?;
-        Self::of(ways, words.clone(), Files::default(), expressions)
+        let all: Vec<_> = [words].into_iter().chain(later.iter().copied()).collect();
+        let expressions = expressions(&ways, &all)?;
+        let given = given(words, &ways, false, &mut Files::default())?;
+        Self::of(ways, given, Vec::new(), expressions)
     }
 
     /// The expressions of `given` that are new, one each with the number of its way.
@@ -45,9 +130,9 @@ impl LinkSpec {
         &self,
         given: &LinkWords,
     ) -> Result<Vec<(usize, String)>, ConfigError> {
+        let given = expressions(&self.ways, &[given])?;
         let mut new = Vec::new();
-        for (way, known) in self.expressions.iter().enumerate() {
-            let here = given.expressions(&self.ways, way, &[])?;
+        for ((way, known), here) in self.expressions.iter().enumerate().zip(given) {
             let here = here.into_iter().filter(|each| !known.contains(each));
             let before = new.len();
             new.extend(here.map(|expression| (way, expression)));
@@ -65,108 +150,178 @@ impl LinkSpec {
 
     /// This link, with another expression of a way.
     pub(crate) fn with_expression(&self, way: usize, new: &str) -> Result<Self, ConfigError> {
-        let mut expressions = self.expressions.clone();
-        expressions[way].push(new.to_owned());
-        let files = Files::of(self.files.clone());
-        Self::of(self.ways.clone(), self.words.clone(), files, expressions)
+        let mut spec = self.clone();
+        spec.expressions[way].push(new.to_owned());
+        Self::of(spec.ways, spec.given, spec.removed, spec.expressions)
     }
 
-    /// These words, with those of `given` in place of those for the same frames; `files` are those
-    /// that `given` names.
+    /// These words, with those of `words` in place of those for the same frames; `files` are those
+    /// that `words` name.
     pub(crate) fn changed(
         &self,
-        given: &LinkWords,
+        words: &LinkWords,
         files: BTreeMap<String, String>,
     ) -> Result<Self, ConfigError> {
-        given.refuse_doubles(&self.ways)?;
-        for (way, known) in self.expressions.iter().enumerate() {
-            for expression in given.expressions(&self.ways, way, &[])? {
-                if !known.contains(&expression) {
-                    return Err(ConfigError::usage(&format!(
-                        "match {expression}: the expressions are those that the run was begun \
-                        with: {}",
-                        if known.is_empty() {
-                            "none".to_owned()
-                        } else {
-                            known.join("; ")
-                        }
-                    )));
-                }
+        words.refuse_doubles(&self.ways)?;
+        let new = expressions(&self.ways, &[words])?;
+        for (known, new) in self.expressions.iter().zip(&new) {
+            if let Some(expression) = new.iter().find(|each| !known.contains(each)) {
+                return Err(ConfigError::usage(&format!(
+                    "match {expression}: the expressions are those that the run was begun with: {}",
+                    if known.is_empty() {
+                        "none".to_owned()
+                    } else {
+                        known.join("; ")
+                    }
+                )));
             }
         }
-        let words = self.words.changed(&self.ways, given)?;
-        let mut known = self.files.clone();
-        known.extend(files);
+        let new = given(words, &self.ways, true, &mut Files::of(files))?;
+        let merged = merged(&self.ways, &self.given, new.clone());
+        let mut removed = Vec::new();
+        for way in 0..self.ways.count() {
+            let all = Setting::ALL.into_iter();
+            removed.extend(all.map(|setting| (way, setting)).filter(|(way, setting)| {
+                let new = of(&self.ways, &new, *setting, *way, None);
+                new.is_some_and(|new| matches!(new.value, Value::Removed))
+                    && of(&self.ways, &merged, *setting, *way, None).is_none()
+            }));
+        }
         let (ways, expressions) = (self.ways.clone(), self.expressions.clone());
-        Self::of(ways, words, Files::of(known), expressions)
+        Self::of(ways, merged, removed, expressions)
     }
 
-    /// The settings that `given` changes, by side and class; `files` are those that it names.
-    pub(crate) fn patches(
-        &self,
-        given: &LinkWords,
-        files: BTreeMap<String, String>,
-    ) -> Result<Patches, ConfigError> {
-        let changed = self.changed(given, files)?;
-        let ways = changed.settings.iter().enumerate();
-        let patches = ways.map(|(way, classes)| {
-            let classes = classes.iter().enumerate();
-            let classes = classes.map(|(set, settings)| {
-                let matched = self.matched(way, set);
-                let all = Setting::ALL.into_iter().map(|setting| {
-                    let is_given = changed
-                        .words
-                        .is_given(&self.ways, setting, given, way, &matched);
-                    Ok(is_given?.then_some(setting))
-                });
-                let all = all.collect::<Result<Vec<_>, ConfigError>>()?;
-                Ok(Patch::new(all.into_iter().flatten(), settings.clone()))
-            });
-            classes.collect::<Result<Vec<_>, ConfigError>>()
-        });
-        let patches = patches.map(|classes| {
-            let classes = classes?;
-            let is_some = |patch: &Patch| !patch.is_empty();
-            Ok(classes.iter().any(is_some).then_some(classes))
+    /// The settings that the latest change gives.
+    pub(crate) fn patches(&self) -> Patches {
+        let ways = 0..self.ways.count();
+        let patches = ways.map(|way| {
+            let list = self.list(way, |given| given.is_new);
+            let is_given = list.iter().any(|patch| !patch.is_empty());
+            is_given.then_some(list)
         });
         patches.collect()
     }
 
-    /// The expressions of a set of them.
-    fn matched(&self, way: usize, set: usize) -> Vec<&str> {
-        matched(&self.expressions[way], set)
+    /// The settings of a way, for all frames and for those of each expression. A patch gives those
+    /// that are chosen, and keeps the others.
+    fn list(&self, way: usize, is_chosen: impl Fn(&Given) -> bool) -> Vec<Patch> {
+        let expressions = self.expressions[way].iter().map(|each| Some(each.as_str()));
+        let patch = |expression: Option<&str>| {
+            let mut settings = Settings::default();
+            let (mut chosen, mut kept) = (Vec::new(), Vec::new());
+            for setting in READ {
+                match of(&self.ways, &self.given, setting, way, expression) {
+                    Some(given) => {
+                        given.set(&mut settings);
+                        let to = if is_chosen(given) {
+                            &mut chosen
+                        } else {
+                            &mut kept
+                        };
+                        to.push(setting);
+                    }
+                    None if expression.is_some() => {}
+                    None if self.removed.contains(&(way, setting)) => chosen.push(setting),
+                    None => kept.push(setting),
+                }
+            }
+            Patch::new(chosen, settings).keeping(kept)
+        };
+        [None].into_iter().chain(expressions).map(patch).collect()
     }
 
     fn of(
         ways: Ways,
-        words: LinkWords,
-        mut files: Files,
+        given: Vec<Given>,
+        removed: Vec<(usize, Setting)>,
         expressions: Vec<Vec<String>>,
     ) -> Result<Self, ConfigError> {
-        let mut settings = Vec::new();
-        for (way, expressions) in expressions.iter().enumerate() {
-            let mut of_way = Vec::new();
-            for set in 0..1 << expressions.len() {
-                let matched = matched(expressions, set);
-                of_way.push(words.settings(&ways, way, &matched, &mut files)?);
-            }
-            settings.push(of_way);
-        }
-        Ok(Self {
+        let mut spec = Self {
             ways,
-            words,
-            files: files.into_used(),
+            given,
+            removed,
             expressions,
-            settings,
-        })
+            lists: Vec::new(),
+        };
+        for way in 0..spec.ways.count() {
+            spec.refuse_twice(way)?;
+            spec.refuse_reorder(way)?;
+            let list = spec.list(way, |_| true);
+            spec.lists.push(list);
+        }
+        Ok(spec)
+    }
+
+    /// Fails if a path file sets the same as another flag.
+    fn refuse_twice(&self, way: usize) -> Result<(), ConfigError> {
+        let found = |setting| of(&self.ways, &self.given, setting, way, None);
+        let Some(Value::Path { name, path }) = found(Setting::Path).map(|found| &found.value)
+        else {
+            return Ok(());
+        };
+        let rate = found(Setting::Rate).map(|found| &found.value);
+        let has_deliveries = matches!(rate, Some(Value::Deliveries(_)));
+        let has = |setting| self.given.iter().any(|given| given.setting == setting);
+        let first = path.steps().first();
+        let gives = |column: &dyn Fn(&PathStep) -> bool| first.is_some_and(column);
+        for (flag, is_twice) in [
+            (
+                "--rate",
+                has(Setting::Rate) && path.has_rate() || has_deliveries,
+            ),
+            (
+                "--delay",
+                has(Setting::Delay) && gives(&|step| step.delay_ns.is_some()),
+            ),
+            (
+                "--loss",
+                has(Setting::Loss) && gives(&|step| step.loss.is_some()),
+            ),
+        ] {
+            if is_twice {
+                return Err(ConfigError::usage(&format!(
+                    "path: '{name}' sets the same as {flag}: leave out one of them"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Fails if frames are to overtake others where none is delayed.
+    fn refuse_reorder(&self, way: usize) -> Result<(), ConfigError> {
+        if self
+            .given
+            .iter()
+            .any(|given| given.setting == Setting::Path)
+        {
+            return Ok(());
+        }
+        let expressions = &self.expressions[way];
+        for set in sets_of_two(expressions.len()) {
+            let matched = expressions.iter().enumerate();
+            let matched = matched.filter(|(bit, _)| set >> bit & 1 == 1);
+            let matched: Vec<_> = matched.map(|(_, each)| each.as_str()).collect();
+            let found = |setting| find(&self.ways, &self.given, setting, way, &matched);
+            let mut settings = Settings::default();
+            let found = [found(Setting::Delay), found(Setting::Reorder)];
+            found
+                .iter()
+                .flatten()
+                .for_each(|found| found.set(&mut settings));
+            if settings.reorder.share > 0.0 && settings.delay == Delay::default() {
+                return Err(ConfigError::usage(
+                    "reorder: frames can overtake others only where there is a delay: add --delay",
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// The requested path, with half of the budget for frames under way.
     pub(crate) fn path(&self, seed: u64, budget: &Budget) -> anyhow::Result<Path> {
         const NO_MEMORY: &str = "half of the budget is left for the path";
-        let settings: Vec<_> = { self.settings.iter() }
-            .map(|settings| settings[0].clone())
-            .collect();
+        let settings = { self.lists.iter() }.map(|list| Patch::of_set(list, 0).settings().clone());
+        let settings: Vec<_> = settings.collect();
         let memory_bytes = budget.limit_bytes() / 2;
         let mut path = match self.ways.switch_ports() {
             None => {
@@ -185,22 +340,15 @@ impl LinkSpec {
             }
         };
         let sides: Vec<_> = path.sides().collect();
-        for (side, (expressions, settings)) in sides
+        for (side, (expressions, list)) in sides
             .into_iter()
-            .zip(self.expressions.iter().zip(&self.settings))
+            .zip(self.expressions.iter().zip(&self.lists))
         {
-            path.classify(side, filters(expressions)?, |set| settings[set].clone())
+            path.classify(side, filters(expressions)?, list.clone())
                 .map_err(|error| ConfigError::usage(&format!("match: {error}")))?;
         }
         Ok(path)
     }
-}
-
-/// Those of the expressions that are in a set, a bit each.
-fn matched(expressions: &[String], set: usize) -> Vec<&str> {
-    let matched = expressions.iter().enumerate();
-    let matched = matched.filter(|(bit, _)| set >> bit & 1 == 1);
-    matched.map(|(_, each)| each.as_str()).collect()
 }
 
 /// The text of each file that words name.
@@ -208,7 +356,8 @@ pub(crate) fn files(words: &LinkWords) -> Result<BTreeMap<String, String>, Confi
     let mut files = Files::default();
     let mut load = |name: &str| files.table(name);
     for text in words.delay.iter().flatten() {
-        refused(words::delay(Words::setting(text)?, &mut load))?;
+        let read = words::delay(Words::setting(text)?, &mut load);
+        read.map_err(|error| ConfigError::usage(&error.to_string()))?;
     }
     for text in words.rate.iter().flatten() {
         if let Some(name) = trace_name(Words::setting(text)?) {

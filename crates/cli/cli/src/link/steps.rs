@@ -393,7 +393,7 @@ impl StepWords {
             WhenWords::Frame { filter, at } => self.when_frame(filter, at, context)?,
         };
         let has_link = self.link != LinkWords::default();
-        let patches = has_link.then(|| spec.patches(&self.link, files));
+        let patches = has_link.then(|| Ok(spec.changed(&self.link, files)?.patches()));
         let patches = patches.transpose();
         let actions = self
             .actions
@@ -407,7 +407,7 @@ impl StepWords {
             skips: self.skips,
             hold_off_ns: self.hold_off_ns,
             for_ns: self.for_ns,
-            patches: patches.map_err(|error| wrong(&self.text, &error.to_string()))?,
+            patches: patches.map_err(|error: ConfigError| wrong(&self.text, &error.to_string()))?,
             actions: actions?.into_iter().flatten().collect(),
         })
     }
@@ -542,6 +542,7 @@ pub(crate) fn resolved(
 
 #[cfg(test)]
 mod tests {
+    use lineside_link::Patch;
     use lineside_path::Direction;
 
     use super::*;
@@ -581,7 +582,7 @@ mod tests {
                 .patches
                 .as_ref()
                 .and_then(|sides| sides[side as usize].as_ref());
-            side.is_some_and(|classes| classes[class].gives(setting))
+            side.is_some_and(|list| Patch::of_set(list, class as u32).gives(setting))
         };
         for side in Direction::BOTH {
             assert!(gives(one, side, 0, Setting::Link) && gives(one, side, 1, Setting::Link));

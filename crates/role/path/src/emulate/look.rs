@@ -133,7 +133,9 @@ fn direction(
     let classes = report.link.classes().iter().skip(1).enumerate();
     for ((number, class), expressions) in classes.zip(report.classes) {
         if class.entered() > 0 {
-            look(Some(number), Some(matches.len()));
+            if number < account.residence_by_class.len() {
+                look(Some(number), Some(matches.len()));
+            }
             matches.push(MatchStats {
                 expressions: expressions.clone(),
                 entered: class.entered(),

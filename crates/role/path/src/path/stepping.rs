@@ -8,7 +8,7 @@ use lineside_time::Nanoseconds;
 use super::{NoMemory, Path};
 use crate::element::arrival_ns;
 use crate::monitors::point_of;
-use crate::steps::{self, Due, Firing, FiringEvent, Patches, Step, StepError, StepReport};
+use crate::steps::{Due, Firing, FiringEvent, Patches, Step, StepError, StepReport, Undo};
 use crate::{Departures, SideId};
 
 impl Path {
@@ -20,7 +20,9 @@ impl Path {
             let delays = classes.iter().flatten().filter_map(Patch::delay);
             delays.for_each(|delay| side.chain.link_mut().prepare(delay));
         }
-        self.steps.arm(step, now, &self.budget)?;
+        let classes = self.sides.iter().map(|side| side.account.classes());
+        let classes = classes.max().unwrap_or(1);
+        self.steps.arm(step, now, classes, &self.budget)?;
         self.make_spares();
         Ok(())
     }
@@ -90,20 +92,92 @@ impl Path {
         patches: &Patches,
         out: &mut Departures,
     ) -> Result<bool, NoMemory> {
-        let sides = patches.iter().enumerate();
-        let new = sides.map(|(side, classes)| {
-            let link = self.link(SideId::new(side));
-            let new = classes.as_ref()?.iter().zip(link.classes());
-            let new: Vec<_> = new
-                .map(|(patch, class)| patch.applied(class.settings()))
-                .collect();
-            let old = link.classes().iter().map(|class| class.settings());
-            (!new.iter().eq(old)).then_some(new)
+        self.apply_held(now, patches, None, out)
+    }
+
+    fn apply_held(
+        &mut self,
+        now: Nanoseconds,
+        patches: &Patches,
+        held_by: Option<usize>,
+        out: &mut Departures,
+    ) -> Result<bool, NoMemory> {
+        let bytes = |list: &Vec<Patch>| size_of_val(&list[..]);
+        let leases = patches.iter().map(|list| {
+            let lease = list.as_ref().map(|list| self.budget.lease(bytes(list)));
+            lease.map(|lease| lease.ok_or(NoMemory)).transpose()
+        });
+        let leases = leases.collect::<Result<Vec<_>, _>>()?;
+        let changed = self.change_classes(now, out, |path, side, class| {
+            let list = patches.get(side)?.as_ref()?;
+            let report = path.report(SideId::new(side));
+            let patch = Patch::of_set(list, report.sets[class]);
+            Some(patch.applied(report.link.classes()[class].settings()))
+        })?;
+        let sides = self.sides.iter_mut().zip(patches).zip(leases);
+        for ((side, list), lease) in sides {
+            if let (Some(list), Some(lease)) = (list, lease) {
+                let classifier = side.chain.classifier_mut();
+                classifier.changed(list, held_by, lease);
+            }
+        }
+        Ok(changed)
+    }
+
+    /// Changes settings to those that `settings` gives for a class of a side; `None` leaves the
+    /// side as it is. Returns whether that changed something.
+    fn change_classes(
+        &mut self,
+        now: Nanoseconds,
+        out: &mut Departures,
+        settings: impl Fn(&Self, usize, usize) -> Option<Settings>,
+    ) -> Result<bool, NoMemory> {
+        let sides = 0..self.sides.len();
+        let new = sides.map(|side| {
+            let classes = self.link(SideId::new(side)).classes();
+            let new = (0..classes.len()).map(|class| settings(self, side, class));
+            let new: Option<Vec<_>> = new.collect();
+            let old = || classes.iter().map(|class| class.settings());
+            new.filter(|new| !new.iter().eq(old()))
         });
         let new: Vec<Option<Vec<Settings>>> = new.collect();
         let given: Vec<_> = new.iter().map(Option::as_deref).collect();
         self.change(now, &given, out)?;
         Ok(given.iter().any(Option::is_some))
+    }
+
+    /// How the patches of a step are undone in the classes that there are.
+    fn undoing(&self, patches: &Patches) -> Undo {
+        let sides = patches.iter().enumerate();
+        let sides = sides.map(|(side, list)| {
+            let (list, report) = (list.as_ref()?, self.report(SideId::new(side)));
+            let classes = report.link.classes().iter().zip(report.sets);
+            let undo = classes.map(|(class, set)| Patch::of_set(list, *set).of(class.settings()));
+            Some(undo.collect())
+        });
+        sides.collect()
+    }
+
+    /// Undoes what a step did.
+    fn apply_undo(
+        &mut self,
+        now: Nanoseconds,
+        step: usize,
+        undo: &Undo,
+        out: &mut Departures,
+    ) -> Result<bool, NoMemory> {
+        for (side, _) in { self.sides.iter_mut().zip(undo) }.filter(|(_, undo)| undo.is_some()) {
+            side.chain.classifier_mut().undone(step);
+        }
+        self.change_classes(now, out, |path, side, class| {
+            let chain = &path.sides[side].chain;
+            let settings = match undo.get(side)?.as_ref()?.get(class) {
+                Some(undo) => undo.applied(chain.report().link.classes()[class].settings()),
+                // It was made since.
+                None => chain.classifier().settings(class),
+            };
+            Some(settings)
+        })
     }
 
     /// Does what is due by `now`.
@@ -202,12 +276,10 @@ impl Path {
                 return;
             }
             if step.for_ns.is_some() {
-                let settings = |side: usize, class: usize| {
-                    self.link(SideId::new(side)).classes()[class].settings()
-                };
-                undo = Some(steps::undoing(patches, settings));
+                undo = Some(self.undoing(patches));
             }
-            if self.apply(now, patches, out).is_err() {
+            let held_by = step.for_ns.map(|_| index);
+            if self.apply_held(now, patches, held_by, out).is_err() {
                 self.steps
                     .refused(index, now, "no memory is left to account for the change");
                 return;
@@ -225,7 +297,7 @@ impl Path {
         for (monitor, is_on) in step.switches(FiringEvent::Undone) {
             self.observers.on_switch(now, monitor, is_on);
         }
-        let undone = undo.map(|patches| self.apply(now, &patches, out));
+        let undone = undo.map(|undo| self.apply_undo(now, index, &undo, out));
         if let Some(Err(NoMemory)) = undone {
             self.steps
                 .refused(index, now, "no memory is left to account for its undoing");
