@@ -31,7 +31,8 @@
 //! [`FourTuple`], [`SeqNumber`] and [`Direction`] are what tables of connections and code that
 //! follows TCP are made of.
 //!
-//! [`headers`] writes the headers of a frame in place, for engines that send; [`build`] writes
+//! [`headers`] writes the headers of a frame in place, for engines that send, and [`control`] whole
+//! frames about neighbours and echoes; [`build`] writes
 //! frames of all kinds, for tests and roles. [`checksum`] computes, verifies and
 //! updates checksums.
 #![forbid(unsafe_code)]
@@ -41,6 +42,7 @@ pub mod build;
 mod bytes;
 pub mod checksum;
 mod complete;
+pub mod control;
 mod direction;
 mod dissect;
 pub mod ethernet;

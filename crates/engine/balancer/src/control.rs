@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use lineside_frame::Frame;
 use lineside_time::Nanoseconds;
+use lineside_wire::control::ControlFrame;
 use lineside_wire::icmp::{self, Failure, PacketError};
 use lineside_wire::neighbour::{self, Neighbour, What};
 use lineside_wire::{PROTOCOL_ICMP, PROTOCOL_ICMPV6, PROTOCOL_TCP, PROTOCOL_UDP};
@@ -15,7 +16,6 @@ use crate::counters::Outcome;
 use crate::cut;
 use crate::effects::Effects;
 use crate::forward::is_kept;
-use crate::make::ALL_NODES;
 use crate::nat::{Nat, Place, Waits};
 use crate::packet::{self, End, IP_AT};
 use crate::rewrite::{add_at, rewrite_ip, rewrite_transport};
@@ -66,11 +66,9 @@ impl Nat {
             self.learn(now, sender.into(), place, out);
         }
         if packet.operation() == arp::REQUEST && self.pool.is_ours(target.into()) {
-            let own = (self.settings.ports[port].ethernet, target);
-            let to = (packet.sender(), sender);
-            if let Some(reply) = self.maker.arp(arp::REPLY, own, to, packet.sender()) {
-                self.push(port, reply, out);
-            }
+            let own = self.settings.ports[port].ethernet;
+            let reply = ControlFrame::arp_reply(own, target, (packet.sender(), sender));
+            self.send_control(port, &reply, out);
         }
         Outcome::Control
     }
@@ -120,33 +118,32 @@ impl Nat {
         out: &mut Effects,
     ) -> Outcome {
         let [source, destination] = message.ends;
-        let (request, protocol) = match source.is_ipv4() {
-            true => (icmp::kind::ECHO_REQUEST, PROTOCOL_ICMP),
-            false => (icmp::kind::ECHO_REQUEST_V6, PROTOCOL_ICMPV6),
-        };
-        let bytes = &frame.bytes()[message.start..message.end];
-        let Some(echo) = icmp::Echo::new_checked(bytes) else {
-            return Outcome::Malformed;
-        };
         if !self.pool.is_ours(destination) {
             return Outcome::NotOurs;
         }
-        if echo.kind() != request {
-            return Outcome::OtherProtocol;
-        }
         let back = ethernet::Frame::new_unchecked(frame.bytes()).source();
         let link = [back, self.settings.ports[port].ethernet];
-        let ends = [destination, source];
-        let reply = self
-            .maker
-            .packet(link, ends, 64, (protocol, bytes.len()), |reply| {
-                icmp::emit_reply(bytes, ends, reply);
-            });
-        match reply {
-            Some(reply) => self.push(port, reply, out),
-            None => return Outcome::NoMemory,
+        let request = &frame.bytes()[message.start..message.end];
+        match ControlFrame::echo_reply(link, [destination, source], request) {
+            None => Outcome::OtherProtocol,
+            Some(reply) if self.send_control(port, &reply, out) => Outcome::Control,
+            Some(_) => Outcome::NoMemory,
         }
-        Outcome::Control
+    }
+
+    /// Sends a frame of our own; whether there was memory for it.
+    pub(crate) fn send_control(
+        &mut self,
+        port: usize,
+        control: &ControlFrame<'_>,
+        out: &mut Effects,
+    ) -> bool {
+        let frame = self.maker.control(control);
+        let has_memory = frame.is_some();
+        if let Some(frame) = frame {
+            self.push(port, frame, out);
+        }
+        has_memory
     }
 
     /// RFC 4861, 7.2.3 to 7.2.5.
@@ -175,18 +172,10 @@ impl Nat {
                 if let Some(place) = place.filter(|_| !is_probe) {
                     self.learn(now, source.into(), place, out);
                 }
-                let (to, link) = match place.filter(|_| !is_probe) {
-                    Some(place) => (source, place.ethernet),
-                    None => (ALL_NODES, neighbour::multicast_link_address(ALL_NODES)),
-                };
-                let what = What::Advertisement {
-                    is_solicited: !is_probe,
-                    overrides: true,
-                };
-                let ends = [target, to];
-                if let Some(frame) = self.maker.neighbour(what, target, own, ends, link) {
-                    self.push(port, frame, out);
-                }
+                let to = place.filter(|_| !is_probe);
+                let to = to.map(|place| (source, place.ethernet));
+                let answer = ControlFrame::advertisement(own, target, to, !is_probe);
+                self.send_control(port, &answer, out);
             }
             What::Solicitation => {}
         }

@@ -1,20 +1,18 @@
 //! Frames of our own: ARP, neighbour discovery, ICMP, checks and resets.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use lineside_account::Budget;
 use lineside_frame::{Cutter, Descriptor, Frame, LinkType};
+use lineside_wire::PROTOCOL_TCP;
 use lineside_wire::build::TcpFields;
-use lineside_wire::ethernet::ether_type;
-use lineside_wire::headers::{Headers, emit_link, link_len};
-use lineside_wire::neighbour::{self, Neighbour, What};
-use lineside_wire::{PROTOCOL_ICMPV6, PROTOCOL_TCP, arp};
+use lineside_wire::control::ControlFrame;
+use lineside_wire::headers::Headers;
 
 /// Frames are cut from blocks of this size: beyond the longest packet and its headers.
 const BLOCK_BYTES: usize = 1 << 17;
 /// As many as hold a burst of full packets that are under way.
 const BLOCKS_MAX: usize = 32;
-const BROADCAST: [u8; 6] = [0xff; 6];
 
 /// What makes frames.
 pub(crate) struct Maker {
@@ -95,78 +93,11 @@ impl Maker {
         })
     }
 
-    /// An ARP packet from our Ethernet and IPv4 address to the target's.
-    pub(crate) fn arp(
-        &mut self,
-        operation: u16,
-        own: ([u8; 6], Ipv4Addr),
-        target: ([u8; 6], Ipv4Addr),
-        receiver: [u8; 6],
-    ) -> Option<Frame> {
-        let mut frame = self.cut(link_len(&[None; 2]) + arp::PACKET_LEN)?;
-        let link = [receiver, own.0];
-        let packet = emit_link(link, &[], ether_type::ARP, frame.bytes_mut());
-        arp::Packet::emit(packet, operation, own, target);
+    /// A frame about neighbours, or the answer to an echo.
+    pub(crate) fn control(&mut self, control: &ControlFrame<'_>) -> Option<Frame> {
+        const UNTAGGED: [Option<(u16, u16)>; 2] = [None; 2];
+        let mut frame = self.cut(control.len_bytes(&UNTAGGED))?;
+        control.emit(&UNTAGGED, frame.bytes_mut());
         Some(frame)
     }
-
-    /// A message of neighbour discovery.
-    pub(crate) fn neighbour(
-        &mut self,
-        what: What,
-        target: Ipv6Addr,
-        own: [u8; 6],
-        ends: [Ipv6Addr; 2],
-        receiver: [u8; 6],
-    ) -> Option<Frame> {
-        let payload = (PROTOCOL_ICMPV6, neighbour::MESSAGE_LEN);
-        let hops = neighbour::HOP_LIMIT;
-        self.packet(
-            [receiver, own],
-            ends.map(IpAddr::from),
-            hops,
-            payload,
-            |message| {
-                Neighbour::emit(what, target, own, ends, message);
-            },
-        )
-    }
-
-    /// The question for a neighbour, from an address of ours.
-    pub(crate) fn question(
-        &mut self,
-        own: [u8; 6],
-        ours: IpAddr,
-        address: IpAddr,
-    ) -> Option<Frame> {
-        match (ours, address) {
-            (IpAddr::V4(ours), IpAddr::V4(address)) => {
-                self.arp(arp::REQUEST, (own, ours), ([0; 6], address), BROADCAST)
-            }
-            (IpAddr::V6(ours), IpAddr::V6(address)) => {
-                let group = neighbour::solicited_node(address);
-                let link = neighbour::multicast_link_address(group);
-                self.neighbour(What::Solicitation, address, own, [ours, group], link)
-            }
-            _ => None,
-        }
-    }
-
-    /// The announcement of an address of ours: RFC 5227, 3; RFC 4861, 7.2.6.
-    pub(crate) fn announcement(&mut self, own: [u8; 6], ours: IpAddr) -> Option<Frame> {
-        match ours {
-            IpAddr::V4(ours) => self.arp(arp::REQUEST, (own, ours), ([0; 6], ours), BROADCAST),
-            IpAddr::V6(ours) => {
-                let what = What::Advertisement {
-                    is_solicited: false,
-                    overrides: true,
-                };
-                let link = neighbour::multicast_link_address(ALL_NODES);
-                self.neighbour(what, ours, own, [ours, ALL_NODES], link)
-            }
-        }
-    }
 }
-
-/// RFC 4291, 2.7.1.
-pub(crate) const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);

@@ -7,6 +7,7 @@ use lineside_frame::Frame;
 use lineside_tcp::keyed::hash_of_words;
 use lineside_tcp::neighbours::{Known, Neighbours, Turn};
 use lineside_time::{Nanoseconds, Random, Wheel};
+use lineside_wire::control::ControlFrame;
 use lineside_wire::ethernet::{self, ether_type};
 
 use crate::affinity::Affinities;
@@ -166,9 +167,7 @@ impl Nat {
     pub(crate) fn announce(&mut self, address: IpAddr, out: &mut Effects) {
         for port in 0..self.settings.ports.len() {
             let own = self.settings.ports[port].ethernet;
-            if let Some(frame) = self.maker.announcement(own, address) {
-                self.push(port, frame, out);
-            }
+            self.send_control(port, &ControlFrame::announcement(own, address), out);
         }
     }
 
@@ -419,8 +418,8 @@ impl Nat {
                 continue;
             }
             let own = self.settings.ports[port].ethernet;
-            if let Some(frame) = self.maker.question(own, ours, hop.address) {
-                self.push(port, frame, out);
+            if let Some(question) = ControlFrame::question(own, ours, hop.address) {
+                self.send_control(port, &question, out);
             }
         }
     }

@@ -1,10 +1,11 @@
 //! ARP (RFC 826), echoes of ICMP and ICMPv6 (RFC 792; RFC 4443, 4), neighbour discovery (RFC 4861,
 //! 7.2): what a host answers for its addresses, and how it asks for those of others.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr};
 
+use lineside_wire::control::ControlFrame;
 use lineside_wire::ethernet::{self, ether_type};
-use lineside_wire::headers::{Headers, emit_link, link_len};
+use lineside_wire::headers::link_len;
 use lineside_wire::icmp::PacketError;
 use lineside_wire::neighbour::{self, Neighbour, What};
 use lineside_wire::{PROTOCOL_ICMP, PROTOCOL_ICMPV6, arp, icmp, ipv4, ipv6};
@@ -14,7 +15,6 @@ use crate::leave::descriptor;
 use crate::neighbours::Turn;
 use crate::stack::Stack;
 
-const BROADCAST: [u8; 6] = [0xff; 6];
 pub(crate) const CONTROL: Departure = Departure {
     connection: None,
     why: Why::Control,
@@ -49,8 +49,9 @@ impl Stack {
             self.learn(sender.into(), packet.sender(), is_for_us, effects);
         }
         if is_for_us && packet.operation() == arp::REQUEST {
-            let answer = (packet.sender(), sender);
-            self.send_arp(arp::REPLY, target, answer, packet.sender(), effects);
+            let own = self.config.link_address;
+            let reply = ControlFrame::arp_reply(own, target, (packet.sender(), sender));
+            self.send_control(&reply, effects);
         }
         Some(())
     }
@@ -73,26 +74,6 @@ impl Stack {
                 header.set_destination(link_address);
                 effects.transmit(frame, departure);
             });
-    }
-
-    fn send_arp(
-        &mut self,
-        operation: u16,
-        ours: Ipv4Addr,
-        target: ([u8; 6], Ipv4Addr),
-        receiver: [u8; 6],
-        effects: &mut impl Effects,
-    ) {
-        let len = link_len(&self.config.tags) + arp::PACKET_LEN;
-        let Some(mut frame) = self.cutter.cut(len, descriptor(len)) else {
-            self.counters.frames_unsent += 1;
-            return;
-        };
-        let own = self.config.link_address;
-        let link = [receiver, own];
-        let packet = emit_link(link, &self.config.tags, ether_type::ARP, frame.bytes_mut());
-        arp::Packet::emit(packet, operation, (own, ours), target);
-        effects.transmit(frame, CONTROL);
     }
 
     /// An echo request is answered; RFC 1122, 3.2.2.6: not one that came to a group.
@@ -147,33 +128,16 @@ impl Stack {
         message: &[u8],
         effects: &mut impl Effects,
     ) -> Option<()> {
-        let request = match ends[0].is_ipv4() {
-            true => icmp::kind::ECHO_REQUEST,
-            false => icmp::kind::ECHO_REQUEST_V6,
-        };
-        let echo = icmp::Echo::new_checked(message)?;
         // An answer would be as long; a longer one than a packet would have to be cut.
         let most = self.config.mtu - if ends[0].is_ipv4() { 20 } else { 40 };
-        if echo.kind() != request || message.len() > most {
+        if message.len() > most {
             return None;
         }
-        let protocol = if ends[0].is_ipv4() {
-            PROTOCOL_ICMP
-        } else {
-            PROTOCOL_ICMPV6
-        };
         // To whom it came from, as it came.
         let back = ethernet::Frame::new_unchecked(bytes).source();
-        self.send_packet(
-            ends,
-            back,
-            64,
-            (protocol, message.len()),
-            effects,
-            |reply| {
-                icmp::emit_reply(message, ends, reply);
-            },
-        );
+        let link = [back, self.config.link_address];
+        let reply = ControlFrame::echo_reply(link, ends, message)?;
+        self.send_control(&reply, effects);
         Some(())
     }
 
@@ -200,65 +164,24 @@ impl Stack {
                 if let Some(link_address) = neighbour.link_address.filter(|_| !is_probe) {
                     self.learn(source.into(), link_address, true, effects);
                 }
-                let all_nodes = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
-                let (to, link) = match is_probe {
-                    true => (all_nodes, neighbour::multicast_link_address(all_nodes)),
-                    false => (source, ethernet::Frame::new_unchecked(bytes).source()),
-                };
-                let what = What::Advertisement {
-                    is_solicited: !is_probe,
-                    overrides: true,
-                };
-                self.send_neighbour(what, target, [target, to], link, effects);
+                let back = ethernet::Frame::new_unchecked(bytes).source();
+                let to = (!is_probe).then_some((source, back));
+                let own = self.config.link_address;
+                let answer = ControlFrame::advertisement(own, target, to, !is_probe);
+                self.send_control(&answer, effects);
             }
             What::Solicitation => {}
         }
     }
 
-    fn send_neighbour(
-        &mut self,
-        what: What,
-        target: Ipv6Addr,
-        ends: [Ipv6Addr; 2],
-        link: [u8; 6],
-        effects: &mut impl Effects,
-    ) {
-        let own = self.config.link_address;
-        let payload = (PROTOCOL_ICMPV6, neighbour::MESSAGE_LEN);
-        let hops = neighbour::HOP_LIMIT;
-        self.send_packet(
-            ends.map(IpAddr::from),
-            link,
-            hops,
-            payload,
-            effects,
-            |message| {
-                Neighbour::emit(what, target, own, ends, message);
-            },
-        );
-    }
-
-    fn send_packet(
-        &mut self,
-        ends: [IpAddr; 2],
-        receiver: [u8; 6],
-        hop_count: u8,
-        (protocol, payload_len): (u8, usize),
-        effects: &mut impl Effects,
-        write: impl FnOnce(&mut [u8]),
-    ) {
-        let headers = Headers {
-            link: [receiver, self.config.link_address],
-            tags: self.config.tags,
-            hop_count,
-            ..Headers::new(ends[0], ends[1])
-        };
-        let len = headers.len_bytes() + payload_len;
+    fn send_control(&mut self, control: &ControlFrame<'_>, effects: &mut impl Effects) {
+        let tags = &self.config.tags;
+        let len = control.len_bytes(tags);
         let Some(mut frame) = self.cutter.cut(len, descriptor(len)) else {
             self.counters.frames_unsent += 1;
             return;
         };
-        write(headers.emit(protocol, payload_len, frame.bytes_mut()));
+        control.emit(tags, frame.bytes_mut());
         effects.transmit(frame, CONTROL);
     }
 
@@ -267,16 +190,9 @@ impl Stack {
         let Some(ours) = self.config.address_of_family(address.is_ipv4()) else {
             return;
         };
-        match (ours, address) {
-            (IpAddr::V4(ours), IpAddr::V4(address)) => {
-                self.send_arp(arp::REQUEST, ours, ([0; 6], address), BROADCAST, effects);
-            }
-            (IpAddr::V6(ours), IpAddr::V6(address)) => {
-                let group = neighbour::solicited_node(address);
-                let link = neighbour::multicast_link_address(group);
-                self.send_neighbour(What::Solicitation, address, [ours, group], link, effects);
-            }
-            _ => {}
+        let question = ControlFrame::question(self.config.link_address, ours, address);
+        if let Some(question) = question {
+            self.send_control(&question, effects);
         }
     }
 
