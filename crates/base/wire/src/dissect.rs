@@ -107,6 +107,25 @@ pub struct Fragment {
     pub protocol: u8,
 }
 
+/// What the fragments of a packet have in common, and those of other packets do not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FragmentKey {
+    ends: [IpAddr; 2],
+    protocol: u8,
+    identification: u32,
+}
+
+impl Fragment {
+    /// Which packet this is a part of. `ends` are the addresses of its sender and its receiver.
+    pub fn key(&self, ends: [IpAddr; 2]) -> FragmentKey {
+        FragmentKey {
+            ends,
+            protocol: self.protocol,
+            identification: self.identification,
+        }
+    }
+}
+
 /// Dissects a frame that begins as `link_type` (a LINKTYPE_ value) defines.
 ///
 /// `bytes` is the captured part, `wire_len` how long it was on the wire; if that is smaller than

@@ -65,7 +65,7 @@ pub mod udp;
 pub use complete::complete_checksum;
 pub use direction::Direction;
 pub use dissect::{
-    Dissected, Fragment, HeaderChecksum, Ip, addresses, dissect, dissect_assembled,
+    Dissected, Fragment, FragmentKey, HeaderChecksum, Ip, addresses, dissect, dissect_assembled,
     dissect_outermost, layers, layers_assembled,
 };
 pub use four_tuple::{Endpoint, FourTuple};

@@ -1,12 +1,11 @@
 //! Fragments go where their first went: only that has port numbers. Those that come before it wait.
 
 use std::collections::VecDeque;
-use std::net::IpAddr;
 
 use lineside_account::{Budget, Lease};
 use lineside_frame::Frame;
 use lineside_time::Nanoseconds;
-use lineside_wire::Fragment;
+use lineside_wire::{Fragment, FragmentKey};
 
 use crate::counters::Outcome;
 use crate::effects::Effects;
@@ -19,14 +18,6 @@ use crate::table::{Direction, Ends};
 const PACKETS_MAX: usize = 256;
 /// Frames that wait for a first fragment, of all packets together.
 const HELD_MAX: usize = 256;
-
-/// What the fragments of a packet have in common.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Key {
-    ends: [IpAddr; 2],
-    protocol: u8,
-    identification: u32,
-}
 
 /// Where the fragments of a packet go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +32,7 @@ enum Way {
 
 #[derive(Debug)]
 struct Pieces {
-    key: Key,
+    key: FragmentKey,
     since: Nanoseconds,
     way: Way,
     held: Vec<(usize, Frame)>,
@@ -78,7 +69,7 @@ impl Fragments {
         Some(self.packets.front()?.since.saturating_add(timeout))
     }
 
-    fn find(&mut self, key: &Key) -> Option<&mut Pieces> {
+    fn find(&mut self, key: &FragmentKey) -> Option<&mut Pieces> {
         // Fragments of a packet come together: the latest are looked at first.
         self.packets
             .iter_mut()
@@ -106,11 +97,7 @@ impl Nat {
         fragment: &Fragment,
         out: &mut Effects,
     ) -> Option<Outcome> {
-        let key = Key {
-            ends: [arrival.packet.source, arrival.packet.destination],
-            protocol: fragment.protocol,
-            identification: fragment.identification,
-        };
+        let key = fragment.key([arrival.packet.source, arrival.packet.destination]);
         if fragment.offset == 0 {
             return self.on_first(now, arrival, key, out);
         }
@@ -141,7 +128,7 @@ impl Nat {
         &mut self,
         now: Nanoseconds,
         arrival: Arrival<'_>,
-        key: Key,
+        key: FragmentKey,
         out: &mut Effects,
     ) -> Option<Outcome> {
         let first = tuple(arrival.packet);
@@ -161,7 +148,7 @@ impl Nat {
     }
 
     /// What waited goes the way of its first.
-    fn release(&mut self, now: Nanoseconds, key: &Key, way: Way, out: &mut Effects) {
+    fn release(&mut self, now: Nanoseconds, key: &FragmentKey, way: Way, out: &mut Effects) {
         let Some(pieces) = self.fragments.find(key) else {
             return;
         };
@@ -207,7 +194,7 @@ impl Nat {
         self.pass(now, arrival, number, direction, out)
     }
 
-    fn remember(&mut self, now: Nanoseconds, key: Key, way: Way) {
+    fn remember(&mut self, now: Nanoseconds, key: FragmentKey, way: Way) {
         if self.fragments.packets.len() == PACKETS_MAX {
             let dropped = self.fragments.drop_oldest() as u64;
             self.outcomes.add(Outcome::FragmentsFull, dropped);
@@ -220,7 +207,7 @@ impl Nat {
         });
     }
 
-    fn hold(&mut self, arrival: Arrival<'_>, key: &Key) -> Option<Outcome> {
+    fn hold(&mut self, arrival: Arrival<'_>, key: &FragmentKey) -> Option<Outcome> {
         if self.fragments.held == HELD_MAX {
             return Some(Outcome::FragmentsFull);
         }

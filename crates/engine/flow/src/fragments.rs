@@ -1,13 +1,14 @@
 //! IPv4 fragments (RFC 791 3.2) and IPv6 fragments (RFC 8200 4.5), bounded in bytes and time.
 
 use std::collections::VecDeque;
-use std::net::IpAddr;
 use std::ops;
 
 use hashbrown::HashMap;
 use lineside_account::{Budget, Claim, Counter, Counters};
 use lineside_frame::{Cause, Chunk, Descriptor, FrameRef, Range};
-use lineside_wire::{Dissected, Fragment, HeaderChecksum, Ip, Layers, PROTOCOL_UDP, checksum};
+use lineside_wire::{
+    Dissected, Fragment, FragmentKey, HeaderChecksum, Ip, Layers, PROTOCOL_UDP, checksum,
+};
 
 use crate::config::Config;
 use crate::connection::Origin;
@@ -48,10 +49,7 @@ fn draw(budget: &Budget, held_bytes: usize, more: usize) -> bool {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
-    source: IpAddr,
-    destination: IpAddr,
-    protocol: u8,
-    identification: u32,
+    packet: FragmentKey,
     virtual_network: Option<u32>,
 }
 
@@ -90,10 +88,7 @@ impl Part<'_> {
 
     fn key(&self) -> Key {
         Key {
-            source: self.ip.source,
-            destination: self.ip.destination,
-            protocol: self.fragment.protocol,
-            identification: self.fragment.identification,
+            packet: self.fragment.key([self.ip.source, self.ip.destination]),
             virtual_network: self.ip.virtual_network,
         }
     }
@@ -605,6 +600,8 @@ pub(crate) fn count_whole(whole: &Whole, counters: &mut Counters) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use lineside_frame::{Descriptor, Frame};
     use lineside_wire::build::FrameBuilder;
 

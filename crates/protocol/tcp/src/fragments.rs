@@ -3,12 +3,10 @@
 //!
 //! What a passive observer makes of fragments, with holes and copies, is `lineside-flow`'s.
 
-use std::net::IpAddr;
-
 use lineside_frame::{Cutter, Frame};
 use lineside_time::Nanoseconds;
-use lineside_wire::Fragment;
 use lineside_wire::headers::Headers;
+use lineside_wire::{Fragment, FragmentKey};
 
 use crate::ecn::CE;
 use crate::leave::descriptor;
@@ -23,17 +21,9 @@ const PACKETS_MAX: usize = 16;
 /// Linux's ipfrag_time; RFC 8200, 4.5 has 60 s.
 const TIMEOUT_NS: i64 = 30_000_000_000;
 
-/// What the fragments of a packet have in common.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Key {
-    ends: [IpAddr; 2],
-    protocol: u8,
-    identification: u32,
-}
-
 #[derive(Debug)]
 struct Packet {
-    key: Key,
+    key: FragmentKey,
     /// Headers, and room for the longest payload.
     frame: Frame,
     headers_len: usize,
@@ -66,7 +56,12 @@ pub(crate) struct Fragments {
 }
 
 impl Packet {
-    fn new(key: Key, headers: &Headers, now: Nanoseconds, cutter: &mut Cutter) -> Option<Self> {
+    fn new(
+        key: FragmentKey,
+        headers: &Headers,
+        now: Nanoseconds,
+        cutter: &mut Cutter,
+    ) -> Option<Self> {
         let headers_len = headers.len_bytes();
         let len = headers_len + PAYLOAD_MAX;
         Some(Self {
@@ -119,11 +114,7 @@ impl Fragments {
         headers: &Headers,
         cutter: &mut Cutter,
     ) -> Taken {
-        let key = Key {
-            ends: headers.ends,
-            protocol: fragment.protocol,
-            identification: fragment.identification,
-        };
+        let key = fragment.key(headers.ends);
         let place = match self.packets.iter().position(|packet| packet.key == key) {
             Some(place) => place,
             None => {
