@@ -93,7 +93,7 @@ pub use sandboxed_reader::read_sandboxed;
 pub use service_manager::ServiceManager;
 pub use shelf::{FinalParts, Removed, Retention, TableTotals};
 pub use signals::Signals;
-pub use sockets::{SocketError, TcpListener, TcpOptions, TcpSocket, UdpSocket};
+pub use sockets::{SocketError, TcpListener, TcpOptions, TcpSocket};
 pub use terminal::terminal_columns;
 pub use tun::{TunError, open_tun};
 pub use uplink::{Uplink, UplinkError, UplinkPlan};

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use crate::netlink::{DUMP, find, u32_at};
-use crate::{Netlink, Stopwatch, UdpSocket};
+use crate::{Datagrams, Netlink, Stopwatch};
 
 /// A neighbour whose Ethernet address the kernel knows, perhaps from some time ago.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl Netlink {
             }
             if asked.is_none() {
                 let to = SocketAddr::new(address, DISCARD);
-                let socket = UdpSocket::connect(to, None).map_err(|error| error.to_io())?;
+                let socket = Datagrams::connect(to)?;
                 // An error that is about the neighbour shows as one that has not answered.
                 let _ = socket.send(&[]);
                 asked = Some(socket);

@@ -1,4 +1,4 @@
-//! The kernel's own TCP and UDP sockets for polling loops: nothing here blocks, and nothing is
+//! The kernel's own TCP sockets for polling loops: nothing here blocks, and nothing is
 //! allocated once a socket is there.
 //!
 //! `read`, `write`, `accept` and their like fail with [`WouldBlock`](io::ErrorKind::WouldBlock)
@@ -14,8 +14,8 @@ use rustix::io::Errno;
 use rustix::ioctl::{Getter, ioctl};
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrAny, SocketFlags,
-    SocketType, acceptfrom_with, bind, connect, getpeername, getsockname, listen, recv, recvfrom,
-    send, sendmsg, sendto, shutdown, socket_with, sockopt,
+    SocketType, acceptfrom_with, bind, connect, getpeername, getsockname, listen, recv, send,
+    sendmsg, shutdown, socket_with, sockopt,
 };
 
 use crate::options::set_option;
@@ -143,7 +143,7 @@ impl TcpSocket {
         local: Option<SocketAddr>,
         options: &TcpOptions,
     ) -> Result<Self, SocketError> {
-        let socket = new(to, SocketType::STREAM)?;
+        let socket = new(to)?;
         let failed = cannot("connect to", to);
         options.apply(&socket).map_err(failed)?;
         if let Some(local) = local {
@@ -257,7 +257,7 @@ impl TcpListener {
     /// Listens; up to `backlog` connections wait to be accepted, or `net.core.somaxconn` if that
     /// is less. The options are those of accepted connections, too.
     pub fn listen(at: SocketAddr, backlog: u16, options: &TcpOptions) -> Result<Self, SocketError> {
-        let socket = new(at, SocketType::STREAM)?;
+        let socket = new(at)?;
         let failed = cannot("listen at", at);
         options.apply(&socket).map_err(failed)?;
         sockopt::set_socket_reuseaddr(&socket, true).map_err(failed)?;
@@ -299,74 +299,13 @@ impl AsFd for TcpListener {
     }
 }
 
-/// A UDP socket. [`Datagrams`](crate::Datagrams) stamps what comes.
-#[derive(Debug)]
-pub struct UdpSocket(OwnedFd);
-
-impl UdpSocket {
-    /// Takes datagrams at an address; with `reuse_port` it shares them with other sockets there.
-    pub fn bind(at: SocketAddr, reuse_port: bool) -> Result<Self, SocketError> {
-        let socket = new(at, SocketType::DGRAM)?;
-        let failed = cannot("bind to", at);
-        sockopt::set_socket_reuseport(&socket, reuse_port).map_err(failed)?;
-        bind(&socket, &at).map_err(failed)?;
-        Ok(Self(socket))
-    }
-
-    /// Exchanges datagrams with one address alone, from `local` where that is given.
-    pub fn connect(to: SocketAddr, local: Option<SocketAddr>) -> Result<Self, SocketError> {
-        let socket = match local {
-            Some(local) => Self::bind(local, false)?.0,
-            None => new(to, SocketType::DGRAM)?,
-        };
-        connect(&socket, &to).map_err(cannot("connect to", to))?;
-        Ok(Self(socket))
-    }
-
-    /// Sends to the address that the socket is connected to. `ConnectionRefused` is an answer to
-    /// an earlier datagram; this one was not sent.
-    pub fn send(&self, datagram: &[u8]) -> io::Result<()> {
-        send(&self.0, datagram, SendFlags::NOSIGNAL)?;
-        Ok(())
-    }
-
-    /// Sends to an address.
-    pub fn send_to(&self, datagram: &[u8], to: SocketAddr) -> io::Result<()> {
-        sendto(&self.0, datagram, SendFlags::NOSIGNAL, &to)?;
-        Ok(())
-    }
-
-    /// The next datagram: its length, cut to the buffer's, and where it came from.
-    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        let (len, _, peer) = recvfrom(&self.0, buffer, RecvFlags::empty())?;
-        Ok((len, address(peer.ok_or(Errno::NOTCONN)?)?))
-    }
-
-    /// Why an earlier datagram was not delivered, if that is known, and forgets it (`SO_ERROR`).
-    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        let error = sockopt::socket_error(&self.0)?;
-        Ok(error.err().map(io::Error::from))
-    }
-
-    /// The address of this end.
-    pub fn local_address(&self) -> io::Result<SocketAddr> {
-        address(getsockname(&self.0)?)
-    }
-}
-
-impl AsFd for UdpSocket {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
-
-fn new(of: SocketAddr, kind: SocketType) -> Result<OwnedFd, SocketError> {
+fn new(of: SocketAddr) -> Result<OwnedFd, SocketError> {
     let family = match of {
         SocketAddr::V4(_) => AddressFamily::INET,
         SocketAddr::V6(_) => AddressFamily::INET6,
     };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    socket_with(family, kind, flags, None).map_err(cannot("make a socket for", of))
+    socket_with(family, SocketType::STREAM, flags, None).map_err(cannot("make a socket for", of))
 }
 
 fn address(any: SocketAddrAny) -> io::Result<SocketAddr> {
@@ -583,31 +522,6 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("does not have the address"), "{text}");
-    }
-
-    #[test]
-    fn datagrams_go_both_ways_without_blocking() {
-        let server = UdpSocket::bind(LOOPBACK, false).expect("a free port");
-        let at = server.local_address().expect("bound");
-        let client = UdpSocket::connect(at, Some(LOOPBACK)).expect("connected");
-        let mut buffer = [0; 4];
-        let empty = server.receive(&mut buffer).expect_err("nothing came");
-        assert_eq!(empty.kind(), ErrorKind::WouldBlock);
-        client.send(b"question").expect("sent");
-        let (len, peer) = server.receive(&mut buffer).expect("came");
-        assert_eq!(
-            (&buffer[..len], peer),
-            (&b"ques"[..], client.local_address().expect("bound"))
-        );
-        server.send_to(b"an", peer).expect("sent");
-        assert_eq!(client.receive(&mut buffer).expect("came").0, 2);
-        drop(server);
-        client.send(b"lost").expect("sent");
-        let error = client
-            .take_error()
-            .expect("asked")
-            .expect("an answer by ICMP");
-        assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
     }
 }
 
