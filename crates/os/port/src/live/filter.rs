@@ -55,18 +55,13 @@ impl AsFd for CountingFilter {
 /// `None` for an instruction that is invalid or not known here.
 fn translate(filter: &[FilterInstruction], seen: BorrowedFd<'_>) -> Option<Vec<Instruction>> {
     use Register::{R0, R1, R2, R6, R7, R10};
-    const MAP_LOOKUP_ELEM: i32 = 1;
     let mut program = Assembler::default();
     let (uncounted, reject) = (program.label(), program.label());
     program
         .copy(R6, R1)
         .load(R1, 0)
         .store_word(R10, -4, R1)
-        .load_map(R1, seen)
-        .copy(R2, R10)
-        .add(R2, -4)
-        .call(MAP_LOOKUP_ELEM)
-        .jump_equal(R0, 0, uncounted)
+        .look_up(seen, -4, uncounted)
         .load(R1, 1)
         .atomic_add(R0, R1)
         .here(uncounted)

@@ -25,7 +25,10 @@ use rustix::mm::{MapFlags, ProtFlags};
 
 use super::Interface;
 use super::bpf;
-use super::bpf::assembler::{Assembler, Instruction, Register};
+use super::bpf::assembler::{
+    Assembler, Instruction, Label,
+    Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10},
+};
 use super::mapping::Mapping;
 
 /// Why frames cannot be sent so.
@@ -182,7 +185,7 @@ impl Generator {
 /// veth then takes frames that another driver or program hands it.
 pub fn pass_all(interface: &Interface) -> Result<OwnedFd, GeneratorError> {
     let mut program = Assembler::default();
-    program.load(Register::R0, XDP_PASS).exit();
+    program.load(R0, XDP_PASS).exit();
     let program = load(&program.finish())?;
     bpf::link_xdp(program.as_fd(), interface.index, bpf::Mode::Native)
         .map_err(|errno| refused("attach an XDP program", errno.into()))
@@ -197,7 +200,6 @@ pub fn drop_all(interface: &Interface) -> Result<OwnedFd, GeneratorError> {
 }
 
 fn drop_all_but_arp() -> Vec<Instruction> {
-    use Register::{R0, R1, R2, R3, R4};
     let mut program = Assembler::default();
     let end = program.label();
     program
@@ -296,56 +298,72 @@ struct Parameters<'a> {
 const XDP_DROP: i32 = 1;
 const XDP_PASS: i32 = 2;
 
-fn send(parameters: &Parameters<'_>) -> Vec<Instruction> {
-    use Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
-    // struct xdp_md and enum bpf_func_id of linux/bpf.h.
-    const DATA: i16 = 0;
-    const DATA_END: i16 = 4;
-    const MAP_LOOKUP_ELEM: i32 = 1;
-    const KTIME_GET_NS: i32 = 5;
-    const REDIRECT: i32 = 23;
-    const XDP_ADJUST_TAIL: i32 = 65;
-    const XDP_STORE_BYTES: i32 = 190;
-    const NOW: i16 = -16;
+// struct xdp_md and enum bpf_func_id of linux/bpf.h.
+const DATA: i16 = 0;
+const DATA_END: i16 = 4;
+const KTIME_GET_NS: i32 = 5;
+const REDIRECT: i32 = 23;
+const XDP_ADJUST_TAIL: i32 = 65;
+const XDP_STORE_BYTES: i32 = 190;
+/// On the stack: a key, and the time.
+const KEY: i16 = -4;
+const NOW: i16 = -16;
 
+/// R6: the context; R7: the state; R8: the template; R9: the loop.
+fn send(parameters: &Parameters<'_>) -> Vec<Instruction> {
     let mut program = Assembler::default();
-    let (drop, in_time, is_next, redirect) = (
-        program.label(),
-        program.label(),
-        program.label(),
-        program.label(),
-    );
-    let not_first = program.label();
-    // R6: the context; R7: the state; R8: the template; R9: the loop.
+    let (drop, redirect) = (program.label(), program.label());
     program
         .copy(R6, R1)
         .load(R1, 0)
-        .store_word(R10, -4, R1)
-        .load_map(R1, parameters.state)
-        .copy(R2, R10)
-        .add(R2, -4)
-        .call(MAP_LOOKUP_ELEM)
-        .jump_equal(R0, 0, drop)
+        .store_word(R10, KEY, R1)
+        .look_up(parameters.state, KEY, drop)
         .copy(R7, R0)
         .call(KTIME_GET_NS)
         .store_double_word(R10, NOW, R0);
     if parameters.interval_ns > 0 {
-        program
-            .load_double_word(R1, R7, DUE_NS)
-            .jump_greater(R1, R0, drop)
-            // More than a millisecond late: as if this one had been due a millisecond ago.
-            .copy(R2, R0)
-            .add(R2, -1_000_000)
-            .jump_greater(R1, R2, in_time)
-            .copy(R1, R2)
-            .here(in_time)
-            .add(R1, parameters.interval_ns as i32)
-            .store_double_word(R7, DUE_NS, R1);
+        pace(&mut program, parameters.interval_ns, drop);
     }
+    take_template(&mut program, parameters, drop);
+    for client_at in [SOURCE, DESTINATION] {
+        change_client(&mut program, client_at, redirect);
+    }
+    program.here(redirect);
+    count(&mut program);
+    program
+        .load(R1, parameters.interface as i32)
+        .load(R2, 0)
+        .call(REDIRECT)
+        .exit()
+        .here(drop)
+        .load(R0, XDP_DROP)
+        .exit();
+    program.finish()
+}
+
+/// Lets a frame pass when one is due. R0: the time.
+fn pace(program: &mut Assembler, interval_ns: u32, drop: Label) {
+    let in_time = program.label();
+    program
+        .load_double_word(R1, R7, DUE_NS)
+        .jump_greater(R1, R0, drop)
+        // More than a millisecond late: as if this one had been due a millisecond ago.
+        .copy(R2, R0)
+        .add(R2, -1_000_000)
+        .jump_greater(R1, R2, in_time)
+        .copy(R1, R2)
+        .here(in_time)
+        .add(R1, interval_ns as i32)
+        .store_double_word(R7, DUE_NS, R1);
+}
+
+/// Makes the page the next template's frame.
+fn take_template(program: &mut Assembler, parameters: &Parameters<'_>, drop: Label) {
+    let is_next = program.label();
     program
         .load_double_word(R1, R7, INDEX)
         .load_double_word(R9, R7, LOOP)
-        .store_word(R10, -4, R1)
+        .store_word(R10, KEY, R1)
         .add(R1, 1)
         .jump_not_equal(R1, parameters.count as i32, is_next)
         .load(R1, 0)
@@ -354,11 +372,7 @@ fn send(parameters: &Parameters<'_>) -> Vec<Instruction> {
         .store_double_word(R7, LOOP, R2)
         .here(is_next)
         .store_double_word(R7, INDEX, R1)
-        .load_map(R1, parameters.templates)
-        .copy(R2, R10)
-        .add(R2, -4)
-        .call(MAP_LOOKUP_ELEM)
-        .jump_equal(R0, 0, drop)
+        .look_up(parameters.templates, KEY, drop)
         .copy(R8, R0)
         // The page comes as long as the longest frame.
         .load_word(R2, R8, 0)
@@ -376,43 +390,48 @@ fn send(parameters: &Parameters<'_>) -> Vec<Instruction> {
         .add(R3, FRAME_AT as i32)
         .call(XDP_STORE_BYTES)
         .jump_not_equal(R0, 0, drop);
-    for client_at in [SOURCE, DESTINATION] {
-        let other = program.label();
-        program
-            .load_word(R1, R8, 4)
-            .jump_not_equal(R1, client_at.into(), other)
-            .load_word(R2, R6, DATA)
-            .load_word(R3, R6, DATA_END)
-            .copy(R4, R2)
-            .add(R4, HEADERS_LEN as i32)
-            .jump_greater(R4, R3, redirect)
-            // R1: the address's first half in its new form; R5: what its checksums grow by (RFC
-            // 1624).
-            .load_half_word(R5, R2, client_at)
-            .copy(R1, R5)
-            .add_register(R1, R9)
-            .and(R1, 0xffff)
-            .store_half_word(R2, client_at, R1)
-            .xor(R5, 0xffff)
-            .add_register(R5, R1);
-        for checksum_at in [IP_CHECKSUM, TCP_CHECKSUM] {
-            program
-                .load_half_word(R1, R2, checksum_at)
-                .xor(R1, 0xffff)
-                .add_register(R1, R5);
-            for _ in 0..2 {
-                program
-                    .copy(R3, R1)
-                    .shift_right(R3, 16)
-                    .and(R1, 0xffff)
-                    .add_register(R1, R3);
-            }
-            program.xor(R1, 0xffff).store_half_word(R2, checksum_at, R1);
-        }
-        program.here(other);
-    }
+}
+
+/// If the client's address is at `client_at`, gives it the loop's number in addition.
+fn change_client(program: &mut Assembler, client_at: i16, redirect: Label) {
+    let other = program.label();
     program
-        .here(redirect)
+        .load_word(R1, R8, 4)
+        .jump_not_equal(R1, client_at.into(), other)
+        .load_word(R2, R6, DATA)
+        .load_word(R3, R6, DATA_END)
+        .copy(R4, R2)
+        .add(R4, HEADERS_LEN as i32)
+        .jump_greater(R4, R3, redirect)
+        // R1: the address's first half in its new form; R5: what its checksums grow by (RFC 1624).
+        .load_half_word(R5, R2, client_at)
+        .copy(R1, R5)
+        .add_register(R1, R9)
+        .and(R1, 0xffff)
+        .store_half_word(R2, client_at, R1)
+        .xor(R5, 0xffff)
+        .add_register(R5, R1);
+    for checksum_at in [IP_CHECKSUM, TCP_CHECKSUM] {
+        program
+            .load_half_word(R1, R2, checksum_at)
+            .xor(R1, 0xffff)
+            .add_register(R1, R5);
+        for _ in 0..2 {
+            program
+                .copy(R3, R1)
+                .shift_right(R3, 16)
+                .and(R1, 0xffff)
+                .add_register(R1, R3);
+        }
+        program.xor(R1, 0xffff).store_half_word(R2, checksum_at, R1);
+    }
+    program.here(other);
+}
+
+/// Counts the frame, with the times of the first and the latest one.
+fn count(program: &mut Assembler) {
+    let not_first = program.label();
+    program
         .load_double_word(R2, R10, NOW)
         .store_double_word(R7, LATEST_NS, R2)
         .load_double_word(R1, R7, FRAMES)
@@ -424,15 +443,7 @@ fn send(parameters: &Parameters<'_>) -> Vec<Instruction> {
         .load_double_word(R1, R7, BYTES)
         .load_word(R2, R8, 0)
         .add_register(R1, R2)
-        .store_double_word(R7, BYTES, R1)
-        .load(R1, parameters.interface as i32)
-        .load(R2, 0)
-        .call(REDIRECT)
-        .exit()
-        .here(drop)
-        .load(R0, XDP_DROP)
-        .exit();
-    program.finish()
+        .store_double_word(R7, BYTES, R1);
 }
 
 /// Interrupts the thread that made it by SIGALRM, after a time and from then on ten times a second.

@@ -100,6 +100,22 @@ impl Assembler {
         self.push(0, Register::R0, Register::R0, 0, 0)
     }
 
+    /// R0 = the address of the value in a map whose key lies at `key` on the stack; jumps if there
+    /// is none.
+    pub(in crate::live) fn look_up(
+        &mut self,
+        map: BorrowedFd<'_>,
+        key: i16,
+        missing: Label,
+    ) -> &mut Self {
+        const MAP_LOOKUP_ELEM: i32 = 1;
+        self.load_map(Register::R1, map)
+            .copy(Register::R2, Register::R10)
+            .add(Register::R2, key.into())
+            .call(MAP_LOOKUP_ELEM)
+            .jump_equal(Register::R0, 0, missing)
+    }
+
     /// `to =` the address of the value of an array of one entry: an instruction of two words, like
     /// [`load_map`](Self::load_map).
     pub(in crate::live) fn load_map_value(

@@ -40,7 +40,6 @@ pub(in crate::live) struct FlowMaps<'a> {
 const DATA: i16 = 0;
 const DATA_END: i16 = 4;
 const INGRESS_INTERFACE: i16 = 12;
-const MAP_LOOKUP_ELEM: i32 = 1;
 const GET_SMP_PROCESSOR_ID: i32 = 8;
 const REDIRECT: i32 = 23;
 const KTIME_GET_COARSE_NS: i32 = 160;
@@ -244,18 +243,10 @@ impl FlowMaps<'_> {
     fn find(&self, program: &mut Assembler, ways: &Ways) {
         let address = slot::HERE;
         program
-            .load_map(R1, self.keys)
-            .copy(R2, R10)
-            .add(R2, KEY.into())
-            .call(MAP_LOOKUP_ELEM)
-            .jump_equal(R0, 0, ways.of(Outcome::NoFlow))
+            .look_up(self.keys, KEY, ways.of(Outcome::NoFlow))
             .load_word(R1, R0, 0)
             .store_word(R10, NUMBER, R1)
-            .load_map(R1, self.slots)
-            .copy(R2, R10)
-            .add(R2, NUMBER.into())
-            .call(MAP_LOOKUP_ELEM)
-            .jump_equal(R0, 0, ways.of(Outcome::NoFlow))
+            .look_up(self.slots, NUMBER, ways.of(Outcome::NoFlow))
             .copy(R7, R0)
             .load_word(R1, R8, 0)
             .load_word(R2, R7, address)
@@ -293,11 +284,7 @@ impl FlowMaps<'_> {
         program
             .call(GET_SMP_PROCESSOR_ID)
             .store_word(R10, NUMBER, R0)
-            .load_map(R1, self.outcomes)
-            .copy(R2, R10)
-            .add(R2, NUMBER.into())
-            .call(MAP_LOOKUP_ELEM)
-            .jump_equal(R0, 0, counted);
+            .look_up(self.outcomes, NUMBER, counted);
         match outcome {
             Some(outcome) => program.add(R0, outcome.offset().into()),
             // The verifier wants to see that it lies within.

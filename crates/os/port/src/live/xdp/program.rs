@@ -132,7 +132,6 @@ fn redirect(
     const RX_QUEUE_INDEX: i16 = 16;
     const XDP_PASS: i32 = 2;
     const XDP_REDIRECT: i32 = 4;
-    const MAP_LOOKUP_ELEM: i32 = 1;
     const KTIME_GET_NS: i32 = 5;
     const REDIRECT_MAP: i32 = 51;
     const XDP_ADJUST_META: i32 = 54;
@@ -163,11 +162,7 @@ fn redirect(
         .call(REDIRECT_MAP)
         .jump_not_equal(R0, XDP_REDIRECT, done)
         .store_word(R10, -4, R7)
-        .load_map(R1, counters)
-        .copy(R2, R10)
-        .add(R2, -4)
-        .call(MAP_LOOKUP_ELEM)
-        .jump_equal(R0, 0, stamp)
+        .look_up(counters, -4, stamp)
         // Atomically: in generic mode several cores may serve one queue.
         .load(R1, 1)
         .atomic_add(R0, R1)
