@@ -25,10 +25,12 @@ mod output;
 mod pcap;
 mod pcapng;
 mod reader;
+mod recorded;
 mod rotation;
 mod source;
 mod tail;
 mod watched;
+mod wrapper;
 mod writer;
 
 use std::os::fd::BorrowedFd;
@@ -40,8 +42,10 @@ pub use error::{Place, PortError};
 pub use folder::{FolderFile, list, list_held, paths};
 pub use merge::{Merge, MergeInput, Totals};
 pub use reader::CaptureReader;
+pub use recorded::Recorded;
 pub use rotation::{Rotation, RotationError};
 pub use tail::Tail;
+pub use wrapper::Wrapper;
 pub use writer::{CaptureWriter, WriterConfig};
 
 /// The longest frame that a capture file may hold: libpcap's `MAXIMUM_SNAPLEN`.

@@ -1,12 +1,10 @@
 //! A port behind a filter. The expression is compiled by `lineside-filter`; a filter in the kernel
 //! is the port's own.
 
-use std::os::fd::BorrowedFd;
-
 use lineside_account::{Counter, Counters};
 use lineside_filter::{Filter, Program};
 use lineside_frame::{Burst, FrameRef, LinkType};
-use lineside_port::{Facts, Live, Port, PortError, Receive, Received};
+use lineside_port::{Port, PortError, Receive, Received, Wrapper};
 
 /// A port of which only the frames that match a filter come out, as far as the snap length.
 ///
@@ -52,11 +50,6 @@ impl<P: Receive> Filtered<P> {
     pub fn cut_at(self, snap_len: u32) -> Self {
         let snap_len = (snap_len > 0).then_some(snap_len as usize);
         Self { snap_len, ..self }
-    }
-
-    /// The port behind which the filter is.
-    pub fn port(&self) -> &P {
-        &self.port
     }
 
     /// What was counted of the frames that did not come out, whom nobody else sees.
@@ -154,18 +147,18 @@ impl<P: Receive> Filtered<P> {
     }
 }
 
-impl<P: Port> Port for Filtered<P> {
-    fn facts(&self) -> Vec<&Facts> {
-        self.port.facts()
+impl<P: Receive> Wrapper for Filtered<P> {
+    type Port = P;
+
+    fn port(&self) -> &P {
+        &self.port
     }
 
-    fn facts_of(&self, input: usize) -> Option<&Facts> {
-        self.port.facts_of(input)
+    fn port_mut(&mut self) -> &mut P {
+        &mut self.port
     }
-}
 
-impl<P: Receive> Receive for Filtered<P> {
-    fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
+    fn pass(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
         if self.has_failed {
             return Ok(Received::End);
         }
@@ -185,28 +178,6 @@ impl<P: Receive> Receive for Filtered<P> {
                 .for_each(|frame| frame.truncate(len));
         }
         received
-    }
-
-    fn leave(&mut self, ahead: &mut Burst) {
-        self.port.leave(ahead);
-    }
-}
-
-impl<P: Live> Live for Filtered<P> {
-    fn wake_on<'a>(&'a self, descriptors: &mut Vec<BorrowedFd<'a>>) {
-        self.port.wake_on(descriptors);
-    }
-
-    fn backlog(&self) -> f32 {
-        self.port.backlog()
-    }
-
-    fn account(&mut self) {
-        self.port.account();
-    }
-
-    fn shut(&mut self) {
-        self.port.shut();
     }
 }
 

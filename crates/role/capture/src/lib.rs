@@ -5,11 +5,11 @@
 //!          (wire)     (flow)         (operations)  (trace, or a user's own)
 //! ```
 //!
-//! [`Filtered`] drops frames that do not match a filter before all this, and [`Recorded`] writes
-//! the others into files. [`Pipeline`] is the whole path behind the port, single-threaded and
-//! without I/O; [`run`] drives it from a port to the port's end, and [`capture`] is the whole run:
-//! inputs, threads, folder and verdict. A row depends only on the bytes of its own connection and
-//! on the [`Config`].
+//! [`Filtered`] drops frames that do not match a filter before all this, and
+//! [`Recorded`](lineside_port::Recorded) writes the others into files. [`Pipeline`] is the whole
+//! path behind the port, single-threaded and without I/O; [`run`] drives it from a port to the
+//! port's end, and [`capture`] is the whole run: inputs, threads, folder and verdict. A row depends
+//! only on the bytes of its own connection and on the [`Config`].
 #![forbid(unsafe_code)]
 
 mod arrivals;
@@ -17,7 +17,6 @@ mod cores;
 mod filtered;
 mod measured;
 mod pipeline;
-mod recorded;
 mod role;
 
 pub use lineside_flow::Config as FlowConfig;
@@ -32,7 +31,6 @@ pub use cores::{Cores, Done, Failed, Progress, Settle};
 pub use filtered::Filtered;
 pub use measured::Measured;
 pub use pipeline::{Pipeline, run};
-pub use recorded::{Recorded, interface};
 pub use role::{
     CaptureError, CaptureFile, CoreSettings, ENCODERS, Follow, LiveSettings, OperationCount,
     Outcome, Scheduler, Seen, Settings, Tally, actors, capture, capture_into, is_failure, is_pipe,

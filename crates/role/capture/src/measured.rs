@@ -1,8 +1,6 @@
-use std::os::fd::BorrowedFd;
-
 use lineside_frame::Burst;
 use lineside_host::Removed;
-use lineside_port::{Facts, Live, Port, PortError, Receive, Received};
+use lineside_port::{Port, PortError, Receive, Received, Wrapper};
 use lineside_run::{Looks, Measuring};
 use lineside_trace::Summaries;
 
@@ -16,16 +14,6 @@ impl<P: Port> Measured<P> {
     /// Shows monitors what comes out of `port`; without any, nothing.
     pub fn new(port: P, measuring: Option<Measuring>) -> Self {
         Self { port, measuring }
-    }
-
-    /// The port whose frames are measured.
-    pub fn port(&self) -> &P {
-        &self.port
-    }
-
-    /// The port, to end it.
-    pub fn port_mut(&mut self) -> &mut P {
-        &mut self.port
     }
 
     /// Where others ask what monitors have found so far; `None` without any.
@@ -44,18 +32,18 @@ impl<P: Port> Measured<P> {
     }
 }
 
-impl<P: Port> Port for Measured<P> {
-    fn facts(&self) -> Vec<&Facts> {
-        self.port.facts()
+impl<P: Receive> Wrapper for Measured<P> {
+    type Port = P;
+
+    fn port(&self) -> &P {
+        &self.port
     }
 
-    fn facts_of(&self, input: usize) -> Option<&Facts> {
-        self.port.facts_of(input)
+    fn port_mut(&mut self) -> &mut P {
+        &mut self.port
     }
-}
 
-impl<P: Receive> Receive for Measured<P> {
-    fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
+    fn pass(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
         let start = burst.len();
         let received = self.port.receive(burst, max);
         if let Some(measuring) = &mut self.measuring {
@@ -65,27 +53,5 @@ impl<P: Receive> Receive for Measured<P> {
             measuring.answer();
         }
         received
-    }
-
-    fn leave(&mut self, ahead: &mut Burst) {
-        self.port.leave(ahead);
-    }
-}
-
-impl<P: Live> Live for Measured<P> {
-    fn wake_on<'a>(&'a self, descriptors: &mut Vec<BorrowedFd<'a>>) {
-        self.port.wake_on(descriptors);
-    }
-
-    fn backlog(&self) -> f32 {
-        self.port.backlog()
-    }
-
-    fn account(&mut self) {
-        self.port.account();
-    }
-
-    fn shut(&mut self) {
-        self.port.shut();
     }
 }

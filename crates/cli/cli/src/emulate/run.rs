@@ -259,7 +259,7 @@ impl Run<'_> {
         let inputs = port.facts().into_iter();
         let config = WriterConfig {
             budget: self.budget.clone(),
-            interfaces: inputs.map(lineside_capture::interface).collect(),
+            interfaces: inputs.map(lineside_port::Facts::interface).collect(),
             application: concat!("lineside ", env!("CARGO_PKG_VERSION")).to_owned(),
             comment: Some("emulated: stamps are the instants at which frames left".to_owned()),
             rotation: Rotation::default(),

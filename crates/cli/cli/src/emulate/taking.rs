@@ -6,14 +6,14 @@ use std::sync::mpsc::{Sender, channel};
 
 use anyhow::{Context, anyhow};
 use lineside_account::Budget;
-use lineside_capture::{Measured, Recorded, Seen, capture_into};
+use lineside_capture::{Measured, Seen, capture_into};
 use lineside_frame::{Burst, LinkType};
 use lineside_host::{FileMaker, RunFolder};
 use lineside_measure::monitor::{HEAD_LEN, Place, Point, Words};
 use lineside_path::emulate::Tapping;
 use lineside_path::{Certificate, ChangeReport, FiringEvent};
 use lineside_port::{
-    CaptureWriter, Facts, Interface, Port, PortError, Receive, Received, WriterConfig,
+    CaptureWriter, Interface, PortError, Receive, Received, Recorded, Wrapper, WriterConfig,
 };
 use lineside_reactor::{TapPoints, TapPort, tap_input};
 use lineside_rows::Table;
@@ -300,14 +300,18 @@ struct Departures<'a, P> {
     inputs: Vec<u16>,
 }
 
-impl<P: Port> Port for Departures<'_, P> {
-    fn facts(&self) -> Vec<&Facts> {
-        self.port.facts()
-    }
-}
+impl<P: Receive> Wrapper for Departures<'_, P> {
+    type Port = P;
 
-impl<P: Receive> Receive for Departures<'_, P> {
-    fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
+    fn port(&self) -> &P {
+        self.port
+    }
+
+    fn port_mut(&mut self) -> &mut P {
+        self.port
+    }
+
+    fn pass(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
         let start = burst.len();
         let received = self.port.receive(burst, max);
         let mut kept = start;
@@ -325,10 +329,6 @@ impl<P: Receive> Receive for Departures<'_, P> {
             Ok(Received::Frames(_)) => Ok(Received::Frames(kept - start)),
             other => other,
         }
-    }
-
-    fn leave(&mut self, ahead: &mut Burst) {
-        self.port.leave(ahead);
     }
 }
 

@@ -237,7 +237,7 @@ fn write(
         let config = WriterConfig {
             budget: budget.clone(),
             interfaces: { port.facts().into_iter() }
-                .map(lineside_capture::interface)
+                .map(lineside_port::Facts::interface)
                 .collect(),
             application: concat!("lineside ", env!("CARGO_PKG_VERSION")).to_owned(),
             comment: Some(search.about()),

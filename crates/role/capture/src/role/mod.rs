@@ -28,7 +28,8 @@ use lineside_host::{
     FileMaker, FolderError, RunFolder, ServiceManager, Signals, Stopwatch, SystemClock,
 };
 use lineside_port::{
-    CaptureWriter, Interface, Live as _, Merge, Port as _, PortError, WriterConfig,
+    CaptureWriter, Interface, Live as _, Merge, Port as _, PortError, Recorded, Wrapper as _,
+    WriterConfig,
 };
 use lineside_run::{
     Answering, DropInReport, Evidence, Interfaces, Measuring, Opened, Pace, Progress, Run,
@@ -40,7 +41,6 @@ use lineside_trace::{InMemory, Manifest};
 use crate::cores::Failed;
 use crate::filtered::Filtered;
 use crate::measured::Measured;
-use crate::recorded::{Recorded, interface};
 use single_thread::Ran;
 use watch::{Around, Stop, Watch};
 
@@ -423,7 +423,7 @@ fn open_writer(
         interfaces: announced
             .map(|facts| Interface {
                 snap_len: settings.snap_len,
-                ..interface(facts)
+                ..facts.interface()
             })
             .collect(),
         application: concat!("lineside ", env!("CARGO_PKG_VERSION")).to_owned(),

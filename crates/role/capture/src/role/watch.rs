@@ -8,7 +8,7 @@ use lineside_account::{Budget, Counter, Counters};
 use lineside_frame::Burst;
 use lineside_host::{ServiceManager, Signals, Stopwatch, SystemClock};
 use lineside_measure::SharedTimes;
-use lineside_port::{Facts, Live as _, Port as _, Totals};
+use lineside_port::{Facts, Live as _, Port as _, Totals, Wrapper as _};
 use lineside_rows::LossRow;
 use lineside_run::{Consumer, Moment, Progress, Run, Step, inputs_facts, receive_all};
 use lineside_time::Clock;

@@ -1,7 +1,5 @@
-use std::os::fd::BorrowedFd;
-
+use crate::{CaptureWriter, Facts, Interface, Live, Port, PortError, Received, Wrapper};
 use lineside_frame::Burst;
-use lineside_port::{CaptureWriter, Facts, Interface, Live, Port, PortError, Receive, Received};
 
 /// A port whose frames are also written into capture files.
 ///
@@ -23,11 +21,6 @@ impl<P: Port> Recorded<P> {
         }
     }
 
-    /// The port whose frames are written.
-    pub fn port(&self) -> &P {
-        &self.port
-    }
-
     /// Ends the files, with the ports' last figures.
     pub fn finish(&mut self) -> Result<(), PortError> {
         self.set_figures();
@@ -39,39 +32,39 @@ impl<P: Port> Recorded<P> {
             return;
         };
         for (input, facts) in self.port.facts().into_iter().enumerate() {
-            writer.set_figures(input, &interface(facts));
+            writer.set_figures(input, &facts.interface());
         }
     }
 }
 
-/// What a capture file says of an input.
-pub fn interface(facts: &Facts) -> Interface {
-    let link_type = facts.link_types.first().copied().unwrap_or_default();
-    let name = Some(facts.name.clone());
-    let live = facts.live.as_ref();
-    Interface {
-        name,
-        link_type,
-        speed_bps: live.and_then(|live| live.speed_bps),
-        received: live.map(|live| live.arrived),
-        dropped: live.map(|live| live.dropped_interface),
-        dropped_by_system: live.map(|live| live.dropped_ring + live.dropped_pool),
-        ..Interface::default()
+impl Facts {
+    /// What a capture file says of this input.
+    pub fn interface(&self) -> Interface {
+        let live = self.live.as_ref();
+        Interface {
+            name: Some(self.name.clone()),
+            link_type: self.link_types.first().copied().unwrap_or_default(),
+            speed_bps: live.and_then(|live| live.speed_bps),
+            received: live.map(|live| live.arrived),
+            dropped: live.map(|live| live.dropped_interface),
+            dropped_by_system: live.map(|live| live.dropped_ring + live.dropped_pool),
+            ..Interface::default()
+        }
     }
 }
 
-impl<P: Port> Port for Recorded<P> {
-    fn facts(&self) -> Vec<&Facts> {
-        self.port.facts()
+impl<P: Live> Wrapper for Recorded<P> {
+    type Port = P;
+
+    fn port(&self) -> &P {
+        &self.port
     }
 
-    fn facts_of(&self, input: usize) -> Option<&Facts> {
-        self.port.facts_of(input)
+    fn port_mut(&mut self) -> &mut P {
+        &mut self.port
     }
-}
 
-impl<P: Live> Receive for Recorded<P> {
-    fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
+    fn pass(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
         if self.has_failed {
             return Ok(Received::End);
         }
@@ -91,26 +84,7 @@ impl<P: Live> Receive for Recorded<P> {
         written.and(received)
     }
 
-    fn leave(&mut self, ahead: &mut Burst) {
-        self.port.leave(ahead);
-    }
-}
-
-impl<P: Live> Live for Recorded<P> {
-    fn wake_on<'a>(&'a self, descriptors: &mut Vec<BorrowedFd<'a>>) {
-        self.port.wake_on(descriptors);
-    }
-
-    fn backlog(&self) -> f32 {
-        self.port.backlog()
-    }
-
-    fn account(&mut self) {
-        self.port.account();
+    fn on_account(&mut self) {
         self.set_figures();
-    }
-
-    fn shut(&mut self) {
-        self.port.shut();
     }
 }
