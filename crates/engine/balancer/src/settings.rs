@@ -435,21 +435,7 @@ impl Settings {
             return Err(SettingsError::Multicast(address));
         }
         if let Some(health) = &service.health {
-            positive("a check's interval", health.interval)?;
-            positive("a check's timeout", health.timeout)?;
-            positive("rise", health.rise.into())?;
-            positive("fall", health.fall.into())?;
-            if let Some(http) = &health.http {
-                let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
-                if !is_tcp {
-                    return Err(SettingsError::HttpOfUdp(address));
-                }
-                if !http.path.starts_with('/') || !is_plain(&http.path) || !is_plain(&http.host) {
-                    return Err(SettingsError::HttpPath(address));
-                }
-                // With its header lines it is to fit into the smallest packet.
-                most_bytes("bytes of a check's path and host", http)?;
-            }
+            check_health(address, health, is_tcp)?;
         }
         match service.affinity {
             Some(affinity) => positive("affinity", affinity),
@@ -509,6 +495,25 @@ fn most_bytes(what: &'static str, http: &HttpCheck) -> Result<(), SettingsError>
         true => Err(SettingsError::TooMany { what, max: MAX }),
         false => Ok(()),
     }
+}
+
+fn check_health(address: SocketAddr, health: &Health, is_tcp: bool) -> Result<(), SettingsError> {
+    positive("a check's interval", health.interval)?;
+    positive("a check's timeout", health.timeout)?;
+    positive("rise", health.rise.into())?;
+    positive("fall", health.fall.into())?;
+    if let Some(http) = &health.http {
+        let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
+        if !is_tcp {
+            return Err(SettingsError::HttpOfUdp(address));
+        }
+        if !http.path.starts_with('/') || !is_plain(&http.path) || !is_plain(&http.host) {
+            return Err(SettingsError::HttpPath(address));
+        }
+        // With its header lines it is to fit into the smallest packet.
+        most_bytes("bytes of a check's path and host", http)?;
+    }
+    Ok(())
 }
 
 fn positive(what: &'static str, value: i64) -> Result<(), SettingsError> {

@@ -91,6 +91,40 @@ struct Section {
     described: usize,
 }
 
+fn unwritable(path: &Path, why: &str) -> PortError {
+    PortError::Unwritable {
+        name: path.display().to_string(),
+        why: why.to_owned(),
+    }
+}
+
+/// The file, or the files of a rotation, which `maker` makes if there is one.
+fn files(
+    path: &Path,
+    is_pcapng: bool,
+    config: &WriterConfig,
+    maker: Option<FileMaker>,
+    now_ns: i64,
+) -> Result<Files, PortError> {
+    let name = path.display().to_string();
+    if !config.rotation.turns() {
+        return Files::single(path, is_pcapng);
+    }
+    if name == "-" {
+        let why = "standard output cannot be rotated with -b: name a file";
+        return Err(unwritable(path, why));
+    }
+    if path.file_name().is_none() || name.ends_with('/') {
+        return Err(unwritable(path, "that is a folder: name a file in it"));
+    }
+    let maker = match maker {
+        Some(maker) => maker,
+        None => FileMaker::new(path, config.replaces, config.rotation.kept())
+            .map_err(|error| not_opened(&name, error))?,
+    };
+    Files::series(path, is_pcapng, config, (maker, now_ns))
+}
+
 impl CaptureWriter {
     /// Makes, or replaces, the file at `path`, standard output if that is `-`. With a rotation the
     /// files are called as dumpcap does: `NAME_00001_20261121173000.pcapng` for `NAME.pcapng`,
@@ -115,19 +149,12 @@ impl CaptureWriter {
         maker: Option<FileMaker>,
     ) -> Result<Self, PortError> {
         let name = path.display().to_string();
-        let unwritable = |why: &str| {
-            Err(PortError::Unwritable {
-                name: name.clone(),
-                why: why.to_owned(),
-            })
-        };
         let extension = path.extension().and_then(|extension| extension.to_str());
         let is_pcapng = match extension.unwrap_or_default() {
             "gz" | "zst" | "lz4" | "xz" | "bz2" => {
-                return unwritable(
-                    "captures are written uncompressed: leave the ending away and compress them \
-                    later",
-                );
+                let why = "captures are written uncompressed: leave the ending away and compress \
+                    them later";
+                return Err(unwritable(path, why));
             }
             extension => extension != "pcap",
         };
@@ -143,20 +170,7 @@ impl CaptureWriter {
         let Some(lease) = config.budget.lease(needed_bytes) else {
             return Err(PortError::Memory { name, needed_bytes });
         };
-        let files = if !config.rotation.turns() {
-            Files::single(path, is_pcapng)?
-        } else if name == "-" {
-            return unwritable("standard output cannot be rotated with -b: name a file");
-        } else if path.file_name().is_none() || name.ends_with('/') {
-            return unwritable("that is a folder: name a file in it");
-        } else {
-            let maker = match maker {
-                Some(maker) => maker,
-                None => FileMaker::new(path, config.replaces, config.rotation.kept())
-                    .map_err(|error| not_opened(&name, error))?,
-            };
-            Files::series(path, is_pcapng, &config, (maker, now_ns))?
-        };
+        let files = files(path, is_pcapng, &config, maker, now_ns)?;
         let (format, format_name) = if is_pcapng {
             (Format::Pcapng(Section::default()), "pcapng")
         } else {

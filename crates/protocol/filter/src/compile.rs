@@ -225,41 +225,12 @@ impl Compiler<'_> {
                 direction,
                 address,
                 mask,
-            } => {
-                let of = |protocol, at| {
-                    let test = |offset| masked(self.behind(WORD, network + offset), address, mask);
-                    Test::All(vec![self.protocol(protocol), directed(direction, at, test)])
-                };
-                // RFC 826: the protocol addresses stand behind hardware addresses of 6 bytes.
-                let (ip, arp) = ((12, 16), (14, 24));
-                match header {
-                    Some(Protocol::Ip) => of(Protocol::Ip, ip),
-                    Some(other) => of(other, arp),
-                    None => Test::Any(vec![
-                        of(Protocol::Ip, ip),
-                        of(Protocol::Arp, arp),
-                        of(Protocol::Rarp, arp),
-                    ]),
-                }
-            }
+            } => self.address4(header, direction, address, mask),
             Primitive::Address6 {
                 direction,
                 address,
                 mask,
-            } => {
-                let word = |of: u128, index: u32| (of >> (96 - 32 * index)) as u32;
-                let test = |offset| {
-                    let words = (0..4).map(|index| {
-                        let load = self.behind(WORD, network + offset + 4 * index);
-                        masked(load, word(address, index), word(mask, index))
-                    });
-                    Test::All(words.collect())
-                };
-                Test::All(vec![
-                    self.protocol(Protocol::Ip6),
-                    directed(direction, (8, 24), test),
-                ])
-            }
+            } => self.address6(direction, address, mask),
             Primitive::EtherAddress { direction, address } => {
                 self.needs_ethernet(place)?;
                 let [first, second, rest @ ..] = address;
@@ -301,6 +272,46 @@ impl Compiler<'_> {
                 ref right,
             } => self.relation(left, relation, right, place)?,
         })
+    }
+
+    fn address4(
+        &self,
+        header: Option<Protocol>,
+        direction: Direction,
+        address: u32,
+        mask: u32,
+    ) -> Test {
+        let network = self.layout.network;
+        let of = |protocol, at| {
+            let test = |offset| masked(self.behind(WORD, network + offset), address, mask);
+            Test::All(vec![self.protocol(protocol), directed(direction, at, test)])
+        };
+        // RFC 826: the protocol addresses stand behind hardware addresses of 6 bytes.
+        let (ip, arp) = ((12, 16), (14, 24));
+        match header {
+            Some(Protocol::Ip) => of(Protocol::Ip, ip),
+            Some(other) => of(other, arp),
+            None => Test::Any(vec![
+                of(Protocol::Ip, ip),
+                of(Protocol::Arp, arp),
+                of(Protocol::Rarp, arp),
+            ]),
+        }
+    }
+
+    fn address6(&self, direction: Direction, address: u128, mask: u128) -> Test {
+        let word = |of: u128, index: u32| (of >> (96 - 32 * index)) as u32;
+        let test = |offset| {
+            let words = (0..4).map(|index| {
+                let load = self.behind(WORD, self.layout.network + offset + 4 * index);
+                masked(load, word(address, index), word(mask, index))
+            });
+            Test::All(words.collect())
+        };
+        Test::All(vec![
+            self.protocol(Protocol::Ip6),
+            directed(direction, (8, 24), test),
+        ])
     }
 
     fn needs_ethernet(&self, place: &Range<usize>) -> Result<(), FilterError> {

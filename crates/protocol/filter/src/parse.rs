@@ -496,11 +496,6 @@ impl<'a> Parser<'a> {
         is_net: bool,
     ) -> Result<Primitive, FilterError> {
         let token = self.tokens[self.at].clone();
-        let fits = |allowed: &[Protocol]| protocol.is_none_or(|each| allowed.contains(&each));
-        let wrong_protocol = |what: &str| {
-            let protocol = protocol.map_or("", Protocol::name);
-            format!("{} is {what}, which '{protocol}' does not have", token.text)
-        };
         if let Some(address) = ether_address(token.text) {
             if protocol != Some(Protocol::Ether) {
                 return Err(self.error(
@@ -513,26 +508,61 @@ impl<'a> Parser<'a> {
             self.at += 1;
             return Ok(Primitive::EtherAddress { direction, address });
         }
-        if token.kind == Kind::Colons {
-            let Ok(address) = token.text.parse::<Ipv6Addr>() else {
-                return Err(self.error(format!("'{}' is no address", token.text)));
-            };
-            if !fits(&[Protocol::Ip6]) {
-                return Err(self.error(wrong_protocol("an IPv6 address")));
-            }
-            self.at += 1;
-            let address = u128::from(address);
-            let bits = self.prefix(is_net, 128)?.unwrap_or(128);
-            let mask = u128::MAX.checked_shl(128 - bits).unwrap_or(0);
-            if address & !mask != 0 {
-                return Err(self.beyond_mask());
-            }
-            return Ok(Primitive::Address6 {
-                direction,
-                address,
-                mask,
-            });
+        match token.kind {
+            Kind::Colons => self.address6(&token, protocol, direction, is_net),
+            _ => self.address4(&token, protocol, direction, is_net),
         }
+    }
+
+    /// Fails if the protocol that stands before an address is none of these.
+    fn belongs_to(
+        &self,
+        allowed: &[Protocol],
+        protocol: Option<Protocol>,
+        what: &str,
+    ) -> Result<(), FilterError> {
+        match protocol {
+            Some(protocol) if !allowed.contains(&protocol) => Err(self.error(format!(
+                "{} is {what}, which '{}' does not have",
+                self.text(),
+                protocol.name()
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn address6(
+        &mut self,
+        token: &Token<'_>,
+        protocol: Option<Protocol>,
+        direction: Direction,
+        is_net: bool,
+    ) -> Result<Primitive, FilterError> {
+        let Ok(address) = token.text.parse::<Ipv6Addr>() else {
+            return Err(self.error(format!("'{}' is no address", token.text)));
+        };
+        self.belongs_to(&[Protocol::Ip6], protocol, "an IPv6 address")?;
+        self.at += 1;
+        let address = u128::from(address);
+        let bits = self.prefix(is_net, 128)?.unwrap_or(128);
+        let mask = u128::MAX.checked_shl(128 - bits).unwrap_or(0);
+        if address & !mask != 0 {
+            return Err(self.beyond_mask());
+        }
+        Ok(Primitive::Address6 {
+            direction,
+            address,
+            mask,
+        })
+    }
+
+    fn address4(
+        &mut self,
+        token: &Token<'_>,
+        protocol: Option<Protocol>,
+        direction: Direction,
+        is_net: bool,
+    ) -> Result<Primitive, FilterError> {
         let octets: Option<Vec<u8>> = token
             .text
             .split('.')
@@ -555,9 +585,8 @@ impl<'a> Parser<'a> {
             };
             return Err(self.error(what));
         };
-        if !fits(&[Protocol::Ip, Protocol::Arp, Protocol::Rarp]) {
-            return Err(self.error(wrong_protocol("an IPv4 address")));
-        }
+        let allowed = [Protocol::Ip, Protocol::Arp, Protocol::Rarp];
+        self.belongs_to(&allowed, protocol, "an IPv4 address")?;
         self.at += 1;
         let mut all = [0; 4];
         all[..octets.len()].copy_from_slice(&octets);

@@ -118,6 +118,73 @@ pub struct Program {
     instructions: Vec<Instruction>,
 }
 
+/// Checks one instruction, and returns how far on the next ones are. `written` has a bit for each
+/// word of scratch memory that was written before.
+fn check(
+    at: usize,
+    each: &Instruction,
+    written: &mut u16,
+) -> Result<[Option<usize>; 2], ProgramError> {
+    match each.code {
+        code::LD_ABS_W | code::LD_ABS_H | code::LD_ABS_B
+            if matches!(each.k, VLAN_TAG | VLAN_TAG_PRESENT) => {}
+        code::LD_ABS_W | code::LD_ABS_H | code::LD_ABS_B | code::LDX_MSH
+            if each.k > i32::MAX as u32 =>
+        {
+            return Err(ProgramError::Operand(at, each.k));
+        }
+        code::LD_MEM | code::LDX_MEM | code::ST | code::STX => {
+            if each.k as usize >= MEMORY_WORDS {
+                return Err(ProgramError::Operand(at, each.k));
+            }
+            let is_load = matches!(each.code, code::LD_MEM | code::LDX_MEM);
+            if is_load && *written & 1 << each.k == 0 {
+                return Err(ProgramError::Unwritten(at));
+            }
+            *written |= 1 << each.k;
+        }
+        code::JA => return Ok([(each.k as usize).checked_add(1), None]),
+        code::RET_K | code::RET_A => return Ok([None, None]),
+        other if is_comparison(other) => {
+            let jumps = [each.jump_true, each.jump_false];
+            return Ok(jumps.map(|jump| Some(usize::from(jump) + 1)));
+        }
+        other if other & 7 == code::ALU => {
+            let operation = other & 0xf0;
+            let by_constant = other & code::X == 0;
+            let is_refused = match operation {
+                code::DIV | code::MOD => by_constant && each.k == 0,
+                code::LSH | code::RSH => by_constant && each.k >= 32,
+                _ => false,
+            };
+            if other & 0xff00 != 0
+                || operation > code::XOR
+                || (operation == code::NEG & 0xf0 && !by_constant)
+            {
+                return Err(ProgramError::Code(at, other));
+            }
+            if is_refused {
+                return Err(ProgramError::Operand(at, each.k));
+            }
+        }
+        code::LD_IMM
+        | code::LD_LEN
+        | code::LDX_IMM
+        | code::LDX_LEN
+        | code::TAX
+        | code::TXA
+        | code::LD_ABS_W
+        | code::LD_ABS_H
+        | code::LD_ABS_B
+        | code::LD_IND_W
+        | code::LD_IND_H
+        | code::LD_IND_B
+        | code::LDX_MSH => {}
+        other => return Err(ProgramError::Code(at, other)),
+    }
+    Ok([Some(1), None])
+}
+
 impl Program {
     /// Checks a program as the kernel does (`bpf_check_classic`): known codes, jumps forward and
     /// inside, scratch memory in range and written before it is read, a return at the end. Loads at
@@ -134,64 +201,7 @@ impl Program {
         written[0] = 0;
         for (at, each) in instructions.iter().enumerate() {
             let mut here = written[at];
-            let mut next = [Some(1), None];
-            match each.code {
-                code::LD_ABS_W | code::LD_ABS_H | code::LD_ABS_B
-                    if matches!(each.k, VLAN_TAG | VLAN_TAG_PRESENT) => {}
-                code::LD_ABS_W | code::LD_ABS_H | code::LD_ABS_B | code::LDX_MSH
-                    if each.k > i32::MAX as u32 =>
-                {
-                    return Err(ProgramError::Operand(at, each.k));
-                }
-                code::LD_MEM | code::LDX_MEM | code::ST | code::STX => {
-                    if each.k as usize >= MEMORY_WORDS {
-                        return Err(ProgramError::Operand(at, each.k));
-                    }
-                    let is_load = matches!(each.code, code::LD_MEM | code::LDX_MEM);
-                    if is_load && here & 1 << each.k == 0 {
-                        return Err(ProgramError::Unwritten(at));
-                    }
-                    here |= 1 << each.k;
-                }
-                code::JA => next = [(each.k as usize).checked_add(1), None],
-                code::RET_K | code::RET_A => next = [None, None],
-                other if is_comparison(other) => {
-                    next =
-                        [each.jump_true, each.jump_false].map(|jump| Some(usize::from(jump) + 1));
-                }
-                other if other & 7 == code::ALU => {
-                    let operation = other & 0xf0;
-                    let by_constant = other & code::X == 0;
-                    let is_refused = match operation {
-                        code::DIV | code::MOD => by_constant && each.k == 0,
-                        code::LSH | code::RSH => by_constant && each.k >= 32,
-                        _ => false,
-                    };
-                    if other & 0xff00 != 0
-                        || operation > code::XOR
-                        || (operation == code::NEG & 0xf0 && !by_constant)
-                    {
-                        return Err(ProgramError::Code(at, other));
-                    }
-                    if is_refused {
-                        return Err(ProgramError::Operand(at, each.k));
-                    }
-                }
-                code::LD_IMM
-                | code::LD_LEN
-                | code::LDX_IMM
-                | code::LDX_LEN
-                | code::TAX
-                | code::TXA
-                | code::LD_ABS_W
-                | code::LD_ABS_H
-                | code::LD_ABS_B
-                | code::LD_IND_W
-                | code::LD_IND_H
-                | code::LD_IND_B
-                | code::LDX_MSH => {}
-                other => return Err(ProgramError::Code(at, other)),
-            }
+            let next = check(at, each, &mut here)?;
             for distance in next.into_iter().flatten() {
                 let Some(target) = at.checked_add(distance).and_then(|to| written.get_mut(to))
                 else {

@@ -271,25 +271,32 @@ impl PacketSocket {
         let cause = io::Error::last_os_error();
         match cause.raw_os_error() {
             Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => Ok(0),
-            Some(libc::ENETDOWN) => Err(PortError::InterfaceDown {
-                name: self.facts.name.clone(),
-            }),
+            _ => Err(self.not_sent(&frames[0], cause)),
+        }
+    }
+
+    /// Why the kernel did not take a frame.
+    #[cold]
+    fn not_sent(&self, frame: &Frame, cause: io::Error) -> PortError {
+        let name = || self.facts.name.clone();
+        match cause.raw_os_error() {
+            Some(libc::ENETDOWN) => PortError::InterfaceDown { name: name() },
             Some(libc::EMSGSIZE) => {
-                let len = frames[0].whole_len();
+                let len = frame.whole_len();
                 // An Ethernet header is not of the packet.
                 let header_len = match self.link_type {
                     LinkType::ETHERNET => HEADER_LEN,
                     _ => 0,
                 };
-                Err(PortError::TooLong {
-                    name: self.facts.name.clone(),
+                PortError::TooLong {
+                    name: name(),
                     mtu: self.interface.mtu,
-                    number: frames[0].descriptor().number,
+                    number: frame.descriptor().number,
                     len,
                     needed: len.saturating_sub(header_len),
-                })
+                }
             }
-            _ => Err(Self::failure(&self.interface, "send to", cause)),
+            _ => Self::failure(&self.interface, "send to", cause),
         }
     }
 

@@ -172,6 +172,23 @@ pub(in crate::live) enum Kind {
     SocketFilter,
 }
 
+/// The part of `union bpf_attr` that loads a program.
+#[repr(C)]
+struct LoadAttributes {
+    prog_type: u32,
+    insn_cnt: u32,
+    insns: u64,
+    license: u64,
+    log_level: u32,
+    log_size: u32,
+    log_buf: u64,
+    kern_version: u32,
+    prog_flags: u32,
+    prog_name: [u8; 16],
+    prog_ifindex: u32,
+    expected_attach_type: u32,
+}
+
 /// Loads a program. On refusal, the log of the verifier.
 pub(in crate::live) fn load(
     kind: Kind,
@@ -182,21 +199,6 @@ pub(in crate::live) fn load(
     const PROG_TYPE_SOCKET_FILTER: u32 = 1;
     const PROG_TYPE_XDP: u32 = 6;
     const F_XDP_HAS_FRAGS: u32 = 1 << 5;
-    #[repr(C)]
-    struct Attributes {
-        prog_type: u32,
-        insn_cnt: u32,
-        insns: u64,
-        license: u64,
-        log_level: u32,
-        log_size: u32,
-        log_buf: u64,
-        kern_version: u32,
-        prog_flags: u32,
-        prog_name: [u8; 16],
-        prog_ifindex: u32,
-        expected_attach_type: u32,
-    }
     let (prog_type, prog_flags, expected_attach_type) = match kind {
         Kind::Xdp => (PROG_TYPE_XDP, F_XDP_HAS_FRAGS, ATTACH_XDP),
         Kind::SocketFilter => (PROG_TYPE_SOCKET_FILTER, 0, 0),
@@ -205,7 +207,7 @@ pub(in crate::live) fn load(
     for (to, from) in prog_name[..15].iter_mut().zip(name.to_bytes()) {
         *to = *from;
     }
-    let mut attributes = Attributes {
+    let mut attributes = LoadAttributes {
         prog_type,
         insn_cnt: instructions.len() as u32,
         insns: instructions.as_ptr().expose_provenance() as u64,
@@ -219,24 +221,7 @@ pub(in crate::live) fn load(
         prog_ifindex: 0,
         expected_attach_type,
     };
-    let load = |attributes: &Attributes| {
-        // The verifier gives up when the thread has a signal to handle, and a long program takes it
-        // milliseconds.
-        const TRIES: u32 = 10;
-        let mut tries = 0;
-        loop {
-            tries += 1;
-            // SAFETY: instructions and license live through the call, and so does the log, to which
-            // the kernel writes at most `log_size` bytes.
-            match unsafe { bpf(PROG_LOAD, attributes) } {
-                // SAFETY: PROG_LOAD returned a new descriptor.
-                Ok(descriptor) => return Ok(unsafe { OwnedFd::from_raw_fd(descriptor) }),
-                Err(Errno::AGAIN) if tries < TRIES => {}
-                Err(errno) => return Err(errno),
-            }
-        }
-    };
-    let refused = match load(&attributes) {
+    let refused = match try_load(&attributes) {
         Ok(program) => return Ok(program),
         Err(errno) => errno,
     };
@@ -246,7 +231,7 @@ pub(in crate::live) fn load(
     attributes.log_level = 1;
     attributes.log_size = log.len() as u32;
     attributes.log_buf = log.as_mut_ptr().expose_provenance() as u64;
-    if let Ok(program) = load(&attributes) {
+    if let Ok(program) = try_load(&attributes) {
         return Ok(program);
     }
     let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
@@ -254,6 +239,26 @@ pub(in crate::live) fn load(
         refused,
         String::from_utf8_lossy(&log[..end]).trim().to_owned(),
     ))
+}
+
+/// Loads a program whose pointers lead to what outlives the call: its instructions, its license,
+/// and a log of `log_size` bytes.
+fn try_load(attributes: &LoadAttributes) -> Result<OwnedFd, Errno> {
+    // The verifier gives up when the thread has a signal to handle, and a long program takes it
+    // milliseconds.
+    const TRIES: u32 = 10;
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        // SAFETY: instructions and license live through the call, and so does the log, to which
+        // the kernel writes at most `log_size` bytes.
+        match unsafe { bpf(PROG_LOAD, attributes) } {
+            // SAFETY: PROG_LOAD returned a new descriptor.
+            Ok(descriptor) => return Ok(unsafe { OwnedFd::from_raw_fd(descriptor) }),
+            Err(Errno::AGAIN) if tries < TRIES => {}
+            Err(errno) => return Err(errno),
+        }
+    }
 }
 
 /// Puts a program on an interface for as long as the link is open.

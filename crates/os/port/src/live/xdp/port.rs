@@ -107,6 +107,37 @@ struct Joined {
     writer: Option<BlockWriter>,
 }
 
+/// What is known of the port of a queue before a frame has come.
+fn facts(attached: &Attached, link_type: LinkType, queue: u32, is_one: bool) -> Facts {
+    let interface = &attached.interface;
+    let name = match is_one {
+        true => interface.name.clone(),
+        false => format!("{} ({queue})", interface.name),
+    };
+    Facts {
+        name,
+        format: attached.method.to_string(),
+        link_types: vec![link_type],
+        resolution_ns: Some(1),
+        live: Some(LiveFacts {
+            method: attached.method,
+            reason: attached.reason.clone(),
+            queue: (!is_one).then_some(queue),
+            mtu: interface.mtu,
+            speed_bps: ethtool::speed_bps(&interface.name),
+            // The program filters nothing.
+            filtered: Some(0),
+            ..LiveFacts::default()
+        }),
+        // Once for all queues.
+        warnings: match queue {
+            0 => attached.warnings.clone(),
+            _ => Vec::new(),
+        },
+        ..Facts::default()
+    }
+}
+
 impl XdpPort {
     /// A port over `socket`, whose fill ring has what is free of `chunks`.
     pub(super) fn new(
@@ -132,33 +163,7 @@ impl XdpPort {
                 action: "map the counters of",
                 cause: errno.into(),
             })?;
-        let name = if is_one {
-            interface.name.clone()
-        } else {
-            format!("{} ({queue})", interface.name)
-        };
-        let facts = Facts {
-            name,
-            format: attached.method.to_string(),
-            link_types: vec![link_type],
-            resolution_ns: Some(1),
-            live: Some(LiveFacts {
-                method: attached.method,
-                reason: attached.reason.clone(),
-                queue: (!is_one).then_some(queue),
-                mtu: interface.mtu,
-                speed_bps: ethtool::speed_bps(&interface.name),
-                // The program filters nothing.
-                filtered: Some(0),
-                ..LiveFacts::default()
-            }),
-            // Once for all queues.
-            warnings: match queue {
-                0 => attached.warnings.clone(),
-                _ => Vec::new(),
-            },
-            ..Facts::default()
-        };
+        let facts = facts(&attached, link_type, queue, is_one);
         Ok(Self {
             queue,
             chunks,
