@@ -4,7 +4,7 @@
 use lineside_account::{Counter, Counters};
 use lineside_filter::{Filter, Program};
 use lineside_frame::{Burst, FrameRef, LinkType};
-use lineside_port::{Port, PortError, Receive, Received, Wrapper};
+use lineside_port::{PortError, Receive, Received, Wrapper};
 
 /// A port of which only the frames that match a filter come out, as far as the snap length.
 ///

@@ -54,7 +54,7 @@ impl AsFd for CountingFilter {
 
 /// `None` for an instruction that is invalid or not known here.
 fn translate(filter: &[FilterInstruction], seen: BorrowedFd<'_>) -> Option<Vec<Instruction>> {
-    use Register::{R0, R1, R2, R6, R7, R10};
+    use Register::{R0, R1, R6, R7, R10};
     let mut program = Assembler::default();
     let (uncounted, reject) = (program.label(), program.label());
     program
