@@ -10,7 +10,6 @@ mod capture;
 mod charset;
 mod config;
 mod confine;
-mod csv;
 mod ctl;
 mod doctor;
 mod drop_ins;

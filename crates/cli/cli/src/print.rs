@@ -60,6 +60,11 @@ pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
     print_data(&json_text(value)?)
 }
 
+/// Prints rows as CSV.
+pub(crate) fn print_csv(rows: &[impl Serialize]) -> anyhow::Result<()> {
+    print_data(&lineside_render::csv(rows)?)
+}
+
 /// A value as JSON that steers no terminal either.
 pub(crate) fn json_text(value: &impl Serialize) -> anyhow::Result<String> {
     Ok(escape_json(&serde_json::to_string_pretty(value)?) + "\n")

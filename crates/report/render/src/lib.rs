@@ -3,7 +3,7 @@
 //! ```text
 //!  Report ──► page: summary, sections of blocks ──┬─► terminal   lines of text, one screen or all
 //!  (analyze)                                      └─► html       one page: charts, SVG, JSON
-//!  Comparison, Slow, Series ──────────────────────► comparison · slow · intervals
+//!  Comparison, Slow, Series ──────────────────────► comparison · slow · intervals · csv
 //! ```
 //!
 //! `section` puts what a report holds into blocks, every number in words; `terminal` and `html` draw
@@ -14,6 +14,7 @@
 mod block;
 mod chart;
 mod comparison;
+mod csv;
 pub mod html;
 mod intervals;
 mod monitored;
@@ -29,5 +30,6 @@ pub mod terminal;
 mod text;
 
 pub use comparison::comparison;
+pub use csv::csv;
 pub use intervals::intervals;
 pub use text::{Style, WIDTH};

@@ -5,10 +5,9 @@ use lineside_host::Sandbox;
 
 use super::flags::CompareArguments;
 use crate::config::ConfigError;
-use crate::csv::print_csv;
 use crate::exit::Exit;
 use crate::junit::Junit;
-use crate::print::{exit, print_json, print_styled, say, style};
+use crate::print::{exit, print_csv, print_json, print_styled, say, style};
 
 pub(crate) fn run(arguments: CompareArguments) -> anyhow::Result<Exit> {
     let folders = [Some(&arguments.a), arguments.b.as_ref()];

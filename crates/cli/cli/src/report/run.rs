@@ -13,10 +13,9 @@ use super::compare::judged;
 use super::flags::{ReportArguments, SlowArguments};
 use crate::config::ConfigError;
 use crate::confine;
-use crate::csv::print_csv;
 use crate::exit::Exit;
 use crate::junit::Junit;
-use crate::print::{exit, print, print_data, print_json, print_styled, say, style};
+use crate::print::{exit, print, print_csv, print_data, print_json, print_styled, say, style};
 use crate::runs;
 
 pub(crate) fn run(arguments: ReportArguments) -> anyhow::Result<Exit> {

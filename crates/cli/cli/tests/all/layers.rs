@@ -7,8 +7,8 @@ use std::path::Path;
 use lineside_testkit::layers::{Uses, part};
 
 /// Modules that several verbs use, and which use no verb.
-const SHARED: [&str; 15] = [
-    "charset", "config", "confine", "csv", "drop_ins", "exit", "farm", "inputs", "junit", "link",
+const SHARED: [&str; 14] = [
+    "charset", "config", "confine", "drop_ins", "exit", "farm", "inputs", "junit", "link",
     "monitors", "outputs", "print", "runs", "trips",
 ];
 /// Modules that may use all others: the entrance, what prints and refuses command lines, and tests

@@ -10,14 +10,8 @@ use lineside_words::escape;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::print::print_data;
-
-/// Prints rows; without any there are no names either, and nothing is printed.
-pub(crate) fn print_csv(rows: &[impl Serialize]) -> anyhow::Result<()> {
-    print_data(&text(rows)?)
-}
-
-fn text(rows: &[impl Serialize]) -> anyhow::Result<String> {
+/// Rows as CSV; without any there are no names either, and the text is empty.
+pub fn csv(rows: &[impl Serialize]) -> serde_json::Result<String> {
     let mut names: Vec<String> = Vec::new();
     let mut places = HashMap::new();
     let mut lines: Vec<Vec<String>> = Vec::with_capacity(rows.len());
@@ -91,12 +85,12 @@ mod tests {
             json!({ "took": { "server_ns": 1.5 }, "path": " a" }),
         ];
         assert_eq!(
-            text(&rows).expect("plain values"),
+            csv(&rows).expect("plain values"),
             "path,took_wire_ns,took_server_ns,all,parts\n\
             \"/a,b\",7,,true,\n\
             \"a \"\"b\"\"\\u{a}\",,,false,\"READ,GETATTR\"\n\
             \" a\",,1.5,,\n"
         );
-        assert_eq!(text(&[] as &[Value]).expect("nothing"), "");
+        assert_eq!(csv(&[] as &[Value]).expect("nothing"), "");
     }
 }
