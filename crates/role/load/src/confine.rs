@@ -8,7 +8,7 @@ use std::path::Path;
 use lineside_host::{Capability, Confined, RunClock, RunFolder, Sandbox};
 use lineside_run::{folder_of, to_write};
 
-use crate::launch::Prepared;
+use crate::prepared::Prepared;
 use crate::protocol::Carrier;
 use crate::run::{LoadError, Transport};
 use crate::serve::{ServeError, ServeSettings};

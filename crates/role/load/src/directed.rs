@@ -11,8 +11,8 @@ use lineside_time::{Clock, Nanoseconds};
 use serde_json::Value;
 
 use crate::agents::{FromAgent, ToAgent, VERSION, receive, send};
-use crate::launch::Prepared;
 use crate::outcome::RunSecond;
+use crate::prepared::Prepared;
 use crate::run::{LoadError, Watch};
 
 /// A load that another host directs, ready to run.

@@ -1,21 +1,17 @@
-//! Launches a load that was prepared: its protocol, its pace, its settings.
+//! Launches the requests of a load: streams or datagrams, at a pace, with rows.
 
 use std::borrow::Cow;
 
 use lineside_host::RunClock;
 
 use crate::Rows;
-use crate::certificate::{Asked, Certificate, Known, Limits, Machine, Planned};
-use crate::client::{Client, DatagramClient};
+use crate::client::{Client, DatagramClient, Pace};
 use crate::outcome::Outcome;
-use crate::protocol::{
-    Client as StreamProtocol, DatagramClient as DatagramProtocol, Named, Protocol,
-};
-use crate::recording::Recording;
-use crate::run::{LoadError, Part, Settings, Watch, run_each, secret};
+use crate::protocol::{Client as StreamProtocol, DatagramClient as DatagramProtocol, Named};
+use crate::recording::{Program, Recording};
+use crate::run::{LoadError, Part, Settings, Watch, run_each};
 use crate::serve::Serve;
 use crate::timetable::Timetable;
-use crate::words::UsageError;
 use crate::worker::Load;
 
 /// The requests of a load, as its protocol read them from words.
@@ -35,98 +31,27 @@ pub trait Requests: Send + Sync {
     }
 }
 
-/// A load, ready to run.
-pub struct Prepared {
-    /// Its protocol.
-    pub protocol: &'static Protocol,
-    /// What is sent.
-    pub requests: Box<dyn Requests>,
-    /// When.
-    pub timetable: Timetable,
-    /// How.
-    pub settings: Settings,
-    /// What was asked for, for the certificate.
-    pub asked: Asked,
+/// All of a run but its requests.
+pub struct Launch<'a> {
+    /// Whose rows they are.
+    pub program: Program,
+    /// How it goes.
+    pub settings: &'a Settings,
+    /// When requests leave.
+    pub timetable: &'a Timetable,
     /// Seeds all draws.
     pub seed: u64,
-}
-
-/// A run of a prepared load.
-pub struct Launch<'a> {
-    /// The load.
-    pub prepared: &'a Prepared,
     /// Its rows, if they are written.
     pub recording: Option<&'a Recording>,
     /// The clock of the run.
     pub clock: RunClock,
 }
 
-impl Prepared {
-    /// Changes the rate and the duration, for another run.
-    pub fn change(&mut self, rate: f64, duration_ns: i64) -> Result<(), UsageError> {
-        self.timetable.change_rate(&format!("{rate:.3}"))?;
-        self.asked.arrivals = self.timetable.arrivals();
-        self.asked.rate = self.timetable.rate();
-        self.settings.timing.duration_ns = Some(duration_ns);
-        self.settings.secret = secret();
-        Ok(())
-    }
-
-    /// Makes the load, to its end.
-    pub fn run(
-        &self,
-        recording: Option<&Recording>,
-        clock: RunClock,
-        watch: &mut dyn Watch,
-    ) -> Result<Outcome, LoadError> {
-        let launch = Launch {
-            prepared: self,
-            recording,
-            clock,
-        };
-        self.requests.run(&launch, watch)
-    }
-
-    /// The certificate of a run.
-    pub fn certificate(
-        &self,
-        outcome: &Outcome,
-        was_stopped: bool,
-        machine: Machine,
-        limits: Limits,
-        failures: Vec<String>,
-    ) -> Certificate {
-        let planned = self.planned(outcome, was_stopped);
-        // Of a connection that arrives, the request leaves after its handshake; a schedule that was
-        // moved is none of the model's.
-        let is_judged = !self.asked.is_of_connections() && outcome.counts.moved == 0;
-        let fitness = is_judged.then(|| self.timetable.fitness(self.seed, outcome));
-        let known = Known {
-            planned,
-            fitness: fitness.flatten(),
-            operations: self.requests.operations(),
-            status_name: &|status| self.requests.status(status).into_owned(),
-            machine,
-            failures,
-        };
-        Certificate::new(self.asked.clone(), outcome, known, limits)
-    }
-
-    /// What the schedule held; of a run that a signal ended, what had come of it.
-    fn planned(&self, outcome: &Outcome, was_stopped: bool) -> Option<Planned> {
-        if was_stopped {
-            return self.asked.is_open_loop().then(|| Planned {
-                arrivals: outcome.counts.planned,
-                span_ns: outcome.wall_ns.max(0).cast_unsigned(),
-            });
-        }
-        let duration_ns = self.settings.timing.duration_ns;
-        self.timetable
-            .planned(self.seed, duration_ns, self.settings.plan.requests)
-    }
-}
-
 impl Launch<'_> {
+    fn pace(&self, part: &Part) -> Pace {
+        self.timetable.pace(self.seed, part.worker, part.workers)
+    }
+
     fn rows(&self, worker: u32) -> Option<Rows> {
         self.recording?.rows(worker)
     }
@@ -138,9 +63,9 @@ impl Launch<'_> {
         names: impl Fn() -> Box<dyn Named> + Sync,
         watch: &mut dyn Watch,
     ) -> Result<Outcome, LoadError> {
-        let mut load = || run_each(&self.prepared.settings, &client, self.clock, watch);
+        let mut load = || run_each(self.settings, &client, self.clock, watch);
         match self.recording {
-            Some(recording) => recording.beside(self.prepared.protocol, &names, load),
+            Some(recording) => recording.beside(&self.program, &names, load),
             None => load(),
         }
     }
@@ -181,11 +106,8 @@ where
     }
 
     fn run(&self, launch: &Launch<'_>, watch: &mut dyn Watch) -> Result<Outcome, LoadError> {
-        let Prepared {
-            timetable, seed, ..
-        } = launch.prepared;
         let client = |part: Part| {
-            let pace = timetable.pace(*seed, part.worker, part.workers);
+            let pace = launch.pace(&part);
             let rows = launch.rows(part.worker);
             Client::new(
                 (self.make)(),
@@ -221,20 +143,14 @@ where
     }
 
     fn run(&self, launch: &Launch<'_>, watch: &mut dyn Watch) -> Result<Outcome, LoadError> {
-        let Prepared {
-            timetable,
-            seed,
-            settings,
-            ..
-        } = launch.prepared;
         let of = |worker, workers| Worker {
             place: (worker, workers),
             // Workers of several hosts have names of their own.
-            run: settings.secret[0],
+            run: launch.settings.secret[0],
             ahead_ns: launch.clock.ahead_ns(),
         };
         let client = |part: Part| {
-            let pace = timetable.pace(*seed, part.worker, part.workers);
+            let pace = launch.pace(&part);
             let rows = launch.rows(part.worker);
             let protocol = (self.0)(of(part.worker, part.workers));
             DatagramClient::new(protocol, part.plan, pace, part.targets, part.locals, rows)

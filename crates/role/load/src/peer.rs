@@ -8,7 +8,7 @@ use std::thread;
 use lineside_host::RunClock;
 use lineside_tcp::Prefix;
 
-use crate::launch::Prepared;
+use crate::prepared::Prepared;
 use crate::protocol::{Carrier, listed, services};
 use crate::run::Transport;
 use crate::serve::{Serve, ServeError, ServeSettings, Served};

@@ -12,7 +12,7 @@ use lineside_run::{Parts, bound_encoder};
 use lineside_trace::{EncoderConfig, Summaries, TraceEncoder};
 
 use crate::client::FOLLOWERS;
-use crate::protocol::{Named, Protocol, Request};
+use crate::protocol::{Named, Request};
 use crate::results::{Cause, Row};
 use crate::rows::{RowSource, Rows, rows};
 
@@ -20,6 +20,15 @@ use crate::rows::{RowSource, Rows, rows};
 const PLACE_BITS: u32 = 18;
 /// Bits below a worker's number.
 const WORKER_BITS: u32 = 54;
+
+/// Whose requests the rows are.
+#[derive(Debug, Clone, Copy)]
+pub struct Program {
+    /// What rows call the protocol.
+    pub name: &'static str,
+    /// What carries it.
+    pub transport: &'static str,
+}
 
 /// The table and the queues of all workers.
 pub struct Recording {
@@ -78,14 +87,14 @@ impl Recording {
     /// Runs `load` while threads write the rows of its workers.
     pub fn beside<T>(
         &self,
-        protocol: &Protocol,
+        program: &Program,
         names: &(dyn Fn() -> Box<dyn Named> + Sync),
         load: impl FnOnce() -> T,
     ) -> T {
         std::thread::scope(|scope| {
             let sources = std::mem::take(&mut *lock(&self.sources));
             for (worker, source) in (0u64..).zip(sources) {
-                scope.spawn(move || self.write_all(worker, &source, protocol, &*names()));
+                scope.spawn(move || self.write_all(worker, &source, program, &*names()));
             }
             let outcome = load();
             // Of workers that never began, the queues end here.
@@ -94,12 +103,12 @@ impl Recording {
         })
     }
 
-    fn write_all(&self, worker: u64, source: &RowSource, protocol: &Protocol, names: &dyn Named) {
+    fn write_all(&self, worker: u64, source: &RowSource, program: &Program, names: &dyn Named) {
         loop {
             let mut writer = None;
             let goes_on = source.next(|row| {
                 let writer = writer.get_or_insert_with(|| lock(&self.writer));
-                fill(&mut writer.row, worker, row, protocol, names);
+                fill(&mut writer.row, worker, row, program, names);
                 let Writer { encoder, row, .. } = &mut **writer;
                 encoder.row(RowRef::Operations(row));
             });
@@ -129,13 +138,7 @@ impl Recording {
 }
 
 /// The row of a request.
-fn fill(
-    row: &mut OperationRow,
-    worker: u64,
-    request: &Row,
-    protocol: &Protocol,
-    names: &dyn Named,
-) {
+fn fill(row: &mut OperationRow, worker: u64, request: &Row, program: &Program, names: &dyn Named) {
     let known = |address: IpAddr| (!address.is_unspecified()).then_some(address);
     let port = |port: u16| (port != 0).then_some(i32::from(port));
     let [client, server] = request.ends;
@@ -153,8 +156,8 @@ fn fill(
         client_port: port(client.1),
         server_address: known(server.0),
         server_port: port(server.1),
-        transport: Some(protocol.carrier.name()),
-        program: Word::Known(protocol.name),
+        transport: Some(program.transport),
+        program: Word::Known(program.name),
         operation: Word::Known(names.operation(Request {
             ordinal: request.ordinal,
             slot: request.slot,
@@ -194,7 +197,7 @@ fn signed(value: u64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::{Echo, protocol};
+    use crate::protocol::Echo;
 
     #[test]
     fn a_row_has_what_is_known_of_its_request() {
@@ -213,7 +216,10 @@ mod tests {
             content_bytes: 0,
             cause: Some(Cause::Reset),
         };
-        let echo = protocol("echo").expect("a protocol");
+        let echo = &Program {
+            name: "echo",
+            transport: "tcp",
+        };
         let mut row = OperationRow::default();
         fill(&mut row, 2, &failed, echo, &Echo::new(64, 1));
         assert_eq!(row.operation_id, (2 << 54) + (5 << 18));

@@ -1,6 +1,7 @@
 //! A run: the distributor starts workers, hands out their shares, and takes what they report, by
 //! messages alone.
 
+use std::error::Error;
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -22,7 +23,6 @@ use crate::client::{Client, Locals, Pace, Plan, Target};
 use crate::distributor::{Distributor, Held};
 pub use crate::outcome::{Outcome, RunSecond};
 use crate::protocol::Client as Protocol;
-use crate::protocol::nfs::PrepareError;
 use crate::rows::Rows;
 use crate::serve::ServeError;
 use crate::stack_transport::{StackError, StackSettings, open_stack};
@@ -141,7 +141,7 @@ pub enum LoadError {
     Usage(#[from] UsageError),
     /// What a protocol prepares before the load.
     #[error(transparent)]
-    Prepare(Box<PrepareError>),
+    Prepare(Box<dyn Error + Send + Sync>),
     /// The server of a load at another interface.
     #[error(transparent)]
     Server(Box<ServeError>),
@@ -188,15 +188,6 @@ impl LoadError {
                         | StackError::Mtu { .. }
                 )
         )
-    }
-}
-
-impl From<PrepareError> for LoadError {
-    fn from(error: PrepareError) -> Self {
-        match error {
-            PrepareError::Load(error) => error,
-            error => Self::Prepare(Box::new(error)),
-        }
     }
 }
 

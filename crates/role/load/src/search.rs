@@ -14,8 +14,8 @@ use lineside_host::{RunClock, StealCounts};
 use lineside_words::{grouped, percent, time};
 
 use crate::certificate::{Certificate, Limits, Machine};
-use crate::launch::Prepared;
 use crate::outcome::Outcome;
+use crate::prepared::Prepared;
 use crate::run::{LoadError, Watch};
 
 /// What a search is to find.

@@ -11,7 +11,8 @@ use lineside_reactor::{Reactor, Wait};
 use lineside_tcp::Refused;
 use lineside_time::{Clock, Nanoseconds};
 
-use crate::protocol::{DatagramServer, Server as Protocol, SinkFigures};
+use crate::one_way::SinkFigures;
+use crate::protocol::{DatagramServer, Server as Protocol};
 use crate::run::LoadError;
 use crate::server::{Server, ServerCounts};
 use crate::stack_transport::{OpenStack, StackSettings, open_for_server};

@@ -5,8 +5,6 @@ use lineside_words::parse_share;
 use lineside_workload::{Sizes, Unit};
 use serde_json::{Map, Value};
 
-use crate::protocol::Preset;
-
 /// The longest file that a setting names: of gaps, of times, of sizes.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
@@ -40,8 +38,8 @@ pub struct Words<'a> {
     pub seed: u64,
     /// How long an answer may take.
     pub timeout_ns: i64,
-    /// The published load that fills in what is not set.
-    pub preset: Option<&'static Preset>,
+    /// Sizes of bulk data of a preset, if the URL gives none.
+    pub preset_sizes: Option<&'static str>,
 }
 
 impl<'a> Words<'a> {
@@ -141,7 +139,7 @@ pub(crate) mod test {
             keys: &NONE,
             seed: 1,
             timeout_ns: 1,
-            preset: None,
+            preset_sizes: None,
         }
     }
 }

@@ -34,7 +34,7 @@ keys! {
             .default(|| 50);
         preset: String = key("").help_made(preset_help)
             .long("preset").value("NAME")
-            .words(|| PRESETS.map(|each| each.name).to_vec());
+            .words(|| PRESETS.iter().map(|each| each.name).collect());
         duration: Time = key("How long to send requests, e.g. 10s [default: 10s; no end with -n or a \
         rate that ends]")
             .short('d').long("duration").value("TIME")
@@ -161,16 +161,18 @@ keys! {
 }
 
 fn url_help() -> String {
-    let urls = PROTOCOLS.map(|protocol| protocol.url);
+    let urls: Vec<_> = PROTOCOLS.iter().map(|protocol| protocol.url).collect();
     format!("The server: {}", listed(&urls, "or"))
 }
 
 fn preset_help() -> String {
-    let each = PRESETS.map(|Preset { name, about, .. }| match about {
-        Some(about) => format!("{name} ({about})"),
-        None => (*name).to_owned(),
-    });
-    let all = listed(&each, "or");
+    let each = PRESETS
+        .iter()
+        .map(|Preset { name, about, .. }| match about {
+            Some(about) => format!("{name} ({about})"),
+            None => (*name).to_owned(),
+        });
+    let all = listed(&each.collect::<Vec<_>>(), "or");
     format!("Use a published load: {all}; flags override it")
 }
 
@@ -342,7 +344,7 @@ mod tests {
 
     #[test]
     fn every_preset_can_be_prepared_and_fits_its_protocols() {
-        let all = PRESETS.map(|preset| preset.name);
+        let all: Vec<_> = PRESETS.iter().map(|preset| preset.name).collect();
         assert_eq!(all, ["etc", "iot", "web", "datacentre"]);
         for (preset, url) in PRESETS.iter().flat_map(|preset| {
             let urls = preset.of.iter().map(|of| format!("{of}://127.0.0.1"));

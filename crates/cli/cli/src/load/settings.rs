@@ -6,8 +6,8 @@ use std::num::NonZeroU64;
 use lineside_account::Budget;
 use lineside_load::certificate::Asked;
 use lineside_load::client::{CatchUp, Plan};
-use lineside_load::launch::Prepared;
-use lineside_load::protocol::{Carrier, Moves, PROTOCOLS, Protocol, protocol, resolve};
+use lineside_load::prepared::Prepared;
+use lineside_load::protocol::{Carrier, Moves, PROTOCOLS, Protocol, must_fit, protocol, resolve};
 use lineside_load::run::{Settings, Transport, secret};
 use lineside_load::timetable::{PaceWords, Timetable};
 use lineside_load::words::Words;
@@ -55,7 +55,7 @@ impl Section {
             arrivals_of: self.arrivals_of.as_deref(),
             think: self.think.as_deref(),
         })?;
-        protocol.must_fit(&self.protocol.0)?;
+        must_fit(protocol, &self.protocol.0)?;
         self.pipeline_must_fit(protocol)?;
         let seed = self.seed.unwrap_or_default();
         let (server, requests) = (protocol.client)(&Words {
@@ -64,7 +64,7 @@ impl Section {
             keys: &self.protocol.0,
             seed,
             timeout_ns: self.timeout_ns(protocol),
-            preset: self.preset(),
+            preset_sizes: self.preset().and_then(|preset| preset.sizes),
         })?;
         let (wait, mut ahead_ns) = self.timing_words()?;
         if protocol.moves == Moves::Download {

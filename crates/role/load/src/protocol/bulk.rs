@@ -117,7 +117,7 @@ fn sink(words: &Words<'_>) -> Result<(Url, Box<dyn Requests>), UsageError> {
 
 fn sink_sizes(words: &Words<'_>) -> Result<(Url, Sizes), UsageError> {
     let (server, given) = url(words, &SINK)?;
-    let default = { words.preset }.and_then(|preset| preset.sizes);
+    let default = words.preset_sizes;
     Ok((server, sizes("bytes", given.or(default).unwrap_or(BYTES))?))
 }
 
@@ -327,7 +327,7 @@ mod tests {
     #[test]
     fn flows_of_a_datacentre_have_their_published_mean() {
         let of_preset = |url| Words {
-            preset: Some(&DATACENTRE),
+            preset_sizes: DATACENTRE.sizes,
             ..words(url)
         };
         let (_, sizes) = sink_sizes(&of_preset("sink://127.0.0.1")).expect("valid");

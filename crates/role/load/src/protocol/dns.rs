@@ -10,10 +10,11 @@ use lineside_workload::Template;
 
 use super::{
     Answer, Carrier, DatagramClient, DatagramServer, Heard, Named, Numbered, Protocol, Request,
-    Service, SinkFigures,
+    Service,
 };
 use crate::application::End;
 use crate::launch::{Datagrams, Requests};
+use crate::one_way::SinkFigures;
 use crate::serve::ServeDatagrams;
 use crate::words::{UsageError, Words};
 

@@ -167,6 +167,7 @@ pub trait Server {
 
 mod bulk;
 mod datagram;
+mod definition;
 mod dns;
 mod echo;
 mod http;
@@ -175,18 +176,21 @@ pub mod nfs;
 mod registry;
 mod stamped;
 
+pub use crate::one_way::SinkFigures;
 pub use bulk::{Sink, SinkServer, Source, SourceServer};
 pub use datagram::{DatagramClient, DatagramServer, Heard, Numbered};
+pub use definition::{
+    Carrier, Key, KeyKind, Moves, Preset, PresetValue, Protocol, Service, ServiceWords,
+};
 pub use dns::{Dns, DnsError, DnsServer};
 pub use echo::{Echo, EchoServer};
 pub use http::{Http, HttpError, HttpServer};
 pub use memcached::{Memcached, MemcachedServer, Mix};
 pub use nfs::{Nfs, NfsMix, NfsServer, Shares as NfsShares};
 pub use registry::{
-    Carrier, Key, KeyKind, Moves, PRESETS, PROTOCOLS, Preset, PresetValue, Protocol, Service,
-    ServiceWords, keys, listed, preset, protocol, resolve, services,
+    PRESETS, PROTOCOLS, keys, listed, must_fit, preset, protocol, resolve, services,
 };
 pub use stamped::{
-    EchoDatagrams, FlowFigures, STAMPED_BYTES_MIN, SinkDatagrams, SinkFigures, Stamped,
-    StampedDatagrams, StampedHeader, Verb,
+    EchoDatagrams, FlowFigures, STAMPED_BYTES_MIN, SinkDatagrams, Stamped, StampedDatagrams,
+    StampedHeader, Verb,
 };

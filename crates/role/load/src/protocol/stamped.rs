@@ -26,7 +26,7 @@ use crate::words::{UsageError, Words, sizes};
 
 mod sink;
 
-pub use sink::{FlowFigures, SinkDatagrams, SinkFigures};
+pub use sink::{FlowFigures, SinkDatagrams};
 
 const MAGIC: [u8; 4] = *b"LsDg";
 const VERSION: u8 = 1;

@@ -149,9 +149,8 @@ impl Requests for Calls {
     }
 
     fn run(&self, launch: &Launch<'_>, watch: &mut dyn Watch) -> Result<Outcome, LoadError> {
-        let settings = &launch.prepared.settings;
         let mut until = OnlyStops(&mut *watch);
-        let tree = prepare(settings, &self.preparation, launch.clock, &mut until)?;
+        let tree = prepare(launch.settings, &self.preparation, launch.clock, &mut until)?;
         let tree = Arc::new(tree);
         let make = || Nfs::new(self.mix.clone(), Arc::clone(&tree));
         Streams::new(make).run(launch, watch)

@@ -160,6 +160,15 @@ pub enum PrepareError {
     },
 }
 
+impl From<PrepareError> for LoadError {
+    fn from(error: PrepareError) -> Self {
+        match error {
+            PrepareError::Load(error) => error,
+            error => Self::Prepare(Box::new(error)),
+        }
+    }
+}
+
 /// What a preparer hands over when it is over.
 pub(super) type Handover = Arc<Mutex<Option<Result<Tree, PrepareError>>>>;
 
