@@ -271,7 +271,7 @@ fn a_reply_that_overtakes_its_call_has_the_same_rows() {
         // The xid again, in the middle of the call's record it is data.
         wire.segments(0, &call[at..]);
         let (rows, counters) = wire.run(Config::default());
-        let said = |rows: &[OperationRow]| -> Vec<String> {
+        let found = |rows: &[OperationRow]| -> Vec<String> {
             rows.iter()
                 .map(|row| {
                     format!(
@@ -286,7 +286,7 @@ fn a_reply_that_overtakes_its_call_has_the_same_rows() {
                 })
                 .collect()
         };
-        assert_eq!(said(&rows.operations), said(&whole.operations), "{at}");
+        assert_eq!(found(&rows.operations), found(&whole.operations), "{at}");
         assert_eq!(rows.checksums.len(), whole.checksums.len(), "{at}");
         assert_eq!(counters.value(Counter::CallsAnswered), 1, "{at}");
     }

@@ -20,7 +20,7 @@ use lineside_testkit::{capture, captures};
 use lineside_wire::Dissected;
 use lineside_wire::build::FrameBuilder;
 
-use on_cores::{Memory, alone, cores, told};
+use on_cores::{Memory, alone, cores, steady};
 
 /// Frames of a capture that are compared: more would only take longer.
 const FRAMES_MAX: usize = 6000;
@@ -193,11 +193,11 @@ fn a_pool_of_two_blocks_is_enough() {
         let mut port = lineside_port::Merge::new([reader]);
         let (rows, counters) = on_cores::on_cores(&mut port, Config::default(), 4, schedule);
         assert!(rows == expected.0);
-        assert_eq!(told(&counters), told(&expected.1));
+        assert_eq!(steady(&counters), steady(&expected.1));
     }
 }
 
-/// Fails after some batches, or panics; remembers whether it was told the end.
+/// Fails after some batches, or panics; remembers whether it got the end.
 struct Fails {
     batches_left: usize,
     panics: bool,

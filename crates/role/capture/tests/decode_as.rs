@@ -117,7 +117,7 @@ fn rpc_after_a_proxy_header_is_found() {
     for header in [&header[..], b"PROXY TCP4 192.0.2.1 192.0.2.2 768 2049\r\n"] {
         let frames = tcp(header, v3::PROGRAM);
         let (rows, _) = run(&frames, DecodeAs::default());
-        // A reply stands alone: it tells that there is RPC.
+        // A reply without its call shows that there is RPC.
         assert!(rows.iter().any(|row| row.call_missing), "{rows:#?}");
         let (rows, counters) = run(&frames, port(Transport::Tcp, PortRule::Rpc));
         assert_all(&rows);
@@ -183,7 +183,7 @@ fn a_rule_that_does_not_fit_loses_nothing() {
     for rules in rules {
         assert_eq!(run(&frames, rules.clone()).0, plain, "{rules:?}");
     }
-    // What is no RPC stays none, and is told.
+    // Bytes that are no RPC stay so, and are counted.
     frames = tcp(b"", v3::PROGRAM).into_iter().take(3).collect();
     let mut connection = TcpConnection::new(701, [100, 200]);
     frames.extend(connection.handshake());

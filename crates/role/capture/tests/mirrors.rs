@@ -55,7 +55,7 @@ fn plain(rows: &CollectedRows) -> CollectedRows {
         losses: rows.losses.clone(),
         ..CollectedRows::default()
     };
-    // Which of several operations is told of first is no part of the result.
+    // The order in which several operations end is no part of the result.
     rows.nfs.sort_by_key(|row| row.operation_id);
     rows.nfs4.sort_by_key(|row| row.operation_id);
     rows.services.sort_by_key(|row| row.operation_id);
@@ -181,8 +181,8 @@ fn a_capture_in_tunnels_gives_the_rows_of_the_plain_one() {
             }
             for (row, bare) in mine.connections.iter().zip(&rows.connections) {
                 if is_untagged(bare) {
-                    let said = [&row.encapsulation, &row.tunnel_ids, &row.vlan_ids].map(text);
-                    assert_eq!(said, how.expected(), "{what}");
+                    let layers = [&row.encapsulation, &row.tunnel_ids, &row.vlan_ids].map(text);
+                    assert_eq!(layers, how.expected(), "{what}");
                 }
             }
         }

@@ -126,7 +126,7 @@ impl Chain {
         self.first.report()
     }
 
-    /// What tells frames of the link apart.
+    /// The classifier of the link's frames.
     pub(crate) fn classifier(&self) -> &Classifier {
         &self.first
     }

@@ -98,7 +98,7 @@ impl LivePath {
         self.switches = switches.map(|switches| (switches, 0));
     }
 
-    /// Tells the monitors what steps have fired.
+    /// Passes the steps that have fired to the monitors.
     #[inline]
     fn switch(&mut self) {
         if self.path.firings().0.len() > self.firings {
@@ -134,7 +134,7 @@ impl LivePath {
         self.path.apply(now, patches, &mut self.out)
     }
 
-    /// Tells frames apart, as [`Path::add_expression`] has it.
+    /// Classifies frames, as [`Path::add_expression`] has it.
     pub fn add_expression(&mut self, side: SideId, filter: Filter) -> Result<(), NoMemory> {
         self.path.add_expression(side, filter)
     }

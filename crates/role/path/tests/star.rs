@@ -298,7 +298,7 @@ fn measured(path: &Path, ports: usize) -> (Rc<RefCell<Measuring>>, PathMonitors)
     (measuring, monitors)
 }
 
-/// Frames that come by a port have this length, which tells them from others wherever they are.
+/// Frames that come by a port have this length, by which they are known anywhere.
 fn len_of(port: usize) -> u32 {
     1000 + 10 * port as u32
 }

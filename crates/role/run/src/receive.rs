@@ -161,7 +161,7 @@ mod tests {
 
     use super::*;
 
-    /// Gives what it is told to, then ends.
+    /// Returns its script step by step, then ends.
     struct Script(Vec<Result<Received, PortError>>, usize);
 
     impl Port for Script {

@@ -35,7 +35,7 @@ impl Run {
     /// Makes the folder `output`, if one is wanted, and describes the run. Nothing is in the folder
     /// until [`save`](Self::save).
     ///
-    /// `inputs` is what frames come from, and only tells two runs apart; `configuration` is the
+    /// `inputs` is what frames come from, and only distinguishes two runs; `configuration` is the
     /// resolved one.
     pub fn begin(
         output: Option<&Path>,

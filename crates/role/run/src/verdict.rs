@@ -415,8 +415,8 @@ fn no_rpc(evidence: &Evidence<'_>, frames: u64) -> Reason {
     format!("no RPC in {} frames{there}{hint}", grouped(frames))
 }
 
-/// Over UDP nothing tells what a capture's beginning and end took, and what a server never
-/// answered, from what the tap missed: beyond this share, one in twenty, it is worth a word.
+/// Over UDP, calls cut off by a capture's beginning and end, or never answered by a server, look
+/// like frames that the tap missed. Above this share, one in twenty, a reason is reported.
 const UDP_SHARE: u64 = 20;
 
 fn replies_without_calls_udp(evidence: &Evidence<'_>) -> Vec<Reason> {

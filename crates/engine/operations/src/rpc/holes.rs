@@ -10,7 +10,7 @@ use lineside_rows::LossRow;
 const ROWS_PER_S: i64 = 1_000;
 const ROWS_AT_ONCE: i64 = 1 << 16;
 const SECOND_NS: i64 = 1_000_000_000;
-/// Causes and inputs that are told apart within a second; those beyond have rows of their own.
+/// Pairs of cause and input that are summed within a second; those beyond have rows of their own.
 const MERGED_MAX: usize = 64;
 
 /// Which holes become rows of their own, and those that do not.

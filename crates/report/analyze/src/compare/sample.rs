@@ -18,10 +18,9 @@ use crate::read::trace::{Trace, TraceError};
 pub(super) const SLICES: u32 = 48;
 /// Pairs of client and kind of operation whose times are kept apart: about 10 KiB each.
 pub(super) const PAIRS_MAX: usize = 16_384;
-/// Files, each with its READs, WRITEs and other operations apart, that are told apart: about 110
-/// bytes each.
+/// Files, each with its READs, WRITEs and other operations apart: about 110 bytes each.
 pub(super) const FILES_MAX: usize = 1 << 21;
-/// Outcomes (kind of operation, status) that are told apart.
+/// Outcomes (kind of operation, status), at most.
 const OUTCOMES_MAX: usize = 1_024;
 
 /// Program, version and name of an operation.

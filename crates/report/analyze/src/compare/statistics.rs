@@ -7,7 +7,7 @@
 //! 1952), which asks nothing of the tail. Neighbouring slices that resemble each other widen an
 //! interval, and none is narrower than independent operations would make it.
 
-/// Slices with operations from which on anything can be said.
+/// Slices with operations that a comparison needs.
 pub(super) const SLICES_MIN: usize = 8;
 /// The same of operations.
 const OPERATIONS_MIN: f64 = 30.0;

@@ -16,7 +16,7 @@ const BINS: usize = 1 << 15;
 const WAITING_MAX: usize = 65_536;
 /// Stalls that are kept: the longest.
 const STALLS_MAX: usize = 1_024;
-/// Clients of a stall that are told apart.
+/// Clients of a stall that are counted.
 const CLIENTS_MAX: usize = 1_024;
 
 /// The shortest time without any answer that is a stall: two of Linux' shortest retransmission

@@ -42,7 +42,7 @@ const ALONE_SHARE: f64 = 0.9;
 const RUN_EXCESS: f64 = 1.0;
 /// Times below this do not differ.
 const SHORTEST_NS: u64 = 1 << 10;
-/// Sizes of large READs and WRITEs that are told apart: powers of two up to 1 MiB, and more.
+/// Size classes of large READs and WRITEs: powers of two up to 1 MiB, and more.
 const SIZES: usize = 6;
 
 /// Logarithms of times: how many, their sum and that of their squares.
@@ -436,7 +436,7 @@ pub(super) fn findings(
             [true, true] => {}
             [true, false] => files.clear(),
             [false, true] => clients.clear(),
-            // One client and one file: nothing tells them apart.
+            // One client and one file: it cannot be known which of them it is.
             _ if is_most(of_client.waited_ns) => clients.clear(),
             _ if is_most(of_file.waited_ns) => files.clear(),
             _ => {}

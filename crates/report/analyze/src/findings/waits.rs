@@ -9,7 +9,7 @@ use crate::read::columns::{Lexicon, Word};
 pub(super) const EXCESS_MIN_NS: u64 = 2_000_000;
 /// Operations of a suspect in its run, and of those with which it is compared.
 pub(super) const OPERATIONS_MIN: u64 = 50;
-/// Files that are told apart. When there are more, the half that took least is forgotten.
+/// Files that are kept apart. When there are more, the half that took least is forgotten.
 const FILES_MAX: usize = 65_536;
 /// Of suspects of a kind, those that took most time.
 const SUSPECTS_MAX: usize = 8;

@@ -13,16 +13,16 @@ use crate::read::lexica::Lexica;
 use crate::read::places::{Places, Steps};
 use crate::read::trace::Trace;
 
-/// Steps of time, and kinds of operations that are told apart.
+/// Steps of time, and kinds of operations, at most.
 const STEPS_MAX: u64 = 240;
 pub(super) const KINDS_MAX: usize = 24;
-/// Connections and servers that are told apart.
+/// Connections and servers, at most.
 const CONNECTIONS_MAX: usize = 1 << 18;
 const SERVERS_MAX: usize = 16;
 /// Four steps for each power of two from 1 us to 68 s.
 const BUCKETS: usize = 104;
-/// Begin and end of the time, as far as what goes on there is not told apart from what began before
-/// and ended after: a share of it.
+/// The share of the time at its begin and end in which a state may have begun before or may end
+/// after.
 const EDGE_SHARE: f64 = 0.02;
 /// READs and WRITEs of more than this are another kind: they take longer everywhere.
 pub(super) const LARGE_BYTES: i64 = 32_768;

@@ -351,7 +351,7 @@ mod tests {
         };
         assert_eq!(gap(|_| [DAY, DAY + 5]), None, "recorded before");
         assert_eq!(gap(|_| [90 * DAY, 91 * DAY]), None, "a clock far ahead");
-        // Killed before it said anything: nothing shows that it was live.
+        // Killed before it wrote anything: nothing shows that it was live.
         let killed = Manifest::default();
         let piped = Manifest {
             configuration: serde_json::json!({ "capture": { "inputs": ["-"] } }),

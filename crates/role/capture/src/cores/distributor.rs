@@ -45,8 +45,8 @@ pub(super) struct Distributor {
     pub(super) counters: Counters,
     pub(super) wants_packets: bool,
     pub(super) ending: bool,
-    /// The time that every pipeline was told last in a quiet while.
-    pub(super) told_ns: i64,
+    /// The time that every pipeline got last while no frame came.
+    pub(super) sent_time_ns: i64,
     /// Data goes without checksums.
     pub(super) is_relieved: bool,
     /// Runs actors where the reader would wait for them. Dropped after the handle, since it then
@@ -54,8 +54,8 @@ pub(super) struct Distributor {
     pub(super) guest: Option<Guest>,
 }
 
-/// In a quiet while pipelines are told the time so often.
-const TELL_TIME_NS: i64 = 1_000_000_000;
+/// Pipelines get the time this often while no frame comes.
+const TIME_PERIOD_NS: i64 = 1_000_000_000;
 
 /// A pipeline as the reader sees it.
 pub(super) struct Share {
@@ -92,10 +92,10 @@ impl Distributor {
         self.deal_overdue(now)?;
         self.flush()?;
         self.collect();
-        if now.saturating_sub(self.told_ns) < TELL_TIME_NS || self.is_simulated {
+        if now.saturating_sub(self.sent_time_ns) < TIME_PERIOD_NS || self.is_simulated {
             return Ok(());
         }
-        self.told_ns = now;
+        self.sent_time_ns = now;
         for pipeline in 0..self.pipelines.len() {
             let batch = self.batch()?;
             self.send(pipeline, batch)?;

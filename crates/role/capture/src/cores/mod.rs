@@ -119,7 +119,7 @@ impl Progress<'_> {
 
     /// Adds a row to the table `losses`: frames that a port dropped.
     pub fn loss(&mut self, row: &LossRow) {
-        // If the run has ended, the next burst tells.
+        // If the run has ended, the next burst fails.
         let _ = self.0.on_loss(row);
     }
 
@@ -130,7 +130,7 @@ impl Progress<'_> {
 
     /// Sends what waits for a full batch, and lets every sink settle now, batch or not.
     pub fn settle(&mut self) {
-        // If the run has ended, the next burst tells.
+        // If the run has ended, the next burst fails.
         let _ = self.0.settle();
     }
 }
@@ -168,7 +168,7 @@ impl<S: RecordSink + Send + 'static> Cores<S> {
                 // Moved here: with its handle it keeps the run from ending, also if reading panics.
                 let mut distributor = distributor;
                 let errors = read(port, &mut distributor, frames_max, between);
-                // A run that has stopped lets its sinks end without being told.
+                // The sinks of a run that has stopped end without a message.
                 let _ = distributor.tell_sinks(true);
                 let (counters, spans) = (distributor.counters(), distributor.spans().to_vec());
                 drop(distributor);
@@ -252,7 +252,7 @@ impl<S: RecordSink + Send + 'static> Cores<S> {
             counters: Counters::new(),
             wants_packets: wanted.contains(&Table::Packets),
             ending: false,
-            told_ns: i64::MIN,
+            sent_time_ns: i64::MIN,
             is_relieved: false,
             guest,
         };

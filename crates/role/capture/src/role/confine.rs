@@ -12,8 +12,8 @@ use lineside_run::{
 use super::Settings;
 use super::settings::is_pipe;
 
-/// Makes sure that each input can be opened, and reads nothing: what cannot be read is told before
-/// anything is made.
+/// Makes sure that each input can be opened, and reads nothing: an unreadable input is an error
+/// before anything is created.
 pub(super) fn check_inputs(inputs: &[PathBuf]) -> Result<(), RunError> {
     for path in inputs {
         let is_standard = path.as_os_str() == "-";

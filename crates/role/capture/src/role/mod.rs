@@ -125,7 +125,7 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
             Ok(_) => file_maker(settings)?,
             Err(_) => None,
         };
-        // What is wrong with them is told first.
+        // An error of the inputs comes first.
         let inputs = open_inputs(settings, &budget, progress)?;
         (run?, maker, inputs)
     } else {

@@ -59,7 +59,7 @@ pub(super) struct Watch<'a> {
     reads_pipe: bool,
     /// A full disk is made room on.
     makes_room: bool,
-    /// The folder is no longer at its path, which was told.
+    /// The folder is no longer at its path, and the user has been warned.
     is_elsewhere: bool,
     /// Frames only go into a capture file: nothing looks for operations.
     only_passes: bool,
@@ -154,7 +154,7 @@ impl<'a> Watch<'a> {
         Some(Arc::clone(live.account.latencies()))
     }
 
-    /// Tells the user what is no error.
+    /// Warns the user.
     pub(super) fn warn(&mut self, warning: &str) {
         self.around.progress.warn(warning);
     }

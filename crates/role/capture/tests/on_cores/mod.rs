@@ -80,9 +80,9 @@ fn sorted(mut rows: CollectedRows) -> CollectedRows {
     rows
 }
 
-/// What counters say that does not depend on when idle connections are swept: a call of one is
-/// outstanding or expired by then.
-pub(crate) fn told(counters: &Counters) -> Vec<(&'static str, u64)> {
+/// Counters that do not depend on when idle connections are swept: a call of one is outstanding or
+/// expired by then.
+pub(crate) fn steady(counters: &Counters) -> Vec<(&'static str, u64)> {
     let ends = [Counter::CallsExpired, Counter::CallsOutstanding];
     let apart = [ends[0], ends[1], Counter::RangesSpilled];
     let unanswered = ends.iter().map(|&end| counters.value(end)).sum();
@@ -176,7 +176,7 @@ pub(crate) fn compare(
         assert!(mine.files == rows.files, "{what}: files");
         assert_eq!(mine.losses, rows.losses, "{what}");
         assert!(mine.packets == rows.packets, "{what}: packets");
-        let differing: Vec<_> = { told(&mine_counters).into_iter().zip(told(&counters)) }
+        let differing: Vec<_> = { steady(&mine_counters).into_iter().zip(steady(&counters)) }
             .filter(|(mine, theirs)| mine != theirs)
             .collect();
         assert_eq!(differing, [], "{what}");

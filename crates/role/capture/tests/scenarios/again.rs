@@ -219,7 +219,7 @@ fn an_xid_with_other_arguments_is_another_call() {
             wire.answered(&first);
             wire.answered(&second);
             let (operations, rows, counters) = wire.rows();
-            let said: Vec<_> = operations
+            let found: Vec<_> = operations
                 .iter()
                 .map(|row| (row.name.bytes(), row.result_file_id, row.repeat))
                 .collect();
@@ -227,7 +227,7 @@ fn an_xid_with_other_arguments_is_another_call() {
                 (Some(a.as_slice()), Some(file(70)), false),
                 (Some(b.as_slice()), Some(file(71)), false),
             ];
-            assert_eq!(said, expected);
+            assert_eq!(found, expected);
             assert!(operations.iter().all(|row| !row.reply_ambiguous));
             assert_eq!(counters.value(Counter::CallsRepeated), 0);
             let named = rows.files.iter().filter(|row| row.name.bytes().is_some());

@@ -42,11 +42,11 @@ fn counts_that_contradict_their_data_set_a_flag() {
     };
     for (count, is_wrong) in [(4, false), (8, true), (0, true)] {
         let (operations, _, counters) = rows(&[write(count), read(count)]);
-        let said: Vec<_> = operations
+        let found: Vec<_> = operations
             .iter()
             .map(|row| (row.call_incomplete, row.reply_incomplete))
             .collect();
-        assert_eq!(said, [(is_wrong, false), (false, is_wrong)], "{count}");
+        assert_eq!(found, [(is_wrong, false), (false, is_wrong)], "{count}");
         let malformed = counters.value(Counter::RecordsMalformed);
         assert_eq!(malformed, 2 * u64::from(is_wrong));
     }
@@ -60,8 +60,8 @@ fn attributes_shorter_than_their_mask_set_a_flag() {
         let mut results = vec![0, 0, 2, 22, 0, 9, 0, 1, 0x12, len];
         results.extend([1, 0, 99].iter().take(len as usize / 4));
         let (operations, _, counters) = rows(&[[call(1, 4, 1, &arguments), reply(1, &results)]]);
-        let said: Vec<_> = operations.iter().map(|row| row.reply_incomplete).collect();
-        assert_eq!(said, [false, is_wrong], "{len}");
+        let found: Vec<_> = operations.iter().map(|row| row.reply_incomplete).collect();
+        assert_eq!(found, [false, is_wrong], "{len}");
         let malformed = counters.value(Counter::RecordsMalformed);
         assert_eq!(malformed, u64::from(is_wrong));
     }
@@ -120,7 +120,7 @@ fn a_renamed_file_has_its_new_name() {
     let file = lineside_capture::file_id(SERVER, &words(&[2, 70]));
     let of = |last| Some(lineside_capture::file_id(SERVER, &words(&[1, last])));
     let named = all.files.iter().filter(|row| row.name.bytes().is_some());
-    let said: Vec<_> = named
+    let found: Vec<_> = named
         .map(|row| {
             assert_eq!(row.file_id, file);
             let by = operations
@@ -136,7 +136,7 @@ fn a_renamed_file_has_its_new_name() {
         (4, of(2), b'c'),
         (5, of(1), b'a'),
     ];
-    assert_eq!(said, expected);
+    assert_eq!(found, expected);
     // Of z nothing was known, on this connection.
     assert_eq!(counters.value(Counter::RenamesUnfollowed), 1);
 }

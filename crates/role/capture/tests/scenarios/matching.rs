@@ -24,8 +24,8 @@ fn repeated_calls_and_replies_are_distinguished() {
     // Each line: what passes the tap, and what its one row or rows say: retransmissions, copies of
     // the reply, repeat.
     let (call, reply) = (0, 1);
-    type Told = (i32, i32, bool);
-    let cases: [(&[usize], &[Told]); 6] = [
+    type Found = (i32, i32, bool);
+    let cases: [(&[usize], &[Found]); 6] = [
         (&[call, reply], &[(0, 0, false)]),
         (&[call, call, reply], &[(1, 0, false)]),
         (&[call, reply, reply], &[(0, 1, false)]),
@@ -242,7 +242,7 @@ fn a_strange_first_record_does_not_hide_the_others() {
     let any_version = with(20, u32::MAX);
     // A fragment of nothing before that with all bytes.
     let in_two = [vec![0; 4], messages(1)[0].clone()].concat();
-    // Nothing tells that this is RPC before its answer.
+    // Nothing shows that this is RPC before its answer.
     let no_program = with(16, 7);
     for (first, found) in [(any_version, 4), (in_two, 4), (no_program, 3)] {
         let (begin, rest) = first.split_at(40);

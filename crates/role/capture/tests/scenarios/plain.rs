@@ -9,7 +9,7 @@ use lineside_rows::{OperationCells, OperationRows, RowRef, Table};
 use super::again::{CALL, REPLY, Wire, lookup, lookup_by};
 use super::*;
 
-/// What becomes of calls after the first one, whose header the others share.
+/// The fate of calls after the first one, whose header the others share.
 fn fates() -> Vec<(&'static str, Wire)> {
     let wire = || {
         let mut wire = Wire::new(false);
@@ -108,7 +108,7 @@ fn the_short_way_gives_the_rows_of_the_general_one() {
     }
 }
 
-/// Cells that calls with one number have in common, as a sink is told.
+/// Cells that calls with one number have in common, as a sink gets them.
 #[derive(Default)]
 struct Commons {
     seen: HashMap<u128, Callers>,

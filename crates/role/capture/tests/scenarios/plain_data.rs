@@ -264,11 +264,11 @@ const FATES: &[(&str, Act)] = &[
         fate.wire.others(3);
         fate.reply();
     }),
-    ("more data than said", |fate| {
+    ("more data than announced", |fate| {
         fate.lie(0, -700);
         fate.both();
     }),
-    ("less data than said", |fate| {
+    ("less data than announced", |fate| {
         fate.lie(0, 700);
         fate.both();
     }),
@@ -276,12 +276,12 @@ const FATES: &[(&str, Act)] = &[
         fate.lie(8, 100);
         fate.both();
     }),
-    ("less data than said, twice", |fate| {
+    ("less data than announced, twice", |fate| {
         fate.lie(0, 700);
         fate.lie(8, 700);
         fate.both();
     }),
-    ("more data than said, twice", |fate| {
+    ("more data than announced, twice", |fate| {
         fate.lie(0, -700);
         fate.lie(8, -700);
         fate.both();

@@ -480,7 +480,7 @@ fn complete_is_true_of_a_tap_with_a_snap_length() {
     let mut complete = 0;
     for seed in seeds(1) {
         let (exchanges, truth) = conversation(seed);
-        let (messages, said) = datagrams(seed);
+        let (messages, sent) = datagrams(seed);
         for (missed, at_tap) in [(0.0, 0.0), (0.1, 0.0), (0.0, 0.1)] {
             let conditions = Conditions {
                 seed,
@@ -493,7 +493,7 @@ fn complete_is_true_of_a_tap_with_a_snap_length() {
             judge_scene(&scene, &truth, &format!("tcp {what}"));
             let scene = simulate_datagrams(&messages, &conditions);
             let scene = beside_a_snap_length(scene, seed, missed);
-            let state = judge_datagrams(&scene, &said, false, &format!("udp {what}"));
+            let state = judge_datagrams(&scene, &sent, false, &format!("udp {what}"));
             complete += usize::from(state == State::Complete);
         }
     }

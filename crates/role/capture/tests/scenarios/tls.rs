@@ -103,8 +103,8 @@ fn tls_is_counted_and_never_read() {
         (0, tls_record(23, &inside)[7..].to_vec()),
     ]);
     let (rows, counters) = run(&frames);
-    let told: Vec<_> = rows.operations.iter().map(|row| row.auth_flavor).collect();
-    assert_eq!(told, [Word::Known("tls")]);
+    let flavors: Vec<_> = rows.operations.iter().map(|row| row.auth_flavor).collect();
+    assert_eq!(flavors, [Word::Known("tls")]);
     assert_eq!(counters.value(Counter::TlsRecords), 4);
     assert_eq!(counters.value(Counter::ConnectionsTls), 1);
     assert!(rows.connections.iter().all(|row| row.tls_seen));

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use lineside_wire::{Dissected, PROTOCOL_TCP, PROTOCOL_UDP};
 
-/// A head, as far as programs are told of it.
+/// The part of a head that programs get.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Row {
     pub(super) time_ns: Option<i64>,

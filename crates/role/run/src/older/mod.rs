@@ -92,7 +92,7 @@ impl OlderRuns {
     }
 
     fn look(&mut self) -> VecDeque<Over> {
-        // What is no trace, or cannot be read, is left alone: the start has told of it.
+        // Folders that are no trace, or cannot be read, stay: the start has warned about them.
         let found = self.folders.drain(..);
         let mut runs: Vec<_> = found.filter_map(|place| Over::find(&place).ok()?).collect();
         runs.sort_by(|one, other| {

@@ -99,7 +99,7 @@ fn load_cases() -> Vec<(Evidence<'static>, &'static str)> {
             0.1 %): lower it (-R), or give more connections (-c) or workers (-t)",
         ),
         (
-            // Those that waited are late, and that is not said twice.
+            // Those that waited are late, which is reported once.
             load(|load| (load.waited, load.lateness_p99_ns) = (11, 2_000_000)),
             "11 of 1,000 requests found no connection at their instant (1.1 %, limit 1 %), so that \
             the server sees another load than was asked for: more connections (-c), or --pipeline",
