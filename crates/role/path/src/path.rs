@@ -194,8 +194,8 @@ impl Path {
         Ok(())
     }
 
-    /// Tells frames of a side that match from all others, from now on: they have the settings that
-    /// they had, until these are [changed](Self::change) for their classes. Steps do to them what
+    /// Adds an expression for frames of a side, from now on: frames that match keep their settings
+    /// until these are [changed](Self::change) for their classes. Steps do to them what
     /// they did before. The accounts of the new classes are leased from the budget; without memory
     /// for them nothing changes.
     ///
