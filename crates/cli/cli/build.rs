@@ -44,8 +44,8 @@ fn profile() -> String {
     let names = ["debug", "demo", "dist", "profiling", "release"];
     let mut folders = out.iter().rev().filter_map(|part| part.to_str());
     let found = folders.find(|part| names.contains(part));
-    let said = env::var("PROFILE").unwrap_or_default();
-    found.map_or(said, ToOwned::to_owned)
+    let profile = env::var("PROFILE").unwrap_or_default();
+    found.map_or(profile, ToOwned::to_owned)
 }
 
 fn commit(root: &Path) -> Option<String> {

@@ -4,8 +4,8 @@ use lineside_measure::monitor::Words;
 
 use crate::config::ConfigError;
 
-/// What monitors are asked for. They need a run folder for their tables, where rows are told apart
-/// by their words.
+/// The monitors that the user asks for. They need a run folder for their tables, where their words
+/// distinguish the rows.
 pub(crate) fn monitors(
     given: Option<&[String]>,
     has_folder: bool,

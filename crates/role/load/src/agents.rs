@@ -28,7 +28,7 @@ const PINGS: u32 = 20;
 /// The longest line: an outcome has ten thousand departures and some histograms.
 const LINE_MAX: u64 = 64 << 20;
 
-/// What an agent is told.
+/// A message to an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ToAgent {
@@ -99,7 +99,7 @@ pub enum AgentError {
         /// What happened.
         error: std::io::Error,
     },
-    /// What it said is no message.
+    /// The line that it sent is no message.
     #[error("{host}: '{text}' is not a message of an agent")]
     NoMessage {
         /// Which.
@@ -115,7 +115,7 @@ pub enum AgentError {
         /// Its version.
         theirs: u32,
     },
-    /// It said something else than was asked.
+    /// It sent another message than the expected one.
     #[error("{host} answered out of turn: {text}")]
     OutOfTurn {
         /// Which.
@@ -128,7 +128,7 @@ pub enum AgentError {
     Failed {
         /// Which.
         host: String,
-        /// What it said.
+        /// Its reason.
         why: String,
     },
 }
@@ -205,10 +205,10 @@ impl<R: BufRead, W: Write> Agent<R, W> {
         Ok(())
     }
 
-    /// Tells it something.
+    /// Sends it a message.
     pub fn tell(&mut self, message: &ToAgent) -> Result<(), AgentError> {
-        let told = send(&mut self.writer, message);
-        told.map_err(|error| self.gone(error))
+        let sent = send(&mut self.writer, message);
+        sent.map_err(|error| self.gone(error))
     }
 
     /// What it says next.
@@ -221,7 +221,7 @@ impl<R: BufRead, W: Write> Agent<R, W> {
         })
     }
 
-    /// Both ends, for two threads: one that tells, one that hears.
+    /// Both ends, for two threads: one that sends, one that receives.
     pub fn split(self) -> (Teller<W>, Hearer<R>) {
         let teller = Teller {
             host: self.host.clone(),
@@ -251,7 +251,7 @@ impl<R: BufRead, W: Write> Agent<R, W> {
     }
 }
 
-/// The end of an agent that is told something.
+/// The end of an agent that takes messages.
 pub struct Teller<W> {
     /// Its host.
     pub host: String,
@@ -261,7 +261,7 @@ pub struct Teller<W> {
 }
 
 impl<W: Write> Teller<W> {
-    /// Tells it something.
+    /// Sends it a message.
     pub fn tell(&mut self, message: &ToAgent) -> Result<(), AgentError> {
         send(&mut self.writer, message).map_err(|error| AgentError::Gone {
             host: self.host.clone(),
@@ -323,14 +323,14 @@ mod tests {
 
     #[test]
     fn the_offset_is_that_of_the_fastest_round_trip() {
-        let mut said = vec![r#"{"kind":"hello","version":1,"tool":"x"}"#.to_owned()];
+        let mut lines = vec![r#"{"kind":"hello","version":1,"tool":"x"}"#.to_owned()];
         // Our clock goes on by 100 a call, but once by 10: its own is 5,000 ahead.
         let mut now = 0;
         let mut script = Vec::new();
         for ping in 0..PINGS {
             let step = if ping == 7 { 10 } else { 100 };
             script.push(now);
-            said.push(format!(
+            lines.push(format!(
                 r#"{{"kind":"pong","at_ns":{}}}"#,
                 now + 5_000 + if ping == 7 { 5 } else { 80 }
             ));
@@ -338,7 +338,7 @@ mod tests {
             script.push(now);
             now += 1;
         }
-        let reader = BufReader::new(Cursor::new(said.join("\n")));
+        let reader = BufReader::new(Cursor::new(lines.join("\n")));
         let mut script = script.into_iter();
         let mut clock = || script.next().expect("as many as pings");
         let mut agent = Agent::address("a".to_owned(), reader, Vec::new());
@@ -349,7 +349,7 @@ mod tests {
 
     #[test]
     fn what_is_no_message_is_an_error_that_shows_it() {
-        for (said, expected) in [
+        for (lines, expected) in [
             ("bash: lineside: command not found\n", "command not found"),
             (
                 "{\"kind\":\"hello\",\"version\":9,\"tool\":\"x\"}\n",
@@ -358,7 +358,7 @@ mod tests {
             ("{\"kind\":\"ready\",\"open\":1}\n", "out of turn"),
             ("", "end of file"),
         ] {
-            let reader = BufReader::new(Cursor::new(said));
+            let reader = BufReader::new(Cursor::new(lines));
             let mut agent = Agent::address("host".to_owned(), reader, Vec::new());
             let error = agent.greet(&mut || 0).expect_err("an error").to_string();
             assert!(

@@ -71,7 +71,7 @@ pub struct Known<'a> {
     pub planned: Option<Planned>,
     /// How departures fit the model.
     pub fitness: Option<Fitness>,
-    /// What the protocol calls its operations, if it tells them apart.
+    /// The protocol's names of its operations, if it has several.
     pub operations: &'a [&'static str],
     /// What the protocol calls a status.
     pub status_name: &'a dyn Fn(u32) -> String,

@@ -46,15 +46,15 @@ pub fn serve(
         }
     };
     let prepared = work
-        .ok_or_else(|| "the other host ended before it said what to do".to_owned())
+        .ok_or_else(|| "the other host ended before it sent the work".to_owned())
         .and_then(|(keys, among)| prepare(&keys, among, clock));
-    let (tell, told) = channel();
+    let (tell, orders) = channel();
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         // It ends with the standard input.
         scope.spawn(|| {
             while let Ok(Some(message)) = hear() {
-                let said = match message {
+                let sent = match message {
                     ToAgent::Stop => {
                         is_over.store(true, Ordering::Relaxed);
                         Ok(())
@@ -62,7 +62,7 @@ pub fn serve(
                     ToAgent::Hello { .. } | ToAgent::Ping => answer(&message, clock),
                     other => tell.send(other).map_err(io::Error::other),
                 };
-                if said.is_err() {
+                if sent.is_err() {
                     break;
                 }
             }
@@ -71,7 +71,7 @@ pub fn serve(
         });
         let made = prepared.and_then(|directed| {
             let mut watch = Orders {
-                told: &told,
+                orders: &orders,
                 is_over: &is_over,
                 reports_times: directed.reports_times,
             };
@@ -115,7 +115,7 @@ fn text_of(error: &LoadError) -> String {
 
 /// Watches a run for the host that directs it.
 struct Orders<'a> {
-    told: &'a Receiver<ToAgent>,
+    orders: &'a Receiver<ToAgent>,
     is_over: &'a AtomicBool,
     /// Whether the other host writes a log of histograms.
     reports_times: bool,
@@ -124,7 +124,7 @@ struct Orders<'a> {
 impl Watch for Orders<'_> {
     fn start_at(&mut self, open: u32, _: Nanoseconds) -> Option<Nanoseconds> {
         say(&FromAgent::Ready { open }).ok()?;
-        match self.told.recv() {
+        match self.orders.recv() {
             Ok(ToAgent::Start { at_ns }) => Some(at_ns),
             _ => None,
         }

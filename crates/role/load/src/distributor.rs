@@ -12,7 +12,7 @@ use crate::results::{Cause, Counts, RecentTimes, RequestTimes};
 use crate::run::{LoadError, Settings, Watch};
 use crate::worker::{News, Order, Second, WorkerResults};
 
-/// A worker begins so long after all were told, so that they begin together.
+/// A worker begins this long after all got the order, so that they begin together.
 const START_AFTER_NS: i64 = 100_000_000;
 /// The distributor looks after signals this often.
 const LOOK: Duration = Duration::from_millis(50);

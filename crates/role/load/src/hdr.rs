@@ -29,7 +29,7 @@ const COOKIE: u32 = 0x1c84_9303 | 0x10;
 const COOKIE_COMPRESSED: u32 = 0x1c84_9304 | 0x10;
 /// Digits of the default histogram.
 const DIGITS: u32 = 3;
-/// A day, up to which the default histogram tells times apart.
+/// A day: the highest value of the default histogram.
 const HIGHEST_NS: u64 = 86_400_000_000_000;
 /// Values are nanoseconds; the column of the greatest has milliseconds, as of Java's writer.
 const MAX_VALUE_DIVISOR: f64 = 1e6;

@@ -16,7 +16,7 @@ use crate::worker::Load;
 
 /// The requests of a load, as its protocol read them from words.
 pub trait Requests: Send + Sync {
-    /// The operations whose times are told apart.
+    /// The operations that have times of their own.
     fn operations(&self) -> &'static [&'static str];
 
     /// What a status is called.

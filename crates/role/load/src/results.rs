@@ -16,7 +16,7 @@ pub enum Cause {
     Closed,
     /// No answer in time.
     Timeout,
-    /// The transport gave up, or the network said that nobody is there.
+    /// The transport gave up, or an ICMP error reported an unreachable destination.
     Unreachable,
     /// The bytes were no answer.
     Protocol,
@@ -91,7 +91,7 @@ impl From<Reason> for Cause {
 /// model.
 pub const DEPARTURES_KEPT: usize = 10_000;
 
-/// Statuses that are told apart; others share the last place.
+/// Statuses that are counted each; others share the last place.
 const STATUSES_MAX: usize = 64;
 
 /// The counts of a client. Adding those of two clients gives those of both.
@@ -237,14 +237,14 @@ pub struct RequestTimes {
     pub lateness: Times,
     /// Requests by how late they left.
     pub late: LateCounts,
-    /// Latencies by the protocol's operations, if it tells them apart.
+    /// Latencies by the protocol's operations, if it has several.
     pub operations: Vec<Times>,
 }
 
 /// Operations of a protocol that have times of their own, of 300 KiB each.
 pub(crate) const OPERATIONS_MAX: usize = 24;
 
-/// Times of a run are told apart up to an hour.
+/// Times of a run are measured up to an hour.
 const HOUR_NS: u64 = 3_600_000_000_000;
 
 impl Default for RequestTimes {

@@ -130,7 +130,7 @@ pub enum LoadError {
     Worker {
         /// Its number.
         number: usize,
-        /// What it said.
+        /// Its error.
         why: String,
     },
     /// The kernel's sockets cannot be watched.

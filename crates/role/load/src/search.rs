@@ -7,8 +7,8 @@
 //! ```
 //!
 //! RFC 2544, section 26.1, asks for the highest rate at which no frame is lost, and leaves the way
-//! open; RFC 9411, section 7, judges HTTP by its own figures. A rate that passed once by luck is
-//! told apart by the second trial.
+//! open; RFC 9411, section 7, judges HTTP by its own figures. A second trial
+//! detects a rate that passed once by luck.
 
 use lineside_host::{RunClock, StealCounts};
 use lineside_words::{grouped, percent, time};

@@ -1,4 +1,4 @@
-//! Servers that run until they are told to stop: the other end of a load.
+//! Servers that run until they are stopped: the other end of a load.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};

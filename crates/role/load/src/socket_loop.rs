@@ -52,7 +52,7 @@ pub struct SocketLoop<A> {
     endpoints: Slab<Endpoint>,
     /// How far the loop's clock is ahead of the one by which datagrams are stamped.
     ahead_ns: Option<i64>,
-    /// Tells two connections apart that have had the same number.
+    /// Distinguishes connections that have had the same number.
     generation: u32,
     listeners: Vec<(TcpListener, u32)>,
     /// When listeners that rest are looked at again.
@@ -116,7 +116,7 @@ struct Socket {
     /// Bytes that are ready, and those of them that were written.
     announced: u64,
     written: u64,
-    /// Of those, what the application was told that the peer has.
+    /// Of those, bytes that were reported to the application as acknowledged.
     acknowledged: u64,
     /// The kernel reports when the peer has what is written next.
     is_reported: bool,

@@ -514,8 +514,8 @@ impl<A: Application> StackLoop<A> {
                 &mut world.effects(),
             ),
         };
-        // A connection that is over has said so by a callback. Without room for a larger record the
-        // connection cannot send: it ends, and says so too.
+        // A connection that is over has reported it by a callback. Without room for a larger record
+        // the connection cannot send: it ends, and reports it too.
         if made == Err(Refused::Full)
             && let Call::Send { connection, .. } = call
         {

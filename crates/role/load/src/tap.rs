@@ -17,7 +17,7 @@ pub struct Tapping {
     path: PathBuf,
     writer: CaptureWriter,
     taps: Receiver<Vec<TapPort>>,
-    /// Tells the thread that no taps come.
+    /// Reports to the thread that no taps come.
     none: Sender<Vec<TapPort>>,
 }
 

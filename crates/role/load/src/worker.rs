@@ -1,5 +1,4 @@
-//! A worker: one loop with one client, told when to start and stop by messages, and heard by
-//! messages.
+//! A worker: one loop with one client. It gets orders (start, stop) and sends results as messages.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
@@ -164,7 +163,7 @@ impl<A: Application> Driver<A> for Reactor<StackLoop<A>> {
     }
 }
 
-/// What a distributor tells a worker.
+/// An order of the distributor to a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// Requests leave from this instant on.

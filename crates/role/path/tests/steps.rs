@@ -515,7 +515,8 @@ fn expressions_that_come_later_change_nothing_by_themselves() {
         loss: words::loss("100%").expect("a loss"),
         ..Settings::default()
     };
-    // Frames of more than 200 bytes are lost from 50 ms on for 20 ms, once there is a class for them.
+    // Frames of more than 200 bytes are lost from 50 ms on for 20 ms, once there is a class for
+    // them.
     let pass = |classifies: bool| {
         let path = Path::new(jitter(), 7, MEMORY / 2, &Budget::new(MEMORY)).expect("memory");
         let inside: Inside = "10.0.0.0/16".parse().expect("a network");

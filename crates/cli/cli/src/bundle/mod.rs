@@ -1,5 +1,5 @@
-//! `lineside bundle`: what a report of a fault needs, in one file that tells no name, address, path
-//! or handle unless asked to.
+//! `lineside bundle`: what a report of a fault needs, in one file that has no name, address, path
+//! or handle unless asked for.
 
 mod scrub;
 mod tables;

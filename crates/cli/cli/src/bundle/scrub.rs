@@ -161,7 +161,7 @@ impl Scrub {
     }
 }
 
-/// Whether a text without marks around it tells nothing about the place where it was written.
+/// Whether a text without marks around it reveals nothing about the place where it was written.
 fn may_stand(text: &str) -> bool {
     is_number(text) || is_word(text)
 }

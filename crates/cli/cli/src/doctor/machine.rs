@@ -173,7 +173,7 @@ fn memory(limits: &HostLimits) -> Finding {
     }
     .min();
     let Some(lowest) = lowest else {
-        let effect = "--memory bounds what a run takes: 256 MiB unless told otherwise";
+        let effect = "--memory bounds what a run takes (default: 256 MiB)";
         return finding("memory", Condition::Unknown, "not shown", effect);
     };
     let group = match limits.group_bytes_max {
@@ -182,7 +182,7 @@ fn memory(limits: &HostLimits) -> Finding {
     };
     let available = limits.available_bytes.map_or_else(|| "?".to_owned(), bytes);
     let found = format!("{available} can be had{group}");
-    let effect = "a run takes --memory (256 MiB unless told otherwise)";
+    let effect = "a run takes --memory (default: 256 MiB)";
     if lowest > 512 << 20 {
         return measured(finding("memory", Condition::Good, found, effect), &figures);
     }

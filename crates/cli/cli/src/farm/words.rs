@@ -263,7 +263,7 @@ fn add_rule(service: &mut Service, option: &str) -> Result<(), String> {
 }
 
 /// `tcp` or `http PATH`, and then `every 1s`, `within 1s`, `rise 2`, `fall 3`, `host NAME`; the
-/// request names `host` unless told otherwise.
+/// request names `host` by default.
 fn health(words: &str, host: IpAddr) -> Result<Health, String> {
     let usual = "write 'check tcp' or 'check http /health every 1s within 500ms rise 2 fall 3'";
     let mut each = words.split_whitespace();

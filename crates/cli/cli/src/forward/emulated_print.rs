@@ -27,9 +27,9 @@ pub(super) fn figure_text(figure: &Figure) -> String {
         for cell in &figure.cells {
             let _ = writeln!(out, "{:widest$} {}", cell.name, numbers(cell));
         }
-        let told = { figure.cells.iter() }.filter_map(Cell::is_met);
-        let missed = told.clone().filter(|is_met| !is_met).count();
-        let _ = writeln!(out, "\n{missed} of {} numbers missed", told.count());
+        let judged = { figure.cells.iter() }.filter_map(Cell::is_met);
+        let missed = judged.clone().filter(|is_met| !is_met).count();
+        let _ = writeln!(out, "\n{missed} of {} numbers missed", judged.count());
     }
     if !figure.queues.is_empty() {
         let _ = writeln!(out);

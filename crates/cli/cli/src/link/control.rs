@@ -153,12 +153,12 @@ fn change(
 /// The monitors of a run, which measure in a thread of their own.
 struct Monitors {
     looks: Option<Looks>,
-    /// What they said last, when, and how long that took.
+    /// Their last report, when it was made, and how long that took.
     latest: Option<(Vec<Summary>, Stopwatch, Duration)>,
 }
 
 impl Monitors {
-    /// Monitors that are busy are not waited for any longer, and said to have found nothing.
+    /// After this time the reply says that the monitors, which are busy, found nothing.
     const PATIENCE: Duration = Duration::from_secs(1);
     /// A look takes the monitors at most a tenth of their time, however often they are asked:
     /// frames wait meanwhile.

@@ -318,7 +318,7 @@ impl Section {
         }
     }
 
-    /// When a run begins that waits: `Some(None)` when it is told to.
+    /// When a run begins that waits: `Some(None)` on request.
     fn start(&self) -> Result<Option<Option<i64>>, ConfigError> {
         let Some(text) = &self.start_at else {
             let is_armed = self.wait_start == Some(true);

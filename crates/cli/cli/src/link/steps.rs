@@ -89,7 +89,7 @@ pub(crate) struct StepWords {
     text: String,
     when: WhenWords,
     times: u64,
-    /// It is said by `times N`, the word before `at most N times`.
+    /// Written as `times N`, the older form of `at most N times`.
     says_times: bool,
     skips: u64,
     hold_off_ns: i64,

@@ -115,7 +115,7 @@ pub(crate) struct SlowArguments {
     pub(super) confining: Confining,
 }
 
-/// Operations that take this long are slow, if nothing else is said: nfsslower's.
+/// Operations that take this long are slow by default: nfsslower's.
 const LATENCY_MIN_NS: u64 = 10_000_000;
 
 impl SlowArguments {

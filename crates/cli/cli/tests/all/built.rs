@@ -214,13 +214,18 @@ impl Script {
         if let Some(given) = given {
             command.env("LINESIDE_COMMIT", given);
         }
-        let said = printed(&mut command);
+        let message = printed(&mut command);
         let of = |key: &str| {
             let start = format!("cargo::rustc-env={key}=");
-            said.lines()
+            message
+                .lines()
                 .find_map(|line| Some(line.strip_prefix(&start)?.to_owned()))
         };
-        assert_eq!(of("LINESIDE_PROFILE").as_deref(), Some(profile), "{said}");
+        assert_eq!(
+            of("LINESIDE_PROFILE").as_deref(),
+            Some(profile),
+            "{message}"
+        );
         let commit = of("LINESIDE_COMMIT");
         let version = commit
             .iter()
@@ -305,14 +310,14 @@ fn demo(target: &Path, programs: &[(&str, &str)], path: &str) -> (String, usize)
         .output()
         .expect("bash runs");
     assert!(!output.status.success(), "{output:?}");
-    let said = talk(&output);
-    let ours = said.lines().filter(|line| line.starts_with("demo: "));
-    assert_eq!(ours.count(), 1, "{said}");
+    let message = talk(&output);
+    let ours = message.lines().filter(|line| line.starts_with("demo: "));
+    assert_eq!(ours.count(), 1, "{message}");
     // Cargo remembers the compiler in a hidden file.
     let left = fs::read_dir(target).into_iter().flatten().flatten();
     let left = left.filter(|entry| !entry.file_name().to_string_lossy().starts_with('.'));
     let left = left.count();
-    (said, left)
+    (message, left)
 }
 
 #[test]
@@ -323,22 +328,22 @@ fn demo_says_what_is_missing() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = std::env::var("PATH").expect("a path");
     let target = folder.path().join("target");
-    let (said, left) = demo(&target, &[], &path);
-    assert!(said.contains("demo: crates are missing"), "{said}");
-    assert!(said.contains("cargo fetch --locked"), "{said}");
+    let (message, left) = demo(&target, &[], &path);
+    assert!(message.contains("demo: crates are missing"), "{message}");
+    assert!(message.contains("cargo fetch --locked"), "{message}");
     assert_eq!(left, 0, "nothing is half-written");
 
     let full = "echo Filesystem; echo none 10 0 10 0% /";
-    let (said, left) = demo(&target, &[("df", full)], &path);
+    let (message, left) = demo(&target, &[("df", full)], &path);
     assert!(
-        said.contains("has 10 MiB free, the build takes 450 more"),
-        "{said}"
+        message.contains("has 10 MiB free, the build takes 450 more"),
+        "{message}"
     );
-    assert!(said.contains("CARGO_TARGET_DIR"), "{said}");
+    assert!(message.contains("CARGO_TARGET_DIR"), "{message}");
     assert_eq!(left, 0, "nothing is half-written");
 
-    let (said, _) = demo(Path::new("/proc/nowhere"), &[], &path);
-    assert!(said.contains("cannot be made"), "{said}");
+    let (message, _) = demo(Path::new("/proc/nowhere"), &[], &path);
+    assert!(message.contains("cannot be made"), "{message}");
 
     // Cargo and rustc as they are, but neither cc nor what could install it.
     let there = |name: &str| {
@@ -353,12 +358,12 @@ fn demo_says_what_is_missing() {
         .iter()
         .map(|(name, text)| (*name, text.as_str()))
         .collect();
-    let (said, left) = demo(&target, &programs, "/nowhere");
-    assert!(said.contains("a C compiler is missing"), "{said}");
-    assert!(said.contains("apt-get install gcc"), "{said}");
+    let (message, left) = demo(&target, &programs, "/nowhere");
+    assert!(message.contains("a C compiler is missing"), "{message}");
+    assert!(message.contains("apt-get install gcc"), "{message}");
     assert_eq!(left, 0, "nothing is half-written");
 
     let old = [("rustc", "echo rustc 1.80.0")];
-    let (said, _) = demo(&target, &old, &path);
-    assert!(said.contains("Rust 1.80.0 is too old"), "{said}");
+    let (message, _) = demo(&target, &old, &path);
+    assert!(message.contains("Rust 1.80.0 is too old"), "{message}");
 }

@@ -142,8 +142,8 @@ fn a_bundle_holds_no_secret_planted_in_a_trace() {
         fs::write(at("zorkmid-run/monitor_zorkmid/zorkmid.parquet"), "zorkmid").expect("written");
         let output = bundle(folder.path(), &["-o", "out.tar"]);
         assert!(output.status.success(), "{}", talk(&output));
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(said.contains("different addresses"), "{said}");
+        let message = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(message.contains("different addresses"), "{message}");
         assert_tells_nothing(&fs::read(at("out.tar")).expect("there"));
         fs::remove_file(at("out.tar")).expect("there");
     }
@@ -225,10 +225,10 @@ fn a_bundle_replaces_no_file_and_says_what_it_gives_away() {
         folder.path(),
         &["-o", "all.tar", "--with-names", "--with-tables"],
     );
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let message = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
-        said.contains("every address, user, file name and handle"),
-        "{said}"
+        message.contains("every address, user, file name and handle"),
+        "{message}"
     );
     let trace = file_of(folder.path(), "all.tar", "lineside-bundle/trace.json");
     assert!(trace.contains("nfs-mix.pcapng.zst"));

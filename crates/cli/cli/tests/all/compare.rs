@@ -311,9 +311,9 @@ fn an_assertion_decides_the_exit_status() {
         ("B.p99(READ) < 10ms", 2, "give it to 'lineside compare'"),
     ] {
         let output = run(folder.path(), &["report", "trace", "--assert", text]);
-        let said = talk(&output);
-        assert_eq!(output.status.code(), Some(status), "{text}: {said}");
-        assert!(said.contains(words), "{text}: no {words:?} in {said}");
+        let message = talk(&output);
+        assert_eq!(output.status.code(), Some(status), "{text}: {message}");
+        assert!(message.contains(words), "{text}: no {words:?} in {message}");
     }
     let both = ["--assert", "count > 0", "--assert", "max < 1ns", "--json"];
     let output = run(folder.path(), &[&["report", "trace"], &both[..]].concat());

@@ -123,13 +123,13 @@ fn a_ring_that_laps_its_reader_is_reported() {
         interrupt(&mut child);
         let manifest = manifest(&trace);
         assert_eq!(manifest.verdict.state, State::Incomplete);
-        let told = match is_deleting {
+        let loss = match is_deleting {
             true => "3 of the numbers 1 to 5 of the ring were deleted unread",
             false => "ring1 was overwritten before all of it was read",
         };
         let reasons = &manifest.verdict.reasons;
-        let is_told = |reason: &&String| reason.contains(told);
-        assert_eq!(reasons.iter().filter(is_told).count(), 1, "{reasons:?}");
+        let is_named = |reason: &&String| reason.contains(loss);
+        assert_eq!(reasons.iter().filter(is_named).count(), 1, "{reasons:?}");
         let losses = records(&trace, Table::Losses);
         let lapped = { losses.iter() }.filter(|row| row.text("cause") == Some("ring_lapped"));
         assert_eq!(lapped.count(), 1);

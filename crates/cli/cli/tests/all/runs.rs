@@ -75,7 +75,7 @@ fn a_report_on_runs_is_that_of_one_trace() {
         many["files"]
     );
 
-    // An id is one of each run, and is told of no other.
+    // An id belongs to its run, and is reported of no other.
     let connection = |path: &Path| report(&[path, Path::new("--connection"), Path::new("1")]);
     let [one, many] = [&whole, &out].map(|path| connection(path)["totals"]["operations"].clone());
     assert_eq!(one, many);
@@ -95,7 +95,7 @@ fn a_report_on_runs_is_that_of_one_trace() {
     }
     assert_eq!(report(&[&out])["totals"]["operations"], operations);
     std::fs::write(&path, text).expect("written");
-    // One that cannot be opened is told, and the others are reported on.
+    // A run that cannot be opened is named, and the report covers the others.
     let lost = std::fs::remove_dir_all(out.join("run=20261121T000000Z/operations"));
     lost.expect("removed");
     let output = lineside().arg("report").arg(&out).output();

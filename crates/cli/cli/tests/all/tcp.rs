@@ -249,8 +249,8 @@ fn differences(path: &Path, trace: &Path) -> String {
     compared(&expected(path), &counted)
 }
 
-/// The same, when segments that were overtaken count as ones that were sent again: tshark tells
-/// them apart by time alone, which on a busy machine says little.
+/// The same, when segments that were overtaken count as ones that were sent again: tshark
+/// distinguishes them by time alone, which on a busy machine means little.
 pub(crate) fn differences_but_in_order(path: &Path, trace: &Path) -> String {
     let mut counted = counted(&records(trace, Table::Connections));
     let mut expected = expected(path);

@@ -11,9 +11,9 @@
 //!
 //! What is severe comes first. Then a finding is ranked by the time that clients waited because of
 //! it; those that cost no time come after, by the share of operations that they are about. A
-//! sentence is true whatever the workload: a finding that may be harmless says so. Every number that
-//! a sentence has is in `basis` too, with the thresholds that it passed, so that a program need not
-//! read the sentence.
+//! sentence is true whatever the workload: a finding that may be harmless says so. Every number
+//! that a sentence has is in `basis` too, with the thresholds that it passed, so that a program
+//! need not read the sentence.
 
 mod forwarder;
 mod latency;

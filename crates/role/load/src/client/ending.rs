@@ -10,7 +10,7 @@ use super::core::{TASK_CLOSE, TASK_TIMEOUT};
 use super::exchanges::NONE;
 use super::slots::State;
 
-/// Connections that are told to end in one task.
+/// Connections that a task ends at once, at most.
 const CLOSING_MAX: u32 = 1_024;
 
 impl<P: Protocol> Client<P> {

@@ -29,7 +29,7 @@ pub(super) struct Sent {
     pub(super) has_left: bool,
     /// It is answered, or failed; its departure is not reported yet.
     is_over: bool,
-    /// Tells those apart that have had the same place.
+    /// Distinguishes requests that have had the same place.
     generation: u32,
     older: u32,
     younger: u32,
@@ -65,7 +65,7 @@ impl Flight {
     /// For so many flows with at most `each` datagrams under way, whose answers show so many bits
     /// of a number.
     pub(super) fn new(flows: u32, each: u32, number_bits: u32) -> Self {
-        // As many again that are over, so that late answers and duplicates are told apart.
+        // As many again that are over, so that late answers and duplicates are distinguished.
         let least = u64::from(each).saturating_mul(2).next_power_of_two();
         let bits = least.clamp(1 << 6, 1 << 16).ilog2().min(number_bits);
         let under_way = (flows as usize).saturating_mul(each as usize);

@@ -58,7 +58,7 @@ pub struct Client<P: Protocol> {
     free: Vec<u32>,
     /// Requests behind the first ones of connections that arrive.
     followed: u64,
-    /// Of a run that is over, the slots before this one were told to end.
+    /// Of a run that is over, the slots before this one are ending.
     ended: u32,
     /// The request that was written last.
     written: Vec<u8>,

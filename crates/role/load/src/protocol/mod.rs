@@ -55,7 +55,7 @@ pub trait Named {
     /// What a request is called in `operations`: `GET`.
     fn operation(&self, request: Request) -> &'static str;
 
-    /// The operations whose times are told apart; none are if this is empty.
+    /// The operations that have times of their own; empty: there is one kind.
     fn operations(&self) -> &'static [&'static str] {
         &[]
     }

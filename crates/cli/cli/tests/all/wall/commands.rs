@@ -750,9 +750,9 @@ fn without_pasta_the_link_is_in_the_loopback() {
     if is_forbidden(&output) {
         return;
     }
-    let said = talk(&output);
-    assert_eq!(said.matches("needs 'pasta'").count(), 1, "{said}");
-    assert!(said.contains("as with --loopback"), "{said}");
+    let message = talk(&output);
+    assert_eq!(message.matches("needs 'pasta'").count(), 1, "{message}");
+    assert!(message.contains("as with --loopback"), "{message}");
     let took = String::from_utf8_lossy(&output.stdout);
     let took: u64 = took.trim().parse().expect("milliseconds");
     assert!(took >= 40, "a handshake passes the link twice: {took} ms");

@@ -74,7 +74,7 @@ fn a_capture_runs_in_a_sandbox_and_says_so() {
         running.signal("INT");
         let ended = running.end();
         assert!(ended.status.success(), "{}", ended.messages);
-        let sandbox = manifest(&ended.out).sandbox.expect("it is told");
+        let sandbox = manifest(&ended.out).sandbox.expect("it is reported");
         assert_eq!(sandbox.holds, ["landlock", "seccomp"]);
         assert!(!records(&ended.out, Table::Operations).is_empty());
     }
@@ -107,7 +107,7 @@ fn an_emulated_link_runs_in_a_sandbox_unless_asked_otherwise() {
             "{}",
             ended.messages
         );
-        let sandbox = manifest(&ended.out).sandbox.expect("it is told");
+        let sandbox = manifest(&ended.out).sandbox.expect("it is reported");
         assert_eq!(sandbox.holds, ["landlock", "seccomp"]);
         assert!(capture::read(Path::new(pcap)).expect("it is whole").len() >= 80);
     }
@@ -117,7 +117,7 @@ fn an_emulated_link_runs_in_a_sandbox_unless_asked_otherwise() {
         "m1",
     );
     let ended = running.interrupt();
-    let sandbox = manifest(&ended.out).sandbox.expect("it is told");
+    let sandbox = manifest(&ended.out).sandbox.expect("it is reported");
     assert_eq!(sandbox.missing, ["--sandbox off"]);
 }
 
@@ -139,7 +139,7 @@ fn files_are_read_in_a_sandbox_unless_asked_otherwise() {
         look(child.id());
         drop(pipe);
         assert!(child.wait().expect("it ends").success());
-        manifest(out).sandbox.expect("it is told")
+        manifest(out).sandbox.expect("it is reported")
     };
     let of_root = reading();
     let at = folder.path().join("inside");
@@ -191,7 +191,7 @@ fn programs_behind_a_link_are_outside_of_its_sandbox() {
         let states: Vec<_> = lines().filter_map(|line| line.split('\t').nth(1)).collect();
         assert_eq!(states, ["0", seccomp], "{text} {}", talk(&output));
         assert!(!talk(&output).contains("sandbox"), "{}", talk(&output));
-        manifest(&out).sandbox.expect("it is told")
+        manifest(&out).sandbox.expect("it is reported")
     };
     let inside = run("inside", &[], "2");
     assert_eq!(inside.holds, ["landlock", "seccomp"]);
@@ -207,7 +207,7 @@ fn programs_behind_a_link_are_outside_of_its_sandbox() {
 #[test]
 fn a_capture_passes_a_link_in_a_sandbox_unless_asked_otherwise() {
     let folder = tempfile::tempdir().expect("a folder");
-    for (name, flags, told) in [
+    for (name, flags, record) in [
         ("inside", &[][..], "landlock, seccomp"),
         ("outside", &["--no-sandbox"], "none: --sandbox off"),
     ] {
@@ -217,7 +217,10 @@ fn a_capture_passes_a_link_in_a_sandbox_unless_asked_otherwise() {
         let output = command.arg(&out).arg(example()).args(flags).output();
         let output = output.expect("it runs");
         assert!(output.status.success(), "{}", talk(&output));
-        assert_eq!(manifest(&out).sandbox.expect("it is told").text(), told);
+        assert_eq!(
+            manifest(&out).sandbox.expect("it is reported").text(),
+            record
+        );
     }
 }
 
@@ -251,7 +254,7 @@ fn a_load_and_its_server_run_in_sandboxes() {
         assert!(matches!(ended.code(), Some(0 | 4)), "{service}: {ended}");
         let manifest = manifest(&out);
         assert_eq!(
-            manifest.sandbox.expect("it is told").holds,
+            manifest.sandbox.expect("it is reported").holds,
             ["landlock", "seccomp"]
         );
         let done = manifest.certificate.expect("a certificate").to_string();
@@ -276,7 +279,7 @@ fn a_forwarder_runs_in_a_sandbox() {
         running.signal("INT");
         let ended = running.end();
         assert!(ended.status.success(), "{}", ended.messages);
-        let sandbox = manifest(&ended.out).sandbox.expect("it is told");
+        let sandbox = manifest(&ended.out).sandbox.expect("it is reported");
         assert_eq!(sandbox.holds, ["landlock", "seccomp"]);
     }
 }
@@ -426,9 +429,9 @@ fn a_run_is_asked_from_a_sandbox() {
             stream.write_all(answer.as_bytes()).expect("it waits");
             drop(stream);
             let output = child.wait_with_output().expect("it ends");
-            let said = talk(&output);
-            assert!(said.contains("not today"), "{words:?}: {said}");
-            assert!(!said.contains("sandbox"), "{words:?}: {said}");
+            let message = talk(&output);
+            assert!(message.contains("not today"), "{words:?}: {message}");
+            assert!(!message.contains("sandbox"), "{words:?}: {message}");
         };
         ask(&[], &|process| is_confined(process, reading()));
         ask(&["--no-sandbox"], &|process| {
@@ -486,7 +489,10 @@ fn a_pipe_named_by_a_shell_is_read_in_a_sandbox() {
     let output = shell.output().expect("it runs");
     assert!(output.status.success(), "{}", talk(&output));
     let sandbox = manifest(&folder.path().join("trace")).sandbox;
-    assert_eq!(sandbox.expect("it is told").holds, ["landlock", "seccomp"]);
+    assert_eq!(
+        sandbox.expect("it is reported").holds,
+        ["landlock", "seccomp"]
+    );
 }
 
 /// What a shell makes of `<(...)` is named; what is not named is closed.

@@ -44,7 +44,7 @@ fn a_load_of_hosts_and_its_agents_run_in_sandboxes() {
     let ended = load.wait().expect("it ends");
     assert!(matches!(ended.code(), Some(0 | 4)), "{ended}");
     let manifest = manifest(&out);
-    let sandbox = manifest.sandbox.expect("it is told");
+    let sandbox = manifest.sandbox.expect("it is reported");
     assert_eq!(sandbox.holds, ["landlock", "seccomp"]);
     assert!(sandbox.missing.is_empty(), "{sandbox:?}");
     assert_eq!(
@@ -90,13 +90,13 @@ fn three_trials(mut search: Child, capabilities: &str) {
         is_confined(search.id(), capabilities);
     }
     signal(&search, "-INT");
-    let said: Vec<_> = lines.map_while(Result::ok).collect();
+    let message: Vec<_> = lines.map_while(Result::ok).collect();
     let ended = search.wait().expect("it ends");
-    assert_eq!(ended.code(), Some(1), "{said:?}");
-    let said = said.join(" ");
+    assert_eq!(ended.code(), Some(1), "{message:?}");
+    let message = message.join(" ");
     assert!(
-        said.contains("a signal ended") || said.contains("stopped"),
-        "{said}"
+        message.contains("a signal ended") || message.contains("stopped"),
+        "{message}"
     );
 }
 
@@ -160,7 +160,7 @@ fn a_load_of_nfs_by_our_own_tcp_runs_in_a_sandbox() {
         is_confined(load.id(), "");
         let ended = load.wait().expect("it ends");
         assert!(matches!(ended.code(), Some(0 | 4)), "{method}: {ended}");
-        let sandbox = manifest(&out).sandbox.expect("it is told");
+        let sandbox = manifest(&out).sandbox.expect("it is reported");
         assert_eq!(
             sandbox.holds,
             ["landlock", "seccomp"],

@@ -66,18 +66,18 @@ fn run(out: &Path, options: &[&str], input: &[u8]) -> (i32, String) {
 }
 
 /// Rows of operations that a run has, and those that it says went.
-fn accounted(run: &Path, told: &Manifest) -> u64 {
+fn accounted(run: &Path, record: &Manifest) -> u64 {
     let found = match run.join("operations").exists() {
         true => records(run, Table::Operations).len() as u64,
         false => 0,
     };
-    for (name, table) in &told.tables {
+    for (name, table) in &record.tables {
         let is_known = Table::ALL.iter().find(|known| known.name() == name);
         let Some(&known) = is_known.filter(|_| run.join(name).exists()) else {
             assert_eq!(
                 table.parts, 0,
                 "{name}: {:?} {:?}",
-                told.verdict, told.counters
+                record.verdict, record.counters
             );
             continue;
         };
@@ -153,28 +153,28 @@ fn full_disks_lose_nothing_unreported() {
         filler.join().expect("it fills");
         for run in runs(&out) {
             let text = std::fs::read_to_string(run.join("trace.json")).unwrap_or_default();
-            let Ok(told) = Manifest::from_json(&text) else {
+            let Ok(record) = Manifest::from_json(&text) else {
                 panic!("disk {disk}: {}: no trace.json", run.display());
             };
-            let what = format!("disk {disk}: {}: {:?}", run.display(), told.verdict);
-            let found = match told.verdict.state {
+            let what = format!("disk {disk}: {}: {:?}", run.display(), record.verdict);
+            let found = match record.verdict.state {
                 // Nothing has counted it yet: the next start does.
                 State::Unfinished => continue,
-                _ => accounted(&run, &told),
+                _ => accounted(&run, &record),
             };
             if found > 0 {
                 let rows = sorted(&records(&run, Table::Operations));
                 assert!(rows.iter().all(|row| all.contains(row)), "{what}");
             }
-            limited += u64::from(told.verdict.state == State::Limited);
-            let there: u64 = told.tables.values().map(|table| table.rows).sum();
-            let removed = told.removed.map_or(0, |removed| removed.rows);
-            match told.verdict.state {
+            limited += u64::from(record.verdict.state == State::Limited);
+            let there: u64 = record.tables.values().map(|table| table.rows).sum();
+            let removed = record.removed.map_or(0, |removed| removed.rows);
+            match record.verdict.state {
                 State::Complete => assert_eq!(found, all.len() as u64, "{what}"),
-                State::Limited if told.verdict.reasons.len() == 1 => {
+                State::Limited if record.verdict.reasons.len() == 1 => {
                     assert_eq!(there + removed, rows_of_all, "{what}");
                 }
-                _ => assert!(!told.verdict.reasons.is_empty(), "{what}"),
+                _ => assert!(!record.verdict.reasons.is_empty(), "{what}"),
             }
         }
         if let Some(python) = python() {

@@ -12,7 +12,7 @@ use crate::wall::wire::{Running, obstacle, private_folder};
 /// kernel has received and iperf3 has not read.
 const UNDER_WAY_BYTES: u64 = 8 << 20;
 
-/// One test, and what each end said of it.
+/// One test, and the report of each end.
 fn test(ends: &Ends, family: usize, method: &str, words: &str) -> (Output, String) {
     let folder = private_folder();
     let out = folder.path().join("none");
@@ -68,8 +68,8 @@ fn iperf3_and_our_end_report_the_same_bytes() {
     // What is not there is refused, by iperf3's own words.
     let (output, counted) = test(&ends, 0, "af_packet", "-u -t 1");
     // With `-J` they are in its report.
-    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &talk(&output);
-    assert!(said.contains("not implemented"), "{said}");
+    let message = String::from_utf8_lossy(&output.stdout).into_owned() + &talk(&output);
+    assert!(message.contains("not implemented"), "{message}");
     let counted: Value = serde_json::from_str(&counted).expect("JSON");
     assert_eq!(counted["failed"], 1, "{counted}");
 }

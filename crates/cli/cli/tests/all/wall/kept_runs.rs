@@ -71,14 +71,15 @@ fn parts_of_older_runs_go_first_and_are_counted() {
     age(first);
     let before = [first, second].map(|run| manifest(run));
     assert_eq!(capture_runs(&out, &["--keep", "10min"]), "");
-    let told = manifest(first);
+    let record = manifest(first);
     assert!(files(first).is_empty());
     assert!(
-        told.tables
+        record
+            .tables
             .values()
             .all(|table| table.rows + table.parts + table.bytes == 0)
     );
-    let removed = told.removed.expect("it is told");
+    let removed = record.removed.expect("it is reported");
     assert_eq!(
         removed.rows,
         before[0]
@@ -88,7 +89,7 @@ fn parts_of_older_runs_go_first_and_are_counted() {
             .sum::<u64>()
     );
     assert!(removed.kept_since_ns.is_some());
-    assert_eq!(told.verdict.state, State::Limited);
+    assert_eq!(record.verdict.state, State::Limited);
     assert_eq!(manifest(second), before[1], "it is not touched");
     let rows = records(second, Table::Operations).len();
     let [_, _, third] = &runs(&out)[..] else {
@@ -172,7 +173,7 @@ fn nobody_removes_what_root_captured_before() {
             "{}",
             ended.messages
         );
-        assert!(manifest(first).removed.expect("told").rows > 0);
+        assert!(manifest(first).removed.expect("reported").rows > 0);
         assert_eq!(manifest(second), before);
         let is_roots = |path: &PathBuf| path.metadata().expect("there").uid() == 0;
         wait_until("all of it is root's", || {

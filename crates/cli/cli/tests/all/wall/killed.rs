@@ -176,7 +176,7 @@ fn the_next_start_closes_each_killed_run() {
     assert!(compare.status.success(), "{}", talk(&compare));
     let name = whole.file_name().expect("a name").to_string_lossy();
     let newest = format!("the newest of {} runs is {name};", runs.len());
-    let told = |output: &Output| talk(output).matches(&newest).count();
+    let record = |output: &Output| talk(output).matches(&newest).count();
     let bundle = lineside()
         .arg("bundle")
         .arg(&out)
@@ -185,7 +185,7 @@ fn the_next_start_closes_each_killed_run() {
         .output();
     let bundle = bundle.expect("lineside runs");
     assert!(bundle.status.success(), "{}", talk(&bundle));
-    assert_eq!(told(&bundle), 1, "{}", talk(&bundle));
+    assert_eq!(record(&bundle), 1, "{}", talk(&bundle));
     let Some(python) = python() else {
         println!("SKIP: no Python with duckdb, pandas and pyarrow (LINESIDE_PYTHON)");
         return;

@@ -718,10 +718,10 @@ fn a_host_that_is_no_agent_is_named() {
     let mut rows = vec!["http://127.0.0.1/", "--hosts", "a", "--rsh", "echo"];
     let output = load(&rows);
     assert_eq!(output.status.code(), Some(1));
-    let said = talk(&output);
+    let message = talk(&output);
     assert!(
-        said.contains("is not an agent") && said.contains("load --agent"),
-        "{said}"
+        message.contains("is not an agent") && message.contains("load --agent"),
+        "{message}"
     );
     rows.extend(["-o", "never"]);
     let output = load(&rows);
@@ -798,16 +798,16 @@ fn both_ends_of_a_device_are_served_by_one_process() {
         both.args(["--address", "10.8.1.0/24", "--method", method]);
         let output = both.args(["-n", "1500", "-c", "200", "--json"]).output();
         let output = output.expect("lineside runs");
-        let said = talk(&output);
+        let message = talk(&output);
         assert!(
             matches!(output.status.code(), Some(0 | 4)),
-            "{method}: {said}"
+            "{method}: {message}"
         );
         let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         assert_eq!(number(&found, "/requests/succeeded"), 1500, "{found:#}");
         assert!(
-            said.contains("took 200 connections and 1,500 requests"),
-            "{said}"
+            message.contains("took 200 connections and 1,500 requests"),
+            "{message}"
         );
     }
     let alone = load(&["http://127.0.0.1/", "--serve-on", "x1"]);

@@ -176,10 +176,13 @@ fn both_ends_of_bulk_data_are_one_process() {
         both.args(["--address", "10.8.1.0/24", "--method", "af_packet"]);
         let output = both.args(["-n", "200", "-c", "8", "--json"]).output();
         let output = output.expect("lineside runs");
-        let said = talk(&output);
-        assert!(matches!(output.status.code(), Some(0 | 4)), "{url}: {said}");
+        let message = talk(&output);
+        assert!(
+            matches!(output.status.code(), Some(0 | 4)),
+            "{url}: {message}"
+        );
         let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         succeeded(&found, 200);
-        assert!(said.contains(line), "{url}: {said}");
+        assert!(message.contains(line), "{url}: {message}");
     }
 }

@@ -252,7 +252,7 @@ fn dropped_rows_go_as_whole_parts_and_are_counted() {
         sum(|table| table.bytes, &all)
     );
     assert!(bytes <= 4 << 20 && bytes > 2 << 20, "{bytes}");
-    let removed = kept.removed.expect("it is told");
+    let removed = kept.removed.expect("it is reported");
     assert_eq!(
         removed.rows + sum(|table| table.rows, &kept),
         sum(|table| table.rows, &all)
@@ -314,7 +314,7 @@ fn removed_rows_of_monitors_are_counted() {
         assert!(gone > 0, "the test needs more windows: {:?}", all.tables);
         let left = records(&at(cores), Table::MonitorWindows).len() as u64;
         assert_eq!(kept.tables[windows].rows, left);
-        let removed = kept.removed.expect("it is told");
+        let removed = kept.removed.expect("it is reported");
         assert_eq!(removed.rows + rows(&kept), rows(&all));
         assert!(removed.rows >= gone && removed.parts > 0 && removed.bytes > 0);
         assert!(removed.kept_since_ns.is_some());

@@ -113,8 +113,8 @@ fn rows_of_a_load_are_those_of_its_capture() {
         .stderr(std::fs::File::create(&log).expect("a log"))
         .spawn()
         .expect("tcpdump");
-    let said = |what: &str| std::fs::read_to_string(&log).is_ok_and(|log| log.contains(what));
-    wait_until("tcpdump listens", || said("listening on"));
+    let message = |what: &str| std::fs::read_to_string(&log).is_ok_and(|log| log.contains(what));
+    wait_until("tcpdump listens", || message("listening on"));
     let server = format!("self:{port}");
     let output = Command::new(program)
         .args([&server, "/export", "4000"])
@@ -131,7 +131,7 @@ fn rows_of_a_load_are_those_of_its_capture() {
     assert!(stop.is_ok_and(|status| status.success()));
     recording.wait().expect("it ends");
     assert!(
-        said("\n0 packets dropped by kernel"),
+        message("\n0 packets dropped by kernel"),
         "the capture is not complete"
     );
     let trace = Trace::of(&file, &[]);

@@ -522,9 +522,12 @@ fn the_script_that_packs_refuses_what_it_does_not_know() {
             .current_dir(folder.path())
             .output()
             .expect("it runs");
-        let said = talk(&output);
-        assert!(!output.status.success() && said.contains(word), "{said}");
-        assert_eq!(said.lines().count(), 1, "{said}");
+        let message = talk(&output);
+        assert!(
+            !output.status.success() && message.contains(word),
+            "{message}"
+        );
+        assert_eq!(message.lines().count(), 1, "{message}");
         let left = fs::read_dir(folder.path().join("out"))
             .into_iter()
             .flatten();

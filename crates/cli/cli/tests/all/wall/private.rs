@@ -85,9 +85,9 @@ mod wall {
     fn assert_writes(user: u32, command: &mut Command, out: &Path, what: &str) {
         let output = command.output().expect("it runs");
         assert_came_to_its_end(&output, what);
-        let told = manifest(out);
-        assert_ne!(told.verdict.state, State::Unfinished, "{what}");
-        let sandbox = told.sandbox.expect("it is told");
+        let record = manifest(out);
+        assert_ne!(record.verdict.state, State::Unfinished, "{what}");
+        let sandbox = record.sandbox.expect("it is reported");
         assert!(sandbox.missing.is_empty(), "{what}: {sandbox:?}");
         assert_all_belong_to(user, out, what);
     }
@@ -254,8 +254,8 @@ mod wall {
         running.signal("INT");
         let ended = running.end();
         assert!(ended.status.success(), "{}", ended.messages);
-        let told = manifest(&at("moved"));
-        assert_ne!(told.verdict.state, State::Unfinished);
+        let record = manifest(&at("moved"));
+        assert_ne!(record.verdict.state, State::Unfinished);
         let owner = at("elsewhere/precious").metadata().expect("there").uid();
         assert_eq!(owner, USER);
         assert_eq!(fs::read_dir(at("elsewhere")).expect("there").count(), 1);
@@ -274,12 +274,12 @@ mod wall {
         fs::create_dir(at("gone")).expect("made");
         let refused = |command: &mut Command, says: &str| {
             let output = command.output().expect("it runs");
-            let said = talk(&output);
-            assert_eq!(output.status.code(), Some(1), "{said}");
-            assert!(said.contains(says), "{said}");
-            assert_eq!(said.trim().lines().count(), 1, "{said}");
+            let printed = talk(&output);
+            assert_eq!(output.status.code(), Some(1), "{printed}");
+            assert!(printed.contains(says), "{printed}");
+            assert_eq!(printed.trim().lines().count(), 1, "{printed}");
             let left: Vec<_> = everything_in(folder.path()).split_off(1);
-            assert_eq!(left, [] as [PathBuf; 0], "{said}");
+            assert_eq!(left, [] as [PathBuf; 0], "{printed}");
         };
         let gone = format!("cd {0}; rmdir {0}", at("gone").display());
         let mut command = verb(&all, &gone, VERBS[0], Path::new("run"));

@@ -183,7 +183,7 @@ fn a_kill_loses_what_came_in_the_last_second_alone() {
 }
 
 /// What a verb says of an unfinished trace, in words and as JSON.
-fn said(verb: &str, out: &Path) -> (String, serde_json::Value) {
+fn message(verb: &str, out: &Path) -> (String, serde_json::Value) {
     let run = |options: &[&str]| {
         let output = lineside().args([verb]).arg(out).args(options).output();
         let output = output.expect("lineside runs");
@@ -216,7 +216,7 @@ fn an_unfinished_trace_says_what_is_in_memory() {
         in_memory.operations == expected
     });
     for verb in ["report", "info"] {
-        let (text, json) = said(verb, &out);
+        let (text, json) = message(verb, &out);
         let sentence = format!("the run goes on: the last {expected} operations are still");
         assert!(text.contains(&sentence), "{verb}: {text}");
         assert!(
@@ -237,7 +237,7 @@ fn an_unfinished_trace_says_what_is_in_memory() {
     let ended = running.end();
     for verb in ["report", "info"] {
         // trace.json may still say what was in memory before: the part shows that it no longer is.
-        let (text, json) = said(verb, &ended.out);
+        let (text, json) = message(verb, &ended.out);
         assert!(
             text.contains("every operation was in a part; what came later"),
             "{text}"

@@ -201,10 +201,13 @@ fn stats_go_on_until_the_run_ends() {
         ended.messages
     );
     let status = watching.wait().expect("our child");
-    let mut said = String::new();
+    let mut message = String::new();
     let stderr = watching.stderr.as_mut().expect("it is piped");
-    std::io::Read::read_to_string(stderr, &mut said).expect("text");
-    assert!(status.success() && said.is_empty(), "{status}: {said}");
+    std::io::Read::read_to_string(stderr, &mut message).expect("text");
+    assert!(
+        status.success() && message.is_empty(),
+        "{status}: {message}"
+    );
     let lines: Vec<_> = lines().iter().map(|line| read(line)).collect();
     assert!(lines[0].directions[0].rates.is_none());
     let rates = |stats: &RunStats| stats.directions[0].rates.map(|rates| rates.released_pps);

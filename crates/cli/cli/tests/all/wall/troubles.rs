@@ -45,11 +45,11 @@ fn made(name: &str, folder: &Path) -> Result<(), String> {
         .env("LINESIDE_LAB_NAME", LAB)
         .output()
         .expect("the lab\'s troubles runs");
-    let said = talk(&output);
-    if said.contains("tcpdump lost frames") || said.contains("kernel dropped") {
-        return Err(said);
+    let message = talk(&output);
+    if message.contains("tcpdump lost frames") || message.contains("kernel dropped") {
+        return Err(message);
     }
-    assert!(output.status.success(), "{name}: {said}");
+    assert!(output.status.success(), "{name}: {message}");
     Ok(())
 }
 

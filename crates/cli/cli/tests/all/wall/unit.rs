@@ -1,4 +1,4 @@
-//! The unit of `contrib/package` at work: under a real systemd, and what a service tells it.
+//! The unit of `contrib/package` at work: under a real systemd, and what a service sends to it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,7 +15,7 @@ use crate::wall::packages::{file, packages};
 use crate::wall::wire::{Namespace, Running, need_wire, private_folder};
 
 /// A real systemd: the service has its own user and no rights left, is in the sandbox, and comes
-/// back after a kill, which the run of before tells.
+/// back after a kill, which the earlier run reports.
 #[test]
 fn a_systemd_starts_and_restarts_the_unit() {
     need_wire!();
@@ -36,14 +36,17 @@ fn a_systemd_starts_and_restarts_the_unit() {
         lineside info $folder
         cat $(ls -d $folder/run=* | head -1)/trace.json";
     let mut lab = Command::new(repository().join("crates/test/nfs-lab/unit"));
-    let said = printed(lab.arg(file(made, ".deb")).arg(script));
-    let (said, manifest) = said.split_once("\n{").expect("a manifest at the end");
+    let message = printed(lab.arg(file(made, ".deb")).arg(script));
+    let (message, manifest) = message.split_once("\n{").expect("a manifest at the end");
     let manifest: Value = serde_json::from_str(&format!("{{{manifest}")).expect("JSON");
     let sandbox = serde_json::json!({ "holds": ["landlock", "seccomp"], "missing": [] });
-    assert_eq!(manifest["sandbox"]["holds"], sandbox["holds"], "{said}");
-    assert_eq!(manifest["sandbox"]["missing"], sandbox["missing"], "{said}");
-    assert_eq!(manifest["verdict"]["state"], "incomplete", "{said}");
-    assert!(!said.contains("Uid:\t0"), "root: {said}");
+    assert_eq!(manifest["sandbox"]["holds"], sandbox["holds"], "{message}");
+    assert_eq!(
+        manifest["sandbox"]["missing"], sandbox["missing"],
+        "{message}"
+    );
+    assert_eq!(manifest["verdict"]["state"], "incomplete", "{message}");
+    assert!(!message.contains("Uid:\t0"), "root: {message}");
     for part in [
         "CapEff:\t0000000000000000",
         "NoNewPrivs:\t1",
@@ -51,7 +54,7 @@ fn a_systemd_starts_and_restarts_the_unit() {
         "  gap: nothing is recorded",
         "goes on, 0 operations: unfinished",
     ] {
-        assert!(said.contains(part), "no '{part}': {said}");
+        assert!(message.contains(part), "no '{part}': {message}");
     }
 }
 

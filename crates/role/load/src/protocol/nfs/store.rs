@@ -17,7 +17,7 @@ const BLOCK: usize = 4 << 10;
 pub(super) const FILE_BYTES_MAX: u64 = 1 << 43;
 /// The longest name: that of the systems in use.
 pub(super) const NAME_MAX: usize = 255;
-/// Tells handles of this server from others'.
+/// Marks handles of this server.
 const MAGIC: [u8; 8] = *b"lineside";
 /// The root's number.
 pub(super) const ROOT: u32 = 0;
