@@ -26,8 +26,8 @@ pub struct Directed {
 /// Serves one load, and ends with the other host. What to do has to be known before the sandbox is
 /// entered: whoever says it started this program as its user, and may start any other.
 ///
-/// `prepare` reads a load's keys and its place among all workers, and enters the sandbox; of an error
-/// it has the text.
+/// `prepare` reads a load's keys and its place among all workers, and enters the sandbox; of an
+/// error it has the text.
 ///
 /// # Errors
 ///

@@ -97,7 +97,8 @@ fn tshark_sees_the_same_messages_in_tunnels() {
     frames.truncate(600);
     let folder = tempfile::tempdir().expect("a folder");
     // A pseudowire without control word, whose address begins with 0, tshark takes for one with;
-    // tags of 0x9200 and 0x9300 it does not read, and L2TPv3 only if an option names what it carries.
+    // tags of 0x9200 and 0x9300 it does not read, and L2TPv3 only if an option names what it
+    // carries.
     let known = |how: &Wrap| {
         !matches!(
             how,
