@@ -46,7 +46,7 @@ pub struct SinkFigures {
 
 impl Default for SinkFigures {
     fn default() -> Self {
-        /// Delays are told apart up to a minute.
+        /// Delays are measured up to a minute.
         const MINUTE_NS: u64 = 60_000_000_000;
         Self {
             datagrams: 0,
