@@ -18,8 +18,8 @@ use crate::confine::{self, Confining};
 use crate::exit::Exit;
 use crate::inputs::open;
 use crate::print::{
-    exit, filter_line, input_lines, print, print_json, table_lines, tally_lines, traffic_lines,
-    verdict_lines, warn,
+    exit, filter_line, input_lines, passed_over, print, print_json, table_lines, tally_lines,
+    traffic_lines, verdict_lines, warn,
 };
 use crate::runs;
 
@@ -129,6 +129,13 @@ fn of_trace(arguments: &Arguments) -> anyhow::Result<Exit> {
         if let Some(unfinished) = unfinished {
             let _ = writeln!(out, "             {}", unfinished.text(&Zone::local()));
         }
+    }
+    if let Some(manifest) = manifest {
+        passed_over(
+            &arguments.path,
+            &manifest.schema_version,
+            &manifest.passed_over,
+        );
     }
     print(&out)?;
     Ok(exit(&trace.warnings))

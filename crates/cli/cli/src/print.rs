@@ -12,7 +12,7 @@ use lineside_capture::Tally;
 use lineside_measure::Spread;
 use lineside_render::{Style, WIDTH, terminal};
 use lineside_run::{counted, unread};
-use lineside_trace::{InputFacts, Manifest, TableSummary, Verdict};
+use lineside_trace::{InputFacts, Manifest, SCHEMA_VERSION, TableSummary, Verdict};
 use lineside_words::{bytes, escape, escape_json, exact_time, grouped, signed_time};
 use serde::Serialize;
 
@@ -94,6 +94,17 @@ pub(crate) fn warn(text: &str) {
 fn escaped_lines(text: &str) -> String {
     let line = |line: &str| line.split('\t').map(escape).collect::<Vec<_>>().join("\t");
     text.split('\n').map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Lists the fields of a newer minor version that were passed over.
+pub(crate) fn passed_over(trace: &Path, version: &str, fields: &[String]) {
+    if !fields.is_empty() {
+        say(&format!(
+            "{}: schema {version} is newer than {SCHEMA_VERSION}: passed over {}",
+            trace.display(),
+            fields.join(", ")
+        ));
+    }
 }
 
 /// Warns of parts that could not be read. The rest has been reported, but the run has failed.

@@ -1,8 +1,10 @@
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What a link counted. At any moment `entered + duplicated = released + dropped + held`, in
 /// frames: [`is_whole`](Self::is_whole).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
 pub struct LinkCounters {
     /// Frames that entered.
     pub entered: u64,
@@ -66,7 +68,9 @@ pub enum DropReason {
 }
 
 /// Frames that a link dropped, by [`DropReason`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
 pub struct Drops {
     /// By the loss model.
     pub loss: u64,
@@ -92,6 +96,18 @@ impl Drops {
             DropReason::Rate => &mut self.rate,
             DropReason::Memory => &mut self.memory,
         } += 1;
+    }
+
+    /// The counts by the names of their reasons, in the order of these.
+    pub fn by_name(&self) -> [(&'static str, u64); 6] {
+        [
+            ("down", self.down),
+            ("interface", self.interface),
+            ("limit", self.limit),
+            ("loss", self.loss),
+            ("memory", self.memory),
+            ("rate", self.rate),
+        ]
     }
 
     /// All of them.

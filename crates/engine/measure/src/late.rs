@@ -10,6 +10,8 @@ const HOUR_NS: u64 = 3_600_000_000_000;
 
 /// Frames by how late they left. A frame counts under each bound that it exceeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
 pub struct LateCounts {
     /// Frames more than 1 ms late.
     pub over_1000us: u64,

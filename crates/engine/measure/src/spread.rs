@@ -1,10 +1,12 @@
 //! A distribution of times in a few figures and as steps, and the distance between two of them.
 //! Recording times is `Times`'s.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A distribution of times: its figures, and its values as far as they are kept.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
 pub struct Spread {
     /// How many values it has.
     pub count: u64,
@@ -115,7 +117,9 @@ impl Spread {
 }
 
 /// How far one distribution lies from another.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
 pub struct Distance {
     /// The largest difference between the shares of values up to a point, from 0 to 1.
     pub ks: f64,

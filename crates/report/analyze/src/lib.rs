@@ -20,7 +20,6 @@
 #![forbid(unsafe_code)]
 
 mod compare;
-mod emulated_core;
 mod emulation;
 mod findings;
 mod forwarding;
@@ -32,20 +31,13 @@ mod pass;
 mod read;
 
 pub use compare::{change_words, compare, who};
-pub use emulated_core::{EmulatedAddresses, EmulatedCore, EmulatedPort};
-pub use emulation::{
-    EmulatedClockSteps, EmulatedCounters, EmulatedDirection, EmulatedStep, EmulatedTimes,
-    Emulation, EmulationChange, EmulationFloor, EmulationLoop, LINK_SETTINGS,
-};
+pub use emulation::{Emulation, LINK_SETTINGS};
 pub use forwarding::{
     DEVIATIONS_MAX, Down, Forwarding, ForwardingChange, ForwardingCourse, ForwardingDriver,
     ForwardingNode, ForwardingNodeCourse, ForwardingPayloads, ForwardingPort, ForwardingService,
     ForwardingTable, ForwardingTimes, deviations, reason_words,
 };
-pub use load::{
-    LoadAsked, LoadConnections, LoadDepartures, LoadFit, LoadGenerator, LoadRates, LoadReport,
-    LoadRequests, LoadTimes,
-};
+pub use load::LoadReport;
 pub use model::*;
 pub use numbers::{Zone, file_name, share, tail};
 pub use pass::assertion::{Assert, AssertError, LoadFigures, assert, assert_both, assert_load};

@@ -1,8 +1,9 @@
 use lineside_balancer::Report;
 use lineside_port::{Port, PortError};
-use lineside_reactor::{LoopFacts, Reactor};
+use lineside_reactor::Reactor;
 use lineside_run::{Evidence, TapEvidence, judge};
 use lineside_time::Nanoseconds;
+use lineside_trace::certificate::run::LoopFacts;
 use lineside_trace::{InputFacts, Verdict};
 use serde::Serialize;
 

@@ -2,59 +2,21 @@
 //! its times may be believed.
 //!
 //! ```text
-//!  Asked, Outcome, Machine, Limits ─► Certificate::new ─► figures ─► evidence ─► verdict
+//!  Asked, Outcome, Machine, Limits ─► certificate ─► figures ─► evidence ─► verdict
 //! ```
 
 use std::collections::BTreeMap;
 
-use lineside_measure::Times;
 use lineside_run::{Evidence, LoadEvidence, judge};
-use lineside_trace::Verdict;
+use lineside_trace::certificate::Judged;
+use lineside_trace::certificate::load::{
+    Asked, ConnectionCounts, DepartureFigures, FitFigures, Generator, Limits, Load, Quantiles,
+    Rates, RequestCounts, SecondFigures,
+};
 use lineside_workload::{Against, Fitness};
-use serde::Serialize;
 
 use crate::outcome::{Outcome, RunSecond};
 use crate::results::{Cause, Counts, RequestTimes, Unsent};
-
-/// What a run was to do.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Asked {
-    /// The URL, as it was given.
-    pub url: String,
-    /// `http`, `echo`.
-    pub protocol: String,
-    /// Addresses and ports of the servers, asked in turn.
-    pub servers: Vec<String>,
-    /// Connections at once.
-    pub connections: u32,
-    /// Workers.
-    pub workers: u32,
-    /// How instants are spread, in words; null in a closed loop.
-    pub arrivals: Option<String>,
-    /// The rate, in words; null in a closed loop, and where arrivals have a rate of their own.
-    pub rate: Option<String>,
-    /// What arrives: `requests` or `connections`.
-    pub arrivals_of: String,
-    /// `io`, `app` or `sleep`.
-    pub timer: String,
-    /// `spin`, `hybrid` or `sleep`.
-    pub wait: String,
-    /// Seed of all draws.
-    pub seed: u64,
-}
-
-impl Asked {
-    /// Whether requests leave at instants of their own.
-    pub fn is_open_loop(&self) -> bool {
-        self.arrivals.is_some()
-    }
-
-    /// Whether connections arrive.
-    pub fn is_of_connections(&self) -> bool {
-        self.arrivals_of == "connections"
-    }
-}
 
 /// What the schedule of an open loop holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -88,414 +50,120 @@ pub struct Machine {
     pub steal_share: Option<f64>,
 }
 
-/// A distribution of times in a few figures.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Quantiles {
-    /// How many there are.
-    pub count: u64,
-    /// The mean.
-    pub mean_ns: u64,
-    /// Half of them are at most this.
-    pub p50_ns: u64,
-    /// 90 %.
-    pub p90_ns: u64,
-    /// 99 %.
-    pub p99_ns: u64,
-    /// 99.9 %.
-    pub p999_ns: u64,
-    /// The longest.
-    pub max_ns: u64,
-}
-
-impl Quantiles {
-    /// Of recorded times; `None` without any.
-    pub fn of(times: &Times) -> Option<Self> {
-        Some(Self {
-            count: times.count(),
-            mean_ns: times.mean_ns()?,
-            p50_ns: times.quantile_ns(0.5)?,
-            p90_ns: times.quantile_ns(0.9)?,
-            p99_ns: times.quantile_ns(0.99)?,
-            p999_ns: times.quantile_ns(0.999)?,
-            max_ns: times.max_ns()?,
-        })
+fn second_figures(seconds: &[RunSecond]) -> Vec<SecondFigures> {
+    let failed_of = |counts: &Counts| counts.failed.iter().sum::<u64>();
+    let mut failed_before = 0;
+    let mut figures = Vec::with_capacity(seconds.len());
+    for second in seconds {
+        let failed = failed_of(&second.counts);
+        let at = |place: usize| second.latency_ns.map(|all| all[place]);
+        figures.push(SecondFigures {
+            number: second.number,
+            open: second.open,
+            answered: second.answered,
+            failed: failed.saturating_sub(failed_before),
+            received_bytes: second.received_bytes,
+            p50_ns: at(0),
+            p99_ns: at(1),
+            max_ns: at(2),
+        });
+        failed_before = failed;
     }
-}
-
-/// Rates, a second.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Rates {
-    /// Arrivals that the schedule holds; null in a closed loop.
-    pub offered: Option<f64>,
-    /// Arrivals that became requests, or connections, in the scheduled time; null in a closed loop.
-    pub achieved: Option<f64>,
-    /// The share of arrivals that did not; null in a closed loop.
-    pub missed_share: Option<f64>,
-    /// Answers.
-    pub answered: f64,
-    /// Bytes of answers.
-    pub received_bytes: f64,
-    /// Bytes of requests.
-    pub request_bytes: f64,
-}
-
-/// Requests by what came of them.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct RequestCounts {
-    /// Requests whose instant came.
-    pub planned: u64,
-    /// Of these, given to a connection.
-    pub sent: u64,
-    /// Answers that came whole.
-    pub answered: u64,
-    /// Of these, with a status that reports success.
-    pub succeeded: u64,
-    /// Requests that found no connection at their instant.
-    pub waited: u64,
-    /// Requests of an open loop that were looked at more than 1 ms after their instant.
-    pub overdue: u64,
-    /// How often the schedule was moved after a stall (`--catch-up reanchor`).
-    pub moved: u64,
-    /// By how much in all.
-    pub moved_ns: u64,
-    /// Datagrams that left and want no answer.
-    pub one_way: u64,
-    /// Answers in datagrams to requests that had failed by then.
-    pub late_answers: u64,
-    /// Answers in datagrams to requests that were answered before.
-    pub duplicates: u64,
-    /// Datagrams that came and answered nothing.
-    pub strays: u64,
-    /// Planned and never sent, by reason.
-    pub unsent: BTreeMap<&'static str, u64>,
-    /// Sent and not answered, by cause.
-    pub failed: BTreeMap<&'static str, u64>,
-    /// Answers by status.
-    pub statuses: BTreeMap<String, u64>,
-    /// Bytes of requests.
-    pub request_bytes: u64,
-    /// Bytes that came.
-    pub received_bytes: u64,
-    /// Bytes of answers' contents.
-    pub content_bytes: u64,
-}
-
-/// Connections by what came of them.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ConnectionCounts {
-    /// Connections that were opened.
-    pub opened: u64,
-    /// Connections that the plan ended.
-    pub closed: u64,
-    /// Tries that did not open, by cause.
-    pub refused: BTreeMap<&'static str, u64>,
-}
-
-/// How departures lay to their instants.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct DepartureFigures {
-    /// From the planned instant to the departure; null without departures.
-    pub lateness: Option<Quantiles>,
-    /// Departures more than 10 us late.
-    pub over_10us: u64,
-    /// Departures more than 100 us late.
-    pub over_100us: u64,
-    /// Departures more than 1 ms late.
-    pub over_1000us: u64,
-    /// How the first 10,000 fit the model; null in a closed loop, and where connections arrive.
-    pub fit: Option<FitFigures>,
-}
-
-/// How well departures fit their model.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct FitFigures {
-    /// How many were judged.
-    pub departures: u64,
-    /// What their gaps were compared with: the `schedule`, the `model`, the model after the
-    /// `integral` of the rate, or the gaps that were `drawn`.
-    pub against: &'static str,
-    /// Distance by Kolmogorov and Smirnov; null for constant arrivals, as the next.
-    pub distance: Option<f64>,
-    /// How likely a distance at least as large is if the generator adds nothing.
-    pub p_value: Option<f64>,
-    /// The area between the distributions of the gaps as they left and as they were due.
-    pub misfit_ns: f64,
-    /// Half of the gaps were no farther from the gap that was due, longer or shorter.
-    pub gap_error_p50_ns: u64,
-    /// 99 % of the gaps.
-    pub gap_error_p99_ns: u64,
-    /// By how much the rate was above that of the schedule, in millionths.
-    pub rate_error_ppm: f64,
-}
-
-impl From<Fitness> for FitFigures {
-    fn from(fitness: Fitness) -> Self {
-        Self {
-            departures: fitness.departures as u64,
-            against: match fitness.against {
-                Against::Schedule => "schedule",
-                Against::Model => "model",
-                Against::Integral => "integral",
-                Against::Drawn => "drawn",
-            },
-            distance: fitness.distance.map(|distance| distance.ks),
-            p_value: fitness.distance.map(|distance| distance.p_value),
-            misfit_ns: fitness.misfit_ns,
-            gap_error_p50_ns: fitness.gap_errors.p50_ns,
-            gap_error_p99_ns: fitness.gap_errors.p99_ns,
-            rate_error_ppm: fitness.rate_error_ppm,
-        }
-    }
-}
-
-/// What the generator took, and what kept it.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Generator {
-    /// `kernel sockets`, or how our own TCP takes frames.
-    pub transport: String,
-    /// Processor seconds of all workers while requests were under way.
-    pub cpu_s: f64,
-    /// The same for a million answers; null without answers.
-    pub cpu_s_per_million: Option<f64>,
-    /// Of the busiest worker's time, the share that it was running.
-    pub busiest_share: f64,
-    /// Turns of a worker's loop that took more than 1 ms.
-    pub stalls: u64,
-    /// The longest of them.
-    pub stall_max_ns: u64,
-    /// Processor time that a hypervisor gave to others, as a share of all; null if not known.
-    pub steal_share: Option<f64>,
-    /// Writes that a window, or a socket without room, held back.
-    pub held_back: u64,
-    /// Frames with bytes that were sent before; our own TCP alone knows them.
-    pub retransmitted: u64,
-    /// Frames that this end's ports dropped or never sent.
-    pub dropped: u64,
-    /// Rows of `operations` that found no room.
-    pub rows_dropped: u64,
-    /// Bytes of memory for connections and what was under way.
-    pub allocated_bytes: u64,
-    /// Counters of the transport, by name, of all workers.
-    pub counters: BTreeMap<String, u64>,
-}
-
-/// A second of the run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct SecondFigures {
-    /// Its number, from 1.
-    pub number: u32,
-    /// Connections that were open at its end.
-    pub open: u32,
-    /// Answers in it.
-    pub answered: u64,
-    /// Requests that failed in it.
-    pub failed: u64,
-    /// Bytes that came in it.
-    pub received_bytes: u64,
-    /// Median of the latencies in it; null without answers, as the others.
-    pub p50_ns: Option<u64>,
-    /// 99 %.
-    pub p99_ns: Option<u64>,
-    /// The longest.
-    pub max_ns: Option<u64>,
-}
-
-impl SecondFigures {
-    fn all(seconds: &[RunSecond]) -> Vec<Self> {
-        let failed_of = |counts: &Counts| counts.failed.iter().sum::<u64>();
-        let mut failed_before = 0;
-        let mut figures = Vec::with_capacity(seconds.len());
-        for second in seconds {
-            let failed = failed_of(&second.counts);
-            let at = |place: usize| second.latency_ns.map(|all| all[place]);
-            figures.push(Self {
-                number: second.number,
-                open: second.open,
-                answered: second.answered,
-                failed: failed.saturating_sub(failed_before),
-                received_bytes: second.received_bytes,
-                p50_ns: at(0),
-                p99_ns: at(1),
-                max_ns: at(2),
-            });
-            failed_before = failed;
-        }
-        figures
-    }
-}
-
-/// Beyond these a run is not valid. A share is from 0 to 1.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Limits {
-    /// Of the arrivals of a schedule, those that did not become requests in time.
-    pub rate_missed: f64,
-    /// 99 % of departures must be no later.
-    pub lateness_p99_ns: u64,
-    /// Of the requests of an open loop, those that found no connection at their instant.
-    pub waited: f64,
-    /// Of the busiest worker's time, what it may be running where waiting takes none (`sleep`).
-    pub busy: f64,
-    /// The longest turn of a loop.
-    pub stall_ns: u64,
-    /// Processor time that a hypervisor gave to others.
-    pub steal: f64,
-    /// By how much the median of latency may differ between the thirds of a run, as a factor.
-    pub drift: f64,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            rate_missed: 0.001,
-            // As of frames of an emulated link.
-            lateness_p99_ns: 1_000_000,
-            waited: 0.01,
-            busy: 0.95,
-            stall_ns: 10_000_000,
-            steal: 0.01,
-            drift: 1.5,
-        }
-    }
-}
-
-/// What came of a run, and whether it is valid.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Certificate {
-    /// What was asked.
-    pub asked: Asked,
-    /// Seconds from the first request to the last answer, or to the end of the schedule if that is
-    /// later.
-    pub duration_s: f64,
-    /// Rates.
-    pub rates: Rates,
-    /// Requests.
-    pub requests: RequestCounts,
-    /// Connections.
-    pub connections: ConnectionCounts,
-    /// From the planned instant to the end of the answer; null without answers, as the next two.
-    pub latency: Option<Quantiles>,
-    /// From the departure to the end of the answer.
-    pub service: Option<Quantiles>,
-    /// From the departure to the first byte of the answer.
-    pub first_byte: Option<Quantiles>,
-    /// As `latency`, by the protocol's operations, where it tells them apart.
-    pub operations: BTreeMap<&'static str, Quantiles>,
-    /// From the SYN to an open connection; null without connections.
-    pub opening: Option<Quantiles>,
-    /// Departures.
-    pub departures: DepartureFigures,
-    /// The generator.
-    pub generator: Generator,
-    /// Each second of the run.
-    pub seconds: Vec<SecondFigures>,
-    /// The greatest median of latency of a third of the run by the least; null under 6 seconds.
-    pub drift: Option<f64>,
-    /// Identity of the counts that does not hold: a fault of this program.
-    pub broken_identity: Option<String>,
-    /// What bounds the verdict.
-    pub limits: Limits,
-    /// Whether the run is valid.
-    pub verdict: Verdict,
+    figures
 }
 
 /// Seconds that a run must have for its thirds to be compared.
 const DRIFT_SECONDS_MIN: usize = 6;
 
-impl Certificate {
-    /// The certificate of a run, with its verdict.
-    pub fn new(asked: Asked, outcome: &Outcome, known: Known<'_>, limits: Limits) -> Self {
-        let Known {
-            planned,
-            fitness,
-            operations,
-            status_name,
-            machine,
-            failures,
-        } = known;
-        let seconds = SecondFigures::all(&outcome.seconds);
-        let times = &outcome.times;
-        // A schedule goes on after its last request.
-        let span_ns = planned.map_or(0, |planned| planned.span_ns);
-        let duration_s = outcome.wall_ns.max(span_ns.cast_signed()) as f64 / 1e9;
-        let mut certificate = Self {
-            rates: rates(&asked, planned, outcome, duration_s),
-            asked,
-            duration_s,
-            requests: requests(&outcome.counts, status_name),
-            connections: ConnectionCounts {
-                opened: outcome.counts.opened,
-                closed: outcome.counts.closed,
-                refused: by_cause(&outcome.counts.refused),
-            },
-            latency: Quantiles::of(&times.latency),
-            service: Quantiles::of(&times.service),
-            first_byte: Quantiles::of(&times.first_byte),
-            operations: { operations.iter().zip(&times.operations) }
-                .filter_map(|(&name, times)| Some((name, Quantiles::of(times)?)))
-                .collect(),
-            opening: Quantiles::of(&times.opening),
-            departures: departures(times, fitness),
-            generator: generator(outcome, machine),
-            drift: drift(&seconds),
-            seconds,
-            broken_identity: outcome.broken_identity.clone(),
-            limits,
-            verdict: Verdict::default(),
-        };
-        certificate.verdict = judge(&Evidence {
-            load: Some(certificate.evidence(planned)),
-            failures,
-            ..Evidence::default()
-        });
-        certificate
-    }
+/// The certificate of a run, with its verdict.
+pub type Certificate = Judged<Load>;
 
-    /// What the verdict follows from.
-    fn evidence(&self, planned: Option<Planned>) -> LoadEvidence {
-        let limits = &self.limits;
-        let is_open = self.asked.is_open_loop();
-        // Of a connection that arrives, the request leaves after its handshake.
-        let is_timed = is_open && !self.asked.is_of_connections();
-        let local = |all: &BTreeMap<&'static str, u64>| {
-            all.get(Cause::Local.name()).copied().unwrap_or_default()
-        };
-        LoadEvidence {
-            arrivals: planned.map_or(0, |planned| planned.arrivals),
-            missed_share: self.rates.missed_share.unwrap_or_default(),
-            missed_share_max: limits.rate_missed,
-            lateness_p99_ns: { self.departures.lateness.filter(|_| is_timed) }
-                .map_or(0, |lateness| lateness.p99_ns),
-            lateness_p99_max_ns: limits.lateness_p99_ns,
-            planned: self.requests.planned,
-            waited: if is_timed { self.requests.waited } else { 0 },
-            waited_share_max: limits.waited,
-            busy_share: match is_open && self.asked.wait == "sleep" {
-                true => self.generator.busiest_share,
-                false => 0.0,
-            },
-            busy_share_max: limits.busy,
-            rows_dropped: self.generator.rows_dropped,
-            frames_dropped: self.generator.dropped,
-            without_local: local(&self.requests.failed) + local(&self.connections.refused),
-            stalls: self.generator.stalls,
-            stall_max_ns: self.generator.stall_max_ns,
-            stall_limit_ns: limits.stall_ns,
-            steal_share: self.generator.steal_share.unwrap_or_default(),
-            steal_share_max: limits.steal,
-            drift: self.drift.unwrap_or(1.0),
-            drift_max: limits.drift,
-            broken_identity: self.broken_identity.clone(),
-        }
+/// The certificate of a run.
+pub fn certificate(
+    asked: Asked,
+    outcome: &Outcome,
+    known: Known<'_>,
+    limits: Limits,
+) -> Certificate {
+    let Known {
+        planned,
+        fitness,
+        operations,
+        status_name,
+        machine,
+        failures,
+    } = known;
+    let seconds = second_figures(&outcome.seconds);
+    let times = &outcome.times;
+    // A schedule goes on after its last request.
+    let span_ns = planned.map_or(0, |planned| planned.span_ns);
+    let duration_s = outcome.wall_ns.max(span_ns.cast_signed()) as f64 / 1e9;
+    let found = Load {
+        rates: rates(&asked, planned, outcome, duration_s),
+        asked,
+        duration_s,
+        requests: requests(&outcome.counts, status_name),
+        connections: ConnectionCounts {
+            opened: outcome.counts.opened,
+            closed: outcome.counts.closed,
+            refused: by_cause(&outcome.counts.refused),
+        },
+        latency: Quantiles::of(&times.latency),
+        service: Quantiles::of(&times.service),
+        first_byte: Quantiles::of(&times.first_byte),
+        operations: { operations.iter().zip(&times.operations) }
+            .filter_map(|(name, times)| Some(((*name).to_owned(), Quantiles::of(times)?)))
+            .collect(),
+        opening: Quantiles::of(&times.opening),
+        departures: departures(times, fitness),
+        generator: generator(outcome, machine),
+        drift: drift(&seconds),
+        seconds,
+        broken_identity: outcome.broken_identity.clone(),
+        limits,
+    };
+    let verdict = judge(&Evidence {
+        load: Some(evidence(&found, planned)),
+        failures,
+        ..Evidence::default()
+    });
+    Judged { found, verdict }
+}
+
+/// What the verdict follows from.
+fn evidence(load: &Load, planned: Option<Planned>) -> LoadEvidence {
+    let limits = &load.limits;
+    let is_open = load.asked.is_open_loop();
+    // Of a connection that arrives, the request leaves after its handshake.
+    let is_timed = is_open && !load.asked.is_of_connections();
+    let local =
+        |all: &BTreeMap<String, u64>| all.get(Cause::Local.name()).copied().unwrap_or_default();
+    LoadEvidence {
+        arrivals: planned.map_or(0, |planned| planned.arrivals),
+        missed_share: load.rates.missed_share.unwrap_or_default(),
+        missed_share_max: limits.rate_missed,
+        lateness_p99_ns: { load.departures.lateness.filter(|_| is_timed) }
+            .map_or(0, |lateness| lateness.p99_ns),
+        lateness_p99_max_ns: limits.lateness_p99_ns,
+        planned: load.requests.planned,
+        waited: if is_timed { load.requests.waited } else { 0 },
+        waited_share_max: limits.waited,
+        busy_share: match is_open && load.asked.wait == "sleep" {
+            true => load.generator.busiest_share,
+            false => 0.0,
+        },
+        busy_share_max: limits.busy,
+        rows_dropped: load.generator.rows_dropped,
+        frames_dropped: load.generator.dropped,
+        without_local: local(&load.requests.failed) + local(&load.connections.refused),
+        stalls: load.generator.stalls,
+        stall_max_ns: load.generator.stall_max_ns,
+        stall_limit_ns: limits.stall_ns,
+        steal_share: load.generator.steal_share.unwrap_or_default(),
+        steal_share_max: limits.steal,
+        drift: load.drift.unwrap_or(1.0),
+        drift_max: limits.drift,
+        broken_identity: load.broken_identity.clone(),
     }
 }
 
@@ -525,17 +193,17 @@ fn rates(asked: &Asked, planned: Option<Planned>, outcome: &Outcome, duration_s:
     rates
 }
 
-fn by_cause(counts: &[u64; 6]) -> BTreeMap<&'static str, u64> {
+fn by_cause(counts: &[u64; 6]) -> BTreeMap<String, u64> {
     let all = Cause::ALL
         .iter()
-        .map(|&cause| (cause.name(), counts[cause as usize]));
+        .map(|&cause| (cause.name().to_owned(), counts[cause as usize]));
     all.filter(|&(_, count)| count > 0).collect()
 }
 
 fn requests(counts: &Counts, status_name: &dyn Fn(u32) -> String) -> RequestCounts {
     let unsent = Unsent::ALL
         .iter()
-        .map(|&why| (why.name(), counts.unsent[why as usize]));
+        .map(|&why| (why.name().to_owned(), counts.unsent[why as usize]));
     let statuses = counts.statuses.iter();
     RequestCounts {
         planned: counts.planned,
@@ -561,13 +229,32 @@ fn requests(counts: &Counts, status_name: &dyn Fn(u32) -> String) -> RequestCoun
     }
 }
 
+fn fit(fitness: Fitness) -> FitFigures {
+    let against = match fitness.against {
+        Against::Schedule => "schedule",
+        Against::Model => "model",
+        Against::Integral => "integral",
+        Against::Drawn => "drawn",
+    };
+    FitFigures {
+        departures: fitness.departures as u64,
+        against: against.to_owned(),
+        distance: fitness.distance.map(|distance| distance.ks),
+        p_value: fitness.distance.map(|distance| distance.p_value),
+        misfit_ns: fitness.misfit_ns,
+        gap_error_p50_ns: fitness.gap_errors.p50_ns,
+        gap_error_p99_ns: fitness.gap_errors.p99_ns,
+        rate_error_ppm: fitness.rate_error_ppm,
+    }
+}
+
 fn departures(times: &RequestTimes, fitness: Option<Fitness>) -> DepartureFigures {
     DepartureFigures {
         lateness: Quantiles::of(&times.lateness),
         over_10us: times.late.over_10us,
         over_100us: times.late.over_100us,
         over_1000us: times.late.over_1000us,
-        fit: fitness.map(FitFigures::from),
+        fit: fitness.map(fit),
     }
 }
 
@@ -669,7 +356,7 @@ mod tests {
                 machine: Machine::default(),
                 failures: Vec::new(),
             };
-            let found = Certificate::new(Asked::default(), &outcome, known, Limits::default());
+            let found = certificate(Asked::default(), &outcome, known, Limits::default());
             (found.duration_s, found.rates.answered)
         };
         assert_eq!(rates(500_000_000, None), (0.5, 200.0));

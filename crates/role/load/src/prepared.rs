@@ -1,8 +1,9 @@
 //! A load that was prepared: its protocol, its pace, its settings; and its certificate.
 
 use lineside_host::RunClock;
+use lineside_trace::certificate::load::{Asked, Limits};
 
-use crate::certificate::{Asked, Certificate, Known, Limits, Machine, Planned};
+use crate::certificate::{Certificate, Known, Machine, Planned, certificate};
 use crate::launch::{Launch, Requests};
 use crate::outcome::Outcome;
 use crate::protocol::Protocol;
@@ -81,7 +82,7 @@ impl Prepared {
             machine,
             failures,
         };
-        Certificate::new(self.asked.clone(), outcome, known, limits)
+        certificate(self.asked.clone(), outcome, known, limits)
     }
 
     /// What the schedule held; of a run that a signal ended, what had come of it.

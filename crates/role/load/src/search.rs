@@ -11,9 +11,10 @@
 //! detects a rate that passed once by luck.
 
 use lineside_host::{RunClock, StealCounts};
+use lineside_trace::certificate::load::Limits;
 use lineside_words::{grouped, percent, time};
 
-use crate::certificate::{Certificate, Limits, Machine};
+use crate::certificate::{Certificate, Machine};
 use crate::outcome::Outcome;
 use crate::prepared::Prepared;
 use crate::run::{LoadError, Watch};

@@ -1,187 +1,71 @@
 //! The certificate of a path: what was asked for, drawn and realised, and whether the result is
 //! valid.
 
-use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 
 use lineside_frame::Frame;
-use lineside_link::{Class, Jitter, Limit, Link, LinkCounters, Order, Schedule};
-use lineside_measure::{Distance, LateCounts, Spread, Times};
+use lineside_link::{Class, Jitter, Limit, Order, Schedule};
+use lineside_measure::{Spread, Times};
 use lineside_run::{Evidence, LinkEvidence, judge};
-use lineside_time::Nanoseconds;
-use lineside_trace::Verdict;
+use lineside_trace::certificate::Judged;
+use lineside_trace::certificate::link::{ChangeReport, Delays, DirectionReport, Link, MatchReport};
 use lineside_words::time;
-use serde::Serialize;
+use serde::ser::{Serialize, Serializer};
 
+use crate::Path;
 use crate::account::Account;
 use crate::element::LinkReport;
-use crate::star::CoreReport;
-use crate::steps::{Firing, StepReport};
-use crate::{ChangeReport, Mark, Path, SettingsWords};
+use crate::settings_words::settings_words;
 
 /// A warning is given above this share of frames held back: the realised distribution then differs
 /// from the one asked for.
 const HELD_BACK_SHARE: f64 = 0.01;
 
-/// The settings of a path, the delays it drew, and how frames passed it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// What a path did, and whether that is valid.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Certificate {
-    /// The seed of all draws: the same one gives the same again.
-    pub seed: u64,
-    /// `virtual`: instants are exact; or else the clock of the run.
-    pub clock: &'static str,
-    /// Whether the result is valid.
-    pub verdict: Verdict,
-    /// When the wall clock was set while the run went on: the clock of the run was not.
-    #[serde(skip_serializing_if = "ClockSteps::is_empty")]
-    pub clock_steps: ClockSteps,
+    judged: Judged<Link>,
     /// What the verdict follows from, a direction each in the order of their numbers.
-    #[serde(skip)]
     links: Vec<LinkEvidence>,
-    /// By [`Path::name`].
-    pub directions: BTreeMap<String, DirectionReport>,
-    /// What a core counted that stands between more than two ports.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub core: Option<CoreReport>,
-    /// Changes of settings while it ran, in order.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub changes: Vec<ChangeReport>,
-    /// Texts that a user gave while it ran, in order.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub marks: Vec<Mark>,
-    /// The steps that were asked for.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub steps: Vec<StepReport>,
-    /// What the steps did, in order.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub firings: Vec<Firing>,
-    /// Refusals beyond those: no step fires after some 10,000 events.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub firings_unlisted: u64,
 }
 
-fn is_zero(count: &u64) -> bool {
-    *count == 0
-}
+impl Deref for Certificate {
+    type Target = Judged<Link>;
 
-/// How the wall clock was set during a run.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-pub struct ClockSteps {
-    /// How often.
-    pub count: u64,
-    /// The first 16 times.
-    pub first: Vec<ClockStep>,
-}
-
-/// The wall clock was set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct ClockStep {
-    /// From the beginning of the run; noticed within about a millisecond.
-    pub after_ns: Nanoseconds,
-    /// By how much: forward, or, below 0, back.
-    pub by_ns: i64,
-}
-
-impl ClockSteps {
-    const FIRST_MAX: usize = 16;
-
-    pub(crate) fn record(&mut self, after_ns: Nanoseconds, by_ns: i64) {
-        self.count += 1;
-        if self.first.len() < Self::FIRST_MAX {
-            self.first.push(ClockStep { after_ns, by_ns });
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.count == 0
+    fn deref(&self) -> &Judged<Link> {
+        &self.judged
     }
 }
 
-/// One direction: settings and delays since its latest change, all else of the whole run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct DirectionReport {
-    /// The settings.
-    pub settings: SettingsWords,
-    /// The counters: `entered + duplicated = released + dropped + held`.
-    pub counters: LinkCounters,
-    /// The limit of the settings, before a derived one was worked out.
-    #[serde(skip)]
-    limit_asked: Limit,
-    /// Frames that are under way.
-    pub held: u64,
-    /// Of frames that entered since the latest change, without those of `matches`.
-    #[serde(flatten)]
-    pub delays: Delays,
-    /// The largest product of rate and delay that memory bears, in bytes of frames of 1,514.
-    pub rate_times_delay_bytes_max: u64,
-    /// What a user should know, a sentence each.
-    pub warnings: Vec<String>,
-    /// Frames that match expressions.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub matches: Vec<MatchReport>,
-}
-
-/// The delays of frames: by the settings, drawn, and realised.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct Delays {
-    /// The delays by the settings.
-    pub asked: Spread,
-    /// Those drawn; none without jitter.
-    pub drawn: Option<Spread>,
-    /// Of those drawn from those by the settings; the p-value is for independent draws.
-    pub drawn_distance: Option<Distance>,
-    /// From entering to leaving: the drawn delays with what order and rate added.
-    pub realised: Option<Spread>,
-    /// Of those realised from those by the settings.
-    pub realised_distance: Option<Distance>,
-    /// From the instant at which the same link in virtual time lets the frame leave to the one at
-    /// which it left. `None` in virtual time.
-    pub difference: Option<Spread>,
-    /// Frames that left later than they should have.
-    pub late: LateCounts,
-    /// The most that a frame was late.
-    pub lateness_max_ns: i64,
-}
-
-/// Frames of one direction that match an expression, or several.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct MatchReport {
-    /// The expressions.
-    pub expressions: String,
-    /// Their settings.
-    pub settings: SettingsWords,
-    /// Frames that entered.
-    pub entered: u64,
-    /// Those of them that were lost.
-    pub lost: u64,
-    /// The delays by the settings.
-    pub asked: Spread,
-    /// Those drawn, also for other frames with the same delay; none without jitter.
-    pub drawn: Option<Spread>,
-    /// Of those drawn from those asked.
-    pub drawn_distance: Option<Distance>,
-    /// From entering to leaving.
-    pub realised: Option<Spread>,
-}
-
-impl Delays {
-    /// Those by the settings and those drawn.
-    pub(crate) fn drawn(asked: Spread, drawn: Option<Spread>) -> Self {
-        Self {
-            drawn_distance: drawn.as_ref().and_then(|drawn| drawn.distance(&asked)),
-            asked,
-            drawn,
-            ..Self::default()
-        }
+impl DerefMut for Certificate {
+    fn deref_mut(&mut self) -> &mut Judged<Link> {
+        &mut self.judged
     }
+}
 
-    /// Adds how frames left.
-    pub(crate) fn realise(&mut self, account: &Account) {
-        self.realised = account.residence.spread();
-        self.realised_distance = account.residence.distance(&self.asked);
-        self.difference = account.difference.spread();
-        self.late = account.late;
-        self.lateness_max_ns = account.lateness_max_ns;
+impl Serialize for Certificate {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.judged.serialize(serializer)
     }
+}
+
+/// The delays by the settings and those drawn.
+pub(crate) fn drawn(asked: Spread, drawn: Option<Spread>) -> Delays {
+    Delays {
+        drawn_distance: drawn.as_ref().and_then(|drawn| drawn.distance(&asked)),
+        asked,
+        drawn,
+        ..Delays::default()
+    }
+}
+
+/// Adds how frames left.
+pub(crate) fn realise(delays: &mut Delays, account: &Account) {
+    delays.realised = account.residence.spread();
+    delays.realised_distance = account.residence.distance(&delays.asked);
+    delays.difference = account.difference.spread();
+    delays.late = account.late;
+    delays.lateness_max_ns = account.lateness_max_ns;
 }
 
 impl Certificate {
@@ -201,7 +85,7 @@ impl Certificate {
 }
 
 impl Path {
-    /// The certificate so far; `clock` is [`Certificate::clock`].
+    /// The certificate so far; `clock` is [`Link::clock`].
     pub fn certificate(&self, clock: &'static str) -> Certificate {
         let changes = self.changes();
         let report = |side| {
@@ -214,19 +98,20 @@ impl Path {
         };
         let reports: Vec<_> = self.sides().map(report).collect();
         let (firings, firings_unlisted) = self.firings();
-        let links = reports.iter();
-        let links: Vec<_> = links
-            .map(|(name, report)| evidence(name, report, &changes))
-            .collect();
-        Certificate {
+        let limits = self.limits_before_changes();
+        let changes_before: Vec<_> = changes.iter().zip(limits).collect();
+        let links = self.sides().zip(&reports).map(|(side, (name, report))| {
+            let limit = self.link(side).settings().limit;
+            evidence(name, (report, limit), &changes_before)
+        });
+        let links: Vec<_> = links.collect();
+        let verdict = judge(&Evidence {
+            links: links.clone(),
+            ..Evidence::default()
+        });
+        let found = Link {
             seed: self.seed(),
-            clock,
-            verdict: judge(&Evidence {
-                links: links.clone(),
-                ..Evidence::default()
-            }),
-            clock_steps: ClockSteps::default(),
-            links,
+            clock: clock.to_owned(),
             directions: reports.into_iter().collect(),
             core: self.core(),
             changes,
@@ -234,17 +119,22 @@ impl Path {
             steps: self.steps(),
             firings: firings.to_vec(),
             firings_unlisted,
+            ..Link::default()
+        };
+        Certificate {
+            judged: Judged { found, verdict },
+            links,
         }
     }
 }
 
-/// The clock of captured frames, for [`Certificate::clock`].
+/// The clock of captured frames, for [`Link::clock`].
 pub const VIRTUAL: &str = "virtual";
 
 fn report(report: LinkReport<'_>, account: &Account) -> DirectionReport {
     let link = report.link;
-    let mut delays = Delays::drawn(link.asked(), link.drawn());
-    delays.realise(account);
+    let mut delays = drawn(link.asked(), link.drawn());
+    realise(&mut delays, account);
     let mut warnings = link.warnings();
     warnings.extend(held_back(link, &delays));
     warnings.extend(unmatched(report));
@@ -257,9 +147,8 @@ fn report(report: LinkReport<'_>, account: &Account) -> DirectionReport {
         ));
     }
     DirectionReport {
-        settings: SettingsWords::of(link.settings(), link.limit()),
+        settings: settings_words(link.settings(), link.limit()),
         counters: link.counters(),
-        limit_asked: link.settings().limit,
         held: link.held() as u64,
         delays,
         rate_times_delay_bytes_max: link.product_bytes_max(),
@@ -291,7 +180,7 @@ pub(crate) fn matches(
         let (asked, drawn) = drawn(class);
         MatchReport {
             expressions: name.clone(),
-            settings: SettingsWords::of(class.settings(), limit),
+            settings: settings_words(class.settings(), limit),
             entered: class.entered(),
             lost: class.lost(),
             drawn_distance: drawn.as_ref().and_then(|drawn| drawn.distance(&asked)),
@@ -320,7 +209,7 @@ fn unmatched(report: LinkReport<'_>) -> Vec<String> {
 /// A warning if order changed the distribution, because frames came closer than their independent
 /// delays differ. With a rate, or with several classes, it has no figures: the waits for order are
 /// not known separately.
-fn held_back(link: &Link<Frame>, delays: &Delays) -> Option<String> {
+fn held_back(link: &lineside_link::Link<Frame>, delays: &Delays) -> Option<String> {
     let counters = link.counters();
     let share = counters.held_back as f64 / (counters.released as f64).max(1.0);
     let is_jitter = |class: &Class| {
@@ -353,19 +242,28 @@ fn held_back(link: &Link<Frame>, delays: &Delays) -> Option<String> {
     ))
 }
 
-/// The evidence of one direction, over all its settings.
-fn evidence(name: &str, report: &DirectionReport, changes: &[ChangeReport]) -> LinkEvidence {
+/// The evidence of one direction, over all its settings; a limit is that of the settings, before a
+/// derived one was worked out.
+fn evidence(
+    name: &str,
+    (report, limit): (&DirectionReport, Limit),
+    changes: &[(&ChangeReport, Limit)],
+) -> LinkEvidence {
     let dropped = report.counters.dropped;
-    let changes = || changes.iter().filter(|change| change.direction == name);
-    let before: u64 = changes().map(|change| change.dropped.limit).sum();
-    let since = (&report.settings, report.limit_asked, dropped.limit - before);
-    let before = changes().map(|change| (&change.before, change.limit_asked, change.dropped.limit));
+    let changes = || {
+        changes
+            .iter()
+            .filter(|(change, _)| change.direction == name)
+    };
+    let before: u64 = changes().map(|(change, _)| change.dropped.limit).sum();
+    let since = (&report.settings, limit, dropped.limit - before);
+    let before = changes().map(|(change, limit)| (&change.before, *limit, change.dropped.limit));
     // A limit that was asked for is part of the link, and so are its drops; a derived one is not.
     let is_derived = |asked| matches!(asked, Limit::Derived);
     let all = before.chain([since]);
     let derived = all.filter(|&(_, asked, dropped)| is_derived(asked) && dropped > 0);
     let derived = derived.map(|(settings, _, dropped)| (dropped, settings.limit.clone()));
-    let delays = changes().map(|change| &change.delays);
+    let delays = changes().map(|(change, _)| &change.delays);
     let delays = || delays.clone().chain([&report.delays]);
     let lateness = delays().map(|delays| delays.lateness_max_ns);
     LinkEvidence {

@@ -5,41 +5,11 @@ use lineside_frame::Frame;
 use lineside_link::{Class, Drops, Limit, Link, LinkCounters, Past, Settings, TABLE_LEN_MAX};
 use lineside_measure::Spread;
 use lineside_time::Nanoseconds;
-use serde::Serialize;
+use lineside_trace::certificate::link::{ChangeReport, MatchReport};
 
 use crate::account::Account;
-use crate::certificate::{self, Delays, MatchReport};
-use crate::{SettingsWords, SideId};
-
-/// A change of one direction's settings, and how frames passed that entered before it, since the
-/// previous change.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ChangeReport {
-    /// When, by the certificate's clock.
-    pub at_ns: Nanoseconds,
-    /// The same, from the beginning of the run.
-    pub after_ns: Option<Nanoseconds>,
-    /// Which direction: [`Path::name`](crate::Path::name).
-    pub direction: String,
-    /// The settings until then.
-    pub before: SettingsWords,
-    /// The settings from then on.
-    pub after: SettingsWords,
-    /// Frames that entered before.
-    pub entered: u64,
-    /// Frames that were dropped before.
-    pub dropped: Drops,
-    /// Of frames that entered before, also of those that left after the change; without those of
-    /// `matches`.
-    #[serde(flatten)]
-    pub delays: Delays,
-    /// Frames that match expressions, counted since the beginning.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub matches: Vec<MatchReport>,
-    /// The limit of the settings, before a derived one was worked out.
-    #[serde(skip)]
-    pub(crate) limit_asked: Limit,
-}
+use crate::settings_words::{self, settings_words};
+use crate::{SideId, certificate};
 
 /// A change, and what is kept to report it.
 #[derive(Debug)]
@@ -54,6 +24,8 @@ pub(crate) struct Change {
     /// The settings from then on.
     after: Settings,
     limit_after: Limit,
+    /// The limit of the settings until then, before a derived one was worked out.
+    pub(crate) limit_asked: Limit,
     state: Report,
     _lease: Lease,
 }
@@ -81,7 +53,7 @@ pub(crate) fn memory_bytes(link: &Link<Frame>, settings: &[Settings]) -> usize {
     let before = link.classes().iter().map(|class| class.settings());
     let words = before
         .chain(settings)
-        .map(|settings| SettingsWords::len_bytes_max(settings) + size_of::<MatchReport>());
+        .map(|settings| settings_words::len_bytes_max(settings) + size_of::<MatchReport>());
     size_of::<Change>() + size_of::<ChangeReport>() + words.sum::<usize>()
 }
 
@@ -110,6 +82,7 @@ impl Change {
             dropped: now.dropped.since(&before.dropped),
             after: link.settings().clone(),
             limit_after: link.limit(),
+            limit_asked: past.classes()[0].settings().limit,
             state: Report::Open {
                 past,
                 account: None,
@@ -169,24 +142,23 @@ impl Change {
             Report::Open { past, account, .. } => (past, account.as_deref()),
         };
         let (limit, class) = (past.limit(), &past.classes()[0]);
-        let mut delays = Delays::drawn(past.asked_for(class), past.drawn_for(class));
+        let mut delays = certificate::drawn(past.asked_for(class), past.drawn_for(class));
         let drawn = |class: &Class| (past.asked_for(class), past.drawn_for(class));
         let mut matches = Vec::new();
         if let Some(account) = closed.or(account) {
-            delays.realise(account);
+            certificate::realise(&mut delays, account);
             matches = certificate::matches(past.classes(), names, limit, drawn, account);
         }
         ChangeReport {
             at_ns: self.at_ns,
             after_ns: self.after_ns,
             direction: direction.to_owned(),
-            before: SettingsWords::of(class.settings(), limit),
-            after: SettingsWords::of(&self.after, self.limit_after),
+            before: settings_words(class.settings(), limit),
+            after: settings_words(&self.after, self.limit_after),
             entered: self.entered,
             dropped: self.dropped,
             delays,
             matches,
-            limit_asked: class.settings().limit,
         }
     }
 }

@@ -51,25 +51,19 @@ mod steps;
 mod switch;
 mod virtual_time;
 
-pub use certificate::{
-    Certificate, ClockStep, ClockSteps, Delays, DirectionReport, MatchReport, VIRTUAL,
-};
-pub use changes::ChangeReport;
+pub use certificate::{Certificate, VIRTUAL};
 pub use classify::{Classifier, EXPRESSIONS_MAX};
 pub use direction_finder::{DirectionFinder, Inside, InsideError};
 pub use element::{Element, LinkReport};
 pub use forwarder::Forwarder;
 pub(crate) use live::tap_facts;
 pub use live::{LiveDeparture, LiveLoop, LivePath, below_floor, live_certificate, loop_facts};
-pub use marks::{Mark, MarkError};
+pub use marks::MarkError;
 pub use monitors::PathMonitors;
 pub use observe::Observer;
 pub use path::{NoMemory, Path};
-pub use settings_words::SettingsWords;
 pub use side::{Departures, Direction, Leaving, SideId};
-pub use star::{AddressReport, Core, CoreDrop, CoreReport, PORTS_MAX, PortReport, Ports, Wire};
-pub use steps::{
-    Action, Firing, FiringEvent, Patches, STEPS_MAX, Step, StepError, StepReport, When,
-};
+pub use star::{Core, CoreDrop, PORTS_MAX, Ports, Wire};
+pub use steps::{Action, Patches, STEPS_MAX, Step, StepError, When};
 pub use switch::Switch;
 pub use virtual_time::Virtual;

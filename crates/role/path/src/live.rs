@@ -10,17 +10,16 @@ use lineside_frame::{Burst, Frame};
 use lineside_link::Delay;
 use lineside_measure::monitor::Point;
 use lineside_port::LivePort;
-use lineside_reactor::{
-    Account, Engine, LoopFacts, Reactor, Sides, Tap, TapCounts, TapFacts, Wait,
-};
+use lineside_reactor::{Account, Engine, Reactor, Sides, Tap, TapCounts, Wait};
 use lineside_run::MonitorSwitch;
 use lineside_time::Nanoseconds;
+use lineside_trace::certificate::link::{ClockSteps, Mark};
+use lineside_trace::certificate::run::{LoopFacts, TapFacts};
 use lineside_words::{exact_time, signed_time};
 
 use crate::monitors::point_of;
 use crate::{
-    Certificate, ClockSteps, Departures, Leaving, Mark, MarkError, NoMemory, Patches, Path, SideId,
-    Step, StepError,
+    Certificate, Departures, Leaving, MarkError, NoMemory, Patches, Path, SideId, Step, StepError,
 };
 
 /// A path between live ports, in a polling loop.
@@ -182,6 +181,7 @@ pub(crate) fn tap_facts(live: &LiveLoop) -> Option<TapFacts> {
 pub fn live_certificate(live: &LiveLoop, clock: &'static str) -> Certificate {
     let mut certificate = live.engine().path.certificate(clock);
     certificate.clock_steps = live.engine().clock_steps.clone();
+    certificate.polling = Some(loop_facts(live));
     let path = &live.engine().path;
     for side in path.sides() {
         let report = certificate.directions.get_mut(path.name(side));

@@ -1,19 +1,7 @@
 //! Marks in a run: texts that a user gave while it went on, and when.
 
 use lineside_account::{Budget, Lease};
-use lineside_time::Nanoseconds;
-use serde::{Deserialize, Serialize};
-
-/// A text that a user gave while the run went on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mark {
-    /// When, by the certificate's clock.
-    pub at_ns: Nanoseconds,
-    /// The same, from the beginning of the run.
-    pub after_ns: Option<Nanoseconds>,
-    /// The text.
-    pub text: String,
-}
+use lineside_trace::certificate::link::Mark;
 
 /// Why there is no mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

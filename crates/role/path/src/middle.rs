@@ -3,9 +3,10 @@
 use lineside_frame::Frame;
 use lineside_link::Departure;
 use lineside_time::Nanoseconds;
+use lineside_trace::certificate::link::CoreReport;
 
 use crate::SideId;
-use crate::star::{Core, CoreDrop, CoreReport};
+use crate::star::{Core, CoreDrop};
 
 /// The core of a path.
 #[derive(Debug)]

@@ -7,21 +7,23 @@
 use lineside_account::{Budget, Lease};
 use lineside_filter::Filter;
 use lineside_frame::{Burst, Frame};
-use lineside_link::{Delay, Departure, Item, Link, LinkCounters, Patch, Settings};
+use lineside_link::{Delay, Departure, Item, Limit, Link, LinkCounters, Patch, Settings};
 use lineside_measure::monitor::Point;
 use lineside_time::Nanoseconds;
+use lineside_trace::certificate::link::{ChangeReport, CoreReport, Mark, SettingsWords};
 
 use crate::account::Account;
 use crate::chain::Chain;
 use crate::changes::{self, Change};
 use crate::classify::Classifier;
 use crate::element::{Element, LinkReport};
-use crate::marks::{Mark, MarkError, Marks};
+use crate::marks::{MarkError, Marks};
 use crate::middle::Middle;
 use crate::observe::{Observer, Observers};
-use crate::star::{Core, CoreReport, Wire};
+use crate::settings_words::settings_words;
+use crate::star::{Core, Wire};
 use crate::steps::Steps;
-use crate::{ChangeReport, Departures, Direction, Leaving, SettingsWords, SideId};
+use crate::{Departures, Direction, Leaving, SideId};
 
 mod stepping;
 
@@ -559,6 +561,11 @@ impl Path {
         self.changes.iter().map(report).collect()
     }
 
+    /// The limit that was asked for until each change.
+    pub(crate) fn limits_before_changes(&self) -> impl Iterator<Item = Limit> {
+        self.changes.iter().map(|change| change.limit_asked)
+    }
+
     /// Notes a text at `now`, for the certificate. Marks are bounded, and leased from the budget.
     pub fn mark(&mut self, now: Nanoseconds, text: String) -> Result<Mark, MarkError> {
         let mark = Mark {
@@ -577,7 +584,7 @@ impl Path {
     /// The settings of a side in words.
     pub fn settings_words(&self, side: impl Into<SideId>) -> SettingsWords {
         let link = self.link(side);
-        SettingsWords::of(link.settings(), link.limit())
+        settings_words(link.settings(), link.limit())
     }
 
     /// A departure was sent at `sent_ns`, by the clock of `now`: its residence and lateness go into

@@ -7,11 +7,9 @@
 //!  port n ─► [chain in] ─┘          └─► [chain out] ─► port n
 //! ```
 
-use std::collections::BTreeMap;
-
 use lineside_frame::{Frame, FrameRef};
 use lineside_time::Nanoseconds;
-use serde::Serialize;
+use lineside_trace::certificate::link::CoreReport;
 
 /// The most ports of a path.
 pub const PORTS_MAX: usize = 8;
@@ -102,61 +100,6 @@ pub struct CoreDrop {
     pub port: usize,
     /// The frame.
     pub item: Frame,
-}
-
-/// What a core counted: `came + copies = frames that left it + dropped`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-pub struct CoreReport {
-    /// `switch`
-    pub kind: &'static str,
-    /// Frames that came.
-    pub came: u64,
-    /// Frames that went on to one port, where their destination is.
-    pub forwarded: u64,
-    /// Frames that went on to all other ports.
-    pub flooded: u64,
-    /// How many more frames left than came because of that.
-    pub copies: u64,
-    /// Frames that went nowhere, by reason.
-    pub dropped: BTreeMap<&'static str, u64>,
-    /// Its table of addresses.
-    pub addresses: AddressReport,
-    /// By port.
-    pub ports: Vec<PortReport>,
-}
-
-/// Frames of one port at the core.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-pub struct PortReport {
-    /// Its name, which the path knows and the core does not.
-    pub name: String,
-    /// Frames that came to the core from this port.
-    pub came: u64,
-    /// Frames that went on to this port.
-    pub left: u64,
-    /// Addresses that are known there.
-    pub addresses: u64,
-    /// It vanished while the path was used.
-    pub is_gone: bool,
-}
-
-/// The account of a table of addresses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct AddressReport {
-    /// Those in the table.
-    pub known: u64,
-    /// The room of the table.
-    pub known_max: u64,
-    /// For so long an address is known that sends nothing.
-    pub age_ns: i64,
-    /// Times that one came into the table.
-    pub learned: u64,
-    /// Times that one was seen at another port than before.
-    pub moved: u64,
-    /// Those forgotten because they had sent nothing for so long.
-    pub aged: u64,
-    /// Those forgotten because the table was full: the ones not seen for the longest time.
-    pub displaced: u64,
 }
 
 /// Two ports: what comes in by one leaves by the other.

@@ -14,7 +14,7 @@ use lineside_frame::{FrameRef, LinkType};
 use lineside_link::{Delay, Patch, Setting, State};
 use lineside_measure::monitor::Point;
 use lineside_time::Nanoseconds;
-use serde::Serialize;
+use lineside_trace::certificate::link::{Firing, FiringEvent, StepReport};
 
 /// A path has at most so many steps.
 pub const STEPS_MAX: usize = 64;
@@ -82,50 +82,6 @@ pub enum Action {
     Mark(String),
     /// Ends the run: no more frames are taken.
     End,
-}
-
-/// How often a step fired.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct StepReport {
-    /// As it was given.
-    pub words: String,
-    /// How often it fired.
-    pub fired: u64,
-    /// How often it was to fire, and did not: see [`Firing::why`].
-    pub refused: u64,
-    /// Instants of an `every` that passed while the machine did nothing.
-    pub missed: u64,
-    /// What it marks.
-    #[serde(skip)]
-    pub marks: Vec<String>,
-}
-
-/// A step fired.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Firing {
-    /// The number of the step, from 1.
-    pub step: usize,
-    /// When, by the certificate's clock.
-    pub at_ns: Nanoseconds,
-    /// The same, from the beginning.
-    pub after_ns: Nanoseconds,
-    /// What came of it.
-    pub event: FiringEvent,
-    /// Why it was refused.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub why: Option<&'static str>,
-}
-
-/// What came of a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FiringEvent {
-    /// It fired.
-    Fired,
-    /// Its time was over, and what it had changed is as it was.
-    Undone,
-    /// It was to fire, and nothing was changed.
-    Refused,
 }
 
 /// The steps of a path.
@@ -457,7 +413,7 @@ impl Steps {
             at_ns,
             after_ns: at_ns - self.began_ns.unwrap_or(at_ns),
             event,
-            why,
+            why: why.map(Into::into),
         });
     }
 

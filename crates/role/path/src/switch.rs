@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 use lineside_account::{Budget, Lease};
 use lineside_frame::{FrameRef, LinkType};
 use lineside_time::Nanoseconds;
+use lineside_trace::certificate::link::{AddressReport, CorePort, CoreReport};
 use lineside_wire::ethernet;
 
-use crate::star::{AddressReport, Core, CoreReport, PortReport, Ports};
+use crate::star::{Core, Ports};
 
 /// Sends each frame to the port where its destination was last seen as a source; frames to unknown
 /// addresses and to groups go to all other ports.
@@ -28,7 +29,7 @@ pub struct Switch {
     now_ns: Nanoseconds,
     table: Table,
     counts: Counts,
-    by_port: Vec<PortReport>,
+    by_port: Vec<CorePort>,
     _lease: Lease,
 }
 
@@ -91,7 +92,7 @@ impl Switch {
             now_ns: Nanoseconds::MIN,
             table: Table::new(addresses_max),
             counts: Counts::default(),
-            by_port: vec![PortReport::default(); ports],
+            by_port: vec![CorePort::default(); ports],
             _lease: lease,
         })
     }
@@ -194,9 +195,9 @@ impl Core for Switch {
 
     fn report(&self) -> Option<CoreReport> {
         let counts = &self.counts;
-        let dropped = Reason::ALL.map(|(why, name)| (name, counts.dropped[why as usize]));
+        let dropped = Reason::ALL.map(|(why, name)| (name.into(), counts.dropped[why as usize]));
         Some(CoreReport {
-            kind: "switch",
+            kind: "switch".into(),
             came: counts.came,
             forwarded: counts.forwarded,
             flooded: counts.flooded,

@@ -9,10 +9,11 @@ use lineside_frame::{Burst, Descriptor, Frame, LinkType};
 use lineside_link::{Carrier, Departure, Link, Patch, Setting, Settings, State, words};
 use lineside_measure::monitor::Point;
 use lineside_path::{
-    Action, Certificate, Direction, DirectionFinder, FiringEvent, Inside, Patches, Path, Step,
-    StepError, Virtual, When,
+    Action, Certificate, Direction, DirectionFinder, Inside, Patches, Path, Step, StepError,
+    Virtual, When,
 };
 use lineside_time::Random;
+use lineside_trace::certificate::link::FiringEvent;
 use lineside_wire::build::FrameBuilder;
 
 const MEMORY: usize = 64 << 20;

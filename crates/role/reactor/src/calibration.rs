@@ -1,9 +1,9 @@
 use lineside_frame::{Burst, Descriptor, Frame, LinkType};
-use lineside_measure::{Spread, Times};
+use lineside_measure::Times;
 use lineside_port::{LivePort, PortError};
 use lineside_time::Nanoseconds;
+use lineside_trace::certificate::run::Calibration;
 use lineside_wire::ethernet::{self, ether_type};
-use serde::Serialize;
 
 /// Frames sent by each side to measure how long that takes.
 pub(crate) const PROBES: usize = 128;
@@ -11,20 +11,6 @@ pub(crate) const PROBES: usize = 128;
 pub(crate) const PROBES_COLD: usize = 16;
 /// Between two of them.
 const GAP_NS: i64 = 100_000;
-
-/// What the loop measured of itself before the first frame came.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Calibration {
-    /// How it was measured.
-    pub method: &'static str,
-    /// The least time from a frame's arrival to its hand-over: half of `turn` and all of `send`, by
-    /// their medians.
-    pub floor_ns: i64,
-    /// A turn of the loop in which nothing arrives.
-    pub turn: Spread,
-    /// From the decision that a frame leaves to its hand-over.
-    pub send: Spread,
-}
 
 /// How long calls that send took, with and without a stamp of the kernel.
 #[derive(Debug, Default)]
@@ -85,7 +71,7 @@ impl Sends {
         let send = stamped.or_else(|| self.unstamped.spread())?;
         let turn = turn.spread()?;
         Some(Calibration {
-            method,
+            method: method.to_owned(),
             floor_ns: (send.p50_ns + turn.p50_ns / 2).min(lead_max_ns),
             turn,
             send,

@@ -11,7 +11,7 @@
 //!   queue of each side; a side is a number, and what stands there is the engine's business.
 //! * It measures itself: stalls, the time until a frame is found and until the driver has it.
 //!   Releases begin earlier by a lead that a control loop around the kernel's stamps finds
-//!   ([`LoopFacts`]).
+//!   ([`LoopFacts`](lineside_trace::certificate::run::LoopFacts)).
 //! * A port that fails ends the loop, unless enough other sides [remain](Reactor::outlive).
 //! * A [`Tap`] gives copies of what leaves to a capture in another thread.
 //! * Not here: what happens to frames between arrival and departure, clocks and threads. The caller
@@ -26,9 +26,8 @@ mod rest;
 mod sides;
 mod tap;
 
-pub use calibration::Calibration;
-pub use facts::{Gone, LoopCounts, LoopFacts};
+pub use facts::LoopCounts;
 pub use reactor::{Account, Engine, Reactor};
 pub use rest::Wait;
 pub use sides::Sides;
-pub use tap::{Tap, TapCounts, TapFacts, TapPoints, TapPort, tap, tap_input};
+pub use tap::{Tap, TapCounts, TapPoints, TapPort, tap, tap_input};

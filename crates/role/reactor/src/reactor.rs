@@ -7,12 +7,14 @@ use lineside_frame::{Burst, Frame};
 use lineside_measure::Times;
 use lineside_port::{LivePort, Method, PortError, Received};
 use lineside_time::Nanoseconds;
+use lineside_trace::certificate::run::{Calibration, Gone, LoopFacts};
 
-use crate::calibration::{Calibration, PROBES, PROBES_COLD, Sends};
+use crate::calibration::{PROBES, PROBES_COLD, Sends};
+use crate::facts::note_gap;
 use crate::lead::{LEAD_MAX_NS, Lead};
 use crate::rest::Rest;
 use crate::sides::Side;
-use crate::{Gone, LoopCounts, LoopFacts, Sides, Wait};
+use crate::{LoopCounts, Sides, Wait};
 
 /// What a loop drives: it is given bursts and the time, and says which frames leave, by which side
 /// and when.
@@ -221,7 +223,7 @@ impl<E: Engine> Reactor<E> {
     pub fn turn(&mut self, clock: &mut impl FnMut() -> Nanoseconds) -> Result<(), PortError> {
         let now = clock();
         if let Some(looked_ns) = self.looked_ns.replace(now) {
-            self.facts.note_gap(now - looked_ns);
+            note_gap(&mut self.facts, now - looked_ns);
         }
         for queue in self.sides.queues_mut() {
             queue.collect_stamp(&mut self.lead);

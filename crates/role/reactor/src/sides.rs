@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use lineside_frame::{Burst, Frame};
 use lineside_port::{LivePort, PortError};
 use lineside_time::Nanoseconds;
+use lineside_trace::certificate::run::LoopFacts;
 
-use crate::facts::LoopFacts;
 use crate::lead::{LEAD_MAX_NS, Lead};
 use crate::{Account, Engine};
 

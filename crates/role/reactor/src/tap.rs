@@ -24,9 +24,9 @@ use lineside_frame::{BlockWriter, Burst, Frame, FrameRef, LinkType, Pool};
 use lineside_measure::monitor::Point;
 use lineside_port::{BLOCK_LEN, Facts, Live, Port, PortError, Receive, Received};
 use lineside_time::Nanoseconds;
+use lineside_trace::certificate::run::TapFacts;
 use rustix::event::poll;
 use rustix::time::Timespec;
-use serde::Serialize;
 
 /// Batches that wait in the queue.
 const BATCHES_MAX: usize = 1024;
@@ -75,17 +75,6 @@ struct Shared {
     tapped: AtomicU64,
     dropped_queue: AtomicU64,
     dropped_memory: AtomicU64,
-}
-
-/// The counts of a tap.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct TapFacts {
-    /// Frames that went to the other thread.
-    pub tapped: u64,
-    /// Frames that found the queue full.
-    pub dropped_queue: u64,
-    /// Frames for which no memory was left.
-    pub dropped_memory: u64,
 }
 
 /// The other end: frames as they came, left and were dropped, each stamped with the time at which

@@ -14,6 +14,7 @@
 //! [`read`] remain.
 #![forbid(unsafe_code)]
 
+pub mod certificate;
 #[cfg(feature = "parquet")]
 mod columns;
 #[cfg(feature = "parquet")]
@@ -21,6 +22,7 @@ mod encoder;
 #[cfg(feature = "parquet")]
 mod encoders;
 mod files;
+mod form;
 mod manifest;
 #[cfg(feature = "parquet")]
 mod merge;
@@ -44,8 +46,9 @@ pub use encoder::{
 pub use files::{manifest_text, open_file};
 pub use manifest::{
     ActorFacts, ChecksumFacts, ClockFacts, CounterValue, DropInFacts, InMemory, InputFacts,
-    LiveInput, Machine, Manifest, RELIEFS_MAX, Relief, RemovedFacts, Role, Runtime, SECONDS_MAX,
-    SandboxFacts, SchedulerFacts, Second, State, TableSummary, Tool, TrafficFacts, Verdict,
+    LiveInput, Machine, Manifest, ManifestError, RELIEFS_MAX, Relief, RemovedFacts, Role, Runtime,
+    SECONDS_MAX, SandboxFacts, SchedulerFacts, Second, State, TableSummary, Tool, TrafficFacts,
+    Verdict,
 };
 #[cfg(feature = "parquet")]
 pub use merge::{MergeError, Merged, merge_parts};

@@ -3,6 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::form::Differences;
+use crate::{SCHEMA_VERSION, certificate};
 
 /// The whole of `trace.json`. It is rewritten while a run goes on, and last of all at its end.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -57,11 +61,29 @@ pub struct Manifest {
     /// What the actors did; only of a run on several cores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime: Option<Runtime>,
-    /// What a run in the line was asked and did: of `emulate`, `lineside_path::Certificate`.
+    /// What a role was asked and did, with its verdict: a [`Judged`](certificate::Judged).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<serde_json::Value>,
     /// The resolved configuration: `--config trace.json` runs it again.
     pub configuration: serde_json::Value,
+    /// Fields of a newer minor version, by their paths: nothing here knows them.
+    #[serde(skip)]
+    pub passed_over: Vec<String>,
+}
+
+/// Why a `trace.json` cannot be read.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ManifestError {
+    /// It is no JSON, or a field has another type.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    /// A field that this version does not have.
+    #[error("{0}: version {SCHEMA_VERSION} has no such field")]
+    Unknown(String),
+    /// A field that this version has.
+    #[error("{0}: the field is missing")]
+    Missing(String),
 }
 
 fn is_false(flag: &bool) -> bool {
@@ -373,6 +395,7 @@ pub struct CounterValue {
 
 /// The machine that a run used.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Machine {
     /// Cores that the process may use.
     pub cores: Option<u64>,
@@ -455,14 +478,30 @@ impl Manifest {
         text
     }
 
-    /// Reads the text of a `trace.json`.
-    pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
-        let mut manifest: Self = serde_json::from_str(text)?;
-        if version(&manifest.schema_version) < Some((2, 5)) {
+    /// Reads the text of a `trace.json`. One of this version has all of its fields and no others;
+    /// an older one may lack some, and a newer one have [more](Self::passed_over).
+    pub fn from_json(text: &str) -> Result<Self, ManifestError> {
+        let given: serde_json::Value = serde_json::from_str(text)?;
+        let mut manifest = Self::deserialize(&given)?;
+        let certificate = certificate::rewritten(&manifest)?;
+        let found = version(&manifest.schema_version);
+        if found < version(SCHEMA_VERSION) {
             let reasons = &manifest.verdict.reasons;
-            manifest.killed = reasons.iter().any(|reason| reason.starts_with("killed:"));
+            manifest.killed |= reasons.iter().any(|reason| reason.starts_with("killed:"));
+            return Ok(manifest);
         }
-        Ok(manifest)
+        let mut own = serde_json::to_value(&manifest)?;
+        if let Some(certificate) = certificate {
+            own["certificate"] = certificate;
+        }
+        let Differences { unknown, missing } = Differences::between(&given, &own);
+        if found > version(SCHEMA_VERSION) {
+            manifest.passed_over = unknown;
+            return Ok(manifest);
+        }
+        let unknown = unknown.into_iter().map(ManifestError::Unknown);
+        let missing = missing.into_iter().map(ManifestError::Missing);
+        unknown.chain(missing).next().map_or(Ok(manifest), Err)
     }
 
     /// The role that wrote it; `None` if it has no configuration.
@@ -490,7 +529,7 @@ mod tests {
     #[test]
     fn a_killed_run_is_known_by_its_field_or_an_older_reason() {
         let mut manifest = Manifest {
-            schema_version: crate::SCHEMA_VERSION.to_owned(),
+            schema_version: SCHEMA_VERSION.to_owned(),
             ..Manifest::default()
         };
         let reason = "killed: it has no operation, and what came is missing";
@@ -524,7 +563,7 @@ mod tests {
     #[test]
     fn a_manifest_survives_its_text() {
         let mut manifest = Manifest {
-            schema_version: crate::SCHEMA_VERSION.to_owned(),
+            schema_version: SCHEMA_VERSION.to_owned(),
             started_ns: Some(1),
             configuration: serde_json::json!({"capture": {"late_window": "2ms"}}),
             ..Manifest::default()

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use clap::Args;
 use lineside_link::Setting;
-use lineside_path::SettingsWords;
 use lineside_path::emulate::ChangeAnswer;
+use lineside_trace::certificate::link::SettingsWords;
 use lineside_words::{nearest, signed_time};
 
 use crate::config::ConfigError;

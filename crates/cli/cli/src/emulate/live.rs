@@ -52,8 +52,7 @@ impl Arguments {
         let (outcome, status, taken) = ran.inspect_err(|_| notes.run.withdraw())?;
         notes.run.manifest.sandbox = confined;
         let taken = Taken::note(taken, &mut notes, &outcome.certificate);
-        let mut json = serde_json::to_value(&outcome.certificate)?;
-        json["loop"] = serde_json::to_value(&outcome.facts)?;
+        let json = serde_json::to_value(&outcome.certificate)?;
         // Between commands, three ports are the client's two and the server's.
         let passes_loopback = outcome.inputs.len() > COMMAND_SIDES.len();
         let beside = (!passes_loopback).then(|| outcome.beside.unwrap_or_default());
@@ -62,8 +61,7 @@ impl Arguments {
         if self.json {
             print_json(&json)?;
         } else if self.certificate && !self.quiet {
-            let certificate = lines(&outcome.certificate);
-            talk(&(certificate + &loop_lines(&outcome.facts)));
+            talk(&(lines(&outcome.certificate) + &loop_lines(&outcome.certificate)));
         } else if !self.quiet {
             say(&line(&outcome.certificate));
         }
@@ -121,17 +119,16 @@ impl Arguments {
         for warning in outcome.inputs.iter().flat_map(|input| &input.warnings) {
             warn(warning);
         }
-        let certificate = outcome.certificate;
-        let mut json = serde_json::to_value(&certificate)?;
-        json["loop"] = serde_json::to_value(&outcome.facts)?;
-        json["machine"] = serde_json::to_value(&notes.run.manifest.machine)?;
+        let mut certificate = outcome.certificate;
+        certificate.machine = Some(notes.run.manifest.machine.clone());
+        let json = serde_json::to_value(&certificate)?;
         let taken = Taken::note(taken, &mut notes, &certificate);
         let closing = notes.end(outcome.inputs, &certificate, &json)?;
         if self.json {
             print_json(&json)?;
         } else if !self.quiet {
             match self.certificate {
-                true => print(&(lines(&certificate) + &loop_lines(&outcome.facts)))?,
+                true => print(&(lines(&certificate) + &loop_lines(&certificate)))?,
                 false => print_styled(&closing)?,
             }
         }

@@ -2,7 +2,6 @@
 
 use lineside_path::emulate::Event;
 use lineside_path::{Certificate, Direction};
-use lineside_reactor::LoopFacts;
 use lineside_words::{grouped, signed_time, time};
 
 use super::flags::Arguments;
@@ -39,7 +38,10 @@ impl Arguments {
 }
 
 /// What the loop measured of itself, for the terminal.
-pub(super) fn loop_lines(facts: &LoopFacts) -> String {
+pub(super) fn loop_lines(certificate: &Certificate) -> String {
+    let Some(facts) = &certificate.polling else {
+        return String::new();
+    };
     let mut out = format!(
         "loop         releases begin {} early, {} stalls of the machine of more than 100 us, {} the \
          longest\n",

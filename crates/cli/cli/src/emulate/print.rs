@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use lineside_link::Drops;
 use lineside_measure::Spread;
-use lineside_path::{
-    Certificate, ChangeReport, ClockSteps, CoreReport, DirectionFinder, DirectionReport,
-    FiringEvent, MatchReport, SettingsWords,
+use lineside_path::{Certificate, DirectionFinder};
+use lineside_trace::certificate::link::{
+    ChangeReport, ClockSteps, CoreReport, DirectionReport, FiringEvent, MatchReport, SettingsWords,
 };
 use lineside_words::{bytes, grouped, number, time};
 
@@ -333,7 +333,8 @@ fn spread_line(name: &str, spread: Option<&Spread>, out: &mut String) {
 mod tests {
     use lineside_account::Budget;
     use lineside_frame::{Descriptor, Frame};
-    use lineside_path::{ClockStep, Departures, Direction};
+    use lineside_path::{Departures, Direction};
+    use lineside_trace::certificate::link::ClockStep;
 
     use super::*;
     use crate::link::keys::LinkWords;

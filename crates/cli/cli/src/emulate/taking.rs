@@ -10,8 +10,8 @@ use lineside_capture::{Measured, Seen, capture_into};
 use lineside_frame::{Burst, LinkType};
 use lineside_host::{FileMaker, RunFolder};
 use lineside_measure::monitor::{HEAD_LEN, Place, Point, Words};
+use lineside_path::Certificate;
 use lineside_path::emulate::Tapping;
-use lineside_path::{Certificate, ChangeReport, FiringEvent};
 use lineside_port::{
     CaptureWriter, Interface, PortError, Receive, Received, Recorded, Wrapper, WriterConfig,
 };
@@ -21,6 +21,7 @@ use lineside_run::{
     Consumer, DropInSettings, Looks, Measuring, MonitorSwitch, Pace, PartRotation, Step,
     check_capture_file, receive_all,
 };
+use lineside_trace::certificate::link::{ChangeReport, FiringEvent};
 
 use super::flags::Arguments;
 use super::notes::Notes;
@@ -187,7 +188,7 @@ pub(super) fn note_steps(measuring: &mut Measuring, certificate: &Certificate) {
         let (event, why) = match firing.event {
             FiringEvent::Fired => ("step", None),
             FiringEvent::Undone => ("undone", None),
-            FiringEvent::Refused => ("refused", firing.why),
+            FiringEvent::Refused => ("refused", firing.why.as_deref()),
         };
         let text = match why {
             Some(why) => format!("{}: {why}", step.words),

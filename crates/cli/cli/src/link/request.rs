@@ -11,9 +11,9 @@
 
 use std::collections::BTreeMap;
 
-use lineside_path::Mark;
 use lineside_path::emulate::ChangeAnswer;
 use lineside_run::stats::RunStats;
+use lineside_trace::certificate::link::Mark;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 

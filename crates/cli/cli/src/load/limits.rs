@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use clap::{Arg, ArgAction, ArgMatches};
-use lineside_load::certificate::Limits;
 use lineside_load::words::share;
+use lineside_trace::certificate::load::Limits;
 use lineside_words::{nearest, parse_duration};
 use serde_json::Value as Json;
 

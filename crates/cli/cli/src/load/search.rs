@@ -3,9 +3,10 @@
 use anyhow::Context;
 use lineside_analyze::{Assert, assert_load};
 use lineside_host::{RunClock, Signals};
-use lineside_load::certificate::{Certificate, Limits};
+use lineside_load::certificate::Certificate;
 use lineside_load::search::{Found, Search, SearchPlan, Trial};
 use lineside_trace::Manifest;
+use lineside_trace::certificate::load::Limits;
 use lineside_words::{rate as per_second, time};
 
 use super::assertions::figures;

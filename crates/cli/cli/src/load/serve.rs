@@ -9,11 +9,11 @@ use std::time::Duration;
 use anyhow::Context;
 use lineside_account::Budget;
 use lineside_host::{RunClock, Signals};
-use lineside_load::certificate::Quantiles;
 use lineside_load::confine::confine_server;
 use lineside_load::protocol::{Protocol, ServiceWords, SinkFigures, listed, services};
 use lineside_load::run::secret;
 use lineside_load::serve::{Serve, ServeSettings, Served};
+use lineside_trace::certificate::load::Quantiles;
 use lineside_words::{bytes, grouped, percent, time};
 use serde::Serialize;
 

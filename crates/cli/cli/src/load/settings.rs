@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::num::NonZeroU64;
 
 use lineside_account::Budget;
-use lineside_load::certificate::Asked;
 use lineside_load::client::{CatchUp, Plan};
 use lineside_load::prepared::Prepared;
 use lineside_load::protocol::{Carrier, Moves, PROTOCOLS, Protocol, must_fit, protocol, resolve};
@@ -13,6 +12,7 @@ use lineside_load::timetable::{PaceWords, Timetable};
 use lineside_load::words::Words;
 use lineside_load::{CloseBy, Timing};
 use lineside_reactor::Wait;
+use lineside_trace::certificate::load::Asked;
 use lineside_words::nearest;
 
 use super::flags::{MEMORY_DEFAULT, Section};

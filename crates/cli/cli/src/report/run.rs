@@ -15,7 +15,9 @@ use crate::config::ConfigError;
 use crate::confine;
 use crate::exit::Exit;
 use crate::junit::Junit;
-use crate::print::{exit, print, print_csv, print_data, print_json, print_styled, say, style};
+use crate::print::{
+    exit, passed_over, print, print_csv, print_data, print_json, print_styled, say, style,
+};
 use crate::runs;
 
 pub(crate) fn run(arguments: ReportArguments) -> anyhow::Result<Exit> {
@@ -91,6 +93,11 @@ fn report(arguments: &ReportArguments) -> anyhow::Result<(Vec<Assertion>, Exit)>
             report.trace.lacks.join(", ")
         ));
     }
+    passed_over(
+        &arguments.trace,
+        &report.trace.schema_version,
+        &report.trace.passed_over,
+    );
     let done = exit(&report.missing.unreadable);
     Ok((report.assertions, done))
 }

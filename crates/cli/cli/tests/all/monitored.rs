@@ -10,8 +10,10 @@ use lineside_rows::{
     MonitorBinRow, MonitorEventRow, MonitorFlowRow, MonitorWindowRow, Row, Table, Text, Word,
 };
 use lineside_time::Random;
+use lineside_trace::certificate::Judged;
+use lineside_trace::certificate::link::Link;
 use lineside_trace::{
-    EncoderConfig, Manifest, Part, SCHEMA_VERSION, State, TableSummary, TraceEncoder,
+    EncoderConfig, Manifest, Part, SCHEMA_VERSION, State, TableSummary, TraceEncoder, Verdict,
 };
 use lineside_words::{bytes, grouped, time};
 use serde_json::Value;
@@ -228,10 +230,19 @@ fn emulated() -> TempDir {
     let run = folder.path().join("trace");
     fs::create_dir(&run).expect("made");
     write(&run);
+    let link = Link {
+        seed: 7,
+        clock: "virtual".to_owned(),
+        ..Link::default()
+    };
+    let certificate = Judged {
+        found: link,
+        verdict: Verdict::default(),
+    };
     let mut manifest = Manifest {
         schema_version: SCHEMA_VERSION.to_owned(),
         trace_id: "monitored".to_owned(),
-        certificate: Some(serde_json::json!({ "seed": 7, "clock": "virtual" })),
+        certificate: serde_json::to_value(certificate).ok(),
         ..Manifest::default()
     };
     manifest.verdict.state = State::Complete;

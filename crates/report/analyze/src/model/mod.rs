@@ -36,7 +36,7 @@ pub use monitors::{
 };
 
 /// [`Report::report_version`].
-pub const REPORT_VERSION: &str = "3.8";
+pub const REPORT_VERSION: &str = "3.9";
 
 /// The whole report.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -243,6 +243,9 @@ pub struct TraceFacts {
     pub sandbox: Option<SandboxFacts>,
     /// Columns that the report needs and an older lineside did not write, as `table.column`.
     pub lacks: Vec<String>,
+    /// Fields of `trace.json` that a newer lineside wrote, and nothing here knows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passed_over: Vec<String>,
     /// The runs in the order of time, if there are several: of what cannot be added up, the above
     /// is that of the newest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

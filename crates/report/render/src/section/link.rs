@@ -1,11 +1,9 @@
 //! An emulated link: what its certificate holds, and what was drawn, in words.
 
-use std::collections::BTreeMap;
-
-use lineside_analyze::{
-    EmulatedClockSteps, EmulatedDirection, EmulatedStep, EmulatedTimes, Emulation, EmulationChange,
-    EmulationLoop, LINK_SETTINGS,
-};
+use lineside_analyze::{Emulation, LINK_SETTINGS};
+use lineside_measure::Spread;
+use lineside_trace::certificate::link::{ChangeReport, ClockSteps, DirectionReport, StepReport};
+use lineside_trace::certificate::run::LoopFacts;
 use lineside_words::{bytes, grouped, signed_time};
 
 use super::switch;
@@ -15,16 +13,17 @@ use crate::block::{Block, Cell, Column, Fact, Kind, Section, Table, Verdict, fac
 pub(crate) fn sections(emulation: &Emulation) -> Vec<Section> {
     let verdict = Verdict::of_run(emulation.verdict, &emulation.reasons);
     let mut blocks = vec![Block::Verdict(verdict)];
-    let mut facts = vec![fact("seed", emulation.seed.to_string(), String::new())];
-    if !emulation.clock.is_empty() {
-        facts.push(fact("clock", emulation.clock.clone(), String::new()));
+    let link = &emulation.link;
+    let mut facts = vec![fact("seed", link.seed.to_string(), String::new())];
+    if !link.clock.is_empty() {
+        facts.push(fact("clock", link.clock.clone(), String::new()));
     }
     let asked = emulation.asked.iter();
     facts.extend(asked.map(|(name, words)| fact(label(name), words.clone(), "asked".to_owned())));
-    let steps = emulation.steps.iter();
+    let steps = link.steps.iter();
     facts.extend(steps.map(|step| fact("step", step.words.clone(), step_counts(step))));
-    facts.extend(clock_facts(&emulation.clock_steps));
-    if let Some(polling) = &emulation.polling {
+    facts.extend(clock_facts(&link.clock_steps));
+    if let Some(polling) = &link.polling {
         facts.extend(loop_facts(polling));
     }
     blocks.push(Block::List(facts));
@@ -33,17 +32,17 @@ pub(crate) fn sections(emulation: &Emulation) -> Vec<Section> {
         note: String::new(),
         blocks,
     }];
-    let directions = emulation.directions.iter();
+    let directions = link.directions.iter();
     sections.extend(directions.map(|(name, direction)| direction_section(name, direction)));
-    sections.extend(emulation.core.as_ref().map(switch::section));
-    if !emulation.changes.is_empty() {
-        sections.push(changes_section(&emulation.changes));
+    sections.extend(link.core.as_ref().map(switch::section));
+    if !link.changes.is_empty() {
+        sections.push(changes_section(&link.changes));
     }
     sections
 }
 
 /// What was changed, and what frames had until then.
-fn changes_section(changes: &[EmulationChange]) -> Section {
+fn changes_section(changes: &[ChangeReport]) -> Section {
     let column = |head, kind| Column {
         head,
         kind,
@@ -57,16 +56,16 @@ fn changes_section(changes: &[EmulationChange]) -> Section {
         column("mean", Kind::Number),
         column("p99", Kind::Number),
     ];
-    let row = |change: &EmulationChange| {
-        let realised = |of: fn(&EmulatedTimes) -> i64| {
-            let realised = change.realised.as_ref();
+    let row = |change: &ChangeReport| {
+        let realised = |of: fn(&Spread) -> i64| {
+            let realised = change.delays.realised.as_ref();
             realised.map_or_else(|| "none".to_owned(), |times| signed(of(times)))
         };
         let cells = [
             change.after_ns.map(signed).unwrap_or_default(),
             change.direction.clone(),
             grouped(change.entered),
-            grouped(change.dropped.values().sum()),
+            grouped(change.dropped.total()),
             realised(|times| times.mean_ns as i64),
             realised(|times| times.p99_ns),
         ];
@@ -101,7 +100,7 @@ pub(crate) struct Gathered<'a> {
 }
 
 /// Equal changes together, in the order of the first of each.
-pub(crate) fn gathered(changes: &[EmulationChange]) -> Vec<Gathered<'_>> {
+pub(crate) fn gathered(changes: &[ChangeReport]) -> Vec<Gathered<'_>> {
     let mut all: Vec<Gathered<'_>> = Vec::new();
     for change in changes {
         let (direction, words) = (&*change.direction, change_words(change));
@@ -140,7 +139,7 @@ impl Gathered<'_> {
 }
 
 /// `fired 20 times, 2 refused`
-pub(crate) fn step_counts(step: &EmulatedStep) -> String {
+pub(crate) fn step_counts(step: &StepReport) -> String {
     let fired = match step.fired {
         0 => "never fired".to_owned(),
         1 => "fired once".to_owned(),
@@ -154,20 +153,21 @@ pub(crate) fn step_counts(step: &EmulatedStep) -> String {
 }
 
 /// Which settings are others from then on, and what they were.
-fn change_words(change: &EmulationChange) -> String {
-    let word = |words: &BTreeMap<String, Option<String>>, name: &str| {
-        let word = words.get(name).cloned().flatten();
-        word.unwrap_or_else(|| "none".to_owned())
-    };
-    let changed = change.after.keys().filter_map(|name| {
-        let (before, after) = (word(&change.before, name), word(&change.after, name));
+fn change_words(change: &ChangeReport) -> String {
+    let settings = change
+        .before
+        .by_name()
+        .into_iter()
+        .zip(change.after.by_name());
+    let changed = settings.filter_map(|((name, before), (_, after))| {
+        let [before, after] = [before, after].map(|word| word.unwrap_or("none"));
         (before != after).then(|| format!("{name} {after} (before: {before})"))
     });
     changed.collect::<Vec<_>>().join(", ")
 }
 
 /// When the wall clock was set.
-fn clock_facts(steps: &EmulatedClockSteps) -> Vec<Fact> {
+fn clock_facts(steps: &ClockSteps) -> Vec<Fact> {
     let mut facts: Vec<Fact> = { steps.first.iter() }
         .map(|step| {
             let value = format!("by {}", signed(step.by_ns));
@@ -189,7 +189,7 @@ fn clock_facts(steps: &EmulatedClockSteps) -> Vec<Fact> {
     facts
 }
 
-fn loop_facts(polling: &EmulationLoop) -> Vec<Fact> {
+fn loop_facts(polling: &LoopFacts) -> Vec<Fact> {
     let mut facts = Vec::new();
     if let Some(floor_ns) = polling.floor_ns {
         let note = "what a frame took that nothing delayed".to_owned();
@@ -223,20 +223,19 @@ fn loop_facts(polling: &EmulationLoop) -> Vec<Fact> {
         ));
     }
     if let Some(tap) = &polling.tap {
-        let count = |name: &str| tap.get(name).copied().unwrap_or_default();
-        let dropped = count("dropped_queue") + count("dropped_memory");
+        let dropped = tap.dropped_queue + tap.dropped_memory;
         let note = format!("{} could not be kept", grouped(dropped));
-        facts.push(fact("tapped frames", grouped(count("tapped")), note));
+        facts.push(fact("tapped frames", grouped(tap.tapped), note));
     }
     facts
 }
 
-fn direction_section(name: &str, direction: &EmulatedDirection) -> Section {
-    let counters = &direction.counters;
+fn direction_section(name: &str, direction: &DirectionReport) -> Section {
+    let (counters, delays) = (&direction.counters, &direction.delays);
     let frames = |count, len| format!("{} frames, {}", grouped(count), bytes(len));
     let mut facts = Vec::new();
-    for (setting, words) in &direction.settings {
-        let words = words.as_deref().unwrap_or("none");
+    for (setting, words) in direction.settings.by_name() {
+        let words = words.unwrap_or("none");
         if !["none", "up", "0%"].contains(&words) {
             facts.push(fact(label(setting), words.to_owned(), String::new()));
         }
@@ -271,14 +270,14 @@ fn direction_section(name: &str, direction: &EmulatedDirection) -> Section {
     let mut columns = vec![head("", Kind::Name)];
     columns.extend(names.map(|name| head(name, Kind::Number)));
     let rows: Vec<Vec<Cell>> = [
-        ("asked", &direction.asked),
-        ("drawn", &direction.drawn),
-        ("realised", &direction.realised),
-        ("live - virtual", &direction.difference),
+        ("asked", Some(&delays.asked)),
+        ("drawn", delays.drawn.as_ref()),
+        ("realised", delays.realised.as_ref()),
+        ("live - virtual", delays.difference.as_ref()),
     ]
     .into_iter()
     .filter_map(|(name, times)| {
-        let times = times.as_ref()?;
+        let times = times.filter(|times| times.count > 0)?;
         // A constant delay needs one word.
         if times.deviation_ns == 0.0 && times.p01_ns == times.max_ns {
             let mut row = vec![
@@ -309,7 +308,7 @@ fn direction_section(name: &str, direction: &EmulatedDirection) -> Section {
             columns,
             rows_narrow: rows.len(),
             rows,
-            rest: match direction.difference {
+            rest: match delays.difference {
                 Some(_) => "live - virtual: how much later a frame left than by the same link in \
                 virtual time"
                     .to_owned(),
@@ -328,32 +327,30 @@ fn direction_section(name: &str, direction: &EmulatedDirection) -> Section {
 }
 
 /// Frames that were dropped, and why.
-pub(crate) fn dropped(direction: &EmulatedDirection) -> Vec<(u64, String)> {
+pub(crate) fn dropped(direction: &DirectionReport) -> Vec<(u64, String)> {
     let why = |reason: &str| match reason {
         "down" => "while the link was down".to_owned(),
         "memory" => "because memory was full".to_owned(),
         "interface" => "due at an interface that was down".to_owned(),
         reason => format!("by {reason}"),
     };
-    let dropped = direction.counters.dropped.iter();
-    dropped
-        .map(|(reason, count)| (*count, why(reason)))
+    let dropped = direction.counters.dropped.by_name();
+    { dropped.into_iter() }
+        .map(|(reason, count)| (count, why(reason)))
         .collect()
 }
 
 /// Frames that left late, and by how much, the latest first.
-fn late(direction: &EmulatedDirection) -> Vec<(u64, String)> {
-    let bound_us = |name: &str| -> Option<u64> {
-        name.strip_prefix("over_")?.strip_suffix("us")?.parse().ok()
-    };
-    let late = direction.late.iter();
-    let mut late: Vec<_> = late
-        .filter_map(|(name, count)| Some((bound_us(name)?, *count)))
-        .collect();
-    late.sort_unstable_by(|one, other| other.cmp(one));
-    late.into_iter()
-        .map(|(us, count)| (count, format!("by more than {}", bound(us))))
-        .collect()
+fn late(direction: &DirectionReport) -> Vec<(u64, String)> {
+    let late = &direction.delays.late;
+    let late = [
+        (late.over_1000us, "1 ms"),
+        (late.over_100us, "100 us"),
+        (late.over_10us, "10 us"),
+        (late.over_1us, "1 us"),
+    ];
+    late.map(|(count, bound)| (count, format!("by more than {bound}")))
+        .into()
 }
 
 /// The names of settings are ours.
@@ -362,31 +359,21 @@ fn label(setting: &str) -> &'static str {
     known.copied().unwrap_or("other")
 }
 
-/// A round time of the certificate, as it is written.
-fn bound(us: u64) -> String {
-    match us % 1000 {
-        0 => format!("{} ms", us / 1000),
-        _ => format!("{us} us"),
-    }
-}
-
 pub(crate) fn signed(ns: i64) -> String {
     signed_time(ns as f64)
 }
 
 #[cfg(test)]
 mod tests {
-    use lineside_analyze::EmulatedCounters;
+    use lineside_measure::LateCounts;
 
     use super::*;
 
     #[test]
     fn a_clock_that_was_set_is_reported() {
         let steps = r#"{"count": 3, "first": [{"after_ns": 2000000000, "by_ns": -4000000000}]}"#;
-        let emulation = Emulation {
-            clock_steps: serde_json::from_str(steps).expect("as certificates have it"),
-            ..Emulation::default()
-        };
+        let mut emulation = Emulation::default();
+        emulation.link.clock_steps = serde_json::from_str(steps).expect("as certificates have it");
         let sections = sections(&emulation);
         let Some(Block::List(facts)) = sections[0].blocks.last() else {
             panic!("a list of facts");
@@ -407,17 +394,14 @@ mod tests {
 
     #[test]
     fn counts_are_written_in_words() {
-        let counts = |counts: &[(&str, u64)]| {
-            let counts = counts.iter().map(|&(name, count)| (name.to_owned(), count));
-            counts.collect::<BTreeMap<_, _>>()
-        };
-        let direction = EmulatedDirection {
-            counters: EmulatedCounters {
-                dropped: counts(&[("limit", 536), ("down", 2), ("loss", 0)]),
-                ..EmulatedCounters::default()
-            },
-            late: counts(&[("over_1us", 900), ("over_1000us", 406), ("over_100us", 843)]),
-            ..EmulatedDirection::default()
+        let mut direction = DirectionReport::default();
+        let dropped = &mut direction.counters.dropped;
+        (dropped.limit, dropped.down) = (536, 2);
+        direction.delays.late = LateCounts {
+            over_1000us: 406,
+            over_100us: 843,
+            over_10us: 0,
+            over_1us: 900,
         };
         let section = direction_section("outbound", &direction);
         let Some(Block::List(facts)) = section.blocks.first() else {

@@ -1,6 +1,9 @@
 //! The certificate of an emulated link on the first screen.
 
-use lineside_analyze::{EmulatedDirection, EmulatedTimes, Emulation, EmulationLoop};
+use lineside_analyze::Emulation;
+use lineside_measure::Spread;
+use lineside_trace::certificate::link::DirectionReport;
+use lineside_trace::certificate::run::LoopFacts;
 use lineside_words::{grouped, time};
 
 use super::link::{dropped, gathered, signed, step_counts};
@@ -16,10 +19,11 @@ pub(crate) fn summary(emulation: &Emulation) -> Vec<Line> {
         .iter()
         .map(|(name, words)| format!("{name} {words}"));
     let mut lines = vec![long(line("asked", asked))];
-    for (name, direction) in &emulation.directions {
+    let link = &emulation.link;
+    for (name, direction) in &link.directions {
         lines.extend(direction_lines(name, direction));
     }
-    lines.extend(emulation.core.as_ref().map(|core| {
+    lines.extend(link.core.as_ref().map(|core| {
         let parts = [
             format!("{} frames came", grouped(core.came)),
             format!("{} to one port", grouped(core.forwarded)),
@@ -27,7 +31,7 @@ pub(crate) fn summary(emulation: &Emulation) -> Vec<Line> {
         ];
         line(&core.kind, parts)
     }));
-    let steps = emulation.steps.iter();
+    let steps = link.steps.iter();
     let steps = steps.map(|step| {
         long(line(
             "step",
@@ -35,21 +39,21 @@ pub(crate) fn summary(emulation: &Emulation) -> Vec<Line> {
         ))
     });
     lines.extend(few(steps.collect(), "step"));
-    let changes = gathered(&emulation.changes);
+    let changes = gathered(&link.changes);
     let changes = { changes.iter() }.map(|each| long(line("changed", [each.text()])));
     lines.extend(few(changes.collect(), "changed"));
-    if emulation.clock_steps.count > 0 {
-        let times = grouped(emulation.clock_steps.count);
+    if link.clock_steps.count > 0 {
+        let times = grouped(link.clock_steps.count);
         let text = format!("was set {times} times: no frame was moved by that");
         lines.push(line("clock", [text]));
     }
-    lines.extend(emulation.polling.as_ref().map(loop_line));
-    lines.push(line("seed", [emulation.seed.to_string()]));
+    lines.extend(link.polling.as_ref().map(loop_line));
+    lines.push(line("seed", [link.seed.to_string()]));
     lines.retain(|line| !line.parts.is_empty());
     lines
 }
 
-fn direction_lines(name: &str, direction: &EmulatedDirection) -> Vec<Line> {
+fn direction_lines(name: &str, direction: &DirectionReport) -> Vec<Line> {
     let counters = &direction.counters;
     let dropped = dropped(direction)
         .into_iter()
@@ -64,15 +68,16 @@ fn direction_lines(name: &str, direction: &EmulatedDirection) -> Vec<Line> {
         format!("{} left", grouped(counters.released)),
     ];
     let counts = counts.into_iter().chain(dropped).chain([under_way]);
-    let settings = direction.settings.iter().filter_map(|(setting, words)| {
-        let words = words.as_deref()?;
+    let settings = direction.settings.by_name().into_iter();
+    let settings = settings.filter_map(|(setting, words)| {
+        let words = words?;
         let is_news = !["none", "up", "0%"].contains(&words);
         is_news.then(|| format!("{setting} {words}"))
     });
     let mut lines = vec![long(line(name, counts)), long(line("  asked", settings))];
     for (label, times) in [
-        ("  realised", &direction.realised),
-        ("  late", &direction.difference),
+        ("  realised", &direction.delays.realised),
+        ("  late", &direction.delays.difference),
     ] {
         lines.extend(times.as_ref().map(|times| line(label, parts(times))));
     }
@@ -83,7 +88,7 @@ fn direction_lines(name: &str, direction: &EmulatedDirection) -> Vec<Line> {
 }
 
 /// The quantiles, or the one time that all have.
-fn parts(times: &EmulatedTimes) -> Vec<String> {
+fn parts(times: &Spread) -> Vec<String> {
     if times.deviation_ns == 0.0 && times.p01_ns == times.max_ns {
         return vec![signed(times.max_ns)];
     }
@@ -98,7 +103,7 @@ fn parts(times: &EmulatedTimes) -> Vec<String> {
         .to_vec()
 }
 
-fn loop_line(polling: &EmulationLoop) -> Line {
+fn loop_line(polling: &LoopFacts) -> Line {
     let longest = match polling.stalls {
         0 => String::new(),
         _ => format!(
@@ -140,31 +145,29 @@ fn few(mut lines: Vec<Line>, label: &str) -> Vec<Line> {
 
 #[cfg(test)]
 mod tests {
-    use lineside_analyze::EmulationChange;
+    use lineside_trace::certificate::link::{ChangeReport, SettingsWords};
 
     use super::*;
 
     #[test]
     fn equal_changes_are_gathered() {
-        let words = |word: &str| {
-            let words = [("link".to_owned(), Some(word.to_owned()))];
-            words.into_iter().collect()
+        let words = |word: &str| SettingsWords {
+            link: word.to_owned(),
+            ..SettingsWords::default()
         };
-        let change = |at: i64, before: &str, after: &str| EmulationChange {
+        let change = |at: i64, before: &str, after: &str| ChangeReport {
             after_ns: Some(at * 1_000_000_000),
             direction: "outbound".to_owned(),
             before: words(before),
             after: words(after),
-            ..EmulationChange::default()
+            ..ChangeReport::default()
         };
         let flaps = (1..=20).map(|at| match at % 2 {
             0 => change(at, "down", "up"),
             _ => change(at, "up", "down"),
         });
-        let emulation = Emulation {
-            changes: flaps.collect(),
-            ..Emulation::default()
-        };
+        let mut emulation = Emulation::default();
+        emulation.link.changes = flaps.collect();
         let lines = summary(&emulation);
         let changed: Vec<_> = { lines.iter() }
             .filter(|line| line.label == "changed")
@@ -181,21 +184,9 @@ mod tests {
 
     #[test]
     fn a_constant_delay_is_one_time() {
-        let times = EmulatedTimes {
-            count: 9,
-            mean_ns: 1e7,
-            p01_ns: 10_000_000,
-            p50_ns: 10_000_000,
-            p99_ns: 10_000_000,
-            p999_ns: 10_000_000,
-            max_ns: 10_000_000,
-            ..EmulatedTimes::default()
-        };
+        let times = Spread::of(vec![(10_000_000, 9)]);
         assert_eq!(parts(&times), ["10.0 ms"]);
-        let varied = EmulatedTimes {
-            max_ns: 11_000_000,
-            ..times
-        };
+        let varied = Spread::of(vec![(10_000_000, 8), (11_000_000, 1)]);
         assert_eq!(parts(&varied).len(), 4);
     }
 }

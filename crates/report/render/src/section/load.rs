@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use lineside_analyze::{LoadAsked, LoadDepartures, LoadFit, LoadGenerator, LoadReport, LoadTimes};
+use lineside_analyze::LoadReport;
+use lineside_trace::certificate::load::{
+    Asked, DepartureFigures, FitFigures, Generator, Load, Quantiles,
+};
 use lineside_words::{bytes, grouped, number, percent, rate, signed_time, time};
 
 use crate::block::{
@@ -12,8 +15,8 @@ use crate::block::{
 /// The certificate, all of it.
 pub(crate) fn section(load: &LoadReport) -> Section {
     let verdict = Block::Verdict(Verdict::of_run(load.verdict, &load.reasons));
-    let mut blocks = vec![verdict, Block::List(facts(load))];
-    blocks.extend(times_table(load).map(Block::Table));
+    let mut blocks = vec![verdict, Block::List(facts(&load.found))];
+    blocks.extend(times_table(&load.found).map(Block::Table));
     Section {
         heading: "Load".to_owned(),
         note: String::new(),
@@ -21,7 +24,7 @@ pub(crate) fn section(load: &LoadReport) -> Section {
     }
 }
 
-fn facts(load: &LoadReport) -> Vec<Fact> {
+fn facts(load: &Load) -> Vec<Fact> {
     let plain = |label, value| fact(label, value, String::new());
     let mut facts = vec![
         plain("server", server(load)),
@@ -52,7 +55,7 @@ fn facts(load: &LoadReport) -> Vec<Fact> {
 }
 
 /// A row for each kind of times.
-fn times_table(load: &LoadReport) -> Option<Table> {
+fn times_table(load: &Load) -> Option<Table> {
     let times = times(load);
     if times.is_empty() {
         return None;
@@ -74,7 +77,7 @@ fn times_table(load: &LoadReport) -> Option<Table> {
             row
         })
         .collect();
-    let rest = match load.is_open() {
+    let rest = match load.asked.is_open_loop() {
         true => {
             "Latency is from when a request was due to the end of its answer; service and first \
             byte are from its departure."
@@ -92,7 +95,7 @@ fn times_table(load: &LoadReport) -> Option<Table> {
 }
 
 /// `http://a/ at 10.0.0.1:80 by kernel sockets`
-pub(crate) fn server(load: &LoadReport) -> String {
+pub(crate) fn server(load: &Load) -> String {
     let at = load.asked.servers.first();
     let at = at.map_or_else(String::new, |server| format!(" at {server}"));
     let by = match load.generator.transport.as_str() {
@@ -103,7 +106,7 @@ pub(crate) fn server(load: &LoadReport) -> String {
 }
 
 /// What was offered and achieved, and how much was missed, of an open loop.
-pub(crate) fn offered(load: &LoadReport) -> Option<[String; 3]> {
+pub(crate) fn offered(load: &Load) -> Option<[String; 3]> {
     let (offered, achieved) = load.rates.offered.zip(load.rates.achieved)?;
     let missed = percent(load.rates.missed_share.unwrap_or_default());
     Some([
@@ -114,7 +117,7 @@ pub(crate) fn offered(load: &LoadReport) -> Option<[String; 3]> {
 }
 
 /// How many were answered, how many a second, and how many bytes.
-pub(crate) fn answered(load: &LoadReport) -> [String; 3] {
+pub(crate) fn answered(load: &Load) -> [String; 3] {
     let (requests, rates) = (&load.requests, &load.rates);
     [
         format!(
@@ -132,7 +135,7 @@ pub(crate) fn answered(load: &LoadReport) -> [String; 3] {
 }
 
 /// What became of requests and connections, as far as it is worth a line.
-pub(crate) fn counts(load: &LoadReport) -> Vec<(&'static str, String)> {
+pub(crate) fn counts(load: &Load) -> Vec<(&'static str, String)> {
     let (requests, connections) = (&load.requests, &load.connections);
     let has_statuses = !["echo", "udp", "sink", "source"].contains(&&*load.asked.protocol);
     let statuses = { requests.statuses.iter() }.filter(|_| has_statuses);
@@ -188,9 +191,9 @@ pub(crate) fn counts(load: &LoadReport) -> Vec<(&'static str, String)> {
 }
 
 /// The distributions of times, by name.
-pub(crate) fn times(load: &LoadReport) -> Vec<(String, &LoadTimes)> {
+pub(crate) fn times(load: &Load) -> Vec<(String, &Quantiles)> {
     // A closed loop plans no instants.
-    let is_open = load.is_open();
+    let is_open = load.asked.is_open_loop();
     let service = load.service.as_ref().filter(|_| is_open);
     let lateness = load.departures.lateness.as_ref().filter(|_| is_open);
     let all = [
@@ -208,7 +211,7 @@ pub(crate) fn times(load: &LoadReport) -> Vec<(String, &LoadTimes)> {
 }
 
 /// `open loop: poisson at 10,000/s, 50 connections, 1 worker, timer io, seed 1`
-pub(crate) fn model(asked: &LoadAsked) -> String {
+pub(crate) fn model(asked: &Asked) -> String {
     let ends = match asked.workers {
         0 => format!("{} connections", grouped(asked.connections.into())),
         1 => format!(
@@ -243,7 +246,7 @@ pub(crate) fn model(asked: &LoadAsked) -> String {
 }
 
 /// The quantiles, by name.
-pub(crate) fn quantiles(times: &LoadTimes) -> [(&'static str, u64); 5] {
+pub(crate) fn quantiles(times: &Quantiles) -> [(&'static str, u64); 5] {
     [
         ("p50", times.p50_ns),
         ("p90", times.p90_ns),
@@ -254,7 +257,7 @@ pub(crate) fn quantiles(times: &LoadTimes) -> [(&'static str, u64); 5] {
 }
 
 /// How many were late, and how they fit the model.
-pub(crate) fn departures_words(departures: &LoadDepartures) -> Vec<String> {
+pub(crate) fn departures_words(departures: &DepartureFigures) -> Vec<String> {
     let late = [
         (departures.over_10us, "10 us"),
         (departures.over_100us, "100 us"),
@@ -270,7 +273,7 @@ pub(crate) fn departures_words(departures: &LoadDepartures) -> Vec<String> {
         .collect()
 }
 
-fn fit_words(fit: &LoadFit) -> String {
+fn fit_words(fit: &FitFigures) -> String {
     let gaps = format!(
         "gaps of the first {} differ from those due by p50 {}, p99 {}; misfit {}",
         grouped(fit.departures),
@@ -289,7 +292,7 @@ fn fit_words(fit: &LoadFit) -> String {
 }
 
 /// What it took, and what kept it.
-pub(crate) fn generator_words(generator: &LoadGenerator) -> Vec<String> {
+pub(crate) fn generator_words(generator: &Generator) -> Vec<String> {
     let each = generator
         .cpu_s_per_million
         .map_or_else(String::new, |seconds| {
@@ -385,7 +388,7 @@ mod tests {
         assert_eq!(closing("", &manifest("emulate")).load, None);
         let found = closing("", &manifest("load")).load.expect("a load");
         assert_eq!(
-            (found.verdict, found.requests.answered),
+            (found.verdict, found.found.requests.answered),
             (Some(State::Disturbed), 90)
         );
         let section = section(&found);

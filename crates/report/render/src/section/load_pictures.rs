@@ -30,7 +30,7 @@ fn course(load: &LoadReport, over_time: &LoadOverTime, zone: &Zone) -> Section {
         colour,
         values: values.iter().copied().map(Some).collect(),
     };
-    let mut rates = match load.is_open() {
+    let mut rates = match load.found.asked.is_open_loop() {
         true => vec![
             counts("offered", Colour::Other, &over_time.offered),
             counts("achieved", Colour::Upper, &over_time.achieved),
@@ -43,7 +43,7 @@ fn course(load: &LoadReport, over_time: &LoadOverTime, zone: &Zone) -> Section {
         chart("Requests", Scale::Lines, rates),
         chart("Latency", Scale::Time, times(&over_time.latency)),
     ];
-    if load.is_open() {
+    if load.found.asked.is_open_loop() {
         blocks.push(chart(
             "Late departures",
             Scale::Time,
@@ -65,7 +65,7 @@ fn course(load: &LoadReport, over_time: &LoadOverTime, zone: &Zone) -> Section {
             grouped(every)
         ),
     };
-    let shown = match load.is_open() {
+    let shown = match load.found.asked.is_open_loop() {
         true => {
             "Offered, latency and lateness are shown at the instant for which a request was \
             planned, achieved and failed at its departure"
@@ -109,7 +109,7 @@ fn shares(load: &LoadReport) -> Section {
     let latency = quantiles.clone().map(|each| each.latency_ns).collect();
     let service = quantiles.clone().map(|each| each.service_ns).collect();
     let lateness = quantiles.map(|each| each.lateness_ns).collect();
-    let (note, blocks) = match load.is_open() {
+    let (note, blocks) = match load.found.asked.is_open_loop() {
         true => (
             "Latency counts from the instant for which a request was planned, service from its \
             departure: what lies between them is the wait for a server that stood still, which a \

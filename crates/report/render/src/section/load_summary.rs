@@ -1,6 +1,7 @@
 //! The certificate of a load on the first screen.
 
-use lineside_analyze::{LoadReport, LoadTimes};
+use lineside_analyze::LoadReport;
+use lineside_trace::certificate::load::Quantiles;
 use lineside_words::time;
 
 use super::load::{answered, counts, generator_words, model, offered, quantiles, server, times};
@@ -11,6 +12,7 @@ const OPERATIONS_MAX: usize = 3;
 
 /// The certificate in lines, the most telling first.
 pub(crate) fn summary(load: &LoadReport) -> Vec<Line> {
+    let load = &load.found;
     let mut lines = vec![line("load", [server(load)]), line("", [model(&load.asked)])];
     lines.extend(offered(load).map(|parts| line("offered", parts)));
     lines.push(line("answered", answered(load)));
@@ -47,7 +49,7 @@ pub(crate) fn summary(load: &LoadReport) -> Vec<Line> {
     lines
 }
 
-fn parts(times: &LoadTimes) -> Vec<String> {
+fn parts(times: &Quantiles) -> Vec<String> {
     quantiles(times)
         .map(|(name, ns)| format!("{name} {}", time(ns)))
         .to_vec()

@@ -1,12 +1,12 @@
 //! The switch between the ports of an emulated link, in words.
 
-use lineside_analyze::{EmulatedCore, EmulatedPort};
+use lineside_trace::certificate::link::{CorePort, CoreReport};
 use lineside_words::{grouped, time};
 
 use crate::block::{Block, Cell, Colour, Column, Kind, Section, Table, fact};
 
 /// The account of the switch in words.
-pub(crate) fn section(core: &EmulatedCore) -> Section {
+pub(crate) fn section(core: &CoreReport) -> Section {
     let dropped: u64 = core.dropped.values().sum();
     let addresses = &core.addresses;
     let mut facts = vec![
@@ -42,7 +42,7 @@ pub(crate) fn section(core: &EmulatedCore) -> Section {
         fact("gone", port.name.clone(), note)
     }));
     Section {
-        heading: match core.kind.as_str() {
+        heading: match &*core.kind {
             "" | "switch" => "Switch".to_owned(),
             kind => format!("Core: {kind}"),
         },
@@ -56,7 +56,7 @@ fn frames(count: u64) -> String {
 }
 
 /// What came and left at each port, drawn beside one another.
-fn ports(core: &EmulatedCore) -> Table {
+fn ports(core: &CoreReport) -> Table {
     let column = |head, kind, wide| Column { head, kind, wide };
     let columns = vec![
         column("port", Kind::Name, false),
@@ -68,7 +68,7 @@ fn ports(core: &EmulatedCore) -> Table {
     ];
     let counts = core.ports.iter().flat_map(|port| [port.came, port.left]);
     let most = counts.max().unwrap_or_default().max(1);
-    let row = |port: &EmulatedPort| {
+    let row = |port: &CorePort| {
         let bar = |count: u64| Cell::Bar(count as f64 / most as f64);
         vec![
             Cell::Text(port.name.clone()),
@@ -93,7 +93,7 @@ fn ports(core: &EmulatedCore) -> Table {
 }
 
 /// Frames that were dropped, and why, the most frequent reason first.
-fn dropped_words(core: &EmulatedCore) -> String {
+fn dropped_words(core: &CoreReport) -> String {
     let why = |reason: &str| match reason {
         "same_port" => "for the port by which they came".to_owned(),
         "reserved" => "for a link's two ends, which no switch passes on".to_owned(),
@@ -118,7 +118,7 @@ mod tests {
     fn a_switch_reports_why_it_dropped_frames() {
         let core = r#"{"kind": "switch", "came": 9, "dropped": {"reserved": 2, "same_port": 5,
             "no_port": 0}, "ports": [{"name": "eth1", "came": 9}]}"#;
-        let core: EmulatedCore = serde_json::from_str(core).expect("as certificates have it");
+        let core: CoreReport = serde_json::from_str(core).expect("as certificates have it");
         assert_eq!(
             dropped_words(&core),
             "5 for the port by which they came, 2 for a link's two ends, which no switch passes on"

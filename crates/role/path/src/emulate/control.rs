@@ -13,11 +13,12 @@ use lineside_host::{FolderError, RunFolder};
 use lineside_run::Answering;
 use lineside_run::stats::RunStats;
 use lineside_time::{Clock, Nanoseconds};
+use lineside_trace::certificate::link::{Mark, SettingsWords};
 use serde::{Deserialize, Serialize};
 
 use super::carrier::Carriers;
 use super::look::Look;
-use crate::{LiveLoop, Mark, Patches, SettingsWords, SideId, Step};
+use crate::{LiveLoop, Patches, SideId, Step};
 
 /// The settings before a change, and from then on; the same if nothing was to be changed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -11,9 +11,9 @@ use lineside_run::stats::{
     STATS_VERSION, SwitchStats, TapStats,
 };
 use lineside_time::Nanoseconds;
+use lineside_trace::certificate::link::{CorePort, CoreReport};
 
 use super::control::Answer;
-use crate::star::CoreReport;
 use crate::{LiveLoop, SideId, tap_facts};
 
 /// Steps of a histogram that are looked at between two turns: 16 KiB, which come from far memory in
@@ -198,7 +198,7 @@ fn switch(core: CoreReport) -> SwitchStats {
     }
 }
 
-fn port(report: crate::PortReport) -> PortStats {
+fn port(report: CorePort) -> PortStats {
     PortStats {
         name: report.name,
         came: report.came,

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use lineside_host::Confined;
 use lineside_port::{Facts, Port, PortError};
-use lineside_reactor::LoopFacts;
 use lineside_run::{Evidence, TapEvidence};
 use lineside_time::{ClockOffset, SteadyClock};
 use lineside_trace::InputFacts;
@@ -14,7 +13,7 @@ use lineside_trace::InputFacts;
 use super::EmulationError;
 use super::carrier::Carriers;
 use super::control::Changes;
-use crate::{Certificate, LiveLoop, live_certificate, loop_facts};
+use crate::{Certificate, LiveLoop, live_certificate, tap_facts};
 
 /// Frames under way when the run is to end leave within this time, or are lost.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -54,8 +53,6 @@ pub enum Event<'a> {
 pub struct Outcome {
     /// The path's certificate, judged by all that is known.
     pub certificate: Certificate,
-    /// What the loop measured of itself.
-    pub facts: LoopFacts,
     /// The ports, in the order of their sides.
     pub inputs: Vec<InputFacts>,
     /// The signal that ended the run.
@@ -74,12 +71,11 @@ impl Outcome {
         live.ports_mut().for_each(|port| port.account());
         let facts = live.ports().flat_map(Port::facts);
         let inputs = facts.map(lineside_run::input_facts).collect();
-        let facts = loop_facts(live);
         let mut certificate = live_certificate(live, CLOCK);
         // Frames that the tap dropped belong to the verdict, and ports that are gone.
         let gone = live.gone().iter().map(|gone| gone.why.clone());
         certificate.judge(Evidence {
-            tap: facts.tap.map(|tap| TapEvidence {
+            tap: tap_facts(live).map(|tap| TapEvidence {
                 captured: tap.tapped,
                 dropped_queue: tap.dropped_queue,
                 dropped_memory: tap.dropped_memory,
@@ -89,7 +85,6 @@ impl Outcome {
         });
         Self {
             certificate,
-            facts,
             inputs,
             signal,
             failure,
@@ -182,10 +177,11 @@ mod tests {
     use lineside_reactor::{TapPoints, Wait, tap};
     use lineside_testkit::memory::{Ends, Memory};
     use lineside_time::{Clock, Nanoseconds, OffsetReading};
+    use lineside_trace::certificate::link::ClockStep;
 
     use super::*;
     use crate::emulate::control::{ChangeSender, ends};
-    use crate::{ClockStep, Direction, LivePath, Path};
+    use crate::{Direction, LivePath, Path};
 
     const MS: i64 = 1_000_000;
 
@@ -327,7 +323,8 @@ mod tests {
             let (set, stamps_set) = run_with_a_clock_set(by_ns);
             let facts = &set.certificate.directions[Direction::Outbound.name()];
             assert_eq!(facts, calm_facts, "as if nothing had happened");
-            assert_eq!(set.facts.stalls, 0);
+            let polling = set.certificate.polling.as_ref().expect("a loop");
+            assert_eq!(polling.stalls, 0);
             let steps = &set.certificate.clock_steps;
             let [
                 ClockStep {

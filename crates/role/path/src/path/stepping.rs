@@ -4,11 +4,12 @@ use lineside_frame::{Burst, Frame};
 use lineside_link::{Departure, Dropped, Patch, Setting, Settings};
 use lineside_measure::monitor::Point;
 use lineside_time::Nanoseconds;
+use lineside_trace::certificate::link::{Firing, FiringEvent, StepReport};
 
 use super::{NoMemory, Path};
 use crate::element::arrival_ns;
 use crate::monitors::point_of;
-use crate::steps::{Due, Firing, FiringEvent, Patches, Step, StepError, StepReport, Undo};
+use crate::steps::{Due, Patches, Step, StepError, Undo};
 use crate::{Departures, SideId};
 
 impl Path {
