@@ -6,7 +6,7 @@ use lineside_wire::{SeqNumber, TcpFlags};
 use super::client::default_mss;
 use super::emit::{self, timestamp};
 use super::engine::Splices;
-use super::entry::{Options, State};
+use super::entry::{Node, Options, State};
 use super::rewrite::{Splice, Way};
 use super::{Arrived, Effects, Failed, Joined, Outcome};
 
@@ -176,16 +176,7 @@ impl Splices {
         node.window = window.into();
         let stamps_len = if entry.agreed.timestamps { 12 } else { 0 };
         node.payload_max = usize::from(mss).saturating_sub(stamps_len).max(8);
-        // RFC 6298, 2.2, unless the SYN was sent again (Karn): 3, SRTT + 4 * RTTVAR.
-        node.rto_ns = match node.tries {
-            1 => (now - node.asked_at)
-                .saturating_mul(3)
-                .clamp(RTO_MIN_NS, RTO_MAX_NS),
-            _ => self
-                .settings
-                .connect_timeout_ns
-                .clamp(RTO_MIN_NS, RTO_MAX_NS),
-        };
+        node.rto_ns = node.first_rto_ns(now, self.settings.connect_timeout_ns);
         (node.tries, node.duplicates) = (0, 0);
         entry.splice = Splice {
             sequence: entry.iss.0.wrapping_sub(node.irs.0),
@@ -345,5 +336,17 @@ impl Splices {
         if let Some(ends) = ends {
             effects.finish(ends);
         }
+    }
+}
+
+impl Node {
+    /// The first retransmission timeout: RFC 6298, 2.2, unless the SYN was sent again (Karn): 3,
+    /// SRTT + 4 * RTTVAR.
+    fn first_rto_ns(&self, now: Nanoseconds, connect_timeout_ns: Nanoseconds) -> Nanoseconds {
+        let rto_ns = match self.tries {
+            1 => (now - self.asked_at).saturating_mul(3),
+            _ => connect_timeout_ns,
+        };
+        rto_ns.clamp(RTO_MIN_NS, RTO_MAX_NS)
     }
 }

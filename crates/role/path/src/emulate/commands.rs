@@ -122,6 +122,22 @@ struct Programs {
     has_ended: Arc<AtomicBool>,
 }
 
+impl Networks {
+    /// Fails if a link of the path takes the carrier away and a port cannot.
+    fn check_carriers(&mut self, path: &Path) -> Result<(), EmulationError> {
+        let mut states = path.sides().map(|side| path.link(side).settings().state);
+        let mut sides = self.sides.iter_mut();
+        if states.any(State::takes_carrier)
+            && !sides.all(|ports| ports.iter_mut().any(|port| port.set_carrier(true)))
+        {
+            return Err(EmulationError::Carrier(format!(
+                "the carrier cannot go: {NO_CARRIER}"
+            )));
+        }
+        Ok(())
+    }
+}
+
 impl Commands<'_> {
     /// Runs both. When the client ends, so does the run, and then the server; the client's status
     /// is the second result, `None` if the run ended first. `tapping` takes copies of frames, in a
@@ -137,15 +153,7 @@ impl Commands<'_> {
         let clock = RunClock::start();
         let mut networks = self.open_networks(clock, on_event)?;
         // Before a program runs.
-        let mut states = path.sides().map(|side| path.link(side).settings().state);
-        let mut sides = networks.sides.iter_mut();
-        if states.any(State::takes_carrier)
-            && !sides.all(|ports| ports.iter_mut().any(|port| port.set_carrier(true)))
-        {
-            return Err(EmulationError::Carrier(format!(
-                "the carrier cannot go: {NO_CARRIER}"
-            )));
-        }
+        networks.check_carriers(&path)?;
         if networks.is_in_own_namespace {
             lineside_host::hand_down_network_rights()
                 .map_err(EmulationError::system("cannot hand down privileges"))?;
