@@ -10,7 +10,7 @@ use crate::{Facts, Live, Port, PortError, Receive, Received};
 /// other port's.
 pub trait Wrapper: Send {
     /// The other port.
-    type Port: Port;
+    type Port: Port + ?Sized;
 
     /// The port behind this one.
     fn port(&self) -> &Self::Port;

@@ -25,7 +25,7 @@ use lineside_wire::{Dissected, dissect_outermost};
 use super::link_end::{EndOptions, LOOPBACK, open_device};
 use super::packet_socket::PacketSocket;
 use super::{Interface, set_option};
-use crate::{Facts, Live, LivePort, Port, PortError, Receive, Received, Transmit};
+use crate::{Facts, Live, LivePort, Port, PortError, Receive, Received, Transmit, Wrapper};
 
 /// The name of the device.
 const NAME: &str = "loopback";
@@ -190,14 +190,18 @@ struct AnswerWay {
     loopback: PacketSocket,
 }
 
-impl Port for FirstWay {
-    fn facts(&self) -> Vec<&Facts> {
-        self.device.facts()
-    }
-}
+impl Wrapper for FirstWay {
+    type Port = dyn LivePort;
 
-impl Receive for FirstWay {
-    fn receive(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
+    fn port(&self) -> &Self::Port {
+        &*self.device
+    }
+
+    fn port_mut(&mut self) -> &mut Self::Port {
+        &mut *self.device
+    }
+
+    fn pass(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
         let received = self.device.receive(&mut self.incoming, max)?;
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         answers.is_short = received == Received::PoolEmpty;
@@ -212,28 +216,6 @@ impl Receive for FirstWay {
             Received::Frames(_) => Received::Frames(burst.len() - before),
             other => other,
         })
-    }
-
-    fn leave(&mut self, ahead: &mut Burst) {
-        self.device.leave(ahead);
-    }
-}
-
-impl Live for FirstWay {
-    fn wake_on<'a>(&'a self, descriptors: &mut Vec<BorrowedFd<'a>>) {
-        self.device.wake_on(descriptors);
-    }
-
-    fn backlog(&self) -> f32 {
-        self.device.backlog()
-    }
-
-    fn account(&mut self) {
-        self.device.account();
-    }
-
-    fn shut(&mut self) {
-        self.device.shut();
     }
 }
 
