@@ -12,7 +12,7 @@ type Floors = &'static [&'static [&'static str]];
 const ANALYZE: Floors = &[
     &["lib", "limits", "numbers"],
     &["read"],
-    &["emulated_core emulation", "forwarding"],
+    &["emulation", "forwarding"],
     &["load model"],
     &["compare", "findings"],
     &["pass"],

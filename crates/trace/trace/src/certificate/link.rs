@@ -7,7 +7,7 @@ use lineside_link::{Drops, LinkCounters};
 use lineside_measure::{Distance, LateCounts, Spread};
 use serde::{Deserialize, Serialize};
 
-use super::Certificate;
+use super::judged::Certificate;
 use super::run::LoopFacts;
 use crate::{Machine, Role};
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use lineside_measure::Times;
 use serde::{Deserialize, Serialize};
 
-use super::Certificate;
+use super::judged::Certificate;
 use crate::Role;
 
 /// What came of a load.

@@ -10,7 +10,7 @@ use super::link::{
 use super::load::{FitFigures, Load, Quantiles, SecondFigures};
 use super::run::{Calibration, Gone, LoopFacts, TapFacts};
 use super::*;
-use crate::{Machine, ManifestError, SCHEMA_VERSION, State};
+use crate::{Machine, ManifestError, SCHEMA_VERSION, State, Verdict};
 
 /// Fields whose keys are data.
 const MAPS: [&str; 10] = [
