@@ -9,6 +9,7 @@ use lineside_account::Budget;
 use lineside_analyze::{Trace, Unfinished, Zone, may_be_of_runs};
 use lineside_capture::{Tally, is_failure};
 use lineside_port::Port;
+use lineside_render::verdict_lines;
 use lineside_rows::Table;
 use lineside_run::inputs_facts;
 use lineside_trace::read::Value;
@@ -19,7 +20,7 @@ use crate::exit::Exit;
 use crate::inputs::open;
 use crate::print::{
     exit, filter_line, input_lines, passed_over, print, print_json, table_lines, tally_lines,
-    traffic_lines, verdict_lines, warn,
+    traffic_lines, warn,
 };
 use crate::runs;
 

@@ -9,11 +9,10 @@ use anyhow::bail;
 use lineside_account::{Counter, Counters};
 use lineside_analyze::Zone;
 use lineside_capture::Tally;
-use lineside_measure::Spread;
 use lineside_render::{Style, WIDTH, terminal};
 use lineside_run::{counted, unread};
-use lineside_trace::{InputFacts, Manifest, SCHEMA_VERSION, TableSummary, Verdict};
-use lineside_words::{bytes, escape, escape_json, exact_time, grouped, signed_time};
+use lineside_trace::{InputFacts, Manifest, SCHEMA_VERSION, TableSummary};
+use lineside_words::{bytes, escape, escape_json, grouped, signed_time};
 use serde::Serialize;
 
 use crate::charset;
@@ -214,42 +213,9 @@ pub(crate) fn table_lines(tables: &BTreeMap<String, TableSummary>, out: &mut Str
     }
 }
 
-/// The lines of a verdict.
-pub(crate) fn verdict_lines(verdict: &Verdict, out: &mut String) {
-    let _ = writeln!(out, "verdict      {}", verdict_word(verdict));
-    for reason in &verdict.reasons {
-        let _ = writeln!(out, "             {}", escape(reason));
-    }
-}
-
-/// `complete`
-pub(crate) fn verdict_word(verdict: &Verdict) -> String {
-    let state = serde_json::to_value(verdict.state).ok();
-    let state = state.as_ref().and_then(|state| state.as_str());
-    state.unwrap_or_default().to_owned()
-}
-
 /// `12.3 s`
 pub(crate) fn seconds(ns: i64) -> String {
     signed_time(ns as f64)
-}
-
-/// A distribution in a line; one of a single value is that value.
-pub(crate) fn spread_text(spread: &Spread) -> String {
-    if spread.min_ns == spread.max_ns {
-        return exact_time(spread.max_ns as f64);
-    }
-    let time = |ns: i64| signed_time(ns as f64);
-    format!(
-        "mean {}, deviation {}; p1 {}, p50 {}, p99 {}, p99.9 {}, max {}",
-        signed_time(spread.mean_ns),
-        signed_time(spread.deviation_ns),
-        time(spread.p01_ns),
-        time(spread.p50_ns),
-        time(spread.p99_ns),
-        time(spread.p999_ns),
-        time(spread.max_ns)
-    )
 }
 
 pub(crate) fn counter_lines(counters: &Counters) -> String {

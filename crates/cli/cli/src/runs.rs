@@ -4,11 +4,12 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use lineside_analyze::{OneRun, Zone, gap_text, runs_of};
+use lineside_render::verdict_word;
 use lineside_trace::{Manifest, State};
 use lineside_words::{escape, grouped};
 use serde::Serialize;
 
-use crate::print::{say, verdict_word};
+use crate::print::say;
 
 /// A run of a folder, and whether it goes on.
 #[derive(Debug, Serialize)]

@@ -9,6 +9,7 @@ use lineside_capture::Outcome;
 use lineside_host::MemoryUse;
 use lineside_port::Facts;
 use lineside_port::live::Interface;
+use lineside_render::verdict_lines;
 use lineside_run::Progress;
 use lineside_trace::Runtime;
 use lineside_words::{bytes, escape, grouped};
@@ -19,7 +20,7 @@ use crate::charset;
 use crate::inputs::listening_lines;
 use crate::print::{
     counter_lines, filter_line, input_lines, print, print_json, say, seconds, table_lines, talk,
-    tally_lines, traffic_lines, verdict_lines, warn,
+    tally_lines, traffic_lines, warn,
 };
 
 pub(super) fn print_summary(

@@ -13,7 +13,7 @@ use lineside_run::{not_confined, sandbox_facts};
 use lineside_trace::State;
 
 use super::flags::Arguments;
-use super::live_print::{line, loop_lines, nothing_passed};
+use super::live_print::{line, nothing_passed};
 use super::notes::Notes;
 use super::print::lines;
 use super::settings::BetweenSettings;
@@ -61,7 +61,7 @@ impl Arguments {
         if self.json {
             print_json(&json)?;
         } else if self.certificate && !self.quiet {
-            talk(&(lines(&outcome.certificate) + &loop_lines(&outcome.certificate)));
+            talk(&lines(&outcome.certificate));
         } else if !self.quiet {
             say(&line(&outcome.certificate));
         }
@@ -128,7 +128,7 @@ impl Arguments {
             print_json(&json)?;
         } else if !self.quiet {
             match self.certificate {
-                true => print(&(lines(&certificate) + &loop_lines(&certificate)))?,
+                true => print(&lines(&certificate))?,
                 false => print_styled(&closing)?,
             }
         }

@@ -1,13 +1,14 @@
-//! Runs between live ports, for the terminal: events as they come, and the loop's facts at the end.
+//! Runs between live ports, for the terminal: events as they come, and a line at the end.
 
 use lineside_path::emulate::Event;
 use lineside_path::{Certificate, Direction};
-use lineside_words::{grouped, signed_time, time};
+use lineside_render::verdict_word;
+use lineside_words::{grouped, time};
 
 use super::flags::Arguments;
 use crate::confine;
 use crate::inputs::listening_lines;
-use crate::print::{say, talk, verdict_word, warn};
+use crate::print::{say, talk, warn};
 
 impl Arguments {
     /// Prints an event to standard error; with `--quiet`, only what went wrong.
@@ -35,54 +36,6 @@ impl Arguments {
         };
         warn(&text);
     }
-}
-
-/// What the loop measured of itself, for the terminal.
-pub(super) fn loop_lines(certificate: &Certificate) -> String {
-    let Some(facts) = &certificate.polling else {
-        return String::new();
-    };
-    let mut out = format!(
-        "loop         releases begin {} early, {} stalls of the machine of more than 100 us, {} the \
-         longest\n",
-        signed_time(facts.lead_ns as f64),
-        facts.stalls,
-        signed_time(facts.stall_max_ns as f64)
-    );
-    if let Some(floor_ns) = facts.floor_ns {
-        out += &format!(
-            "             {} is the delay of a frame that no setting delays\n",
-            signed_time(floor_ns as f64)
-        );
-    }
-    for (count, what) in [
-        (
-            facts.refusals,
-            "times a port did not accept a frame that was due",
-        ),
-        (
-            facts.dropped_at_start,
-            "frames came during the start, and were dropped",
-        ),
-        (
-            facts.too_long,
-            "frames were too long for the other side: offload joins them; 'ethtool -K IF tso off \
-             gso off' at the senders, 'gro off' here",
-        ),
-        (
-            facts.dropped_down,
-            "frames were due while their outgoing interface was down",
-        ),
-        (
-            facts.checksums_completed,
-            "checksums that the sender had left to its adapter were computed",
-        ),
-    ] {
-        if count > 0 {
-            out += &format!("             {} {what}\n", grouped(count));
-        }
-    }
-    out
 }
 
 /// The certificate in a line.

@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use lineside_probe::{Findings, RateFound, Share, WayFound};
+use lineside_render::spread_text;
 use lineside_words::{bit_rate, bytes, grouped, percent, signed_time};
 
-use crate::print::spread_text;
 use crate::trips::By;
 
 /// The report. `flags` are those by which `emulate` takes the files, if there are any.

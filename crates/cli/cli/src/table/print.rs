@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use lineside_link::{DEVIATION, PathFile, PathStep, Table, Unit};
 use lineside_measure::Spread;
+use lineside_render::spread_text;
 use lineside_words::{bit_rate, percent, signed_time, time};
 
-use crate::print::{json_text, spread_text};
+use crate::print::json_text;
 
 /// Means over time of a path's settings.
 pub(super) fn path_figures(path: &PathFile) -> serde_json::Value {
