@@ -5,8 +5,8 @@ use lineside_measure::Spread;
 use lineside_time::Nanoseconds;
 use serde::Serialize;
 
-use crate::client::Settings;
 use crate::message::LEN_MIN;
+use crate::settings::Settings;
 use crate::stages::Direction;
 use crate::train::{Fit, RateFound};
 use crate::ways::{Order, Sample, Share, Ways, spread};

@@ -26,13 +26,15 @@ mod findings;
 mod message;
 mod plan;
 mod server;
+mod settings;
 mod stages;
 mod train;
 mod ways;
 
-pub use client::{Client, ECHOES_MAX, ProbeError, Settings};
+pub use client::{Client, ECHOES_MAX, ProbeError};
 pub use findings::{Findings, LOSS_SAMPLES, Loaded, WayFound, path_file};
 pub use message::{Arrivals, Foreign, Head, LEN_MAX, LEN_MIN, Message, VERSION};
 pub use server::{ARRIVALS_MAX, Limits, Server, ServerCounters};
+pub use settings::Settings;
 pub use train::{Fit, Passed, RateFound};
 pub use ways::{Answered, Echoes, Order, Sample, Sent, Share, Ways, spread};

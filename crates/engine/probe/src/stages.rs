@@ -6,10 +6,10 @@
 
 use lineside_time::{Nanoseconds, Random};
 
-use crate::client::Settings;
 use crate::message::{ARRIVALS_IN_DATAGRAM, Arrivals, Head, LEN_MIN, Message};
 use crate::plan::Shape;
 use crate::server::PARTS;
+use crate::settings::Settings;
 use crate::train::Passed;
 use crate::ways::{Answered, Echoes, Sent};
 

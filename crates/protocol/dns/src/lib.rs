@@ -13,12 +13,14 @@
 //! * Not here: sockets, the length prefix of TCP, zone files, signatures, caches, recursion.
 #![forbid(unsafe_code)]
 
+mod error;
 mod message;
 mod name;
 mod query;
 mod zone;
 
-pub use message::{Data, Header, Message, ParseError, Question, Record, Section, Sections};
+pub use error::ParseError;
+pub use message::{Data, Header, Message, Question, Record, Section, Sections};
 pub use name::{HOPS_MAX, Labels, Name, NameBuf, NameError};
 pub use query::{Query, set_id};
 pub use zone::Zone;

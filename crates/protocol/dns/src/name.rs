@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use crate::message::ParseError;
+use crate::error::ParseError;
 
 /// The most bytes of a name with its lengths and its end (RFC 1035 section 2.3.4).
 const NAME_MAX: usize = 255;
