@@ -1,12 +1,78 @@
 //! The words of sizes and times, and tables of them in files. Drawing is `sizes`'s.
 
+use std::fmt;
+
 use lineside_words::{DAY, WordError, Words, format_duration, parse_share, parse_time, share};
 
-use crate::LoadFile;
 use crate::arrivals::{
     alpha, gamma_width, generalized_pareto_shape, lognormal_width, weibull_shape,
 };
-use crate::sizes::{Centre, Family, ROWS_MAX, SizeModel, Unit, VALUE_MAX};
+use crate::sizes::{Centre, Family, ROWS_MAX, SizeModel, Sizes, Unit, VALUE_MAX};
+use crate::{LoadFile, MARKS};
+
+impl Sizes {
+    /// Reads the words of the table at its type; `setting` names them in errors, and `load` reads a file.
+    pub fn parse(
+        setting: &'static str,
+        text: &str,
+        unit: Unit,
+        load: LoadFile<'_>,
+    ) -> Result<Self, WordError> {
+        let model = model(&mut Words::with_marks(setting, text, MARKS), unit, load)?;
+        Ok(Self::new(model, unit))
+    }
+}
+
+impl fmt::Display for Sizes {
+    /// The words that [`parse`](Self::parse) reads as the same.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = |value: u64| format(value, self.unit);
+        let write_max = |f: &mut fmt::Formatter<'_>, max: Option<u64>| match max {
+            Some(max) => write!(f, " max {}", value(max)),
+            None => Ok(()),
+        };
+        match self.model() {
+            &SizeModel::Constant(constant) => write!(f, "constant {}", value(constant)),
+            &SizeModel::Uniform(low, high) => write!(f, "uniform {}..{}", value(low), value(high)),
+            &SizeModel::Shaped {
+                family,
+                centre,
+                max,
+            } => {
+                let centre = match centre {
+                    Centre::Mean(mean) => format!("mean {}", value(mean)),
+                    Centre::Median(median) => format!("median {}", value(median)),
+                };
+                match family {
+                    Family::Exponential => write!(f, "exponential {centre}")?,
+                    Family::Gamma(width) => write!(f, "gamma {centre} {width}")?,
+                    Family::Weibull(shape) => write!(f, "weibull {centre} shape {shape}")?,
+                    Family::GeneralizedPareto(shape) => {
+                        write!(f, "generalized-pareto {centre} shape {shape}")?;
+                    }
+                    Family::Lognormal(width) => write!(f, "lognormal {centre} {width}")?,
+                }
+                write_max(f, max)
+            }
+            &SizeModel::Pareto { min, alpha, max } => {
+                write!(f, "pareto min {} alpha {alpha}", value(min))?;
+                write_max(f, max)
+            }
+            SizeModel::Table(rows) | SizeModel::Cdf(rows) => {
+                let is_table = matches!(self.model(), SizeModel::Table(_));
+                f.write_str(if is_table { "table" } else { "cdf" })?;
+                for (number, &(row, share)) in rows.iter().enumerate() {
+                    let comma = if number > 0 { "," } else { "" };
+                    // Twelve decimals hide what the division by 100 changed.
+                    let percent = (share * 1e14).round() / 1e12;
+                    write!(f, "{comma} {}:{percent}%", value(row))?;
+                }
+                Ok(())
+            }
+            SizeModel::File { name, .. } => write!(f, "file {name}"),
+        }
+    }
+}
 
 const MODELS: [&str; 11] = [
     "constant",

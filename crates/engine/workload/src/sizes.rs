@@ -2,17 +2,12 @@
 //! distributions of `shape`, scaled and bounded, and tables. When something arrives is
 //! `schedule`'s.
 
-use std::fmt;
 use std::sync::Arc;
-
-use lineside_words::{WordError, Words};
 
 use crate::arrivals::Width;
 use crate::draw;
 use crate::math::{exp, ln, pow};
 use crate::shape::{Sampler, Shape};
-use crate::size_words;
-use crate::{LoadFile, MARKS};
 
 /// The most rows of a table.
 pub const ROWS_MAX: usize = 1 << 16;
@@ -153,17 +148,6 @@ impl Family {
 }
 
 impl Sizes {
-    /// Reads the words of the table above; `setting` names them in errors, and `load` reads a file.
-    pub fn parse(
-        setting: &'static str,
-        text: &str,
-        unit: Unit,
-        load: LoadFile<'_>,
-    ) -> Result<Self, WordError> {
-        let model = size_words::model(&mut Words::with_marks(setting, text, MARKS), unit, load)?;
-        Ok(Self::new(model, unit))
-    }
-
     /// Always the same.
     pub fn constant(value: u64, unit: Unit) -> Self {
         Self::new(SizeModel::Constant(value.min(VALUE_MAX)), unit)
@@ -327,57 +311,6 @@ fn pareto_mean(min: f64, alpha: f64, max: Option<u64>) -> Option<f64> {
     }
     let whole = alpha * min / (alpha - 1.0);
     Some(whole * (1.0 - pow(ratio, alpha - 1.0)) / (1.0 - pow(ratio, alpha)))
-}
-
-impl fmt::Display for Sizes {
-    /// The words that [`parse`](Self::parse) reads as the same.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let value = |value: u64| size_words::format(value, self.unit);
-        let write_max = |f: &mut fmt::Formatter<'_>, max: Option<u64>| match max {
-            Some(max) => write!(f, " max {}", value(max)),
-            None => Ok(()),
-        };
-        match &self.model {
-            &SizeModel::Constant(constant) => write!(f, "constant {}", value(constant)),
-            &SizeModel::Uniform(low, high) => write!(f, "uniform {}..{}", value(low), value(high)),
-            &SizeModel::Shaped {
-                family,
-                centre,
-                max,
-            } => {
-                let centre = match centre {
-                    Centre::Mean(mean) => format!("mean {}", value(mean)),
-                    Centre::Median(median) => format!("median {}", value(median)),
-                };
-                match family {
-                    Family::Exponential => write!(f, "exponential {centre}")?,
-                    Family::Gamma(width) => write!(f, "gamma {centre} {width}")?,
-                    Family::Weibull(shape) => write!(f, "weibull {centre} shape {shape}")?,
-                    Family::GeneralizedPareto(shape) => {
-                        write!(f, "generalized-pareto {centre} shape {shape}")?;
-                    }
-                    Family::Lognormal(width) => write!(f, "lognormal {centre} {width}")?,
-                }
-                write_max(f, max)
-            }
-            &SizeModel::Pareto { min, alpha, max } => {
-                write!(f, "pareto min {} alpha {alpha}", value(min))?;
-                write_max(f, max)
-            }
-            SizeModel::Table(rows) | SizeModel::Cdf(rows) => {
-                let is_table = matches!(self.model, SizeModel::Table(_));
-                f.write_str(if is_table { "table" } else { "cdf" })?;
-                for (number, &(row, share)) in rows.iter().enumerate() {
-                    let comma = if number > 0 { "," } else { "" };
-                    // Twelve decimals hide what the division by 100 changed.
-                    let percent = (share * 1e14).round() / 1e12;
-                    write!(f, "{comma} {}:{percent}%", value(row))?;
-                }
-                Ok(())
-            }
-            SizeModel::File { name, .. } => write!(f, "file {name}"),
-        }
-    }
 }
 
 #[cfg(test)]
