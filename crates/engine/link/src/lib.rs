@@ -39,6 +39,7 @@ mod bucket;
 mod class;
 mod counters;
 mod deliveries;
+mod derived_limit;
 mod draw;
 mod effects;
 pub mod format;

@@ -11,14 +11,15 @@
 use lineside_measure::Spread;
 use lineside_time::Nanoseconds;
 
+use crate::Item;
 use crate::class::{self, Class};
 use crate::counters::{DropReason, LinkCounters};
+use crate::derived_limit::derived_limit;
 use crate::draw::{Normal, Sampler};
 use crate::effects::{Departure, Dropped, Output};
 use crate::pace::Pace;
 use crate::queue::{Arrival, DelayQueue, WAITING_BYTES};
 use crate::settings::{Chance, Correlation, Delay, Limit, Order, Schedule, Settings};
-use crate::{Item, bounds};
 
 /// One direction of an emulated link.
 ///
@@ -271,7 +272,7 @@ impl<T: Item> Link<T> {
                 .map_or_else(|| Sampler::new(delay), Sampler::again)
         });
         self.limit = match self.settings().limit {
-            Limit::Derived => bounds::derived_limit(self.settings(), self.delay_max_ns()),
+            Limit::Derived => derived_limit(self.settings(), self.delay_max_ns()),
             limit => limit,
         };
     }

@@ -25,6 +25,7 @@ mod output;
 mod pcap;
 mod pcapng;
 mod reader;
+mod record;
 mod recorded;
 mod rotation;
 mod source;

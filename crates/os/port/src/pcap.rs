@@ -3,7 +3,7 @@
 use lineside_frame::LinkType;
 
 use crate::FRAME_LEN_MAX;
-use crate::reader::{Order, Record, Step, array};
+use crate::record::{Order, Record, Step, array};
 
 pub(crate) const FILE_HEADER_LEN: usize = 24;
 

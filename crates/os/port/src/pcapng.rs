@@ -2,7 +2,7 @@
 
 use lineside_frame::{Descriptor, LinkType};
 
-use crate::reader::{Order, Record, Step, array};
+use crate::record::{Order, Record, Step, array};
 use crate::{BLOCK_LEN, FRAME_LEN_MAX, Facts, Interface};
 
 pub(crate) const SECTION_HEADER: u32 = 0x0a0d_0d0a;

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use zstd::bulk::Decompressor;
 
+use super::compact::Damage;
 use super::decode::{
-    Damage, Delta, Hybrid, next_bytes, next_plain_bytes, read_bits, read_plain, read_split,
+    Delta, Hybrid, next_bytes, next_plain_bytes, read_bits, read_plain, read_split,
 };
 use super::footer::{Chunk, ColumnType, PageHeader};
 use super::{ReadError, Source};

@@ -1,7 +1,9 @@
 //! Thrift's compact protocol, in which Parquet writes its footer and page headers: as much of it as
 //! reading takes.
 
-use super::decode::Damage;
+/// What is damaged. Unlike `ReadError` it is copied, so that no value has one to drop.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Damage(pub(super) &'static str);
 
 type Result<T> = std::result::Result<T, Damage>;
 

@@ -4,12 +4,8 @@
 //! A decoder holds places only; each call gives it the bytes of its page. It appends as many values
 //! as asked, and reserves memory for those alone, whatever a damaged page claims to hold.
 
-use super::compact::{from_zigzag, varint};
+use super::compact::{Damage, from_zigzag, varint};
 use super::unpack::unpack;
-
-/// What is damaged. Unlike `ReadError` it is copied, so that no value has one to drop.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Damage(pub(super) &'static str);
 
 type Result<T> = std::result::Result<T, Damage>;
 

@@ -1,8 +1,8 @@
 //! The structures around a part's pages: footer and page headers (`parquet.thrift` of the Parquet
 //! format).
 
+use super::compact::Damage;
 use super::compact::{Compact, Kind};
-use super::decode::Damage;
 
 type Result<T> = std::result::Result<T, Damage>;
 

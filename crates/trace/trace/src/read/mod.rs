@@ -31,7 +31,7 @@ pub(crate) use zstd::bulk::Decompressor;
 
 use crate::SCHEMA_VERSION;
 use column::{ColumnReader, Input};
-use decode::Damage;
+use compact::Damage;
 use footer::{ColumnType, Footer, RowGroup};
 
 /// Rows that are decoded at once.
