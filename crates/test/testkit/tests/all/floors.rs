@@ -21,19 +21,29 @@ const ANALYZE: Floors = &[
 /// Lines and blocks; what a report holds in blocks; drawings of blocks; the page; its two forms.
 const RENDER: Floors = &[
     &["lib", "monitored", "text"],
-    &["block", "comparison", "intervals", "monitors_text", "slow"],
-    &["section", "svg"],
-    &["chart", "monitors_svg", "summary"],
+    &[
+        "block",
+        "comparison",
+        "csv",
+        "intervals",
+        "lines",
+        "monitors_text",
+        "slow",
+    ],
+    &["lines", "section", "svg"],
+    &["chart", "link_certificate", "monitors_svg", "summary"],
     &["page", "share_curve"],
     &["html", "terminal"],
 ];
 
 const PORT: Floors = &[
-    &["error", "lib", "rotation"],
-    &["blocks", "foreign", "live", "merge", "source", "watched"],
-    &["folder", "pcap pcapng reader"],
-    &["encode", "tail"],
-    &["output"],
+    &["error", "lib", "record", "rotation"],
+    &[
+        "blocks", "foreign", "live", "merge", "pcap", "pcapng", "recorded", "source", "watched",
+        "wrapper",
+    ],
+    &["encode", "folder", "reader"],
+    &["output", "tail"],
     &["writer"],
 ];
 
@@ -55,9 +65,21 @@ const FLOW: Floors = &[
 ];
 
 const OPERATIONS: Floors = &[
-    &["blocks", "decode_as", "layers", "lib"],
-    &["config", "sums"],
-    &["protocol rpc"],
+    &[
+        "arguments",
+        "blocks",
+        "decode_as",
+        "details",
+        "files",
+        "layers",
+        "lib",
+        "slot",
+    ],
+    &["config", "family", "headers", "procedure", "sums"],
+    &["operation"],
+    &["fast_call", "rows"],
+    &["protocol"],
+    &["rpc"],
 ];
 
 const TCP: Floors = &[
@@ -94,7 +116,6 @@ const PATH: Floors = &[
     &["element", "lib", "marks", "settings_words", "star", "steps"],
     &[
         "account",
-        "classify",
         "direction_finder",
         "emulate",
         "forwarder",
@@ -105,8 +126,8 @@ const PATH: Floors = &[
         "switch",
         "virtual_time",
     ],
-    &["certificate", "chain", "live"],
-    &["changes"],
+    &["certificate", "classify", "live"],
+    &["chain", "changes"],
     &["path"],
 ];
 
