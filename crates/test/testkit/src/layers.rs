@@ -387,7 +387,25 @@ fn tree_at(code: &str) -> String {
         Some(brace) if !tree[..brace].ends_with("::") => &tree[..brace],
         _ => tree,
     };
-    tree.split_whitespace().collect()
+    let mut words = tree.split_whitespace();
+    let mut path = String::new();
+    while let Some(word) = words.next() {
+        match word {
+            // Under which name it is used says nothing of where it is.
+            "as" => path.extend(
+                words
+                    .next()
+                    .and_then(|name| name.strip_prefix(plain_name(name))),
+            ),
+            word => path.push_str(word),
+        }
+    }
+    path
+}
+
+fn plain_name(text: &str) -> &str {
+    let end = text.find(|letter: char| !letter.is_alphanumeric() && letter != '_');
+    &text[..end.unwrap_or(text.len())]
 }
 
 /// The paths of a tree of `use`: `a::{b, c::d}` is `a::b` and `a::c::d`.

@@ -26,7 +26,6 @@ const RENDER: Floors = &[
         "comparison",
         "csv",
         "intervals",
-        "lines",
         "monitors_text",
         "slow",
     ],
