@@ -32,11 +32,7 @@ mod read;
 
 pub use compare::{change_words, compare, who};
 pub use emulation::{Emulation, LINK_SETTINGS};
-pub use forwarding::{
-    DEVIATIONS_MAX, Down, Forwarding, ForwardingChange, ForwardingCourse, ForwardingDriver,
-    ForwardingNode, ForwardingNodeCourse, ForwardingPayloads, ForwardingPort, ForwardingService,
-    ForwardingTable, ForwardingTimes, deviations, reason_words,
-};
+pub use forwarding::{DEVIATIONS_MAX, Down, Forwarding, deviations, reason_words};
 pub use load::LoadReport;
 pub use model::*;
 pub use numbers::{Zone, file_name, share, tail};

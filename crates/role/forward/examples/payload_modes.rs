@@ -81,7 +81,7 @@ impl Adapter {
         }
         let spent = spent_ns()? - began;
         let report = payloads.report();
-        assert_eq!((report.dropped, report.waiting), (0, HOLD as usize));
+        assert_eq!((report.dropped, report.waiting), (0, HOLD.into()));
         Ok(spent / (TIMES * FRAMES) as f64)
     }
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use lineside_balancer::{Report, Transport};
 use lineside_time::Nanoseconds;
-use serde::Serialize;
+use lineside_trace::certificate::forward::{ForwardCourse, ForwardNodeCourse};
 
 /// More steps become half as many of twice the length: a day has steps of some minutes.
 const STEPS_MAX: usize = 600;
@@ -14,7 +14,7 @@ const NODES_MAX: usize = 64;
 
 /// What happened in steps of equal length: each is a list with a value for each step. The last one
 /// is not full.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Course {
     /// How long a step is.
     pub step_ns: Nanoseconds,
@@ -32,15 +32,13 @@ pub struct Course {
     pub by_driver: Vec<u64>,
     /// The first nodes.
     pub nodes: Vec<CourseOfNode>,
-    #[serde(skip)]
     began_ns: Nanoseconds,
     /// The counts as the last step began.
-    #[serde(skip)]
     before: [u64; 4],
 }
 
 /// What happened at a node, in the same steps.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CourseOfNode {
     /// The protocol of its service.
     pub transport: Transport,
@@ -50,7 +48,6 @@ pub struct CourseOfNode {
     pub node: SocketAddr,
     /// Connections that began.
     pub opened: Vec<u64>,
-    #[serde(skip)]
     before: u64,
 }
 
@@ -61,6 +58,26 @@ impl Course {
             step_ns,
             began_ns: began,
             ..Self::default()
+        }
+    }
+
+    /// What is written of it.
+    pub(crate) fn report(&self) -> ForwardCourse {
+        let nodes = self.nodes.iter().map(|of| ForwardNodeCourse {
+            transport: of.transport.name().to_owned(),
+            service: of.service.to_string(),
+            node: of.node.to_string(),
+            opened: of.opened.clone(),
+        });
+        ForwardCourse {
+            step_ns: self.step_ns.max(0).unsigned_abs(),
+            opened: self.opened.clone(),
+            connections: self.connections.clone(),
+            half_open: self.half_open.clone(),
+            frames: self.frames.clone(),
+            lost: self.lost.clone(),
+            by_driver: self.by_driver.clone(),
+            nodes: nodes.collect(),
         }
     }
 

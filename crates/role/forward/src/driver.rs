@@ -7,8 +7,8 @@ use lineside_account::{Budget, Lease};
 use lineside_balancer::{Decision, FlowKey, Nat, PortSettings, Translation, Transport};
 use lineside_port::live::{FlowCounts, FlowKey as DriverKey, FlowOutcomes, FlowRule, FlowTable};
 use lineside_time::Nanoseconds;
+use lineside_trace::certificate::forward::ForwardDriver;
 use lineside_wire::{PROTOCOL_TCP, PROTOCOL_UDP};
-use serde::Serialize;
 
 /// So often the counts of the driver come home: they keep connections from idling out.
 const COLLECT_NS: Nanoseconds = 1_000_000_000;
@@ -60,25 +60,6 @@ pub struct Driver {
     frames: u64,
     bytes: u64,
     _memory: Lease,
-}
-
-/// What the driver did.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct DriverReport {
-    /// Flows that are in its table.
-    pub flows: usize,
-    /// Flows that were entered.
-    pub entered: u64,
-    /// Flows that could not be entered: the loop forwarded them.
-    pub refused: u64,
-    /// Why, of the latest one.
-    pub refused_why: Option<String>,
-    /// Frames that it forwarded, as far as they were counted.
-    pub frames: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// What became of all frames that the driver saw.
-    pub outcomes: BTreeMap<&'static str, u64>,
 }
 
 impl Driver {
@@ -231,15 +212,17 @@ impl Driver {
     }
 
     /// What it did.
-    pub fn report(&self) -> DriverReport {
-        DriverReport {
+    pub fn report(&self) -> ForwardDriver {
+        ForwardDriver {
             flows: self.flows.len(),
             entered: self.entered,
             refused: self.refused,
             refused_why: self.why.clone(),
             frames: self.frames,
             bytes: self.bytes,
-            outcomes: named(self.flows.outcomes()),
+            outcomes: { named(self.flows.outcomes()).into_iter() }
+                .map(|(name, frames)| (name.into(), frames))
+                .collect(),
         }
     }
 }

@@ -5,7 +5,6 @@ use lineside_frame::{Burst, Frame};
 use lineside_measure::Times;
 use lineside_reactor::{Account, Engine, Sides, Tap, TapCounts};
 use lineside_time::Nanoseconds;
-use serde::Serialize;
 use slab::Slab;
 
 use crate::course::Course;
@@ -41,7 +40,7 @@ pub struct Forwarder {
 }
 
 /// Frames of a port that passed the loop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Passed {
     /// Frames that came.
     pub came: u64,

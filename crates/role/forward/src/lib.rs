@@ -27,11 +27,11 @@ mod run;
 mod table;
 
 pub use course::{Course, CourseOfNode};
-pub use driver::{Driver, DriverReport};
+pub use driver::Driver;
 pub use error::ForwardError;
 pub use forwarder::{Forwarder, Passed};
-pub use outcome::{Certificate, Outcome, PortReport};
-pub use payloads::{Departure, PayloadReport, PayloadSettings, Payloads};
+pub use outcome::{Certificate, Outcome};
+pub use payloads::{Departure, PayloadSettings, Payloads};
 pub use requests::{Asking, Controlled};
 pub use run::{ByDriver, Event, Forward, Tapping, interfaces};
 pub use table::{TableFile, read_table};

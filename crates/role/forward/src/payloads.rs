@@ -17,12 +17,10 @@ use std::collections::VecDeque;
 
 use lineside_account::{Budget, Lease};
 use lineside_frame::{Copies, Frame};
-use lineside_payload::{
-    Bound, Cache, CacheCounters, FrameId, LEAST_BYTES, Mode, Policy, Queue, Residence, Way,
-};
+use lineside_payload::{Bound, Cache, FrameId, LEAST_BYTES, Mode, Policy, Queue, Residence, Way};
 use lineside_time::Nanoseconds;
+use lineside_trace::certificate::forward::ForwardPayloads;
 use lineside_wire::{Dissected, dissect};
-use serde::Serialize;
 use slab::Slab;
 
 use crate::ForwardError;
@@ -102,42 +100,6 @@ struct Counters {
     to_host_bytes: u64,
     to_adapter_bytes: u64,
     queue_max: usize,
-}
-
-/// What became of the payloads.
-#[derive(Debug, Clone, Serialize)]
-pub struct PayloadReport {
-    /// How they were kept.
-    pub mode: Mode,
-    /// Entries of the cache.
-    pub entries: usize,
-    /// Bytes of an entry.
-    pub entry_bytes: usize,
-    /// So many frames wait before the first leaves.
-    pub hold: u32,
-    /// Frames to be sent.
-    pub came: u64,
-    /// Frames that were handed to their port.
-    pub left: u64,
-    /// Frames whose payload was evicted and is lost, or for which there was no entry.
-    pub dropped: u64,
-    /// Frames that wait.
-    pub waiting: usize,
-    /// The most that waited.
-    pub queue_max: usize,
-    /// Hits, misses and evictions.
-    #[serde(flatten)]
-    pub cache: CacheCounters,
-    /// Payloads that were copied to the host because they had to make place.
-    pub spilled: u64,
-    /// Payloads that were copied to the host because the memory of their port ran short.
-    pub spilled_dry: u64,
-    /// Bytes of payload that were copied to the host.
-    pub to_host_bytes: u64,
-    /// Bytes of payload that were copied from the host.
-    pub to_adapter_bytes: u64,
-    /// How often `adaptive` changed its mind.
-    pub mode_changes: u64,
 }
 
 impl Payloads {
@@ -332,22 +294,25 @@ impl Payloads {
     }
 
     /// What became of the payloads.
-    pub fn report(&self) -> PayloadReport {
+    pub fn report(&self) -> ForwardPayloads {
         let counters = self.counters;
-        PayloadReport {
-            mode: self.settings.mode,
-            entries: self.cache.entries(),
-            entry_bytes: self.entry_bytes,
-            hold: self.settings.hold,
+        let cache = self.cache.counters();
+        ForwardPayloads {
+            mode: self.settings.mode.name().to_owned(),
+            entries: self.cache.entries() as u64,
+            entry_bytes: self.entry_bytes as u64,
+            hold: self.settings.hold.into(),
             came: counters.came,
             left: counters.left,
             dropped: counters.dropped,
-            waiting: self.queue.len(),
-            queue_max: counters.queue_max,
-            cache: CacheCounters {
-                misses: counters.misses,
-                ..self.cache.counters()
-            },
+            waiting: self.queue.len() as u64,
+            queue_max: counters.queue_max as u64,
+            hits: cache.hits,
+            misses: counters.misses,
+            evicted_victim: cache.evicted_victim,
+            evicted_priority: cache.evicted_priority,
+            invalidated: cache.invalidated,
+            past: cache.past,
             spilled: counters.spilled,
             spilled_dry: counters.spilled_dry,
             to_host_bytes: counters.to_host_bytes,
@@ -449,7 +414,7 @@ mod tests {
             assert_eq!(report.came, report.left + report.dropped);
             assert_eq!(report.dropped > 0, mode == Mode::Direct, "{report:?}");
             assert_eq!(report.spilled > 0, kept.policy.spills(), "{report:?}");
-            assert_eq!(report.cache.hits > 0, mode != Mode::Baseline);
+            assert_eq!(report.hits > 0, mode != Mode::Baseline);
             assert!(report.to_adapter_bytes <= report.to_host_bytes);
             assert!(kept.frames.is_empty() && kept.cache.pending() == 0);
             assert_eq!(kept.cache.len(Queue::Unbound), 16, "{mode:?}");

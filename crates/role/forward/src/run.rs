@@ -18,7 +18,7 @@ use lineside_reactor::{Reactor, TapPoints, TapPort, Wait, tap};
 use lineside_time::{Clock, ClockOffset, Nanoseconds, SteadyClock};
 
 use crate::driver::Driver;
-use crate::outcome::Certificate;
+use crate::outcome::{certificate, judge};
 use crate::payloads::Payloads;
 use crate::requests::{Asked, Controlled, while_controlled};
 use crate::table::TableFile;
@@ -417,8 +417,8 @@ impl Forward<'_> {
         live.ports_mut().for_each(|port| port.account());
         let ended = clock.now();
         live.engine_mut().on_course(ended);
-        let mut certificate = Certificate::of(live, began, ended);
-        certificate.judge(live);
+        let mut certificate = certificate(live, began, ended);
+        judge(&mut certificate, live);
         if let Some(table) = &self.table {
             table.end(live.engine().nat(), clock.now());
         }
@@ -465,7 +465,7 @@ fn answer(asked: Asked, live: &mut Live, (began, now): (Nanoseconds, Nanoseconds
             let _ = answer.send(done.map_err(|error| error.to_string()));
         }
         Asked::Stats { answer } => {
-            let stats = serde_json::to_value(Certificate::of(live, began, now));
+            let stats = serde_json::to_value(certificate(live, began, now));
             let _ = answer.send(stats.map_err(|error| error.to_string()));
         }
         Asked::Explain {

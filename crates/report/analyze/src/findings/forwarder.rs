@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use lineside_words::{grouped, percent, time};
 use serde_json::{Value, json};
 
-use crate::forwarding::{
-    DEVIATIONS_MAX, Forwarding, ForwardingNode, ForwardingService, deviations, reason_words,
-};
+use lineside_trace::certificate::forward::{ForwardNode, ForwardService};
+
+use crate::forwarding::{DEVIATIONS_MAX, Forwarding, deviations, reason_words};
 use crate::model::{Finding, Place};
 use crate::numbers::share;
 
@@ -99,15 +99,15 @@ fn finding<const N: usize>(
     }
 }
 
-fn of_service(service: &ForwardingService, node: &ForwardingNode) -> String {
-    let ForwardingService {
+fn of_service(service: &ForwardService, node: &ForwardNode) -> String {
+    let ForwardService {
         transport, address, ..
     } = service;
     format!("{} of {transport} {address}", node.address)
 }
 
 /// A node that was down, as far back as its history goes.
-fn down(it: &Forwarding, service: &ForwardingService, node: &ForwardingNode) -> Option<Finding> {
+fn down(it: &Forwarding, service: &ForwardService, node: &ForwardNode) -> Option<Finding> {
     let times = it.times_down(node);
     let (first, last) = (times.first()?, times.last()?);
     let all: u64 = times.iter().map(|down| down.length_ns()).sum();
@@ -148,7 +148,7 @@ fn down(it: &Forwarding, service: &ForwardingService, node: &ForwardingNode) -> 
 
 /// The node of a service whose share departs most from its weight, if by more than chance: where
 /// one has more, others have less.
-fn departing(service: &ForwardingService) -> Option<Finding> {
+fn departing(service: &ForwardService) -> Option<Finding> {
     let by = |node| Some((deviations(service, node)?, node));
     let all = service.nodes.iter().filter_map(by);
     let (deviations, node) = all.max_by(|one, other| one.0.abs().total_cmp(&other.0.abs()))?;
@@ -190,7 +190,7 @@ fn departing(service: &ForwardingService) -> Option<Finding> {
 
 /// Connections that the table had no room for.
 fn full(it: &Forwarding) -> Option<Finding> {
-    let refused = *it.outcomes.get("table full")?;
+    let refused = it.outcomes.get("table full")?;
     let max = it.table.connections_max;
     let mut found = finding(
         "table_full",
@@ -235,9 +235,9 @@ fn cookies(it: &Forwarding) -> Option<Finding> {
 
 /// Frames that were lost, by reason.
 fn lost(it: &Forwarding) -> impl Iterator<Item = Finding> {
-    let came: u64 = it.outcomes.values().sum();
+    let came: u64 = it.outcomes.iter().map(|(_, frames)| frames).sum();
     LOST.iter().filter_map(move |&(reason, advice)| {
-        let frames = *it.outcomes.get(reason)?;
+        let frames = it.outcomes.get(reason)?;
         Some(finding(
             "forward_drops",
             format!(
@@ -275,7 +275,7 @@ fn unsent(it: &Forwarding) -> impl Iterator<Item = Finding> {
 /// A driver that could have forwarded, and did not.
 fn idle_driver(it: &Forwarding) -> Option<Finding> {
     let driver = it.driver.as_ref()?;
-    let of = |name: &str| it.outcomes.get(name).copied().unwrap_or_default();
+    let of = |name: &str| it.outcomes.get(name).unwrap_or_default();
     let by_program = of("to node") + of("to client");
     // Short connections never enter the driver, which is as intended.
     if driver.frames > 0 || by_program < IDLE_FRAMES_MIN {
@@ -325,7 +325,8 @@ mod tests {
     fn forwarding(certificate: Value) -> Forwarding {
         Forwarding {
             started_ns: 1_000 * SECOND,
-            ..serde_json::from_value(certificate).expect("a certificate")
+            found: serde_json::from_value(certificate).expect("a certificate"),
+            ..Forwarding::default()
         }
     }
 

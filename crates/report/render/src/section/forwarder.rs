@@ -1,9 +1,7 @@
 //! A forwarder: what its certificate holds, in words and pictures.
 
-use lineside_analyze::{
-    DEVIATIONS_MAX, Down, Forwarding, ForwardingNode, ForwardingPayloads, ForwardingService, Zone,
-    deviations, reason_words, share,
-};
+use lineside_analyze::{DEVIATIONS_MAX, Down, Forwarding, Zone, deviations, reason_words, share};
+use lineside_trace::certificate::forward::{ForwardNode, ForwardPayloads, ForwardService};
 use lineside_words::{bytes, grouped, percent, time};
 
 use crate::block::{
@@ -74,15 +72,16 @@ pub(crate) fn facts(it: &Forwarding) -> Vec<Fact> {
         let value = format!("p50 {p50}, p99 {p99}, max {max}");
         facts.push(fact("residence", value, "of a frame in the program".into()));
     }
-    let outcomes =
-        { it.outcomes.iter() }.map(|(name, &frames)| format!("{name} {}", grouped(frames)));
-    if !it.outcomes.is_empty() {
-        facts.push(plain("frames", outcomes.collect::<Vec<_>>().join(", ")));
+    let mut outcomes: Vec<_> = it.outcomes.iter().collect();
+    outcomes.sort_unstable();
+    let words = { outcomes.iter() }.map(|&(name, frames)| format!("{name} {}", grouped(frames)));
+    if !outcomes.is_empty() {
+        facts.push(plain("frames", words.collect::<Vec<_>>().join(", ")));
     }
     facts
 }
 
-fn payload_facts(payloads: &ForwardingPayloads) -> [Fact; 3] {
+fn payload_facts(payloads: &ForwardPayloads) -> [Fact; 3] {
     let sends = payloads.hits + payloads.misses;
     let hits = match sends {
         0 => "no payload was kept".to_owned(),
@@ -142,8 +141,8 @@ fn nodes(it: &Forwarding, zone: &Zone) -> Option<Section> {
     let rows: Vec<_> = rows
         .map(|(service, node)| {
             let [opened, weights] = [
-                |node: &ForwardingNode| node.opened,
-                |node: &ForwardingNode| node.weight,
+                |node: &ForwardNode| node.opened,
+                |node: &ForwardNode| node.weight,
             ]
             .map(|of| service.nodes.iter().map(of).sum::<u64>());
             let [chosen, wanted] = [share(node.opened, opened), share(node.weight, weights)];
@@ -235,7 +234,7 @@ fn health(it: &Forwarding, zone: &Zone) -> Option<Section> {
 /// A strip for each node: how much of each step it was down.
 fn strips<'a>(
     it: &Forwarding,
-    nodes: impl Iterator<Item = (&'a ForwardingService, &'a ForwardingNode)>,
+    nodes: impl Iterator<Item = (&'a ForwardService, &'a ForwardNode)>,
     zone: &Zone,
 ) -> Option<Table> {
     let axis = axis(it, zone)?;
@@ -336,11 +335,7 @@ fn course(it: &Forwarding, zone: &Zone) -> Option<Section> {
 }
 
 /// Connections of a node that began, by step.
-fn opened_over_time(
-    it: &Forwarding,
-    service: &ForwardingService,
-    node: &ForwardingNode,
-) -> Vec<u64> {
+fn opened_over_time(it: &Forwarding, service: &ForwardService, node: &ForwardNode) -> Vec<u64> {
     let key = (&service.transport, &service.address, &node.address);
     let mut of_nodes = it.course.nodes.iter();
     let of = of_nodes.find(|of| (&of.transport, &of.service, &of.node) == key);

@@ -1,6 +1,7 @@
 //! The certificate of a forwarder on the first screen.
 
-use lineside_analyze::{Forwarding, ForwardingNode, ForwardingService, share};
+use lineside_analyze::{Forwarding, share};
+use lineside_trace::certificate::forward::{ForwardNode, ForwardService};
 use lineside_words::{grouped, percent};
 
 use super::forwarder::facts;
@@ -31,14 +32,14 @@ pub(crate) fn summary(it: &Forwarding) -> Vec<Line> {
     lines
 }
 
-fn service_lines(service: &ForwardingService) -> Vec<Line> {
+fn service_lines(service: &ForwardService) -> Vec<Line> {
     let whole = [
         format!("{} {}", service.transport, service.address),
         format!("{} connections began", grouped(service.opened)),
         format!("{} now", grouped(service.connections)),
     ];
     let opened: u64 = service.nodes.iter().map(|node| node.opened).sum();
-    let node = |node: &ForwardingNode| {
+    let node = |node: &ForwardNode| {
         let checks = match node.checks_bad {
             0 => String::new(),
             bad => format!("{} checks bad", grouped(bad)),

@@ -5,6 +5,7 @@
 //!  role: fills a type ──► Judged ──► trace.json ──► Manifest::from_json: checked ──► of ──► reader
 //! ```
 
+pub mod forward;
 mod judged;
 pub mod link;
 pub mod load;
@@ -42,5 +43,6 @@ pub(crate) fn rewritten(manifest: &Manifest) -> serde_json::Result<Option<Value>
     let role = manifest.role();
     { of::<link::Link>(role, given) }
         .or_else(|| of::<load::Load>(role, given))
+        .or_else(|| of::<forward::Forward>(role, given))
         .transpose()
 }

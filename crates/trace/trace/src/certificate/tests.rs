@@ -3,6 +3,10 @@
 use lineside_measure::Spread;
 use serde_json::{Map, Value, json};
 
+use super::forward::{
+    Forward, ForwardChange, ForwardDriver, ForwardInterface, ForwardNode, ForwardNodeCourse,
+    ForwardPayloads, ForwardPort, ForwardService, ForwardSplices,
+};
 use super::link::{
     ChangeReport, ClockStep, CoreReport, DirectionReport, Firing, Link, Mark, MatchReport,
     StepReport,
@@ -89,6 +93,31 @@ fn load() -> Load {
     load
 }
 
+fn forward() -> Forward {
+    let node = ForwardNode {
+        last_check: Some(json!("good")),
+        history: vec![ForwardChange::default()],
+        ..ForwardNode::default()
+    };
+    let mut forward = Forward {
+        interfaces: vec![ForwardInterface::default()],
+        residence: Some(Spread::default()),
+        outcomes: [("to node", 4), ("control", 1)].into_iter().collect(),
+        ports: vec![ForwardPort::default()],
+        services: vec![ForwardService {
+            nodes: vec![node],
+            ..ForwardService::default()
+        }],
+        splices: Some(ForwardSplices::default()),
+        driver: Some(ForwardDriver::default()),
+        payloads: Some(ForwardPayloads::default()),
+        polling: polling(),
+        ..Forward::default()
+    };
+    forward.course.nodes.push(ForwardNodeCourse::default());
+    forward
+}
+
 fn manifest<C: Certificate>(role: Role, found: C) -> Manifest {
     let judged = Judged {
         found,
@@ -112,6 +141,8 @@ fn all() -> Vec<Manifest> {
         manifest(Role::Emulate, Link::default()),
         manifest(Role::Load, load()),
         manifest(Role::Load, Load::default()),
+        manifest(Role::Forward, forward()),
+        manifest(Role::Forward, Forward::default()),
     ]
 }
 

@@ -1,16 +1,35 @@
 //! A forwarder, as the certificate in `trace.json` describes it.
 
-mod model;
+use std::ops::Deref;
 
-use lineside_trace::{Manifest, Role};
+use lineside_trace::certificate::forward::{Forward, ForwardNode, ForwardService};
+use lineside_trace::{Manifest, Role, State, certificate};
+use serde::Serialize;
 
 use crate::numbers::share;
 
-pub use model::{
-    Forwarding, ForwardingChange, ForwardingCourse, ForwardingDriver, ForwardingNode,
-    ForwardingNodeCourse, ForwardingPayloads, ForwardingPort, ForwardingService, ForwardingTable,
-    ForwardingTimes,
-};
+/// What a forwarder did.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Forwarding {
+    /// Whether anything is missing.
+    pub verdict: Option<State>,
+    /// Why.
+    pub reasons: Vec<String>,
+    /// When it began, nanoseconds since the Unix epoch.
+    pub started_ns: i64,
+    /// Its certificate.
+    #[serde(flatten)]
+    pub found: Forward,
+}
+
+impl Deref for Forwarding {
+    type Target = Forward;
+
+    fn deref(&self) -> &Forward {
+        &self.found
+    }
+}
 
 /// A share that departs from its weight by more standard deviations is marked: 1 in 16,000 does by
 /// chance.
@@ -21,7 +40,7 @@ pub(crate) fn forwarding(manifest: &Manifest) -> Option<Forwarding> {
     manifest.section(Role::Forward)?;
     let verdict = Some(manifest.verdict.state);
     let started_ns = manifest.started_ns.unwrap_or_default();
-    let Some(certificate) = &manifest.certificate else {
+    let Some(found) = certificate::of(manifest) else {
         let why = "the run goes on, or was killed: what it did is written when it ends, and 'lineside \
                    ctl RUN stats' asks one that goes on";
         return Some(Forwarding {
@@ -31,12 +50,11 @@ pub(crate) fn forwarding(manifest: &Manifest) -> Option<Forwarding> {
             ..Forwarding::default()
         });
     };
-    let read: Forwarding = serde_json::from_value(certificate.clone()).unwrap_or_default();
     Some(Forwarding {
         verdict,
         started_ns,
         reasons: manifest.verdict.reasons.clone(),
-        ..read
+        found,
     })
 }
 
@@ -66,7 +84,7 @@ impl Down<'_> {
 
 impl Forwarding {
     /// The times for which a node was down, as far back as its history goes.
-    pub fn times_down<'a>(&self, node: &'a ForwardingNode) -> Vec<Down<'a>> {
+    pub fn times_down<'a>(&self, node: &'a ForwardNode) -> Vec<Down<'a>> {
         let mut changes = node.history.iter().peekable();
         let mut times = Vec::new();
         while let Some(change) = changes.next() {
@@ -92,7 +110,7 @@ impl Forwarding {
 /// By how many standard deviations of a binomial choice a node was chosen more often than its
 /// weight says, or less; `None` where that says nothing: something was down or drained, or there
 /// was no choice.
-pub fn deviations(service: &ForwardingService, node: &ForwardingNode) -> Option<f64> {
+pub fn deviations(service: &ForwardService, node: &ForwardNode) -> Option<f64> {
     let were_up = { service.nodes.iter() }
         .all(|node| node.state == "up" && node.history.iter().all(|change| change.is_up));
     let opened: u64 = service.nodes.iter().map(|node| node.opened).sum();
