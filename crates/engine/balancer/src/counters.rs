@@ -1,8 +1,5 @@
 //! What became of frames: one outcome each.
 
-use serde::Serialize;
-use serde::ser::{SerializeMap, Serializer};
-
 macro_rules! outcomes {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
         /// What became of a frame that came in.
@@ -141,17 +138,5 @@ impl Outcomes {
     /// How many met any.
     pub fn sum(&self) -> u64 {
         self.0.iter().sum()
-    }
-}
-
-impl Serialize for Outcomes {
-    /// Those that happened.
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let happened = Outcome::ALL.iter().filter(|&&outcome| self.of(outcome) > 0);
-        let mut map = serializer.serialize_map(None)?;
-        for &outcome in happened {
-            map.serialize_entry(outcome.name(), &self.of(outcome))?;
-        }
-        map.end()
     }
 }

@@ -51,7 +51,7 @@ pub enum Finding {
 }
 
 /// A node came up or went down.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Change {
     /// When.
     pub at_ns: Nanoseconds,

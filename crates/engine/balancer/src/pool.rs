@@ -14,7 +14,7 @@ use crate::settings::{NodeSettings, Route, Service, Settings, Transport};
 use crate::table::{Connection, Direction, Ends, KEPT, Tuple};
 
 /// Frames and bytes of a direction.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Frames that left.
     pub frames: u64,

@@ -16,7 +16,7 @@ use crate::settings::{Choice, Transport};
 use crate::table::{Direction, State, Tuple};
 
 /// What happened so far.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// Frames that came in: as many as all outcomes and those that wait.
     pub arrived: u64,
@@ -37,7 +37,7 @@ pub struct Report {
 }
 
 /// A port.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortReport {
     /// Its name.
     pub name: String,
@@ -48,7 +48,7 @@ pub struct PortReport {
 }
 
 /// A service.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceReport {
     /// Its protocol.
     pub transport: Transport,
@@ -67,7 +67,7 @@ pub struct ServiceReport {
 }
 
 /// A node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeReport {
     /// Its address.
     pub address: SocketAddr,
@@ -94,8 +94,7 @@ pub struct NodeReport {
 }
 
 /// Whether a node takes connections.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeState {
     /// It does.
     Up,
@@ -106,7 +105,7 @@ pub enum NodeState {
 }
 
 /// The table of connections.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableReport {
     /// Connections.
     pub connections: usize,

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
 macro_rules! counters {
     ($($(#[doc = $meaning:literal])+ $name:ident,)*) => {
         /// What the engine counted since it began.
@@ -79,7 +77,7 @@ counters! {
 }
 
 /// What became of connections whose handshake was answered here.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// Connections of which the handshake was finished.
     pub opened: u64,
