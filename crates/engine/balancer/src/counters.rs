@@ -1,8 +1,8 @@
-//! What became of frames: one outcome each.
+//! The outcomes of frames: each has one.
 
 macro_rules! outcomes {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
-        /// What became of a frame that came in.
+        /// The outcome of a frame that came in.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Outcome {
             $($(#[doc = $doc])+ $variant,)+
