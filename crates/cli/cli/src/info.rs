@@ -94,7 +94,7 @@ fn of_trace(arguments: &Arguments) -> anyhow::Result<Exit> {
     let tally = tally_of(&mut trace);
     let mut unfinished = Unfinished::of(&mut trace);
     if let Some(unfinished) = &mut unfinished {
-        unfinished.is_running = lineside_host::is_running(&arguments.path);
+        unfinished.is_running = lineside_store::is_running(&arguments.path);
     }
     let manifest = &trace.manifest;
     if arguments.json {

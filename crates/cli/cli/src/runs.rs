@@ -22,7 +22,7 @@ pub(crate) struct RunFacts {
 /// The runs of a folder in the order of time; `None` if it is no folder of runs.
 pub(crate) fn of(folder: &Path) -> Option<Vec<RunFacts>> {
     let facts = |run: OneRun| RunFacts {
-        is_running: lineside_host::is_running(&run.path),
+        is_running: lineside_store::is_running(&run.path),
         run,
     };
     Some(runs_of(folder)?.into_iter().map(facts).collect())

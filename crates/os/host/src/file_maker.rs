@@ -21,7 +21,7 @@ use rustix::fs::{AtFlags, renameat, renameat_with, statat, unlinkat};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 
-use crate::folder::FolderError;
+use crate::folder_error::FolderError;
 use crate::give_back::{KEPT, beside, receive};
 use crate::place::Place;
 use crate::privileges::{PrivilegeError, caller_of_sudo, keep_capabilities, without_privileges};

@@ -30,12 +30,12 @@ pub(crate) const KEPT: [Capability; 3] = [
 
 /// The process that waits. Dropping this lets it do its work, and waits for it.
 #[derive(Debug)]
-pub(crate) struct GiveBack(Option<OwnedFd>);
+pub struct GiveBack(Option<OwnedFd>);
 
 impl GiveBack {
     /// What belongs to one user in the folder then is given to another; a folder that `is_new` and
     /// empty goes. To be called before there is another thread.
-    pub(crate) fn start(place: &Place, giving: Giving, is_new: bool) -> io::Result<Self> {
+    pub fn start(place: &Place, giving: Giving, is_new: bool) -> io::Result<Self> {
         let (place, parent) = (place.clone(), place.parent().map_err(io::Error::other)?);
         let socket = beside(move |socket| {
             let kept = [socket.as_fd(), place.file().as_fd(), place.above_it()];
@@ -60,7 +60,7 @@ impl GiveBack {
     }
 
     /// The same of a folder beside it.
-    pub(crate) fn add(&self, name: &OsStr) {
+    pub fn add(&self, name: &OsStr) {
         let name = name.as_bytes();
         if let Some(socket) = self.0.as_ref().filter(|_| !name.contains(&b'/')) {
             // Where nobody listens, it keeps the owner that it has then.

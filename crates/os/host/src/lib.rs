@@ -1,25 +1,21 @@
 //! What a run asks of the operating system: clocks, signals, privileges, network namespaces with
 //! their links, routes and a way outside, programs and probes, facts about the machine, what a
-//! polling loop wants of it (cores, priority, locked memory, sockets with epoll), and the run
-//! folder with its control socket.
+//! polling loop wants of it (cores, priority, locked memory, sockets with epoll), and folders that
+//! are reached by descriptors.
 //!
 //! Engines never come here; roles and the binary do.
 
-mod caller;
 mod clock;
-mod control;
 mod cores;
 mod datagrams;
-mod dead_run;
 mod descriptors;
 mod epoll;
-mod exchange;
 mod file_maker;
-mod folder;
+mod folder_error;
 mod give_back;
-mod keeper;
 mod kernel;
 mod link_switch;
+mod lock;
 mod locked;
 mod machine;
 mod masquerade;
@@ -28,7 +24,6 @@ mod namespaces;
 mod neighbours;
 mod netlink;
 mod options;
-mod output;
 mod piped_child;
 mod place;
 mod policy_route;
@@ -41,7 +36,6 @@ mod redirect_target;
 mod sandbox;
 mod sandboxed_reader;
 mod service_manager;
-mod shelf;
 mod signals;
 mod sockets;
 mod system_calls;
@@ -49,23 +43,21 @@ mod terminal;
 mod tun;
 mod uplink;
 
-pub use caller::Caller;
 pub use clock::{
     RunClock, Stopwatch, SystemClock, clock_name, monotonic_ns, read_offset, thread_cpu_ns, wall_ns,
 };
-pub use control::{Control, Request, is_running, lock_holder};
 pub use cores::{CoreError, Cores, Pinned, Threads};
 pub use datagrams::{Datagram, Datagrams, Peer};
-pub use dead_run::DeadRun;
 pub use descriptors::{DescriptorError, Descriptors};
 pub use epoll::{Epoll, Interest, Ready, wait_to_read};
 pub use file_maker::FileMaker;
-pub use folder::{FolderError, IsTrace, RunFolder, STATES, TraceFiles, is_full};
-pub use keeper::{Keeping, Merge, Merging, Older};
+pub use folder_error::{FolderError, is_full, way_out};
+pub use give_back::GiveBack;
 pub use kernel::{
     Availability, HostLimits, KernelFeatures, clock_read_ns, free_disk_bytes, wake_latenesses,
 };
 pub use link_switch::LinkSwitch;
+pub use lock::{is_alive, lock_holder, named};
 pub use locked::{LockError, lock_memory, unlock_memory};
 pub use machine::{MachineFacts, MemoryUse, StealCounts};
 pub use masquerade::Masquerade;
@@ -76,22 +68,20 @@ pub use namespaces::{
 };
 pub use neighbours::Neighbour;
 pub use netlink::{Link, LinkStats, Netlink, Rule};
-pub use output::{NewPart, OnDisk, PartQueue, PartWriter, Pieces};
 pub use piped_child::{ChildOutput, Ended, PipedChild, Weighed};
-pub use place::{Entry, Place, way_out};
+pub use place::{Entry, Giving, Place, temporary_name};
 pub use policy_route::PolicyRoute;
 pub use ports_in_use::{PortInUse, ports_in_use};
 pub use priority::{LOOP_PRIORITY, PriorityError, set_normal_priority, set_real_time_priority};
 pub use privileges::{
-    Capability, Dropped, PrivilegeError, Privileges, drop_privileges, drop_privileges_but,
-    keep_capabilities, may_read, user, without_privileges,
+    Capability, Dropped, Heirloom, PrivilegeError, Privileges, caller_of_sudo, drop_privileges,
+    drop_privileges_but, heir, keep_capabilities, may_read, user, without_privileges,
 };
 pub use probe::{Ping, ProbeError, connect_round_trip};
 pub use programs::{Descendants, Program, Readiness};
 pub use sandbox::{Confined, Sandbox, SandboxError, close_inherited};
-pub use sandboxed_reader::read_sandboxed;
+pub use sandboxed_reader::{fork, read_sandboxed, receive_file, send_file, serve_alone, wait_for};
 pub use service_manager::ServiceManager;
-pub use shelf::{FinalParts, Removed, Retention, TableTotals};
 pub use signals::Signals;
 pub use sockets::{SocketError, TcpListener, TcpOptions, TcpSocket};
 pub use terminal::terminal_columns;

@@ -23,8 +23,8 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid, geteuid};
 
-use crate::control::lock_holder;
-use crate::folder::{FolderError, MANIFEST, is_full, temporary_name};
+use crate::folder_error::FolderError;
+use crate::lock::lock_holder;
 use crate::privileges::{caller_of_sudo, is_stand_in};
 
 const FOLDER: OFlags = OFlags::RDONLY
@@ -68,10 +68,10 @@ pub struct Entry {
 
 /// Whose files are given to whom.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Giving {
+pub struct Giving {
     /// Only what belongs to this user; `None`: all.
-    pub(crate) from: Option<Uid>,
-    pub(crate) to: (Uid, Gid),
+    pub from: Option<Uid>,
+    pub to: (Uid, Gid),
 }
 
 impl Place {
@@ -173,12 +173,12 @@ impl Place {
         &self.0.name
     }
 
-    pub(crate) fn file(&self) -> &File {
+    pub fn file(&self) -> &File {
         &self.0.folder
     }
 
     /// The folder that it is in.
-    pub(crate) fn above_it(&self) -> BorrowedFd<'_> {
+    pub fn above_it(&self) -> BorrowedFd<'_> {
         self.0.parent.as_fd()
     }
 
@@ -205,7 +205,7 @@ impl Place {
     }
 
     /// Whether its name leads to something else by now.
-    pub(crate) fn is_elsewhere(&self) -> bool {
+    pub fn is_elsewhere(&self) -> bool {
         let (opened, named) = (
             fstat(self.file()),
             statat(CWD, self.path(), AtFlags::empty()),
@@ -221,7 +221,7 @@ impl Place {
     }
 
     /// Whether this process may make files in it.
-    pub(crate) fn may_be_written(&self) -> bool {
+    pub fn may_be_written(&self) -> bool {
         let access = Access::WRITE_OK | Access::EXEC_OK;
         accessat(self.file(), ".", access, AtFlags::EACCESS).is_ok()
     }
@@ -254,7 +254,7 @@ impl Place {
     }
 
     /// Names in the folder.
-    pub(crate) fn names(&self) -> Result<Vec<String>, FolderError> {
+    pub fn names(&self) -> Result<Vec<String>, FolderError> {
         let names = names_in(self.file());
         let names =
             names.map_err(|error| FolderError::io(self.path(), "read the folder", error))?;
@@ -274,7 +274,7 @@ impl Place {
     }
 
     /// Makes a file; whatever has its name is an error, and with `replaces` goes.
-    pub(crate) fn make_file(&self, name: &OsStr, replaces: bool) -> Result<File, Errno> {
+    pub fn make_file(&self, name: &OsStr, replaces: bool) -> Result<File, Errno> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(0o666);
         let opened = match openat(self.file(), name, flags, mode) {
@@ -289,7 +289,7 @@ impl Place {
 
     /// Makes a file and writes it, in pieces. What a run before has left, or somebody else has put
     /// there, goes: a link too, which is not followed.
-    pub(crate) fn write_new<P: AsRef<[u8]>>(&self, name: &str, pieces: &[P]) -> io::Result<File> {
+    pub fn write_new<P: AsRef<[u8]>>(&self, name: &str, pieces: &[P]) -> io::Result<File> {
         let mut file = self.make_file(name.as_ref(), true)?;
         let pieces = { pieces.iter() }.flat_map(|piece| piece.as_ref().chunks(WRITE_LEN));
         let written = { pieces.into_iter() }.try_for_each(|piece| file.write_all(piece));
@@ -366,10 +366,10 @@ impl Place {
         })
     }
 
-    /// Whether there is room for a file of this many bytes.
-    pub fn try_room(&self, len: usize) -> Result<(), FolderError> {
+    /// Whether there is room for a file of this many bytes, which would have this name.
+    pub fn try_room(&self, name: &str, len: usize) -> Result<(), FolderError> {
         // As a file that a run which is killed now would leave.
-        let name = temporary_name(MANIFEST);
+        let name = temporary_name(name);
         let tried = self.write_new(&name, &[vec![0_u8; len]]);
         let _ = unlinkat(self.file(), &*name, AtFlags::empty());
         let tried = tried.map(drop);
@@ -395,7 +395,7 @@ impl Place {
 
     /// Gives this folder, the folders in it and the files of all of them to a user: files that have
     /// no other name outside, and no link.
-    pub(crate) fn give(&self, giving: Giving) -> Result<(), FolderError> {
+    pub fn give(&self, giving: Giving) -> Result<(), FolderError> {
         let mut names = HashMap::new();
         self.walk(&mut |_, _, facts| {
             *names.entry(facts.st_ino).or_insert(0_i128) += 1;
@@ -416,7 +416,7 @@ impl Place {
     }
 
     /// Gives this folder and the folders in it to a user. Files keep their owner.
-    pub(crate) fn give_folders(&self, giving: Giving) -> Result<(), FolderError> {
+    pub fn give_folders(&self, giving: Giving) -> Result<(), FolderError> {
         self.walk(
             &mut |folder, name, facts| match FileType::from_raw_mode(facts.st_mode).is_dir() {
                 true => giving.give(folder, name, facts),
@@ -510,53 +510,11 @@ fn failed(path: &Path, action: &'static str, error: Errno) -> FolderError {
     FolderError::io(path, action, error.into())
 }
 
-/// What the user may do where a path cannot be written: which folder lacks what, and what then.
-pub fn way_out(path: &Path, error: &io::Error) -> String {
-    let advice = match error.kind() {
-        _ if is_full(error) => "free some space, or write elsewhere with -o",
-        io::ErrorKind::PermissionDenied => return lacking(path),
-        io::ErrorKind::ReadOnlyFilesystem => "name a folder of another file system with -o",
-        io::ErrorKind::NotFound if path.is_relative() && working_folder_is_gone() => {
-            "the working directory was removed: change to one that is there"
-        }
-        io::ErrorKind::NotFound => "create the folder above it, or write elsewhere with -o",
-        _ => "write elsewhere with -o",
-    };
-    advice.to_owned()
-}
-
-fn working_folder_is_gone() -> bool {
-    statat(CWD, ".", AtFlags::empty()).is_ok_and(|facts| facts.st_nlink == 0)
-}
-
-/// Which folder of a path this process may not pass or write to.
-fn lacking(path: &Path) -> String {
-    let user = geteuid().as_raw();
-    let lacks = |folder: &Path, access| {
-        accessat(CWD, folder, access, AtFlags::EACCESS) == Err(Errno::ACCESS)
-    };
-    let mut folders: Vec<_> = path.ancestors().skip(1).collect();
-    folders.reverse();
-    let named = |folder: &Path| match folder.as_os_str().is_empty() {
-        true => PathBuf::from("."),
-        false => folder.to_owned(),
-    };
-    let folders: Vec<_> = folders.into_iter().map(named).collect();
-    if let Some(folder) = folders.iter().find(|folder| lacks(folder, Access::EXEC_OK)) {
-        return format!(
-            "user {user} may not pass {}: write elsewhere with -o",
-            folder.display()
-        );
-    }
-    let written = [Some(path), folders.last().map(PathBuf::as_path)];
-    let mut written = written.into_iter().flatten();
-    match written.find(|folder| lacks(folder, Access::WRITE_OK)) {
-        Some(folder) => format!(
-            "user {user} may not write to {}: write elsewhere with -o",
-            folder.display()
-        ),
-        None => "write elsewhere with -o".to_owned(),
-    }
+/// The name under which a file is written: DuckDB's `*.parquet` does not see it for its end, and
+/// pandas, pyarrow and Spark, which read whatever is in a folder, do not for the dot it begins
+/// with.
+pub fn temporary_name(name: &str) -> String {
+    format!(".{name}.tmp")
 }
 
 #[cfg(test)]
@@ -646,19 +604,5 @@ mod tests {
         }
         place.give_folders(giving(Some(8), 9)).expect("given");
         assert_eq!((owner("run/nfs"), owner("run/nfs/part")), (9, 8));
-    }
-
-    #[test]
-    fn errors_say_what_is_in_the_way() {
-        let says = |path: &str, kind: io::ErrorKind| way_out(Path::new(path), &kind.into());
-        let full = says("/x/run", io::ErrorKind::StorageFull);
-        assert!(full.starts_with("free some space"), "{full}");
-        let read_only = says("/x/run", io::ErrorKind::ReadOnlyFilesystem);
-        assert!(read_only.contains("another file system"), "{read_only}");
-        let missing = says("run", io::ErrorKind::NotFound);
-        assert!(
-            missing.starts_with("create the folder above it"),
-            "{missing}"
-        );
     }
 }

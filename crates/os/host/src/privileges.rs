@@ -15,7 +15,7 @@ use rustix::thread::{
     set_thread_res_gid, set_thread_res_uid,
 };
 
-use crate::folder::{FolderError, RunFolder};
+use crate::folder_error::FolderError;
 
 /// The user `nobody`, which owns nothing, and its group.
 const NOBODY: u32 = 65_534;
@@ -241,6 +241,12 @@ pub struct Dropped {
     pub is_namespace_root: bool,
 }
 
+/// A folder that goes to the user that root becomes.
+pub trait Heirloom {
+    /// Makes a user its owner. With `is_lent` not for good.
+    fn give_to(&self, to: (Uid, Gid), is_lent: bool) -> Result<(), FolderError>;
+}
+
 /// Gives up every privilege for good: all sets of capabilities, and what the execution of another
 /// program could gain. Root becomes the user that called sudo, without other groups; `folder` with
 /// what is in it, and those of `files` that are files, are given to that user first. Root that
@@ -250,7 +256,7 @@ pub struct Dropped {
 /// To be called when everything is open and before there is another thread. The bounding set is
 /// left where it may not be changed; without new privileges it means nothing.
 pub fn drop_privileges(
-    folder: Option<&RunFolder>,
+    folder: Option<&dyn Heirloom>,
     files: &[BorrowedFd<'_>],
 ) -> Result<Dropped, PrivilegeError> {
     drop_all_but(&[], folder, files)
@@ -264,7 +270,7 @@ pub fn drop_privileges_but(kept: Capability) -> Result<Dropped, PrivilegeError> 
 
 fn drop_all_but(
     kept: &[Capability],
-    folder: Option<&RunFolder>,
+    folder: Option<&dyn Heirloom>,
     files: &[BorrowedFd<'_>],
 ) -> Result<Dropped, PrivilegeError> {
     refuse_threads()?;
@@ -432,7 +438,7 @@ fn cannot(action: &'static str) -> impl Fn(rustix::io::Errno) -> PrivilegeError 
 
 /// The user that root becomes; `None` for a process that is not root, and where that user does not
 /// exist.
-pub(crate) fn heir() -> Option<(Uid, Gid)> {
+pub fn heir() -> Option<(Uid, Gid)> {
     if !geteuid().is_root() {
         return None;
     }
@@ -441,7 +447,7 @@ pub(crate) fn heir() -> Option<(Uid, Gid)> {
 
 /// The user for whom this process is root: that of sudo, or of a set-user-ID file. `None` for a
 /// process that is not root, or whose own root is.
-pub(crate) fn caller_of_sudo() -> Option<(Uid, Gid)> {
+pub fn caller_of_sudo() -> Option<(Uid, Gid)> {
     if !geteuid().is_root() {
         return None;
     }

@@ -54,7 +54,7 @@ pub fn read_sandboxed(
 
 /// Starts a process that does `work` and ends. To be called before there is another thread, whose
 /// locks the new process would find held.
-pub(crate) fn fork(work: impl FnOnce() -> io::Result<()>) -> io::Result<Pid> {
+pub fn fork(work: impl FnOnce() -> io::Result<()>) -> io::Result<Pid> {
     // SAFETY: there is no other thread.
     // JUSTIFICATION: a program of its own would have to be found and trusted, by whoever may
     // replace it.
@@ -70,7 +70,7 @@ pub(crate) fn fork(work: impl FnOnce() -> io::Result<()>) -> io::Result<Pid> {
 }
 
 /// Waits for the end of a process that [`fork`] started; `None` if a signal ended it.
-pub(crate) fn wait_for(process: Pid) -> Option<i32> {
+pub fn wait_for(process: Pid) -> Option<i32> {
     loop {
         match waitpid(Some(process), WaitOptions::empty()) {
             Err(rustix::io::Errno::INTR) => {}
@@ -82,7 +82,7 @@ pub(crate) fn wait_for(process: Pid) -> Option<i32> {
 
 /// Makes this process one that ends when its socket does, and not by a signal for the terminal,
 /// which is for the other. It keeps these files alone.
-pub(crate) fn serve_alone(kept: &[BorrowedFd<'_>]) -> io::Result<()> {
+pub fn serve_alone(kept: &[BorrowedFd<'_>]) -> io::Result<()> {
     rustix::process::setpgid(None, None)?;
     for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGTERM, libc::SIGQUIT] {
         // SAFETY: to ignore a signal needs no handler.
@@ -110,7 +110,7 @@ fn close_others(kept: &[BorrowedFd<'_>]) -> io::Result<()> {
 }
 
 /// Answers a request with an open file, with nothing, or with an error.
-pub(crate) fn send_file(
+pub fn send_file(
     socket: &OwnedFd,
     answer: Result<Option<BorrowedFd<'_>>, &io::Error>,
 ) -> io::Result<()> {
@@ -130,7 +130,7 @@ pub(crate) fn send_file(
 }
 
 /// Waits for the answer to a request; `gone` is what there is to say if nobody answers.
-pub(crate) fn receive_file(socket: &OwnedFd, gone: &'static str) -> io::Result<Option<OwnedFd>> {
+pub fn receive_file(socket: &OwnedFd, gone: &'static str) -> io::Result<Option<OwnedFd>> {
     let mut code = [0; 4];
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut beside = RecvAncillaryBuffer::new(&mut room);

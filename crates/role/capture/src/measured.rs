@@ -1,7 +1,7 @@
 use lineside_frame::Burst;
-use lineside_host::Removed;
 use lineside_port::{Port, PortError, Receive, Received, Wrapper};
 use lineside_run::{Looks, Measuring};
+use lineside_store::Removed;
 use lineside_trace::Summaries;
 
 /// A port whose frames monitors see, in the order in which they come out.

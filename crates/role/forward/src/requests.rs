@@ -10,8 +10,9 @@ use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
 use lineside_balancer::{Change, Explanation};
-use lineside_host::{FolderError, RunFolder};
+use lineside_host::FolderError;
 use lineside_run::Answering;
+use lineside_store::RunFolder;
 use serde_json::Value;
 
 /// What is asked of the loop.

@@ -7,14 +7,14 @@ use std::time::Duration;
 use lineside_account::Budget;
 use lineside_balancer::{Nat, Settings};
 use lineside_host::{
-    Capability, Confined, Netlink, Privileges, RunClock, RunFolder, Sandbox, ServiceManager,
-    Signals,
+    Capability, Confined, Netlink, Privileges, RunClock, Sandbox, ServiceManager, Signals,
 };
 use lineside_port::live::{
     AddressBlock, FlowTable, Interface, LiveOptions, StampClock, Steering, open_all,
 };
 use lineside_port::{Facts, LivePort, Method, Port, PortError};
 use lineside_reactor::{Reactor, TapPoints, TapPort, Wait, tap};
+use lineside_store::RunFolder;
 use lineside_time::{Clock, ClockOffset, Nanoseconds, SteadyClock};
 
 use crate::driver::Driver;
@@ -136,7 +136,7 @@ impl Forward<'_> {
         self.check_methods(&sides)?;
         let files = self.table.as_ref().map(TableFile::descriptors);
         let files = files.as_ref().map_or(&[][..], |files| &files[..]);
-        lineside_host::drop_privileges(self.folder, files)?;
+        lineside_host::drop_privileges(self.folder.map(|it| it as _), files)?;
         if let Some(sandbox) = self.sandbox.take() {
             // The flows that the driver forwards are in such maps.
             let sandbox = match flows {

@@ -14,7 +14,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use lineside_balancer::Nat;
-use lineside_host::{FolderError, RunFolder, STATES};
+use lineside_host::FolderError;
+use lineside_store::{RunFolder, STATES};
 use lineside_time::Nanoseconds;
 use twox_hash::XxHash3_64;
 

@@ -5,8 +5,9 @@
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
-use lineside_host::{Capability, Confined, RunClock, RunFolder, Sandbox};
+use lineside_host::{Capability, Confined, RunClock, Sandbox};
 use lineside_run::{folder_of, to_write};
+use lineside_store::RunFolder;
 
 use crate::prepared::Prepared;
 use crate::protocol::Carrier;
@@ -81,7 +82,7 @@ impl Prepared {
         open_before(&self.settings, clock)?;
         let sandbox = outputs.sandbox();
         if self.needs_no_privilege() {
-            lineside_host::drop_privileges(outputs.folder, &outputs.files)?;
+            lineside_host::drop_privileges(outputs.folder.map(|it| it as _), &outputs.files)?;
         } else {
             let priority = self.settings.real_time.then_some(Capability::SysNice);
             outputs.keep_capabilities(priority)?;

@@ -6,9 +6,9 @@ use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lineside_account::{Budget, Lease};
-use lineside_host::{PartWriter, RunFolder};
 use lineside_rows::{OperationRow, RecordSink, RowRef, Table, Word};
 use lineside_run::{Parts, bound_encoder};
+use lineside_store::{PartWriter, RunFolder};
 use lineside_trace::{EncoderConfig, Summaries, TraceEncoder};
 
 use crate::client::FOLLOWERS;

@@ -6,11 +6,11 @@ use std::rc::Rc;
 
 use lineside_account::Budget;
 use lineside_frame::{Burst, Descriptor, Frame, LinkType};
-use lineside_host::RunFolder;
 use lineside_link::{Departure, Settings, words};
 use lineside_measure::monitor::{Bin, FlowFacts, Label, Report, Window};
 use lineside_path::{Departures, Path, PathMonitors, SideId, Switch, VIRTUAL};
 use lineside_run::{Measuring, PartRotation};
+use lineside_store::RunFolder;
 use lineside_time::Random;
 
 const MS: i64 = 1_000_000;

@@ -1,6 +1,7 @@
 //! Requests that a run answers while it goes on, in a thread at the socket of its folder.
 
-use lineside_host::{Control, FolderError, RunFolder};
+use lineside_host::FolderError;
+use lineside_store::{Control, RunFolder};
 
 /// Makes the answer to the text of a request; `None` if there is none.
 pub type Respond = Box<dyn FnMut(&str) -> Option<String> + Send>;

@@ -3,7 +3,8 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use lineside_host::{Capability, Confined, PrivilegeError, RunFolder, Sandbox};
+use lineside_host::{Capability, Confined, PrivilegeError, Sandbox};
+use lineside_store::RunFolder;
 use lineside_trace::SandboxFacts;
 
 /// A sandbox in which a run's folder can be written, and what lies in the folder of its capture

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use lineside_account::{Budget, Lease};
 use lineside_frame::{Descriptor, FrameRef, LinkType};
-use lineside_host::{PartQueue, Removed, Retention, RunFolder};
 use lineside_measure::monitor::{
     Bin, FlowFacts, HEAD_LEN, Head, Label, MonitorError, Monitors, Place, Report, Summary, Window,
     Words,
@@ -15,6 +14,7 @@ use lineside_rows::{
     MonitorBinRow, MonitorEventRow, MonitorFlowRow, MonitorWindowRow, RecordSink, RowRef, Table,
     Text, Word,
 };
+use lineside_store::{PartQueue, Removed, Retention, RunFolder};
 use lineside_time::Nanoseconds;
 use lineside_trace::{Summaries, TraceEncoder};
 use lineside_wire::dissect;

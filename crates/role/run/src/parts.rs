@@ -4,11 +4,11 @@ use std::fs::File;
 use std::num::NonZeroU64;
 
 use lineside_account::{Budget, Claim, Lease};
-use lineside_host::{
-    FinalParts, FolderError, Keeping, Merging, NewPart, Older, OnDisk, PartWriter, Retention,
-    RunFolder,
-};
+use lineside_host::FolderError;
 use lineside_rows::Table;
+use lineside_store::{
+    FinalParts, Keeping, Merging, NewPart, Older, OnDisk, PartWriter, Retention, RunFolder,
+};
 use lineside_trace::{
     EncoderConfig, MergeError, Part, PartSink, Summaries, TraceEncoder, merge_parts,
 };
@@ -128,7 +128,7 @@ fn merge(
     trace_id: &str,
     budget: &Budget,
     parts: Vec<File>,
-) -> Result<Option<(u64, lineside_host::Pieces)>, String> {
+) -> Result<Option<(u64, lineside_store::Pieces)>, String> {
     let table = Table::ALL.iter().find(|known| known.name() == table);
     let Some(&table) = table else {
         return Err("it is not a table of ours".to_owned());

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lineside_account::Counters;
-use lineside_host::{FolderError, MachineFacts, Place, RunFolder, TraceFiles};
+use lineside_host::{FolderError, MachineFacts, Place};
 use lineside_rows::Table;
+use lineside_store::{RunFolder, TraceFiles};
 use lineside_trace::read::part_metadata;
 use lineside_trace::{CounterValue, Machine, Manifest, SCHEMA_VERSION, Summaries, Tool, Verdict};
 use twox_hash::XxHash3_64;

@@ -13,8 +13,9 @@
 
 use std::path::{Path, PathBuf};
 
-use lineside_host::{DeadRun, FolderError, Older as _, Place, Retention};
+use lineside_host::{FolderError, Place};
 use lineside_rows::Table;
+use lineside_store::{FinishedRun, Older as _, Retention};
 use lineside_trace::read::PartReader;
 use lineside_trace::{Manifest, State, TableSummary};
 
@@ -71,7 +72,7 @@ pub struct Runs {
     run: Place,
     /// What was found of runs before, in sentences.
     pub notes: Vec<String>,
-    _lock: DeadRun,
+    _lock: FinishedRun,
     _folder: MadeFor,
 }
 
@@ -97,7 +98,7 @@ impl Runs {
         if entries.iter().any(|entry| entry.name == "trace.json") {
             return Err(RunsError::OneRun(path.to_owned()));
         }
-        let lock = DeadRun::open(&folder).ok_or_else(|| RunsError::Busy {
+        let lock = FinishedRun::open(&folder).ok_or_else(|| RunsError::Busy {
             path: path.to_owned(),
             holder: folder.lock_holder(),
         })?;
@@ -192,7 +193,7 @@ fn make_run(folder: &Place, now_ns: i64) -> Result<Place, RunsError> {
         let Some(run) = folder.make_child(&name)? else {
             continue;
         };
-        return match run.try_room(ROOM_LEN) {
+        return match run.try_room("trace.json", ROOM_LEN) {
             Ok(()) => Ok(run),
             Err(error) => {
                 run.remove_if_empty();
@@ -207,7 +208,7 @@ fn make_run(folder: &Place, now_ns: i64) -> Result<Place, RunsError> {
 fn close(folder: &Place, name: &str, now_ns: i64) -> Result<Option<String>, RunsError> {
     let place = folder.child(name)?;
     let path = place.path();
-    let Some(run) = DeadRun::open(&place) else {
+    let Some(run) = FinishedRun::open(&place) else {
         return Ok(Some(format!(
             "{}: a run writes it: left alone",
             path.display()
@@ -219,7 +220,7 @@ fn close(folder: &Place, name: &str, now_ns: i64) -> Result<Option<String>, Runs
     Ok(closed)
 }
 
-fn close_locked(run: &DeadRun, now_ns: i64) -> Result<Option<String>, RunsError> {
+fn close_locked(run: &FinishedRun, now_ns: i64) -> Result<Option<String>, RunsError> {
     let path = run.path();
     let entries = run.entries()?;
     let has = |name: &str| entries.iter().any(|entry| entry.name == name);
@@ -263,7 +264,7 @@ struct Found {
 
 /// Removes what has no name yet, counts what is there, and writes the verdict last: killed before,
 /// the next start does it again.
-fn close_dead(run: &DeadRun, mut manifest: Manifest, now_ns: i64) -> Result<String, RunsError> {
+fn close_dead(run: &FinishedRun, mut manifest: Manifest, now_ns: i64) -> Result<String, RunsError> {
     let found = clean(run)?;
     let saved_ns = { manifest.in_memory.map(|memory| memory.time_ns) }.or(manifest.started_ns);
     let until_ns = found.until_ns.or(saved_ns);
@@ -295,7 +296,7 @@ fn close_dead(run: &DeadRun, mut manifest: Manifest, now_ns: i64) -> Result<Stri
     Ok(text)
 }
 
-fn clean(run: &DeadRun) -> Result<Found, RunsError> {
+fn clean(run: &FinishedRun) -> Result<Found, RunsError> {
     let mut found = Found::default();
     let entries = run.entries()?;
     let has_table = |name: &str| {
@@ -323,7 +324,7 @@ fn clean(run: &DeadRun) -> Result<Found, RunsError> {
 
 /// Counts the parts of a table. One that cannot be read gets a hidden name: readers of the others
 /// would fail on it.
-fn count(run: &DeadRun, table: &str, found: &mut Found) -> Result<TableSummary, RunsError> {
+fn count(run: &FinishedRun, table: &str, found: &mut Found) -> Result<TableSummary, RunsError> {
     let mut summary = TableSummary::default();
     let folder = run.child(table)?;
     for entry in folder.entries()? {
@@ -373,7 +374,7 @@ fn time_text(ns: i64) -> String {
 mod tests {
     use std::fs;
 
-    use lineside_host::RunFolder;
+    use lineside_store::RunFolder;
 
     use super::*;
     use crate::Run;

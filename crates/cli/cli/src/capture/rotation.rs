@@ -4,8 +4,8 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use lineside_host::Retention;
 use lineside_run::PartRotation;
+use lineside_store::Retention;
 use lineside_words::{parse_duration, parse_size};
 
 use crate::config::ConfigError;

@@ -1,8 +1,9 @@
 //! `lineside capture`: from capture files or interfaces to a trace.
 
 use lineside_capture::{Outcome, capture};
-use lineside_host::{Retention, wall_ns};
+use lineside_host::wall_ns;
 use lineside_run::Runs;
+use lineside_store::Retention;
 use lineside_trace::State;
 
 use super::decode_as;

@@ -106,7 +106,7 @@ fn look(asked: &Asked<'_>, is_known: bool) -> anyhow::Result<Option<Seen>> {
                 (is_gone, anyhow!(why_none(run, &error)))
             }
         };
-        if is_known && (is_gone || !lineside_host::is_running(run)) {
+        if is_known && (is_gone || !lineside_store::is_running(run)) {
             return Ok(None);
         }
         if !is_known || since.elapsed() > PATIENCE {

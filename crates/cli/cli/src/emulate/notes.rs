@@ -1,11 +1,12 @@
 //! The record of a run, in its folder if it has one.
 
 use lineside_account::Budget;
-use lineside_host::{FolderError, RunFolder, SystemClock};
+use lineside_host::{FolderError, SystemClock};
 use lineside_measure::monitor::Words;
 use lineside_path::Certificate;
 use lineside_path::emulate::Controlled;
 use lineside_run::{DropInSettings, Looks, Measuring, Pace, PartRotation, Run};
+use lineside_store::RunFolder;
 use lineside_time::Clock;
 use lineside_trace::InputFacts;
 

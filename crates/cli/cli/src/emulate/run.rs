@@ -9,13 +9,14 @@ use anyhow::{Context, anyhow};
 use lineside_account::Budget;
 use lineside_capture::Filtered;
 use lineside_frame::Burst;
-use lineside_host::{RunFolder, Signals};
+use lineside_host::Signals;
 use lineside_path::{DirectionFinder, PathMonitors, Virtual};
 use lineside_port::{CaptureWriter, Port, Receive, Rotation, WriterConfig};
 use lineside_run::{
     Consumer, DROP_INS_NEED_MORE, Evidence, Moment, Pace, PartRotation, Step, check_capture_file,
     folder_of, inputs_facts, keep_file_capabilities, not_confined, receive_all, sandbox_facts,
 };
+use lineside_store::RunFolder;
 
 use super::flags::Arguments;
 use super::notes::Notes;

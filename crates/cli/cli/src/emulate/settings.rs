@@ -4,11 +4,12 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use lineside_account::Budget;
-use lineside_host::{RunFolder, Sandbox, Signals};
+use lineside_host::{Sandbox, Signals};
 use lineside_path::emulate::{Between, Commands, HostEnd, Way, open_interfaces};
 use lineside_port::Method;
 use lineside_port::live::Interface;
 use lineside_reactor::Wait;
+use lineside_store::RunFolder;
 
 use super::flags::Arguments;
 use crate::config::{self, ConfigError, Sandboxing};

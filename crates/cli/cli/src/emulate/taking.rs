@@ -8,7 +8,7 @@ use anyhow::{Context, anyhow};
 use lineside_account::Budget;
 use lineside_capture::{Measured, Seen, capture_into};
 use lineside_frame::{Burst, LinkType};
-use lineside_host::{FileMaker, RunFolder};
+use lineside_host::FileMaker;
 use lineside_measure::monitor::{HEAD_LEN, Place, Point, Words};
 use lineside_path::Certificate;
 use lineside_path::emulate::Tapping;
@@ -21,6 +21,7 @@ use lineside_run::{
     Consumer, DropInSettings, Looks, Measuring, MonitorSwitch, Pace, PartRotation, Step,
     check_capture_file, receive_all,
 };
+use lineside_store::RunFolder;
 use lineside_trace::certificate::link::{ChangeReport, FiringEvent};
 
 use super::flags::Arguments;

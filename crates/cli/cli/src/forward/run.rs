@@ -7,10 +7,11 @@ use anyhow::Context;
 use lineside_forward::{
     Asking, Controlled, Event, Forward, Outcome, TableFile, Tapping, read_table,
 };
-use lineside_host::{RunFolder, Signals, SystemClock};
+use lineside_host::{Signals, SystemClock};
 use lineside_measure::monitor::Point;
 use lineside_port::CaptureWriter;
 use lineside_run::{Run, frame_file, not_confined, sandbox_facts, why_frames_miss, write_frames};
+use lineside_store::RunFolder;
 use lineside_time::Clock;
 use lineside_trace::State;
 
@@ -32,7 +33,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     }
     if let Some(run) = { &given.resume }
         .as_ref()
-        .filter(|run| lineside_host::is_running(run))
+        .filter(|run| lineside_store::is_running(run))
     {
         return Err(
             ConfigError::new(format!("{}: that run goes on: end it first", run.display())).into(),

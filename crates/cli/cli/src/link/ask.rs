@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
-use lineside_host::Caller;
+use lineside_store::ControlClient;
 use lineside_trace::{Manifest, State};
 
 use super::request::{Answer, Done, Request, read_answer};
@@ -14,13 +14,13 @@ use crate::confine::{self, Confining};
 /// A run that is asked from a sandbox: what it answers, or whoever made its folder, is foreign.
 pub(crate) struct Asked<'a> {
     folder: &'a Path,
-    caller: Caller,
+    caller: ControlClient,
 }
 
 impl<'a> Asked<'a> {
     /// The run that writes this folder. To be called when all else that the user named was read.
     pub(crate) fn new(folder: &'a Path, confining: Confining) -> anyhow::Result<Self> {
-        let caller = Caller::start(folder).context("cannot start a process to connect")?;
+        let caller = ControlClient::start(folder).context("cannot start a process to connect")?;
         confining.enter(confine::trace(folder), None)?;
         Ok(Self { folder, caller })
     }
@@ -59,14 +59,14 @@ pub(crate) fn why_none(run: &Path, error: &io::Error) -> String {
         (io::ErrorKind::PermissionDenied, _) => {
             "the run belongs to another user: run ctl as that user, or with sudo".to_owned()
         }
-        (io::ErrorKind::NotFound, _) if lineside_host::is_running(run) => {
+        (io::ErrorKind::NotFound, _) if lineside_store::is_running(run) => {
             "the run there takes no requests now: only 'lineside emulate' between interfaces or \
             commands with -o does, 'lineside forward' with -o, and 'lineside capture -i' with \
             --monitor for stats, until they end"
                 .to_owned()
         }
         // It may have ended since: that it still runs is certain, that it had ended is not.
-        _ if lineside_host::is_running(run) => {
+        _ if lineside_store::is_running(run) => {
             format!("the run goes on, but did not answer ({error}): try again")
         }
         (_, Some(State::Unfinished)) => format!(

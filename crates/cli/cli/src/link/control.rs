@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-use lineside_host::{RunFolder, Stopwatch, wall_ns};
+use lineside_host::{Stopwatch, wall_ns};
 use lineside_measure::monitor::Summary;
 use lineside_path::SideId;
 use lineside_path::emulate::{ChangeAnswer, ChangeSender, Controlled};
+use lineside_store::RunFolder;
 
 use lineside_run::stats::{MonitorStats, RunStats, STATS_VERSION};
 use lineside_run::{Looks, Respond};

@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 
 use anyhow::{Context, anyhow};
 use lineside_analyze::{Assertion, WithAssertions, assert_load};
-use lineside_host::{RunClock, RunFolder, Signals, StealCounts, SystemClock};
+use lineside_host::{RunClock, Signals, StealCounts, SystemClock};
 use lineside_load::certificate::{Certificate, Machine};
 use lineside_load::confine::{Outputs, confine_director};
 use lineside_load::directed::{self, Directed};
@@ -17,6 +17,7 @@ use lineside_load::run::{LoadError, Outcome, Transport};
 use lineside_load::serve::Served;
 use lineside_load::tap::{self, Tapping};
 use lineside_run::{Run, not_confined, sandbox_facts};
+use lineside_store::RunFolder;
 use lineside_time::Clock;
 use lineside_trace::State;
 use lineside_words::{bytes, grouped};

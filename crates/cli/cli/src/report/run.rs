@@ -53,7 +53,7 @@ fn report(arguments: &ReportArguments) -> anyhow::Result<(Vec<Assertion>, Exit)>
     }
     let mut report = lineside_analyze::report(&arguments.trace, &filter)?;
     if let Some(unfinished) = &mut report.missing.unfinished {
-        unfinished.is_running = lineside_host::is_running(&arguments.trace);
+        unfinished.is_running = lineside_store::is_running(&arguments.trace);
     }
     if !arguments.assert.is_empty() {
         report.assertions = lineside_analyze::assert(&arguments.trace, &filter, &arguments.assert)?;

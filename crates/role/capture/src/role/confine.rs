@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use lineside_host::{Place, RunFolder, Sandbox};
+use lineside_host::{Place, Sandbox};
 use lineside_port::CaptureReader;
 use lineside_run::{
     DROP_INS_NEED_MORE, Progress, Run, RunError, folder_of, keep_file_capabilities, not_confined,
     sandbox_facts,
 };
+use lineside_store::RunFolder;
 
 use super::Settings;
 use super::settings::is_pipe;

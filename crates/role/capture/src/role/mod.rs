@@ -24,9 +24,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use lineside_account::{Budget, Counters};
-use lineside_host::{
-    FileMaker, FolderError, RunFolder, ServiceManager, Signals, Stopwatch, SystemClock,
-};
+use lineside_host::{FileMaker, FolderError, ServiceManager, Signals, Stopwatch, SystemClock};
 use lineside_port::{
     CaptureWriter, Interface, Live as _, Merge, Port as _, PortError, Recorded, Wrapper as _,
     WriterConfig,
@@ -35,6 +33,7 @@ use lineside_run::{
     Answering, DropInReport, Evidence, Interfaces, Measuring, Opened, Pace, Progress, Run,
     RunError, check_capture_file, judge, older_runs, open, open_followed, open_interfaces,
 };
+use lineside_store::RunFolder;
 use lineside_time::Clock;
 use lineside_trace::{InMemory, Manifest};
 
@@ -344,7 +343,8 @@ fn begin(
     if settings.live.is_some() {
         let file = writer.as_ref().and_then(CaptureWriter::file);
         let sandbox = confine::sandbox(settings, run.folder.as_ref());
-        let dropped = lineside_host::drop_privileges(run.folder.as_ref(), file.as_slice());
+        let dropped =
+            lineside_host::drop_privileges(run.folder.as_ref().map(|it| it as _), file.as_slice());
         if dropped.map_err(RunError::from)?.is_namespace_root {
             progress.note(
                 "no other user exists in this user namespace: it stays root, without capabilities",

@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lineside_account::{Budget, Lease};
 use lineside_actor::Report;
-use lineside_host::{FolderError, PartQueue, PartWriter, RunFolder};
+use lineside_host::FolderError;
 use lineside_measure::SharedTimes;
 use lineside_rows::{LossRow, OperationRows, RecordSink, RowRef, Table};
 use lineside_run::{bound_encoder, new_part, on_disk};
+use lineside_store::{PartQueue, PartWriter, RunFolder};
 use lineside_trace::{
     ActorFacts, EncoderConfig, Part, PartSink, Runtime, SchedulerFacts, Summaries, TableSummary,
     TraceEncoder, TrafficFacts,

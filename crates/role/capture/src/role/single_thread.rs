@@ -4,11 +4,12 @@
 use std::sync::Arc;
 
 use lineside_account::{Budget, Counters, Lease};
-use lineside_host::{FolderError, Removed, RunFolder};
+use lineside_host::FolderError;
 use lineside_measure::SharedTimes;
 use lineside_port::{PortError, Receive};
 use lineside_rows::{LossRow, RecordSink, RowRef, Table};
 use lineside_run::{PartRotation, Parts, Step, bound_encoder, on_disk};
+use lineside_store::{Removed, RunFolder};
 use lineside_trace::{Runtime, Summaries, TraceEncoder};
 
 use super::CaptureError;

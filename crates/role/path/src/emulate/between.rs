@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use lineside_account::Budget;
 use lineside_host::{
-    Capability, LinkSwitch, Privileges, RunClock, RunFolder, Sandbox, ServiceManager, Signals,
+    Capability, LinkSwitch, Privileges, RunClock, Sandbox, ServiceManager, Signals,
 };
 use lineside_link::State;
 use lineside_port::live::{EndOptions, Interface, LiveOptions, StampClock, open_each};
 use lineside_port::{LivePort, Method, Port, PortError};
 use lineside_reactor::{TapPort, Wait};
+use lineside_store::RunFolder;
 use lineside_time::Clock;
 use lineside_words::signed_time;
 
@@ -83,7 +84,7 @@ impl Between<'_> {
         let switch = self.start_switch(&path, controlled.is_some())?;
         let (sides, warnings) = self.open_sides(clock)?;
         let file = self.file.as_ref().map(AsFd::as_fd);
-        lineside_host::drop_privileges(self.folder, file.as_slice())?;
+        lineside_host::drop_privileges(self.folder.map(|it| it as _), file.as_slice())?;
         if let Some(sandbox) = self.sandbox.clone() {
             on_event(Event::Confined(&sandbox.enter()?));
         }

@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
 use lineside_filter::Filter;
-use lineside_host::{FolderError, RunFolder};
+use lineside_host::FolderError;
 use lineside_run::Answering;
 use lineside_run::stats::RunStats;
+use lineside_store::RunFolder;
 use lineside_time::{Clock, Nanoseconds};
 use lineside_trace::certificate::link::{Mark, SettingsWords};
 use serde::{Deserialize, Serialize};

@@ -4,7 +4,8 @@ use std::io;
 use std::time::Duration;
 
 use lineside_account::{Budget, Lease};
-use lineside_host::{ChildOutput, NewPart, PartWriter, RunFolder, Stopwatch};
+use lineside_host::{ChildOutput, Stopwatch};
+use lineside_store::{NewPart, PartWriter, RunFolder};
 use lineside_trace::{GivenCell, GivenColumn, GivenPart, GivenTable, TableSummary};
 
 use super::Form;

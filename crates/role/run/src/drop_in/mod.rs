@@ -23,7 +23,8 @@ mod write;
 use std::time::Duration;
 
 use lineside_account::{Budget, Lease};
-use lineside_host::{Ended, PipedChild, RunFolder, Weighed};
+use lineside_host::{Ended, PipedChild, Weighed};
+use lineside_store::RunFolder;
 use lineside_trace::{DropInFacts, TableSummary};
 use lineside_wire::Dissected;
 

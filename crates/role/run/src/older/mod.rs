@@ -15,7 +15,8 @@
 use std::collections::VecDeque;
 
 use lineside_account::Counter;
-use lineside_host::{DeadRun, Descriptors, FolderError, Older, Place, Retention, RunFolder};
+use lineside_host::{Descriptors, FolderError, Place};
+use lineside_store::{FinishedRun, Older, Retention, RunFolder};
 use lineside_trace::read::PartReader;
 use lineside_trace::{CounterValue, Manifest, RemovedFacts, State, TableSummary};
 
@@ -178,7 +179,7 @@ pub fn older_runs(own: &RunFolder) -> (Vec<Place>, usize) {
     let left_out = names.len().saturating_sub(most);
     names.truncate(most);
     let found = { names.iter() }.filter_map(|name| above.child(name).ok());
-    let found = found.filter(|place| has_table(place) && DeadRun::open_over(place).is_some());
+    let found = found.filter(|place| has_table(place) && FinishedRun::open_over(place).is_some());
     (found.collect(), left_out)
 }
 
@@ -245,7 +246,7 @@ impl Older for OlderRuns {
 impl Over {
     /// What there is in a folder; `None`: nothing that could go.
     fn find(place: &Place) -> Result<Option<Self>, FolderError> {
-        let Some(run) = DeadRun::open_over(place) else {
+        let Some(run) = FinishedRun::open_over(place) else {
             return Ok(None);
         };
         let Ok(manifest) = manifest_in(&run) else {
@@ -267,7 +268,7 @@ impl Over {
 
     /// Writes `trace.json`; whether there was room.
     fn tell(&mut self) -> Result<bool, FolderError> {
-        if let (Some(opened), Some(run)) = (&mut self.opened, DeadRun::open_over(&self.place)) {
+        if let (Some(opened), Some(run)) = (&mut self.opened, FinishedRun::open_over(&self.place)) {
             opened.tell(&run)?;
             return Ok(!opened.is_untold);
         }
@@ -279,7 +280,7 @@ impl Over {
         let Some(opened) = &mut self.opened else {
             return Ok(true);
         };
-        let Some(run) = DeadRun::open_over(&self.place) else {
+        let Some(run) = FinishedRun::open_over(&self.place) else {
             return Ok(false);
         };
         let parts: Vec<_> = opened.parts.drain(..count).collect();
@@ -303,7 +304,7 @@ impl Over {
 }
 
 /// Rows of a part; `None`: it cannot be read.
-fn rows_of(run: &DeadRun, part: &OldPart) -> Option<u64> {
+fn rows_of(run: &FinishedRun, part: &OldPart) -> Option<u64> {
     let file = run.child(&part.table).ok()?.open_file(&part.file).ok()?;
     Some(PartReader::open(file).ok()?.row_count())
 }
@@ -311,7 +312,7 @@ fn rows_of(run: &DeadRun, part: &OldPart) -> Option<u64> {
 impl Opened {
     /// What is in the folder; `None`: another process writes it, or has changed it.
     fn of(place: &Place) -> Result<Option<Self>, FolderError> {
-        let Some(run) = DeadRun::open_over(place) else {
+        let Some(run) = FinishedRun::open_over(place) else {
             return Ok(None);
         };
         let Ok(mut manifest) = manifest_in(&run) else {
@@ -384,7 +385,7 @@ impl Opened {
     }
 
     /// Writes `trace.json`, unless the disk is full.
-    fn tell(&mut self, run: &DeadRun) -> Result<(), FolderError> {
+    fn tell(&mut self, run: &FinishedRun) -> Result<(), FolderError> {
         say_removed(&mut self.manifest);
         if self.parts.is_empty() {
             // The most of it, and of no use without the rows.
@@ -418,7 +419,7 @@ impl OldPart {
 
 /// Counts what is there, if it is not what `trace.json` says; whether it was not. Then the process
 /// that removed parts was killed between the two, or somebody else removed them.
-fn count_anew(run: &DeadRun, manifest: &mut Manifest, parts: &[OldPart]) -> bool {
+fn count_anew(run: &FinishedRun, manifest: &mut Manifest, parts: &[OldPart]) -> bool {
     let mut differs = false;
     let mut removed = manifest.removed.unwrap_or_default();
     for (name, told) in &mut manifest.tables {

@@ -9,10 +9,9 @@ use anyhow::Context;
 use clap::Parser;
 use lineside_account::Budget;
 use lineside_frame::{Descriptor, Frame, LinkType};
-use lineside_host::{
-    Capability, FileMaker, NewPart, PartWriter, Privileges, RunFolder, drop_privileges,
-};
+use lineside_host::{Capability, FileMaker, Privileges, drop_privileges};
 use lineside_port::{CaptureWriter, Rotation, WriterConfig};
+use lineside_store::{NewPart, PartWriter, RunFolder};
 use rustix::net::{AddressFamily, SocketType, socket};
 
 /// Reports what it may do

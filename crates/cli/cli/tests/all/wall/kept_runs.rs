@@ -202,7 +202,7 @@ fn a_second_run_in_one_folder_names_the_first() {
             command.spawn().expect("lineside runs")
         };
         let mut first = start();
-        wait_until("it has begun", || lineside_host::is_running(&out));
+        wait_until("it has begun", || lineside_store::is_running(&out));
         let second = start().wait_with_output().expect("it ends");
         assert_eq!(second.status.code(), Some(1));
         let message = talk(&second);

@@ -8,85 +8,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use lineside_host::{
+    FolderError, GiveBack, Giving, Heirloom, Place, caller_of_sudo, heir, is_alive, lock_holder,
+    temporary_name,
+};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::process::{Gid, Uid};
 
-use crate::control::{is_alive, lock_holder, named};
-use crate::give_back::GiveBack;
-use crate::place::{Giving, Place, way_out};
-use crate::privileges::{caller_of_sudo, heir};
-use crate::shelf::part_indexes;
+use crate::part_index::part_indexes;
 
-/// Why a run folder cannot be made or written. Each has the place and the remedy.
-#[derive(Debug, Clone, thiserror::Error)]
-#[non_exhaustive]
-pub enum FolderError {
-    /// The path is taken.
-    #[error("{} exists already: choose another folder with -o, or replace the trace in it with \
-        --force", path.display())]
-    Exists {
-        /// The path.
-        path: PathBuf,
-    },
-    /// `--force`, but what is there is not a trace of ours alone.
-    #[error("{} is not part of a trace that lineside wrote, so --force deletes nothing there: \
-        choose another folder with -o, or remove it yourself", path.display())]
-    Foreign {
-        /// What does not belong to a trace.
-        path: PathBuf,
-    },
-    /// `--force`, but a run that has not ended writes it.
-    #[error("{} is being written by another run{}: end that one first, or choose another folder \
-        with -o", path.display(), named(holder))]
-    Busy {
-        /// The folder.
-        path: PathBuf,
-        /// The process, if the kernel names it.
-        holder: Option<u32>,
-    },
-    /// Somebody took away what a run writes.
-    #[error("{} was removed or replaced while a run wrote into it, and what it held is lost: start \
-        the run again, and remove a trace only once its run has ended ('lineside info' says so)",
-        path.display())]
-    Gone {
-        /// The folder of the run, or of a table, or a part.
-        path: PathBuf,
-    },
-    /// The operating system refused.
-    #[error("{}: cannot {action}: {error}; {}", path.display(), way_out(path, error))]
-    Io {
-        /// The file or folder.
-        path: PathBuf,
-        /// What was tried.
-        action: &'static str,
-        /// The error of the system call.
-        error: Arc<io::Error>,
-    },
-}
-
-impl FolderError {
-    /// Whether the disk, or what one may have of it, is full.
-    pub fn is_full(&self) -> bool {
-        matches!(self, Self::Io { error, .. } if is_full(error))
-    }
-
-    pub(crate) fn io(path: &Path, action: &'static str, error: io::Error) -> Self {
-        Self::Io {
-            path: path.to_owned(),
-            action,
-            error: Arc::new(error),
-        }
-    }
-}
-
-/// Whether a disk, or what one may have of it, is full.
-pub fn is_full(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-    )
-}
-
+/// What describes a run, in its folder.
+pub(crate) const MANIFEST: &str = "trace.json";
 /// The folder that a run leaves: tables of parts, and `trace.json`.
 ///
 /// A file is complete under its name or not there: it is written under a name that begins with a
@@ -128,7 +60,6 @@ impl Drop for Opened {
     }
 }
 
-pub(crate) const MANIFEST: &str = "trace.json";
 /// Where a run keeps what the next one takes over: written in turns, so that one is whole.
 pub const STATES: [&str; 2] = ["state.0", "state.1"];
 /// The socket of [`Control`](crate::Control).
@@ -372,11 +303,13 @@ impl RunFolder {
     pub fn beside(&self) -> &[Place] {
         self.0.beside.get().map_or(&[], Vec::as_slice)
     }
+}
 
+impl Heirloom for RunFolder {
     /// Makes a user the owner of the folder, its tables and their files. With `is_lent` also of the
     /// folders [beside](Self::lend_too) it, and not for good: what is in them at the end of the run
     /// will belong to the owner that they have now.
-    pub(crate) fn give_to(&self, to: (Uid, Gid), is_lent: bool) -> Result<(), FolderError> {
+    fn give_to(&self, to: (Uid, Gid), is_lent: bool) -> Result<(), FolderError> {
         // That user may not look its path up any more.
         self.clear()?;
         let giving = Giving { from: None, to };
@@ -519,13 +452,6 @@ pub(crate) fn again(error: &io::Error) -> io::Error {
     error
         .raw_os_error()
         .map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
-}
-
-/// The name under which a file is written: DuckDB's `*.parquet` does not see it for its end, and
-/// pandas, pyarrow and Spark, which read whatever is in a folder, do not for the dot it begins
-/// with.
-pub(crate) fn temporary_name(name: &str) -> String {
-    format!(".{name}.tmp")
 }
 
 /// What a folder holds whose names are those of a trace.

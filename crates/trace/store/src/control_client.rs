@@ -14,6 +14,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use lineside_host::{fork, receive_file, send_file, serve_alone, wait_for};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
@@ -21,16 +22,15 @@ use rustix::net::{
 use rustix::process::Pid;
 
 use crate::control::{connect, converse};
-use crate::sandboxed_reader::{fork, receive_file, send_file, serve_alone, wait_for};
 
 /// The way to a run's socket. The process beside this one ends when it is dropped.
 #[derive(Debug)]
-pub struct Caller {
+pub struct ControlClient {
     socket: Option<OwnedFd>,
     process: Pid,
 }
 
-impl Caller {
+impl ControlClient {
     /// For the run that writes this folder, or will. To be called before there is another thread,
     /// and before privileges are dropped.
     pub fn start(folder: &Path) -> io::Result<Self> {
@@ -60,7 +60,7 @@ impl Caller {
     }
 }
 
-impl Drop for Caller {
+impl Drop for ControlClient {
     fn drop(&mut self) {
         drop(self.socket.take());
         wait_for(self.process);
@@ -92,7 +92,7 @@ mod tests {
     fn a_run_is_asked_by_way_of_another_process() {
         let above = tempfile::tempdir().expect("a folder");
         let path = above.path().join("run");
-        let caller = Caller::start(&path).expect("it starts");
+        let caller = ControlClient::start(&path).expect("it starts");
         let kind = |asked: io::Result<String>| asked.expect_err("nobody").kind();
         assert_eq!(kind(caller.ask("what?")), io::ErrorKind::NotFound);
         let folder = RunFolder::create(&path, None).expect("new");

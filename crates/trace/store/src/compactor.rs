@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use lineside_host::{FolderError, monotonic_ns, wall_ns};
 use rustix::process::setpriority_process;
 
-use crate::clock::{monotonic_ns, wall_ns};
-use crate::exchange::NotReplaced;
-use crate::folder::{FolderError, RunFolder};
-use crate::output::{NewPart, Order, Pieces, Shared};
-use crate::shelf::{FinalParts, Job, Retention, Shelf, Shelved};
+use crate::folder::RunFolder;
+use crate::part_index::{FinalParts, Job, PartIndex, Retention, Shelved};
+use crate::swap::NotReplaced;
+use crate::writer::{NewPart, Order, Pieces, Shared};
 
 /// Makes one part of several of a table, given opened in their order: its rows and its bytes, or
 /// `None` if there is no memory for that now. An error: one of them cannot be read.
@@ -71,10 +71,10 @@ const LOOK: Duration = Duration::from_secs(60);
 const LOWEST_PRIORITY: i32 = 19;
 
 /// The work of the output thread.
-pub(crate) struct Keeper<'a> {
+pub(crate) struct Compactor<'a> {
     folder: &'a RunFolder,
     shared: &'a Shared,
-    shelf: Shelf,
+    shelf: PartIndex,
     retention: Retention,
     older: Option<Box<dyn Older>>,
     /// The wall clock's time less that of a clock that nobody sets, once: what setting the wall
@@ -97,7 +97,7 @@ struct Merger {
     not_before_ns: u64,
 }
 
-impl<'a> Keeper<'a> {
+impl<'a> Compactor<'a> {
     /// Work that is done as `keeping` says; `orders` is where a merger's results go.
     pub(crate) fn new(
         folder: &'a RunFolder,
@@ -117,7 +117,7 @@ impl<'a> Keeper<'a> {
         Self {
             folder,
             shared,
-            shelf: Shelf::new(finals, retention),
+            shelf: PartIndex::new(finals, retention),
             retention,
             older,
             wall_offset_ns: wall_ns() - monotonic_ns(),

@@ -7,10 +7,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use lineside_account::Budget;
+use lineside_host::FolderError;
 
-use crate::folder::{FolderError, RunFolder};
-use crate::keeper::{Keeper, Keeping};
-use crate::shelf::{Job, Removed, TableTotals};
+use crate::compactor::{Compactor, Keeping};
+use crate::folder::RunFolder;
+use crate::part_index::{Job, Removed, TableTotals};
 
 /// Parts that wait for the disk before [`PartWriter::wait_for_room`] does: at some 10 MiB each,
 /// what a slow disk may hold in memory. A guess.
@@ -287,7 +288,7 @@ impl PartWriter {
 impl Unstarted {
     /// The thread, or what the caller does without one.
     fn run(self, queue: &PartQueue) {
-        Keeper::new(&self.folder, &queue.shared, self.keeping, &queue.orders).run(&self.orders);
+        Compactor::new(&self.folder, &queue.shared, self.keeping, &queue.orders).run(&self.orders);
     }
 }
 
@@ -343,8 +344,8 @@ mod tests {
     use lineside_testkit::disk::SmallDisk;
 
     use super::*;
-    use crate::keeper::Merging;
-    use crate::shelf::{FinalParts, Retention};
+    use crate::compactor::Merging;
+    use crate::part_index::{FinalParts, Retention};
 
     fn part(table: &str, index: u32, bytes: impl Into<Pieces>) -> NewPart {
         NewPart {

@@ -108,7 +108,7 @@ struct Table {
 
 /// The parts of a run.
 #[derive(Debug)]
-pub(crate) struct Shelf {
+pub(crate) struct PartIndex {
     tables: BTreeMap<String, Table>,
     finals: Option<FinalParts>,
     retention: Retention,
@@ -122,7 +122,7 @@ const MINUTE_NS: i64 = 60_000_000_000;
 /// A part of this share of a final one is final: to merge it would save next to nothing.
 const LARGE_SHARE: u64 = 4;
 
-impl Shelf {
+impl PartIndex {
     pub(crate) fn new(finals: Option<FinalParts>, retention: Retention) -> Self {
         Self {
             tables: BTreeMap::new(),
@@ -369,13 +369,13 @@ mod tests {
 
     const SECOND_NS: i64 = 1_000_000_000;
 
-    fn shelf(final_s: u64, retention: Retention) -> Shelf {
+    fn shelf(final_s: u64, retention: Retention) -> PartIndex {
         let finals = FinalParts {
             time_ns: NonZeroU64::new(final_s * SECOND_NS as u64),
             bytes_max: 1_000_000,
             rows_max: |_| 100_000,
         };
-        Shelf::new(Some(finals), retention)
+        PartIndex::new(Some(finals), retention)
     }
 
     fn part(index: u64, second: i64, rows: u64) -> Shelved {
@@ -389,7 +389,7 @@ mod tests {
     }
 
     /// Does every job that there is, and returns how many parts each took.
-    fn merge_all(shelf: &mut Shelf, is_last: bool) -> Vec<(usize, String)> {
+    fn merge_all(shelf: &mut PartIndex, is_last: bool) -> Vec<(usize, String)> {
         let mut done = Vec::new();
         while let Some(job) = shelf.next_merge(is_last) {
             let of = |(_, part): &&(Level, Shelved)| job.files.contains(&part.file);
@@ -510,7 +510,7 @@ mod tests {
             shelf.add("nfs", part(second, second as i64, 1));
             shelf.add("operations", part(second, second as i64, 1));
         }
-        let remove = |shelf: &mut Shelf, second: u64, makes_room| {
+        let remove = |shelf: &mut PartIndex, second: u64, makes_room| {
             let now_ns = second * SECOND_NS as u64;
             std::iter::from_fn(|| shelf.next_removal(now_ns, 0, makes_room)).collect::<Vec<_>>()
         };

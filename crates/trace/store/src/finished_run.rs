@@ -4,14 +4,15 @@
 use std::fs::TryLockError;
 use std::ops::Deref;
 
+use lineside_host::Place;
+
 use crate::folder::is_free;
-use crate::place::Place;
 
 /// The folder of a run that nobody writes. It is locked: until this is dropped nobody does.
 #[derive(Debug)]
-pub struct DeadRun(Place);
+pub struct FinishedRun(Place);
 
-impl DeadRun {
+impl FinishedRun {
     /// Locks the folder; `None` if a run writes it.
     pub fn open(place: &Place) -> Option<Self> {
         is_free(place.file()).then(|| Self(place.clone()))
@@ -26,7 +27,7 @@ impl DeadRun {
     }
 }
 
-impl Deref for DeadRun {
+impl Deref for FinishedRun {
     type Target = Place;
 
     fn deref(&self) -> &Place {
@@ -34,7 +35,7 @@ impl Deref for DeadRun {
     }
 }
 
-impl Drop for DeadRun {
+impl Drop for FinishedRun {
     fn drop(&mut self) {
         // The place stays open.
         let _ = self.0.file().unlock();

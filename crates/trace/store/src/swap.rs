@@ -11,10 +11,11 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use lineside_host::{FolderError, temporary_name};
 use rustix::fs::{AtFlags, Mode, RenameFlags, linkat};
 use rustix::io::Errno;
 
-use crate::folder::{FolderError, RunFolder, again, temporary_name};
+use crate::folder::{RunFolder, again};
 
 /// Why parts were not replaced. Nothing has changed then.
 #[derive(Debug)]
