@@ -251,7 +251,7 @@ impl BlockRef {
     }
 
     /// # Safety
-    /// The caller owns so many references to the block, and gives them up.
+    /// The caller owns this many references to the block, and gives them up.
     #[inline]
     unsafe fn give_up(block: NonNull<Block>, count: usize) {
         if SPARE.try_with(|spare| spare.put(block, count)).is_err() {
@@ -261,7 +261,7 @@ impl BlockRef {
     }
 
     /// # Safety
-    /// The caller owns so many references to the block, and gives them up.
+    /// The caller owns this many references to the block, and gives them up.
     unsafe fn release(block: NonNull<Block>, count: usize) {
         // SAFETY: the references keep it alive.
         let counted = unsafe { block.as_ref() };

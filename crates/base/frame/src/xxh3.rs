@@ -163,7 +163,7 @@ mod avx2 {
     #[target_feature(enable = "avx2")]
     fn load(bytes: &[u8], at: usize) -> __m256i {
         let bytes: &[u8; VECTOR] = bytes[at..].first_chunk().expect("a vector lies within");
-        // SAFETY: so many bytes are there, at any alignment.
+        // SAFETY: this many bytes are there, at any alignment.
         // JUSTIFICATION: put together from words, they become one load at high levels of
         // optimisation only.
         unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }

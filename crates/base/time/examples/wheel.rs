@@ -2,7 +2,7 @@
 //!
 //!     cargo run --profile dist -p lineside-time --example wheel
 //!
-//! Timers of exponentially distributed distances, so many pending at each moment ("hold model").
+//! Timers of exponentially distributed distances, this many pending at each moment ("hold model").
 //! Medians of 9 rounds, both kinds in turn. It does not show what is done when a timer fires, nor
 //! caches that other work has filled.
 

@@ -311,7 +311,7 @@ impl Wheel {
         }
     }
 
-    /// The number of the timer that fires after so many others, as far as that is known: another
+    /// The number of the timer that fires after this many others, as far as that is known: another
     /// one may come between, and one that was cancelled may have any number.
     #[inline]
     pub fn upcoming(&self, after: usize) -> Option<u32> {

@@ -98,7 +98,7 @@ pub const PORT_UNREACHABLE_V6: u8 = 4;
 pub enum Failure {
     /// It could not be delivered; the code says why, in ICMP's numbers or ICMPv6's.
     Unreachable(u8),
-    /// It is longer than the next link bears, which is so many bytes; 0 of routers older than RFC
+    /// It is longer than the next link bears, which is this many bytes; 0 of routers older than RFC
     /// 1191.
     TooBig(u32),
     /// It met too many routers (0), or not all of its fragments came (1).

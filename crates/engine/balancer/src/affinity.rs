@@ -10,9 +10,9 @@ use lineside_time::{Nanoseconds, TimerId, Wheel};
 
 use crate::table::bits;
 
-/// Clients are fewer than connections: one for so many.
+/// Clients are fewer than connections: one for this many.
 const CONNECTIONS_PER_CLIENT: u32 = 4;
-/// But room for so many at least.
+/// But room for this many at least.
 const CLIENTS_MIN: u32 = 64;
 
 #[derive(Debug, Clone, Copy)]

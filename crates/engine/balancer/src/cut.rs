@@ -14,12 +14,12 @@ use crate::packet::IP_AT;
 const ERROR_V4: usize = 576 - 28;
 /// RFC 4443, 2.4 (c): all that fits the smallest MTU.
 const ERROR_V6: usize = 1280 - 48;
-/// Fragments but the last are multiples of so many bytes.
+/// Fragments but the last are multiples of this many bytes.
 const UNIT: usize = 8;
 
-/// ICMP errors are limited in rate (RFC 1812, 4.3.2.8; RFC 4443, 2.4 (f)): so many a second,
+/// ICMP errors are limited in rate (RFC 1812, 4.3.2.8; RFC 4443, 2.4 (f)): this many a second,
 const ERRORS_PER_SECOND: i64 = 1_000;
-/// after so many at once.
+/// after this many at once.
 const ERRORS_AT_ONCE: i64 = 50;
 
 /// A token bucket for ICMP errors, by the instant at which it is full again.

@@ -271,7 +271,7 @@ impl Nat {
         self.fragments.held_len() as u64 + self.waiting_arrivals
     }
 
-    /// Copies frames that wait out of their ports' memory, at most so many bytes of them.
+    /// Copies frames that wait out of their ports' memory, at most this many bytes of them.
     pub fn spill(&mut self, bytes_max: usize) {
         let mut left = bytes_max;
         let waiting = self

@@ -260,7 +260,7 @@ impl Table {
     /// The most connections: a place of the index says a direction, too.
     const MAX: u32 = 1 << 30;
 
-    /// Bytes that the budget must bear for so many connections.
+    /// Bytes that the budget must bear for this many connections.
     pub(crate) fn bytes_for(max: u32) -> usize {
         (Self::BYTES + size_of::<Connection>()) * max as usize
     }

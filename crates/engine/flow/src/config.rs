@@ -3,10 +3,10 @@
 pub struct Config {
     /// A gap that the receiver acknowledged becomes a hole after this time ...
     pub late_window_ns: i64,
-    /// ... and after so many further segments of its connection, whichever takes longer.
+    /// ... and after this many further segments of its connection, whichever takes longer.
     pub late_segments: u64,
     /// For live captures, where time passes also while a connection is quiet: a gap that was
-    /// acknowledged so long ago is a hole, however few segments came since. `None`, as for files:
+    /// acknowledged this long ago is a hole, however few segments came since. `None`, as for files:
     /// segments decide, and so the result depends on the input alone.
     pub quiet_window_ns: Option<i64>,
     /// Bytes that one direction may hold before its oldest gap is given up. A part counts as 1 KiB
@@ -15,9 +15,9 @@ pub struct Config {
     /// Connections in the table.
     pub connections_max: usize,
     /// A connection over UDP, and one over TCP of which nothing but a handshake was seen, is over
-    /// without packets for so long.
+    /// without packets for this long.
     pub idle_timeout_ns: i64,
-    /// A fragmented packet without its last part for so long is given up (RFC 8200 4.5: 60 s;
+    /// A fragmented packet without its last part for this long is given up (RFC 8200 4.5: 60 s;
     /// Linux: 30 s).
     pub fragment_timeout_ns: i64,
     /// Bytes of fragments held at once.

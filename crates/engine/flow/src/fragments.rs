@@ -177,7 +177,7 @@ pub struct Whole {
     layers: Layers,
     pub(crate) ranges: Vec<Range>,
     /// Its first bytes up to a hole, of as many fragments as [`HEADERS_MAX`] takes; empty if the
-    /// first one has so many.
+    /// first one has this many.
     head: Vec<u8>,
     pub(crate) complete: bool,
 }

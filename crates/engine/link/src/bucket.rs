@@ -107,7 +107,7 @@ impl Bucket {
     }
 }
 
-/// How long the rate takes for so many bytes.
+/// How long the rate takes for this many bytes.
 #[inline]
 fn time_for(bytes: u64, bits_per_second: u64) -> Instant {
     match bytes.checked_mul(8 * NS) {

@@ -38,8 +38,8 @@ pub struct LinkCounters {
 }
 
 impl LinkCounters {
-    /// So many frames that the link released, of so many bytes, never left: where they were due is
-    /// down.
+    /// This many frames that the link released, of this many bytes, never left: where they were due
+    /// is down.
     pub fn unsent(&mut self, frames: u64, bytes: u64) {
         self.released -= frames;
         self.released_bytes -= bytes;

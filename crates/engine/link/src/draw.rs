@@ -245,7 +245,7 @@ pub(crate) struct Sampler {
 #[derive(Debug, Clone)]
 enum Shape {
     Constant(i64),
-    /// From the first on, so many nanoseconds wide: netem's `mu - sigma + rnd % (2 * sigma)`.
+    /// From the first on, this many nanoseconds wide: netem's `mu - sigma + rnd % (2 * sigma)`.
     Uniform(i64, u64),
     Table(Arc<[i64]>),
 }

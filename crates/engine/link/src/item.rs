@@ -21,7 +21,7 @@ pub trait Item: Sized {
     /// Memory for copies.
     type Copies: std::fmt::Debug;
 
-    /// Memory for copies of so many bytes, which the caller has reserved.
+    /// Memory for copies of this many bytes, which the caller has reserved.
     fn copies(bytes_max: usize) -> Self::Copies;
     /// Bytes on the wire.
     fn len_bytes(&self) -> u32;

@@ -228,7 +228,7 @@ fn given_to(list: &[Patch], set: u32) -> u16 {
     given
 }
 
-/// All sets of at most two of so many expressions: whichever patches of two lists decide on a
+/// All sets of at most two of this many expressions: whichever patches of two lists decide on a
 /// setting for some frames, they do so for a set of these.
 pub fn sets_of_two(expressions: usize) -> impl Iterator<Item = u32> {
     let one = move |number: usize| [0].into_iter().chain((0..number).map(|other| 1 << other));

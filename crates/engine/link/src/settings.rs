@@ -40,7 +40,7 @@ pub struct Settings {
 pub enum Schedule {
     /// Delay, loss and rate as they were measured.
     Path(PathFile),
-    /// Instants at which so many bytes leave, in place of a rate.
+    /// Instants at which this many bytes leave, in place of a rate.
     Deliveries(Deliveries),
 }
 
@@ -59,7 +59,7 @@ pub enum State {
     Flapping {
         /// So long it does, at least 1 ns.
         up_ns: u64,
-        /// Then so long it does not, at least 1 ns.
+        /// Then this long it does not, at least 1 ns.
         down_ns: u64,
         /// What the ends see while it does not.
         carrier: Carrier,
@@ -303,7 +303,7 @@ pub enum Order {
     /// In the order in which they entered, with draws that resemble those shortly before, so that
     /// few frames have to wait.
     Correlated {
-        /// After so long a draw resembles the earlier one by half; at least 1 ns.
+        /// After this time a draw resembles the earlier one by half; at least 1 ns.
         half_life_ns: u64,
     },
 }

@@ -24,7 +24,7 @@ pub struct LateCounts {
 }
 
 impl LateCounts {
-    /// Counts a frame that left so long after it was due.
+    /// Counts a frame that left this long after it was due.
     #[inline]
     pub fn record(&mut self, late_ns: Nanoseconds) {
         // Nearly all frames end here.

@@ -390,7 +390,7 @@ struct Steps {
 }
 
 impl Steps {
-    /// Of a width of so many digits; they grow with the greatest value.
+    /// Of a width of this many digits; they grow with the greatest value.
     fn new(digits: u8) -> Self {
         let values = 2 * 10u64.pow(digits.min(5).into());
         Self {
@@ -473,7 +473,7 @@ impl Steps {
         counted.map(|(place, &count)| (self.highest(place), count))
     }
 
-    /// The greatest value of the step in which so many lie at or below.
+    /// The greatest value of the step in which this many lie at or below.
     fn quantile(&self, share: f64) -> Option<u64> {
         let mut left = ((share * self.counted as f64).ceil() as u64).clamp(1, self.counted.max(1));
         for (value, count) in self.iter() {

@@ -7,8 +7,8 @@ use twox_hash::XxHash3_64;
 /// them: two calls with one xid that differ behind them are taken for one. A handle and the longest
 /// name that systems allow are 330 bytes.
 pub(crate) const ARGUMENTS_MAX: usize = 512;
-/// Of arguments that come in parts, so many are remembered beyond their connection: a session, its
-/// slot and its sequence are among them (RFC 8881 section 18.46.1).
+/// Of arguments that come in parts, this many are remembered beyond their connection: a session,
+/// its slot and its sequence are among them (RFC 8881 section 18.46.1).
 const BRIEF: usize = 64;
 
 /// The first arguments of a call, as far as they were seen.

@@ -11,7 +11,7 @@ pub struct Config {
     pub record: record::Config,
     /// What goes before content.
     pub decode_as: DecodeAs,
-    /// A call without reply for so long is given up. Silence of hours ends no call: memory bounds
+    /// A call without reply for this long is given up. Silence of hours ends no call: memory bounds
     /// those that wait.
     pub reply_timeout_ns: i64,
     /// Calls outstanding at once, over all connections, as far as a quarter of the memory bears

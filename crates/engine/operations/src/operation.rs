@@ -35,7 +35,7 @@ pub(crate) struct Operation {
     pub(crate) state: State,
     /// What distinguishes it from other calls with its xid; nothing if that was not seen.
     pub(crate) arguments: Arguments,
-    /// It is a call only if it is answered, and has so many bytes.
+    /// It is a call only if it is answered, and has this many bytes.
     pub(crate) unproven_bytes: Option<usize>,
     /// Arguments and results are wrapped for RPCSEC_GSS's integrity.
     pub(crate) is_wrapped: bool,

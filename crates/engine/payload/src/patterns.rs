@@ -22,7 +22,7 @@ const RECEIVERS: u32 = 8;
 const BACKLOG: u32 = 64;
 /// Pages of all documents of a server: four times the paper's cache.
 const DOCUMENTS: u32 = 1400;
-/// One request in so many changes a document.
+/// One request in this many changes a document.
 const CHANGE_EVERY: u64 = 50;
 /// Documents that are asked for most: a tenth, by nine requests in ten.
 const POPULAR: f64 = 0.9;

@@ -381,7 +381,7 @@ impl Client {
             plan.on_fit(fit);
             way.fits = plan.fits();
         }
-        // What was taken from a bucket is there again after so long.
+        // What was taken from a bucket is there again after this time.
         let refill_ns = match fit {
             Fit::Limited {
                 bits_per_second, ..

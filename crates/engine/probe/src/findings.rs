@@ -196,7 +196,7 @@ impl WayFound {
 pub const LOSS_SAMPLES: usize = 100;
 
 /// A network over time, which begins anew at its end: in each step the median of the shortest
-/// samples, and the share that was lost of those of the step, or of as many steps as have so many
+/// samples, and the share that was lost of those of the step, or of as many steps as have this many
 /// samples.
 pub fn path_file(
     samples: &[Sample],

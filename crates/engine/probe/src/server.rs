@@ -36,7 +36,7 @@ impl Default for Limits {
     }
 }
 
-/// A session ends when nothing came for so long: a client pauses for less.
+/// A session ends when nothing came for this long: a client pauses for less.
 const IDLE_NS: i64 = 30_000_000_000;
 /// How long a cookie holds at least.
 const COOKIE_NS: i64 = 60_000_000_000;
@@ -99,7 +99,7 @@ struct Train {
 /// What is to be sent once.
 #[derive(Debug, Clone, Copy)]
 enum Answer {
-    /// As it is, at least so long.
+    /// As it is, at least this long.
     Plain(Head, Message<'static>, usize),
     /// Echoed, with the time of sending.
     Echoed(Head, Message<'static>, usize),

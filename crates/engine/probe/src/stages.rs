@@ -174,7 +174,7 @@ pub(crate) struct Load {
     pub(crate) due_ns: Nanoseconds,
 }
 
-/// Each so many echoes one is long.
+/// One echo in this many is long.
 pub(crate) const LONG_EACH: u32 = 8;
 /// Fillers have other numbers than echoes.
 const FILLERS_FROM: u32 = 1 << 31;

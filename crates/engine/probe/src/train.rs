@@ -166,7 +166,7 @@ pub struct RateFound {
 }
 
 impl RateFound {
-    /// From the fits of trains of packets of so many bytes: of those that were limited, if more
+    /// From the fits of trains of packets of this many bytes: of those that were limited, if more
     /// than a half were. `has_bucket` says whether a packet alone passes without waiting for its
     /// own bits, which distinguishes a bucket of one packet from none.
     pub(crate) fn of(fits: &[Fit], frame_bytes: u32, has_bucket: bool) -> Option<Self> {

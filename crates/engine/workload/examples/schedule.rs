@@ -16,7 +16,7 @@ use lineside_workload::{
 const ROUNDS: usize = 9;
 const CALLS: usize = 200_000;
 
-/// The median of rounds, for each of so many calls.
+/// The median of rounds, for each of this many calls.
 #[expect(clippy::disallowed_methods, reason = "this measures")]
 fn median(mut call: impl FnMut(u64)) -> f64 {
     let mut ordinal = 0;

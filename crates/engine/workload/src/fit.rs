@@ -93,8 +93,8 @@ impl Fit {
         }
     }
 
-    /// A departure that was due so long after the start, and left so long after it; in the order of
-    /// ordinals. Allocates nothing, and does nothing once there are enough.
+    /// A departure that was due this long after the start, and left this long after it; in the
+    /// order of ordinals. Allocates nothing, and does nothing once there are enough.
     #[inline]
     pub fn record(&mut self, due_ns: Nanoseconds, left_ns: Nanoseconds) {
         if self.departures.len() < self.max {

@@ -32,7 +32,7 @@ pub struct Profile {
 /// A part of a profile; rates are a second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Step {
-    /// The same rate for so long; `None`: from then on.
+    /// The same rate for this long; `None`: from then on.
     Constant {
         /// Arrivals a second.
         rate: f64,

@@ -13,7 +13,7 @@ use lineside_words::Rate;
 /// How the frames of a capture are spaced.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Timing {
-    /// As their stamps are, so many times as fast.
+    /// As their stamps are, this many times as fast.
     Own(Speed),
     /// At a constant rate: each is due when those before it have left at that rate, counted in
     /// frames or in the bits that are handed to the port (layer 2, without preamble, checksum and

@@ -34,7 +34,7 @@ impl Share {
         workers: 1,
     };
 
-    /// That of worker number `worker`, from 0, of so many.
+    /// That of worker number `worker`, from 0, of this many.
     ///
     /// # Panics
     ///

@@ -88,7 +88,7 @@ const MODELS: [&str; 11] = [
     "file",
 ];
 
-/// Shares may be written to so many digits that they add up to 100 % only within this.
+/// Shares may be written to this many digits that they add up to 100 % only within this.
 const SHARE_ERROR: f64 = 1e-6;
 
 pub(crate) fn model(

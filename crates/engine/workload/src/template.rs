@@ -24,8 +24,8 @@ const DIGITS_MAX: usize = 20;
 /// | `{connection}` · `{connection:04}` | the number of the connection, likewise |
 /// | `{key}` · `{key:08}` | the key of the request, the same wherever it stands |
 /// | `{random:1..1000}` | a random number, both bounds included |
-/// | `{hex:16}` | so many random hexadecimal digits |
-/// | `{bytes:64}` | so many random bytes of `A-Z a-z 0-9 - _` |
+/// | `{hex:16}` | this many random hexadecimal digits |
+/// | `{bytes:64}` | this many random bytes of `A-Z a-z 0-9 - _` |
 /// | `{{` · `}}` | a brace |
 #[derive(Debug, Clone, PartialEq)]
 pub struct Template {

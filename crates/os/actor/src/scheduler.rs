@@ -405,7 +405,7 @@ impl Scheduler {
         ACTIVATIONS_PER_PASS
     }
 
-    /// Decides how the next pass is run, after one that ran so many actors.
+    /// Decides how the next pass is run, after one that ran this many actors.
     fn weigh(&mut self, ran: usize) {
         let Queue::Stealing { ready, sharing, .. } = &mut self.queue else {
             return;

@@ -97,8 +97,8 @@ impl Sharing {
 mod tests {
     use super::*;
 
-    /// A full pass of `messages` for each activation of `nanoseconds`, behind which so many actors
-    /// wait.
+    /// A full pass of `messages` for each activation of `nanoseconds`, behind which this many
+    /// actors wait.
     fn pass(messages: u64, nanoseconds: u64, waiting: u32) -> Pass {
         let activations = ACTIVATIONS_PER_PASS as u32;
         Pass {

@@ -24,7 +24,7 @@ use crate::sockets::SocketError;
 /// What a train of packets may fill while this process does not run; the kernel allows less where
 /// `net.core.rmem_max` says so.
 const RECEIVE_BYTES: usize = 4 << 20;
-/// Waking up takes about so long, and shorter waits are spent looking at the clock.
+/// Waking up takes about this long, and shorter waits are spent looking at the clock.
 const SPIN_NS: i64 = 60_000;
 
 /// The other end of a datagram, and which address of this host it was sent to.

@@ -67,7 +67,7 @@ impl Descriptors {
         self.limit.saturating_sub(self.open).saturating_sub(SPARE)
     }
 
-    /// That so many connections fit.
+    /// That this many connections fit.
     pub fn require(&self, needed: u64) -> Result<(), DescriptorError> {
         let fit = self.room();
         match needed <= fit {

@@ -118,7 +118,7 @@ impl Epoll {
         Ok(epoll::delete(&self.epoll, descriptor)?)
     }
 
-    /// Waits until something is ready, for at most so many nanoseconds; `Some(0)` looks and does
+    /// Waits until something is ready, for at most this many nanoseconds; `Some(0)` looks and does
     /// not wait, `None` waits for ever. A signal ends it early, with no events.
     ///
     /// The kernel's timer adds up to the thread's timer slack, 50 us by default (prctl(2)), unless

@@ -366,7 +366,7 @@ impl Place {
         })
     }
 
-    /// Whether there is room for a file of so many bytes.
+    /// Whether there is room for a file of this many bytes.
     pub fn try_room(&self, len: usize) -> Result<(), FolderError> {
         // As a file that a run which is killed now would leave.
         let name = temporary_name(MANIFEST);

@@ -15,9 +15,9 @@ use std::time::Duration;
 pub struct FinalParts {
     /// Where this time ends: at multiples of it since the Unix epoch. `None`: by the limits below.
     pub time_ns: Option<NonZeroU64>,
-    /// At most so many bytes, those of the parts that it is made of.
+    /// At most this many bytes, those of the parts that it is made of.
     pub bytes_max: u64,
-    /// At most so many rows, of a table.
+    /// At most this many rows, of a table.
     pub rows_max: fn(&str) -> u64,
 }
 

@@ -83,8 +83,8 @@ pub struct TcpOptions {
     /// worker, and connections that differ in their peer share a local port (`SO_REUSEPORT`);
     /// default: no.
     pub reuse_port: bool,
-    /// What was sent, or a SYN, waits at most so long for an answer (`TCP_USER_TIMEOUT`, RFC 5482);
-    /// the kernel's own choice otherwise, which is minutes.
+    /// What was sent, or a SYN, waits at most this long for an answer (`TCP_USER_TIMEOUT`, RFC
+    /// 5482); the kernel's own choice otherwise, which is minutes.
     pub user_timeout: Option<Duration>,
     /// Bytes of the send buffer; the kernel's own choice otherwise, which grows with need.
     pub send_buffer_bytes: Option<usize>,

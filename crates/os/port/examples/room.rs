@@ -1,5 +1,5 @@
-//! What a look at held and sent frames costs at a port of AF_XDP, for so many of them: nanoseconds
-//! on a veth pair in a network namespace of its own. It takes root.
+//! What a look at held and sent frames costs at a port of AF_XDP, for this many of them:
+//! nanoseconds on a veth pair in a network namespace of its own. It takes root.
 //!
 //! It does not show what a frame costs the kernel on other devices, nor what waits behind them.
 

@@ -75,7 +75,7 @@ pub(crate) struct Filling {
 pub(crate) enum Purpose {
     /// Its first frame.
     Look,
-    /// All of it, which is so many bytes as far as is known.
+    /// All of it, which is this many bytes as far as is known.
     Read(Option<u64>),
 }
 
@@ -98,7 +98,7 @@ impl PoolConfig {
         }
     }
 
-    /// With at most so many files open at once.
+    /// With at most this many files open at once.
     pub fn with_files_max(self, files_max: usize) -> Self {
         self.shared().files_max = files_max;
         self
@@ -272,7 +272,7 @@ impl Shared {
         Some(BlockWriter::alone(len))
     }
 
-    /// Draws at least so many bytes of the budget.
+    /// Draws at least this many bytes of the budget.
     fn draw(&mut self, bytes: usize) -> bool {
         let lease = self.lease.as_mut();
         lease.is_some_and(|lease| bytes <= lease.bytes() || lease.resize(bytes))

@@ -86,7 +86,7 @@ const WAIT_MAX: Duration = Duration::from_millis(100);
 /// quiet.
 const WAIT_HELD_UP: Duration = Duration::from_millis(1);
 
-/// With nothing to do, the merge lets frames gather for so long before it looks again: waking up
+/// With nothing to do, the merge lets frames gather for this long before it looks again: waking up
 /// for each costs several times what a frame does. A ring of the usual size holds more than 5 ms of
 /// frames at any rate.
 const GATHER: Duration = Duration::from_millis(2);

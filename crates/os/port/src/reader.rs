@@ -81,7 +81,7 @@ impl CaptureReader {
     }
 
     /// As [`of_file`](Self::of_file), of a file that others look at, too. With `look_len` nothing
-    /// but the first frame is to be read, of a regular file of so many bytes.
+    /// but the first frame is to be read, of a regular file of this many bytes.
     pub(crate) fn of_shared(
         file: &Arc<File>,
         name: &str,

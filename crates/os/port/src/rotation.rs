@@ -9,7 +9,7 @@ use std::str::FromStr;
 /// Whichever comes first begins the next file. Without any, there is one file under the name given.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rotation {
-    /// `duration:SECONDS`, here in nanoseconds: so long after the file was begun.
+    /// `duration:SECONDS`, here in nanoseconds: this long after the file was begun.
     pub duration_ns: Option<u64>,
     /// `interval:SECONDS`, here in nanoseconds: when the time is a multiple of it.
     pub interval_ns: Option<u64>,

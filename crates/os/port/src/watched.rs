@@ -74,7 +74,7 @@ impl Watched {
         Self::open_as(file, path, pool, None, None)
     }
 
-    /// Reads the first frame of a regular file of so many bytes, which is at `path`.
+    /// Reads the first frame of a regular file of this many bytes, which is at `path`.
     pub(crate) fn look(
         file: Arc<File>,
         path: &Path,

@@ -14,7 +14,7 @@ use crate::encode::{self, RECORD_LEN_MAX};
 use crate::output::{CHUNK_LEN, CHUNKS_MAX, Files, Message, Output};
 use crate::{FRAME_LEN_MAX, Facts, Interface, Port, PortError, Rotation, Transmit};
 
-/// What was encoded goes to the disk after so long, however little it is.
+/// What was encoded goes to the disk after this time, however little it is.
 const FLUSH_NS: i64 = 1_000_000_000;
 
 /// Interfaces of a section, as many as [`CaptureReader`](crate::CaptureReader) reads.

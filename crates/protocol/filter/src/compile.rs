@@ -68,7 +68,7 @@ pub(crate) struct Layout {
     kind: KindOf,
     /// Where that header begins: moves behind each tag.
     network: u32,
-    /// Both are so many bytes further as the word [`MOVED`] says.
+    /// Both are this many bytes further as the word [`MOVED`] says.
     moves: bool,
 }
 

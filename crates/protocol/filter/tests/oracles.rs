@@ -17,7 +17,7 @@ use lineside_wire::{TcpFlags, arp};
 
 const ETHERNET: u16 = 1;
 const LINK_TYPES: [u16; 8] = [ETHERNET, 113, 276, 0, 108, 101, 228, 229];
-/// Of a capture beside the repository, so many of its frames.
+/// Of a capture beside the repository, this many of its frames.
 const FRAMES_MAX: usize = 300;
 /// Expressions drawn from the grammar.
 const DRAWN: usize = 240;

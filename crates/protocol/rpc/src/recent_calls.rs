@@ -26,8 +26,8 @@ const PIECE: usize = 512;
 /// Pieces up to which it doubles, since entries are moved half as often then: 2.5 MiB. Beyond it
 /// grows by a quarter.
 const DOUBLED_PIECES: usize = 32;
-/// Time is counted in so many bits' worth of nanoseconds, which is 67 ms: 16 bits of that last for
-/// 73 minutes.
+/// Time is counted in this many bits' worth of nanoseconds, which is 67 ms: 16 bits of that last
+/// for 73 minutes.
 const TICK_BITS: u32 = 26;
 /// Ticks until times that are too old are made just too old. A clock may go back by half as many.
 const AGED_TICKS: u32 = 1 << 15;
@@ -460,7 +460,7 @@ mod tests {
 
     #[test]
     fn a_call_is_forgotten_however_long_ago_it_came() {
-        // When 16 bits of time begin anew, in so many steps.
+        // When 16 bits of time begin anew, in this many steps.
         let round_ns = 1 << (16 + TICK_BITS);
         for steps in [1, 2, 3, 40] {
             let budget = Budget::new(1 << 20);

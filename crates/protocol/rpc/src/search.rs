@@ -31,8 +31,8 @@ use crate::record::{Config, PIECE_BYTES};
 
 /// Bytes from a record mark to the end of what every message has: mark, xid, type, and four words.
 pub(crate) const HEAD: usize = 28;
-/// Unbroken records over so many bytes are a stream, also without an answer: more than one READ or
-/// WRITE can carry of a file that is a stream of records itself. Linux moves 1 MiB at most.
+/// Unbroken records over this many bytes are a stream, also without an answer: more than one READ
+/// or WRITE can carry of a file that is a stream of records itself. Linux moves 1 MiB at most.
 const CHAIN_BYTES: u64 = (1 << 20) + (64 << 10);
 /// Clients count their xids up. So far ahead of the last message of its direction may a message be
 /// that stands alone between two holes, and so far behind, since servers answer out of order. A

@@ -91,7 +91,7 @@ pub struct Config {
     /// Takes segments whose checksum covers the pseudo-header only: those of a kernel at the other
     /// end of a veth pair or TAP device.
     pub takes_offloaded: bool,
-    /// An acknowledgement waits at most so long for data to ride on: RFC 9293, 3.8.6.3, at most
+    /// An acknowledgement waits at most this long for data to ride on: RFC 9293, 3.8.6.3, at most
     /// 0.5 s.
     pub delayed_ack_ns: i64,
     /// The least retransmission timeout: RFC 6298, 2.4.
@@ -102,14 +102,14 @@ pub struct Config {
     pub retries_max: u8,
     /// The same of a SYN.
     pub syn_retries_max: u8,
-    /// A connection whose data, or whose SYN, waited so long to be acknowledged is given up,
+    /// A connection whose data, or whose SYN, waited this long to be acknowledged is given up,
     /// however many timeouts that are: RFC 9293, 3.9.1.1. `None`: timeouts alone decide.
     pub user_timeout_ns: Option<i64>,
     /// Twice the maximum segment lifetime.
     pub time_wait_ns: i64,
-    /// A connection that its owner closed waits so long for the peer's FIN.
+    /// A connection that its owner closed waits this long for the peer's FIN.
     pub fin_wait_2_ns: i64,
-    /// A connection at rest for so long asks whether its peer is there: RFC 9293, 3.8.4, no less
+    /// A connection at rest for this long asks whether its peer is there: RFC 9293, 3.8.4, no less
     /// than two hours unless the owner knows better. `None`: never.
     pub keep_alive_ns: Option<i64>,
     /// Between two such questions.

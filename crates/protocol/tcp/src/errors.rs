@@ -13,7 +13,7 @@ use crate::tables::Found;
 const MTU_MIN: [u32; 2] = [552, 1280];
 /// What routers before RFC 1191, which do not say how much they bear, may bear: its section 7.1.
 const PLATEAUS: [u32; 6] = [8166, 4352, 2002, 1492, 1006, 552];
-/// A larger packet is tried again after so long: RFC 1191, 6.3; RFC 8201, 4.
+/// A larger packet is tried again after this time: RFC 1191, 6.3; RFC 8201, 4.
 const MTU_AGES_MS: u32 = 600_000;
 /// ICMP's codes of a protocol or port that nobody has; ICMPv6's of a port.
 const NOBODY: [&[u8]; 2] = [&[2, PORT_UNREACHABLE], &[PORT_UNREACHABLE_V6]];

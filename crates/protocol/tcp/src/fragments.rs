@@ -13,7 +13,7 @@ use crate::leave::descriptor;
 
 /// The longest payload: RFC 791, 3.1.
 const PAYLOAD_MAX: usize = 65_535;
-/// Fragments but the last are multiples of so many bytes.
+/// Fragments but the last are multiples of this many bytes.
 const UNIT: usize = 8;
 /// Packets that are put together at once. Whoever sends more at a time loses the oldest: fragments
 /// are rare, and each packet takes 64 KiB of the blocks that frames are cut from.

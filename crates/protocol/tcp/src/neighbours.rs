@@ -21,7 +21,7 @@ use crate::slab::{Numbered, Slab};
 const ASK_NS: i64 = 1_000_000_000;
 /// Questions without an answer: RFC 4861, 10, MAX_MULTICAST_SOLICIT.
 const ASKS_MAX: u8 = 3;
-/// An answer holds for so long, then it is asked for again while it is used: RFC 4861, 10,
+/// An answer holds for this long, then it is asked for again while it is used: RFC 4861, 10,
 /// REACHABLE_TIME.
 const FRESH_NS: i64 = 30_000_000_000;
 /// When an address that was entered for good is asked for again.
@@ -88,7 +88,7 @@ pub enum Turn {
     Ask(IpAddr),
     /// It did not answer at its known place; another neighbour announced where it is now.
     Moved(IpAddr),
-    /// It does not answer: so many frames that waited are dropped.
+    /// It does not answer: this many frames that waited are dropped.
     Silent(IpAddr, u64),
 }
 
@@ -360,7 +360,7 @@ mod tests {
         [192, 0, 2, number].into()
     }
 
-    /// Lets so many frames wait, whose first bytes are their numbers; returns those of dropped
+    /// Lets this many frames wait, whose first bytes are their numbers; returns those of dropped
     /// ones.
     fn wait(neighbours: &mut Neighbours, address: IpAddr, count: usize) -> Vec<u8> {
         neighbours.resolve(0, address);

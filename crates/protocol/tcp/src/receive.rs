@@ -49,7 +49,7 @@ impl Segment<'_> {
     }
 }
 
-/// Frames whose connections are asked for before the first of them is taken: so many lines of
+/// Frames whose connections are asked for before the first of them is taken: this many lines of
 /// memory can be on their way at once.
 const AHEAD: usize = 16;
 

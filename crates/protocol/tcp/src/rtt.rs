@@ -39,7 +39,7 @@ impl Record {
         i64::from(self.srtt) * UNIT_NS
     }
 
-    /// The timeout after so many in a row: RFC 6298, 2.3 to 2.5 and 5.5.
+    /// The timeout after this many in a row: RFC 6298, 2.3 to 2.5 and 5.5.
     pub(crate) fn rto_ns(&self, config: &Config, timeouts: u8) -> Nanoseconds {
         let measured = match self.srtt {
             0 => INITIAL_NS.max(i64::from(self.rttvar) * UNIT_NS),

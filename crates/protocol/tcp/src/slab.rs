@@ -7,7 +7,7 @@ use lineside_frame::prefetch;
 
 use crate::record::NONE;
 
-/// Records beyond so many are in no cache of the second level when they are needed again.
+/// Records beyond this many are in no cache of the second level when they are needed again.
 const SPARE_MAX: usize = 4096;
 
 /// What a [`Slab`] holds.

@@ -505,9 +505,9 @@ impl Stack {
         Ok(())
     }
 
-    /// The owner takes so many more bytes from here on, and no others until the next call, instead
-    /// of [`Config::receive_window_bytes`], which bounds it; with more than that it takes whatever
-    /// comes again. What was offered stays offered (RFC 9293, 3.8.6).
+    /// The owner takes this many more bytes from here on, and no others until the next call,
+    /// instead of [`Config::receive_window_bytes`], which bounds it; with more than that it takes
+    /// whatever comes again. What was offered stays offered (RFC 9293, 3.8.6).
     pub fn set_window(
         &mut self,
         now: Nanoseconds,

@@ -13,7 +13,7 @@ use crate::recovery::{Frto, Sooner, Undo};
 use crate::stack::Stack;
 use crate::tables::wait_until;
 
-/// After so many timeouts the way to the peer is doubted: RFC 9293, 3.8.3, R1.
+/// After this many timeouts the way to the peer is doubted: RFC 9293, 3.8.3, R1.
 const TIMEOUTS_DOUBTED: u8 = 3;
 
 impl Stack {
@@ -61,7 +61,7 @@ impl Stack {
         }
     }
 
-    /// Nothing was acknowledged for so long: what is in flight is taken for lost.
+    /// Nothing was acknowledged for this long: what is in flight is taken for lost.
     fn on_timeout(&mut self, number: u32, effects: &mut impl Effects) {
         self.counters.timeouts += 1;
         let now = self.now;

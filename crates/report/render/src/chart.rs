@@ -10,7 +10,7 @@ use lineside_words::{grouped, percent, time};
 use crate::block::{Chart, Colour, Curve, Layer, Scale};
 use crate::svg::{HEIGHT, Text, WIDTH, class, round_up};
 
-/// Lines over an area are drawn up to so many times its greatest value.
+/// Lines over an area are drawn up to this many times its greatest value.
 const PEAK_MAX: f64 = 3.0;
 
 /// A drawing in the width that there is, with its labels around it. Of `areas`, each is shown with
@@ -280,7 +280,7 @@ fn quantile_lines(chart: &Chart) -> (String, Vec<String>) {
     (drawing, decades.labels())
 }
 
-/// The share of the first so many, on a logarithmic scale.
+/// The share of the first ones, this many, on a logarithmic scale.
 pub(crate) fn curve(curve: &Curve, out: &mut String) {
     let points = &curve.points;
     let Some(last) = points.last().filter(|last| last.first > 1) else {

@@ -179,7 +179,7 @@ impl<'a> Pen<'a> {
         }
     }
 
-    /// Findings in so many lines at most, two for each at least: each in turn, from the worst on,
+    /// Findings in this many lines at most, two for each at least: each in turn, from the worst on,
     /// shows as much as there is room for.
     fn fitted(&self, findings: &[Insight], room: usize) -> Vec<String> {
         let of = |at: usize, detail| self.finding(at + 1, &findings[at], detail);

@@ -52,7 +52,7 @@ impl Style {
     }
 }
 
-/// Begin, middle and end of a chart of so many columns; the middle where there is room.
+/// Begin, middle and end of a chart of this many columns; the middle where there is room.
 pub(crate) fn axis([from, middle, to]: &[String; 3], columns: usize) -> String {
     let [start, half, end] = [from, middle, to].map(|text| text.chars().count());
     let gap = |used: usize| columns.saturating_sub(used).max(1);
@@ -128,7 +128,7 @@ pub(crate) fn front(text: &str, width: usize) -> String {
     kept.chain(['…']).collect()
 }
 
-/// A text in so many lines at most: one that needs more is cut.
+/// A text in this many lines at most: one that needs more is cut.
 pub(crate) fn within(lead: &str, text: &str, width: usize, lines_max: usize) -> Vec<String> {
     let mut lines = lines_of(lead, text, width);
     if lines.len() > lines_max {

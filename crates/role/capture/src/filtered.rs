@@ -46,7 +46,7 @@ impl<P: Receive> Filtered<P> {
         Self { is_live, ..self }
     }
 
-    /// Keeps so many bytes of each frame; 0: all.
+    /// Keeps this many bytes of each frame; 0: all.
     pub fn cut_at(self, snap_len: u32) -> Self {
         let snap_len = (snap_len > 0).then_some(snap_len as usize);
         Self { snap_len, ..self }

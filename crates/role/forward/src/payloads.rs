@@ -27,7 +27,7 @@ use slab::Slab;
 
 use crate::ForwardError;
 
-/// A frame that waits for others leaves after this time at the latest: so long 8,000 frames take
+/// A frame that waits for others leaves after this time at the latest: 8,000 frames take as long
 /// that come at 160,000 a second.
 pub(crate) const HOLD_NS: Nanoseconds = 50_000_000;
 
@@ -310,7 +310,7 @@ impl Payloads {
         self.queue.len()
     }
 
-    /// Copies payloads that came by `side`, whose memory runs short, to the host: at most so many
+    /// Copies payloads that came by `side`, whose memory runs short, to the host: at most this many
     /// bytes of them, and those first that leave last.
     pub(crate) fn spill(&mut self, side: usize, bytes_max: usize) {
         let mut left = bytes_max;

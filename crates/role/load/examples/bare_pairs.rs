@@ -20,7 +20,7 @@ use lineside_time::{Clock, Nanoseconds};
 
 /// For experiments (IEEE 802, 9.2.3): no kernel takes it.
 const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
-/// A frame that was lost is sent again after so long: a ring of a veth may be full at the start.
+/// A frame that was lost is sent again after this time: a ring of a veth may be full at the start.
 const AGAIN_NS: i64 = 100_000_000;
 /// As of a request of HTTP on an open connection.
 const FRAME_BYTES: usize = 118;

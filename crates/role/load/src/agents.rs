@@ -138,7 +138,7 @@ pub enum AgentError {
 pub struct ClockOffset {
     /// Nanoseconds.
     pub ahead_ns: i64,
-    /// It is right to so many.
+    /// It is right to this many.
     pub error_ns: i64,
 }
 

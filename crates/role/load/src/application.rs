@@ -208,8 +208,8 @@ impl Calls {
         self.push(connection, Call::Abort(connection));
     }
 
-    /// The application takes so many more bytes of a connection, and no others until the next such
-    /// call; with `u32::MAX` it takes whatever comes.
+    /// The application takes this many more bytes of a connection, and no others until the next
+    /// such call; with `u32::MAX` it takes whatever comes.
     pub fn set_window(&mut self, connection: ConnectionId, bytes: u32) {
         self.push(connection, Call::Window { connection, bytes });
     }

@@ -16,7 +16,7 @@ use crate::agents::{Agent, AgentError, FromAgent, Teller, ToAgent};
 use crate::outcome::{Outcome, RunSecond};
 use crate::run::Watch;
 
-/// All begin so long after the last one is ready: more than a message takes.
+/// All begin this long after the last one is ready: more than a message takes.
 const START_AFTER_NS: i64 = 300_000_000;
 /// Signals are looked for this often.
 const LOOK: Duration = Duration::from_millis(50);
@@ -122,8 +122,8 @@ pub fn run(
 }
 
 impl Remote {
-    /// Starts `program` on a host by `rsh`, and waits until it answers: one that asks its user for a
-    /// password has the terminal for itself. What it answers is not read yet.
+    /// Starts `program` on a host by `rsh`, and waits until it answers: one that asks its user for
+    /// a password has the terminal for itself. What it answers is not read yet.
     pub fn start(rsh: &str, host: &str, program: &Path) -> Result<Self, DirectorError> {
         let mut words = rsh.split_whitespace();
         let mut command = Command::new(words.next().unwrap_or_default());

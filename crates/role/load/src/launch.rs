@@ -126,7 +126,7 @@ where
     }
 }
 
-/// Requests in datagrams, of clients that this makes for a worker of so many.
+/// Requests in datagrams, of clients that this makes for a worker of this many.
 pub struct Datagrams<F>(pub F);
 
 impl<P, F> Requests for Datagrams<F>

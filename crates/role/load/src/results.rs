@@ -87,7 +87,7 @@ impl From<Reason> for Cause {
     }
 }
 
-/// Of so many departures at the start of a run the instants are kept, to be compared with the
+/// Of this many departures at the start of a run the instants are kept, to be compared with the
 /// model.
 pub const DEPARTURES_KEPT: usize = 10_000;
 
@@ -263,7 +263,7 @@ impl Default for RequestTimes {
 }
 
 impl RequestTimes {
-    /// Makes room for so many operations.
+    /// Makes room for this many operations.
     pub(crate) fn tell_apart(&mut self, operations: usize) {
         let operations = operations.min(OPERATIONS_MAX);
         self.operations

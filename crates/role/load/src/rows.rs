@@ -16,7 +16,7 @@ pub struct Rows {
     batch: Vec<Row>,
     full: SyncSender<Vec<Row>>,
     empty: Receiver<Vec<Row>>,
-    /// Every so many requests have one.
+    /// One request in this many has one.
     every: u64,
     dropped: u64,
 }

@@ -81,7 +81,7 @@ pub fn secret() -> [u64; 2] {
 pub trait Make<P>: Sync {
     /// The protocol of a worker.
     fn protocol(&self, worker: u32) -> P;
-    /// The pace of a worker: its share among so many.
+    /// The pace of a worker: its share among this many.
     fn pace(&self, worker: u32, workers: u32) -> Pace;
     /// The queue of a worker's rows, if there are any.
     fn rows(&self, _worker: u32) -> Option<Rows> {

@@ -13,8 +13,8 @@ use crate::application::{Application, Calls, ConnectionId, End, Reason};
 use crate::protocol::{Answers, Server as Protocol};
 
 const NONE: u32 = u32::MAX;
-/// A connection whose client takes no answers may have so many bytes of them, or so many pieces;
-/// then nothing more is read from it.
+/// A connection whose client takes no answers may have this many bytes of them, or this many
+/// pieces; then nothing more is read from it.
 const KEPT_MAX: usize = 1 << 20;
 const PIECES_MAX: usize = 1 << 12;
 

@@ -20,11 +20,11 @@ use crate::departures::Departures;
 use crate::worker_handoff::{SiblingCounts, Siblings};
 use crate::{Application, Calls, ConnectionId, Reason, SocketId};
 
-/// Frames due within so long leave by one kick: a kick takes longer than that.
+/// Frames due within this long leave by one kick: a kick takes longer than that.
 const KICK_NS: i64 = 1_000;
-/// What a frame, a task or a call takes at most, roughly: so many of them fit before a departure.
+/// What a frame, a task or a call takes at most, roughly: this many of them fit before a departure.
 const STEP_NS: i64 = 1_000;
-/// A frame from another worker waits at most so long.
+/// A frame from another worker waits at most this long.
 const HANDED_NS: i64 = 50_000;
 /// Frames, tasks and calls of a turn in which nothing is about to leave.
 const STEPS_MAX: usize = 32;

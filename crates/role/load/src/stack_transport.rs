@@ -46,7 +46,7 @@ pub struct StackSettings {
     /// Twice the maximum segment lifetime: how long a port rests after a connection that this end
     /// ended.
     pub time_wait_ns: i64,
-    /// What was sent, or a SYN, waits at most so long for an answer.
+    /// What was sent, or a SYN, waits at most this long for an answer.
     pub timeout_ns: Option<i64>,
     /// The most connections, if more than the plan's, as of a server.
     pub connections_max: u32,
@@ -86,7 +86,7 @@ impl Opened {
         }
     }
 
-    /// Opens it, unless it is open, for so many workers; its ports in their order.
+    /// Opens it, unless it is open, for this many workers; its ports in their order.
     fn ports(
         &self,
         workers: u32,
@@ -353,7 +353,7 @@ fn open_of_server(
     }
 }
 
-/// Opens an interface for so many workers.
+/// Opens an interface for this many workers.
 fn open(
     stack: &StackSettings,
     (ours, neighbours): (Steering, Option<Vec<Neighbour>>),
@@ -394,7 +394,7 @@ fn open(
     })
 }
 
-/// A stack for each of so many workers, whose connections are so many in all.
+/// A stack for each of this many workers, whose connections are this many in all.
 fn stacks(
     stack: &StackSettings,
     found: Found,

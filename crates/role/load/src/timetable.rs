@@ -125,7 +125,7 @@ impl Timetable {
         }
     }
 
-    /// What the schedule holds up to a time, or up to so many arrivals; `None` in a closed loop.
+    /// What the schedule holds up to a time, or up to this many arrivals; `None` in a closed loop.
     pub fn planned(
         &self,
         seed: u64,

@@ -175,7 +175,7 @@ pub enum Order {
 /// What a worker reports.
 #[derive(Debug)]
 pub enum News {
-    /// Every connection is open, or was tried: so many are open.
+    /// Every connection is open, or was tried: this many are open.
     Ready(u32),
     /// What was counted so far, and the times since the last such report.
     Second(Box<Second>),
@@ -228,9 +228,9 @@ pub struct WorkerResults {
 /// How long a worker works.
 #[derive(Debug, Clone, Copy)]
 pub struct Timing {
-    /// Requests leave for so long; `None`: until the plan has no more.
+    /// Requests leave for this long; `None`: until the plan has no more.
     pub duration_ns: Option<i64>,
-    /// After that, answers are waited for so long.
+    /// After that, answers are waited for this long.
     pub drain_ns: i64,
     /// After that, ends of connections.
     pub linger_ns: i64,

@@ -42,7 +42,7 @@ enum Owner {
     All,
 }
 
-/// Places for so many workers.
+/// Places for this many workers.
 pub fn siblings(count: usize) -> Vec<Siblings> {
     let (outboxes, inboxes): (Vec<_>, Vec<_>) = (0..count).map(|_| sync_channel(RING)).unzip();
     let places = inboxes.into_iter().enumerate();

@@ -52,7 +52,7 @@ fn sockets<A: Application>(application: A) -> SocketLoop<A> {
     SocketLoop::new(application, TcpOptions::default(), Wait::Spin).expect("epoll")
 }
 
-/// The allocations of as many requests after so many others; both ends in this thread.
+/// The allocations of as many requests after this many others; both ends in this thread.
 fn allocations<C: Load, S: Application>(client: C, mut serving: SocketLoop<S>, count: u64) -> u64 {
     let clock = RunClock::start();
     let mut now = || clock.now();

@@ -23,7 +23,7 @@ impl Account {
         account
     }
 
-    /// Has so many classes, of which those that are new have no frames.
+    /// Has this many classes, of which those that are new have no frames.
     pub(crate) fn grow(&mut self, classes: usize) {
         let others = &mut self.residence_by_class;
         others.resize_with(classes - 1, Times::default);

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! The classes of a few expressions are made before the first frame, one for each set, so that
-//! nothing is made while frames wait. Of more, a class is made when the first frame of its set comes.
+//! nothing is made while frames wait. Of more, a class is made when the first frame of its set
+//! comes.
 
 use lineside_account::{Budget, Lease};
 use lineside_filter::{Filter, Program};
@@ -22,7 +23,7 @@ use crate::element::{Element, LinkReport, arrival_ns};
 /// The most expressions of one direction: a set of them has a bit for each.
 pub const EXPRESSIONS_MAX: usize = 32;
 
-/// Of so many expressions all sets are classes from the beginning on: 64, with 300 KiB for the
+/// Of this many expressions all sets are classes from the beginning on: 64, with 300 KiB for the
 /// delays of each.
 const READY_MAX: usize = 6;
 
@@ -109,7 +110,7 @@ impl Classifier {
         }
     }
 
-    /// How many classes so many expressions have from the beginning on.
+    /// How many classes this many expressions have from the beginning on.
     pub(crate) fn ready(expressions: usize) -> usize {
         match expressions {
             0..=READY_MAX => 1 << expressions,

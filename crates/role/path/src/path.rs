@@ -40,7 +40,7 @@ pub struct Path {
     seed: u64,
     began_ns: Option<Nanoseconds>,
     changes: Vec<Change>,
-    /// The reports of so many changes, the first ones, have been worked out.
+    /// The reports of this many changes, the first ones, have been worked out.
     settled: usize,
     /// Accounts for changes to come, which are not made in a hurry.
     spare: Vec<Account>,
@@ -539,7 +539,7 @@ impl Path {
         }
     }
 
-    /// Works out reports of changes for good, so many at most, each in tens of microseconds.
+    /// Works out reports of changes for good, this many at most, each in tens of microseconds.
     pub fn settle(&mut self, count: usize) {
         self.make_spares();
         let changes = self.changes[self.settled..].iter_mut();

@@ -16,10 +16,10 @@ use lineside_measure::monitor::Point;
 use lineside_time::Nanoseconds;
 use lineside_trace::certificate::link::{Firing, FiringEvent, StepReport};
 
-/// A path has at most so many steps.
+/// A path has at most this many steps.
 pub const STEPS_MAX: usize = 64;
 
-/// All that steps do is listed: once there are so many events no step fires any more, and those
+/// All that steps do is listed: once there are this many events no step fires any more, and those
 /// that hold something end.
 const FIRINGS_MAX: usize = 10_000;
 
@@ -39,9 +39,9 @@ pub struct Step {
     pub when: When,
     /// How often it fires at most.
     pub times: u64,
-    /// Of a frame: it fires from the match after so many on.
+    /// Of a frame: it fires from the match after this many on.
     pub skips: u64,
-    /// After a firing it does not fire again for so long.
+    /// After a firing it does not fire again for this long.
     pub hold_off_ns: Nanoseconds,
     /// So long after a firing its settings and monitors become again what they were. Until then it
     /// holds them: nothing else changes them, and it does not fire again.
@@ -57,7 +57,7 @@ pub struct Step {
 pub enum When {
     /// So long after the beginning.
     At(Nanoseconds),
-    /// So long after the beginning, and so long after that; above 0.
+    /// This long after the beginning, and this long after that; above 0.
     Every(Nanoseconds),
     /// When a frame matches.
     Frame {
@@ -567,7 +567,7 @@ fn overlap(one: &Step, other: &Step) -> Option<StepError> {
     })
 }
 
-/// The memory of a step, with that of its undoing for so many classes of a side.
+/// The memory of a step, with that of its undoing for this many classes of a side.
 fn memory_bytes(step: &Step, classes: usize) -> usize {
     let sides = step.patches.iter().flatten().flatten();
     let bytes = |patch: &Patch| size_of::<Patch>() + patch.delay().map_or(0, Delay::memory_bytes);

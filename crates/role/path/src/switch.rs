@@ -75,9 +75,9 @@ impl Switch {
     /// As many as a small switch has.
     pub const ADDRESSES_MAX: usize = 8192;
 
-    /// A switch of so many ports that forgets an address `age_ns` after its latest frame; the table
-    /// has room for `addresses_max`, at least 1, which is drawn on `budget`. `None` if it has not
-    /// so much.
+    /// A switch of this many ports that forgets an address `age_ns` after its latest frame; the
+    /// table has room for `addresses_max`, at least 1, which is drawn on `budget`. `None` if it has
+    /// not so much.
     pub fn new(
         ports: usize,
         age_ns: Nanoseconds,

@@ -23,7 +23,7 @@ const DOWN: State = State::Down {
 const MS: i64 = 1_000_000;
 const BEGAN: i64 = 1_700_000_000_000_000_000;
 
-/// A frame of a direction, with a payload of so many bytes, so long after the first one.
+/// A frame of a direction, with a payload of this many bytes, this long after the first one.
 fn frame(direction: Direction, after_ns: i64, len: usize, ordinal: u64) -> Frame {
     let ends: [IpAddr; 2] = [[10, 0, 0, 1].into(), [10, 9, 0, 1].into()];
     let (source, destination) = match direction {

@@ -53,7 +53,8 @@ pub trait Engine {
     /// A frame left at `sent_ns`. Those of a queue are reported in the order in which they left.
     fn on_sent(&mut self, account: Self::Account, sent_ns: Nanoseconds);
 
-    /// A frame was due at a port that is down or gone, or that takes none so long: it never leaves.
+    /// A frame was due at a port that is down or gone, or that takes none this long: it never
+    /// leaves.
     fn on_unsent(&mut self, account: Self::Account, frame: &Frame);
 
     /// A side is gone for good, and the loop goes on without it.

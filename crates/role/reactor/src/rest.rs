@@ -52,7 +52,7 @@ pub(crate) struct Rest {
 }
 
 impl Rest {
-    /// Sleeps for so long, or until a frame arrives, or a signal: the caller looks after that.
+    /// Sleeps for this long, or until a frame arrives, or a signal: the caller looks after that.
     pub(crate) fn sleep<A>(&mut self, sleep_ns: i64, sides: &Sides<A>) {
         let mut descriptors: Vec<BorrowedFd<'_>> = std::mem::take(&mut self.descriptors);
         for port in sides.present() {

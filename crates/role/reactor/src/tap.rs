@@ -87,13 +87,13 @@ pub struct TapPort {
     facts: Facts,
     ordinal: u64,
     shared: Arc<Shared>,
-    /// Holders were asked to spill for so many drops.
+    /// Holders were asked to spill for this many drops.
     asked_for: u64,
 }
 
-/// A tap of a loop with so many sides, and its other end. It has `bytes_max` for copies of frames,
-/// all touched now, so that no page is mapped while the loop runs. `None` if the budget has not so
-/// much.
+/// A tap of a loop with this many sides, and its other end. It has `bytes_max` for copies of
+/// frames, all touched now, so that no page is mapped while the loop runs. `None` if the budget has
+/// not so much.
 pub fn tap(
     sides: usize,
     points: TapPoints,

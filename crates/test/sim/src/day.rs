@@ -8,11 +8,11 @@ use lineside_time::Random;
 use crate::scenario::{Change, Scenario, Side, Talk, address, link};
 
 const MINUTE_NS: i64 = 60_000_000_000;
-/// Both ends speak for some 24.5 hours: so many times on the average...
+/// Both ends speak for some 24.5 hours: this many times on the average...
 const STEPS: u64 = 24 * 3600 + 1800;
 /// ...after a second on the average of thinking...
 const PAUSE_NS: i64 = 2_000_000_000;
-/// ...half of so many bytes.
+/// ...half of this many bytes.
 const STEP_BYTES: u64 = 6_000;
 
 impl Scenario {

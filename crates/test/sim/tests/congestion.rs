@@ -9,7 +9,7 @@ use lineside_tcp::congestion::{CUBIC, Congestion, NEW_RENO};
 const ROUND_TRIP_S: f64 = 0.08;
 const SEGMENT_BYTES: f64 = 1448.0;
 
-/// Round trips that a stream of so many segments takes when the path loses each `every`th.
+/// Round trips that a stream of this many segments takes when the path loses each `every`th.
 fn trips(congestion: &'static dyn Congestion, segments: u64, every: u64) -> f64 {
     let side = |bytes| Side {
         bytes,

@@ -147,7 +147,7 @@ impl Talk {
         self.sent.extend_from_slice(bytes);
     }
 
-    /// The next bytes, once so many have come.
+    /// The next bytes, once this many have come.
     fn take(&mut self, len: usize) -> Option<Vec<u8>> {
         (self.inbox.len() >= len).then(|| self.inbox.drain(..len).collect())
     }
@@ -460,7 +460,7 @@ impl Effects for Owner {
 }
 
 impl Iperf {
-    /// A server at a port, for so many tests; for any number with 0.
+    /// A server at a port, for this many tests; for any number with 0.
     pub fn new(mut stack: Stack, port: u16, tests: u64) -> Result<Self, Refused> {
         stack.listen(None, port, 0)?;
         Ok(Self {

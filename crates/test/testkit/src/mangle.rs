@@ -19,7 +19,7 @@ pub struct Harm {
     pub duplicate: f64,
     /// Probability that a frame is late.
     pub late: f64,
-    /// By at most so many places; a late frame takes the stamp of its new place.
+    /// By at most this many places; a late frame takes the stamp of its new place.
     pub depth: usize,
     /// Bytes kept of a frame.
     pub snap: usize,

@@ -27,7 +27,8 @@ pub enum Work {
     Sink,
     /// Sends bytes, and ends.
     Source,
-    /// Sends so many bytes at once to an echo, the next ones when they are back, and compares them.
+    /// Sends this many bytes at once to an echo, the next ones when they are back, and compares
+    /// them.
     Ask {
         /// How many.
         step: u64,

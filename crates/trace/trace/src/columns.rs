@@ -244,7 +244,7 @@ impl<V: Values, const NULLABLE: bool> Column<V, NULLABLE> {
 
 /// Values of which the latest can be added many times.
 pub(crate) trait Repeated: Values {
-    /// Adds the latest value so many times more.
+    /// Adds the latest value this many times more.
     fn again(&mut self, times: u32);
 }
 

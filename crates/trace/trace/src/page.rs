@@ -157,7 +157,7 @@ impl Codes {
         self.count += 1;
     }
 
-    /// Adds it so many times more.
+    /// Adds it this many times more.
     #[inline]
     pub(crate) fn again_times(&mut self, times: u32) {
         self.count += times;

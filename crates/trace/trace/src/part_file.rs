@@ -62,7 +62,7 @@ impl PageKind {
 pub(crate) enum Bounds<'a> {
     /// Not known, or none.
     None,
-    /// The first so many bytes of both.
+    /// The first bytes, this many, of both.
     Number([[u8; 8]; 2], usize),
     Text([&'a [u8]; 2]),
 }

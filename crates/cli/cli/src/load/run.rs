@@ -181,7 +181,7 @@ fn exit(state: State, judged: &[Assertion]) -> Exit {
     }
 }
 
-/// The words of `--rows`: every so many requests; `None`: none.
+/// The words of `--rows`: one request in this many; `None`: none.
 fn every(words: &str) -> Result<Option<u64>, ConfigError> {
     match words {
         "all" => Ok(Some(1)),

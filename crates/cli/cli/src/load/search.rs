@@ -21,7 +21,7 @@ const TRIAL_NS: i64 = 2_000_000_000;
 /// The rate of the first one, unless -R does.
 const FIRST: f64 = 1_000.0;
 
-/// The trial that confirms a rate is so many times as long: what a queue hides from the others.
+/// The trial that confirms a rate is this many times as long: what a queue hides from the others.
 const CONFIRMING: i64 = 5;
 
 /// Searches, and prints what was found.

@@ -21,9 +21,9 @@ use super::stack::addresses_of;
 use crate::config::{self, ConfigError};
 use crate::inputs::wait;
 
-/// Requests leave for so long, unless something else ends the run.
+/// Requests leave for this long, unless something else ends the run.
 const DURATION_NS: i64 = 10_000_000_000;
-/// A request is built so long before its instant, with `--timer io`.
+/// A request is built this long before its instant, with `--timer io`.
 const AHEAD_NS: i64 = 100_000;
 /// Handshakes at once before the start: as many as a listener's queue of 128 takes.
 const OPENING_MAX: u32 = 128;
@@ -31,13 +31,13 @@ const OPENING_MAX: u32 = 128;
 const OPENING_MAX_STACK: u32 = 1_024;
 /// Requests that wait for a connection: 16 MiB of them.
 const WAITING_MAX: usize = 1 << 20;
-/// After a connection failed, the next try of its slot waits so long.
+/// After a connection failed, the next try of its slot waits this long.
 const RETRY_NS: i64 = 10_000_000;
-/// Ends of connections are waited for so long.
+/// Ends of connections are waited for this long.
 const LINGER_NS: i64 = 1_000_000_000;
 /// Reports, and lines on the terminal.
 const SECOND_NS: i64 = 1_000_000_000;
-/// An answer may take so long.
+/// An answer may take this long.
 const TIMEOUT_NS: i64 = 30_000_000_000;
 /// One in a datagram, which is not sent again.
 const DATAGRAM_TIMEOUT_NS: i64 = 1_000_000_000;
@@ -157,7 +157,7 @@ impl Section {
         }
     }
 
-    /// An answer may take so long.
+    /// An answer may take this long.
     fn timeout_ns(&self, protocol: &Protocol) -> i64 {
         let default = match protocol.carrier {
             Carrier::Udp => DATAGRAM_TIMEOUT_NS,

@@ -236,7 +236,7 @@ fn a_tail_has_begin_and_end() {
 
 #[test]
 fn a_queue_has_begin_and_end() {
-    // 300 operations a second wait so long in the middle.
+    // 300 operations a second wait this long in the middle.
     let queue = |wait_ns: f64| {
         let traffic = Traffic {
             intervals: measured,

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::input::rows_of;
 use crate::support::{Trace, example, lineside, talk};
 
-/// Runs `lineside capture WORDS` in `folder` with so many descriptors.
+/// Runs `lineside capture WORDS` in `folder` with this many descriptors.
 fn run(folder: &Path, descriptors: u32, words: &str) -> Output {
     Command::new("sh")
         .arg("-c")
@@ -27,7 +27,7 @@ fn run(folder: &Path, descriptors: u32, words: &str) -> Output {
         .expect("it runs")
 }
 
-/// The trace of `words`, which must be complete and list so many inputs.
+/// The trace of `words`, which must be complete and list this many inputs.
 fn trace_of(words: &str, descriptors: u32, files: usize, write: impl Fn(&Path)) -> Trace {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::create_dir(folder.path().join("files")).expect("a folder");

@@ -61,9 +61,9 @@ pub struct Settings {
     /// The most bytes that are kept of a request; at most 65,535. A longer one goes where those go
     /// that no rule takes.
     pub request_bytes_max: u32,
-    /// A client has so long to make its request.
+    /// A client has this long to make its request.
     pub request_timeout_ns: Nanoseconds,
-    /// A SYN to a node is sent again after so long, then after twice that.
+    /// A SYN to a node is sent again after this time, then after twice that.
     pub connect_timeout_ns: Nanoseconds,
     /// SYNs that a node is sent before it counts as silent.
     pub connect_tries: u8,
@@ -176,7 +176,7 @@ pub trait Effects {
         fields: &TcpFields<'_>,
         payload: &[u8],
     );
-    /// Chooses a node for a connection, whose `ends` are client and service: of a group, so many
+    /// Chooses a node for a connection, whose `ends` are client and service: of a group, this many
     /// nodes of which have failed before. `from` is the client's word. Returns an end of the
     /// caller's own that nothing else uses, and the node. `None`: there is no other node, or no
     /// port.

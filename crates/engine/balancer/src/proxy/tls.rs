@@ -148,7 +148,7 @@ impl Message<'_> {
         Ok(Name { bytes, len })
     }
 
-    /// A number of so many bytes that is a part of `whole`, from which its length is taken.
+    /// A number of this many bytes that is a part of `whole`, from which its length is taken.
     fn number_within(&mut self, len: usize, whole: &mut usize) -> Result<usize, Stop> {
         *whole = whole.checked_sub(len).ok_or(Stop::Malformed)?;
         self.number(len)
@@ -213,7 +213,7 @@ mod tests {
     /// What OpenSSL 3 sends to `api.example.com`.
     const OPENSSL: &[u8] = include_bytes!("client_hello.bin");
 
-    /// The same message in records of so many bytes.
+    /// The same message in records of this many bytes.
     fn in_records(len: usize) -> Vec<u8> {
         let mut bytes = Vec::new();
         for part in OPENSSL[RECORD_HEADER_LEN..].chunks(len) {

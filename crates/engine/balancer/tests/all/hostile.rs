@@ -174,7 +174,7 @@ enum Act {
     Ask(bool, u8, u8, u8, Vec<u8>),
     /// The receiver of a frame that left answers as it should, with these flags and payload.
     Answer(u8, u8, Vec<u8>),
-    /// The receiver of a frame that left, or a router before it, reports so many bytes of it.
+    /// The receiver of a frame that left, or a router before it, reports this many bytes of it.
     Report(u8, u8, u8),
     /// A piece of a datagram: IP version, identification, which eight bytes it begins at, how
     /// many of them it has, whether more come.

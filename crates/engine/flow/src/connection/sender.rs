@@ -15,7 +15,7 @@ use crate::counts::FlowCounts;
 use crate::sink::StreamSink;
 use crate::stream::{Held, State};
 
-/// After the last acknowledgement for so long, a segment is no answer to duplicate ones.
+/// After the last acknowledgement for this long, a segment is no answer to duplicate ones.
 const FAST_NS: i64 = 20_000_000;
 /// So many of them ask for a segment: RFC 5681 3.2 has three, of which the tap may miss one.
 const FAST_ACKS: u32 = 2;

@@ -6,7 +6,7 @@ use lineside_wire::Direction::{Forward, Reverse};
 use crate::hand::{Hand, Recorder};
 use crate::simulation::{ACK, with_options};
 
-/// Frames are 1 us apart, so that so many make a millisecond.
+/// Frames are 1 us apart, so that this many make a millisecond.
 const MILLISECOND: u64 = 1_000;
 
 fn sum(recorder: &Recorder, of: fn(&FlowCounts) -> u64) -> [u64; 2] {

@@ -37,7 +37,7 @@ pub(crate) struct Recorder {
     pub(crate) now: i64,
     /// When connections were closed.
     pub(crate) closed_ns: Vec<i64>,
-    /// The connections that it values: those whose streams have so many bytes.
+    /// The connections that it values: those whose streams have this many bytes.
     pub(crate) valued_from: Option<usize>,
     pub(crate) valued: Vec<usize>,
 }

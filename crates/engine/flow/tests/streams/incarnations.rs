@@ -116,7 +116,7 @@ fn a_syn_with_another_number_always_opens_a_connection() {
     );
 }
 
-/// Frames after which so many seconds have passed.
+/// Frames after which this many seconds have passed.
 fn seconds(seconds: u64) -> u64 {
     seconds * 1_000_000_000 / SPACING_NS as u64
 }

@@ -109,7 +109,7 @@ const OVER_NS: Nanoseconds = 1_000_000_000;
 const SILENT_NS: Nanoseconds = 60_000_000_000;
 
 impl<T: Tracked> FlowTable<T> {
-    /// For so many flows, of which each may take so many bytes beside its record.
+    /// For this many flows, of which each may take this many bytes beside its record.
     pub(super) fn new(flows_max: usize, state_bytes_max: usize, budget: &Budget) -> Self {
         Self {
             entries: Vec::new(),

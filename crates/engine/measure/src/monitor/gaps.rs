@@ -68,7 +68,7 @@ pub(super) struct Bursts {
 }
 
 impl Bursts {
-    /// Of frames of which each comes at most so long after the one before it.
+    /// Of frames of which each comes at most this long after the one before it.
     pub(super) fn new(within_ns: u64, room: Option<&Room>) -> Self {
         let bins = |metric| Bins::new(metric, Scale::LogLinear).drawn_on(room);
         Self {

@@ -109,7 +109,7 @@ const FLOWS_MAX: usize = 131_072;
 /// Flows that have monitors of their own, by default.
 const BY_FLOW_MAX: usize = 256;
 
-/// A table of flows may have so many at most.
+/// A table of flows may have this many at most.
 const FLOWS_LIMIT: usize = 1 << 24;
 
 /// Why words are refused.

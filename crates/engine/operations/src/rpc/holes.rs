@@ -16,7 +16,7 @@ const MERGED_MAX: usize = 64;
 /// Which holes become rows of their own, and those that do not.
 #[derive(Debug)]
 pub(super) struct HoleRows {
-    /// Rows that may be written, each as so many nanoseconds.
+    /// Rows that may be written, each as this many nanoseconds.
     credit_ns: i64,
     at_ns: i64,
     /// Of the second that began at `since_ns`: a row for each cause and input.

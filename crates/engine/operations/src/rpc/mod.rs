@@ -55,7 +55,7 @@ use recent_calls::{RECENT_NS, Recent};
 
 /// So long does a reply wait for a call that the tap is late with.
 const EARLY_NS: i64 = 300_000_000_000;
-/// Rows are numbered by frame and by place within it, in so many bits.
+/// Rows are numbered by frame and by place within it, in this many bits.
 const PLACE_BITS: u32 = 18;
 
 pub(crate) fn connection_id(facts: &Connection) -> i64 {

@@ -39,8 +39,8 @@ impl RpcConnection {
     }
 }
 
-/// Those remembered of a direction. A call that waits for longer than so many take is waited for by
-/// more than the network.
+/// Those remembered of a direction. A call that waits for longer than this many take is waited for
+/// by more than the network.
 const RECOVERIES_MAX: usize = 16;
 
 /// Bytes of a stream that came again.

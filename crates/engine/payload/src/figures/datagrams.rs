@@ -8,7 +8,7 @@ use crate::policy::Mode;
 
 /// Memory of one experiment.
 const MEMORY_BYTES: usize = 64 << 20;
-/// A sender that the link stops has so many packets of its own.
+/// A sender that the link stops has this many packets of its own.
 const SENDER_MAX: usize = 50;
 
 /// A stream of datagrams through the adapter.
@@ -87,7 +87,7 @@ const LONE_SETUP_NS: i64 = 5_000;
 /// The host's time for a packet that wakes it: the 25 us of a loaded host, and the waking.
 const LONE_HOST_NS: i64 = 36_000;
 
-/// Where the entries of a cache are after so many packets of a burst.
+/// Where the entries of a cache are after this many packets of a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct QueueSample {
     /// What just happened.

@@ -120,7 +120,7 @@ impl Generator {
             template.extend_from_slice(&client_at(frame).to_ne_bytes());
             template.extend_from_slice(frame);
             let to = memory.at(index * TEMPLATE_LEN, template.len());
-            // SAFETY: so many bytes are mapped there (checked by `at`), and no program uses them
+            // SAFETY: this many bytes are mapped there (checked by `at`), and no program uses them
             // yet.
             unsafe { ptr::copy_nonoverlapping(template.as_ptr(), to.as_ptr(), template.len()) };
         }
@@ -152,7 +152,7 @@ impl Generator {
         Ok(self.departures())
     }
 
-    /// Sends so many frames, on the core of the calling thread; what it returns counts from the
+    /// Sends this many frames, on the core of the calling thread; what it returns counts from the
     /// beginning of the first burst.
     pub fn run_burst(&self, frames: u32) -> Result<Departures, GeneratorError> {
         self.repeat(frames)?;

@@ -82,7 +82,7 @@ pub struct LiveOptions {
 pub enum StampClock {
     /// The wall clock, as of a capture. It may be set while the port is open.
     Wall,
-    /// CLOCK_MONOTONIC and so many nanoseconds, whatever happens to the wall clock: see
+    /// CLOCK_MONOTONIC and this many nanoseconds, whatever happens to the wall clock: see
     /// [`RunClock`](lineside_host::RunClock).
     Steady {
         /// What is added.

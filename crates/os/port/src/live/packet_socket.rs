@@ -15,7 +15,7 @@ use crate::{Facts, LiveFacts, Method, Port, PortError, Transmit};
 /// Frames that are sent by one call.
 const SEND_MAX: usize = 64;
 
-/// One call in so many has a frame stamped: a stamp costs two system calls.
+/// One call in this many has a frame stamped: a stamp costs two system calls.
 const STAMP_EVERY: u32 = 16;
 
 pub(super) fn open_to_send(interface: &Interface) -> Result<Box<dyn Transmit>, PortError> {

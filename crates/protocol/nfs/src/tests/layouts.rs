@@ -5,7 +5,7 @@
 //! A token is a kind, and behind a colon the fields of the summary that have its value:
 //!
 //! ```text
-//! 4 8      numbers of so many bytes      b       a boolean
+//! 4 8      numbers of this many bytes      b       a boolean
 //! o l      opaque data; of l only the length is compared
 //! F P      32 and 16 fixed bytes         A W     arrays of ACL entries and of words, of which the number is compared
 //! <1 x | y >   a status: x behind a 1, y behind any other

@@ -23,7 +23,7 @@ pub(super) struct Lists {
 }
 
 impl Lists {
-    /// Makes room for so many entries.
+    /// Makes room for this many entries.
     pub(super) fn reserve(&mut self, entries: usize) {
         let more = LISTS as usize + entries - self.links.len();
         self.links.reserve_exact(more);

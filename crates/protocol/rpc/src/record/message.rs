@@ -72,8 +72,8 @@ pub enum Want {
     More(usize),
     /// Ask again when all of it has come.
     Whole,
-    /// Pass so many bytes on as they come, then ask again, of what follows them: all before is done
-    /// with.
+    /// Pass this many bytes on as they come, then ask again, of what follows them: all before is
+    /// done with.
     Data {
         /// Where they begin in what was given.
         from: usize,

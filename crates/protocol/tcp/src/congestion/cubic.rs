@@ -132,7 +132,7 @@ mod tests {
 
     const MSS: u32 = 1000;
 
-    /// Round trips of so long, in which the whole window is acknowledged.
+    /// Round trips of this long, in which the whole window is acknowledged.
     fn avoid(
         window: &mut Window,
         round_trip_ns: i64,

@@ -143,7 +143,7 @@ fn a_retransmission_that_is_lost_leaves_again() {
     );
 }
 
-/// Of five segments the first is taken for lost after so long, and arrives; the last one is still
+/// Of five segments the first is taken for lost after a while, and arrives; the last one is still
 /// in flight. Whether it arrives twice is reported.
 fn overtake(chart: &mut Chart, una: i64, wait_s: f64, is_reported: bool) {
     send(chart, una, 5);

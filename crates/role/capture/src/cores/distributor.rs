@@ -373,8 +373,8 @@ fn usual_hash(frame: &FrameRef) -> Option<u64> {
     is_usual.then(|| mix(sum))
 }
 
-/// Which of so many pipelines has the connection: both directions alike. Frames of no connection go
-/// to the first one.
+/// Which of this many pipelines has the connection: both directions alike. Frames of no connection
+/// go to the first one.
 fn share(tuple: Option<FourTuple>, pipelines: usize) -> usize {
     place(hash(tuple), pipelines)
 }

@@ -54,7 +54,7 @@ impl Scheduler {
         Self::WORDS[self as usize]
     }
 
-    /// The schedule on so many cores.
+    /// The schedule on this many cores.
     pub fn schedule(self, cores: usize) -> Result<Schedule, lineside_actor::ConfigError> {
         match self {
             Self::Stealing => Ok(Schedule::stealing(cores)),
@@ -63,7 +63,7 @@ impl Scheduler {
     }
 }
 
-/// The actors of a capture on so many cores: in the order in which `spread` deals them to cores.
+/// The actors of a capture on this many cores: in the order in which `spread` deals them to cores.
 pub fn actors(cores: usize) -> Vec<String> {
     let pipelines = (0..cores).map(|index| format!("pipeline-{index}"));
     // On the core behind its pipeline's, so that one connection keeps two of them busy.

@@ -102,7 +102,7 @@ struct Live {
 const DRAIN: Duration = Duration::from_millis(1500);
 
 /// Reading the clock and the files' positions costs more than a burst of small frames: files are
-/// looked after every so many bursts.
+/// looked after once in this many bursts.
 const BURSTS: u64 = 64;
 
 /// So often free pages go back to the kernel while memory is short.
@@ -183,8 +183,8 @@ impl<'a> Watch<'a> {
         step
     }
 
-    /// Every so many bursts, and at the end: how far the files have been read, and a row for each
-    /// time that a ring of them lapped its reader.
+    /// Once in this many bursts, and at the end: how far the files have been read, and a row for
+    /// each time that a ring of them lapped its reader.
     fn look_at_inputs(&mut self, port: &Input, is_last: bool) {
         if self.bursts < self.looks_next && !is_last {
             return;

@@ -81,7 +81,8 @@ impl Fate<'_> {
         }
     }
 
-    /// Another number of bytes than there are: in the field so many bytes before that of the data.
+    /// Another number of bytes than there are: in the field this many bytes before that of the
+    /// data.
     fn lie(&mut self, back: usize, by: i32) {
         let (message, at) = self.data;
         let field = &mut self.messages[message][at - back..][..4];

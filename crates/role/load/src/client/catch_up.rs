@@ -5,7 +5,7 @@ use lineside_time::Nanoseconds;
 use super::CatchUp;
 use crate::results::Counts;
 
-/// A request is overdue if it is looked at so long after its instant.
+/// A request is overdue if it is looked at this long after its instant.
 const OVERDUE_NS: i64 = 1_000_000;
 const MILLISECOND_NS: i64 = 1_000_000;
 

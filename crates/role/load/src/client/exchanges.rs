@@ -77,7 +77,7 @@ impl<R: Default> Exchanges<R> {
             + self.exchanges.capacity() * (size_of::<Exchange>() + 8)
     }
 
-    /// Begins to keep what a connection needs, whose stream has so many bytes, all acknowledged.
+    /// Begins to keep what a connection needs, whose stream has this many bytes, all acknowledged.
     pub(super) fn activate(&mut self, sent: u64) -> u32 {
         self.active.insert(Active {
             first: NONE,

@@ -62,8 +62,8 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    /// For so many flows with at most `each` datagrams under way, whose answers show so many bits
-    /// of a number.
+    /// For this many flows with at most `each` datagrams under way, whose answers show this many
+    /// bits of a number.
     pub(super) fn new(flows: u32, each: u32, number_bits: u32) -> Self {
         // As many again that are over, so that late answers and duplicates are distinguished.
         let least = u64::from(each).saturating_mul(2).next_power_of_two();

@@ -30,7 +30,7 @@ pub struct Plan {
     pub close_by: CloseBy,
     /// Requests in all, of this client; `None`: until the time is over.
     pub requests: Option<u64>,
-    /// An answer may take so long.
+    /// An answer may take this long.
     pub timeout_ns: i64,
     /// How long before its instant a request is prepared.
     pub ahead_ns: i64,
@@ -40,7 +40,7 @@ pub struct Plan {
     pub waiting_max: usize,
     /// What becomes of requests whose instants passed while the client stood still.
     pub catch_up: CatchUp,
-    /// After a connection failed, the next try of its slot waits so long.
+    /// After a connection failed, the next try of its slot waits this long.
     pub retry_ns: i64,
     /// This client's place among those of the run, and how many there are: numbers of requests in a
     /// closed loop leave this rest.

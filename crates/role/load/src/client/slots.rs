@@ -19,7 +19,7 @@ pub struct Locals {
     taken: Vec<IpAddr>,
     first_port: u16,
     ports: u32,
-    /// Of the ports, those that leave this rest, divided by so many.
+    /// Of the ports, those that leave this rest, divided by this many.
     share: (u32, u32),
 }
 

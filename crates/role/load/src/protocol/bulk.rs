@@ -138,7 +138,7 @@ fn url<'a>(words: &Words<'a>, of: &Protocol) -> Result<(Url, Option<&'a str>), U
     Ok((words.server(at, of.service.port, of.url)?, bytes))
 }
 
-/// A client of a sink: each request is so many bytes, and is over when the other end's TCP has
+/// A client of a sink: each request is this many bytes, and is over when the other end's TCP has
 /// acknowledged them all.
 #[derive(Debug, Clone)]
 pub struct Sink {
@@ -180,7 +180,7 @@ impl Named for Sink {
     }
 }
 
-/// A client of a source: each request takes so many bytes of what comes, or all to the end.
+/// A client of a source: each request takes this many bytes of what comes, or all to the end.
 #[derive(Debug, Clone)]
 pub struct Source {
     sizes: Option<Sizes>,
@@ -279,7 +279,7 @@ impl Server for SinkServer {
     fn content(&self, (): (), _: u64, _: &mut [u8]) {}
 }
 
-/// Sends bytes as fast as the client takes them, so many on each connection.
+/// Sends bytes as fast as the client takes them, this many on each connection.
 #[derive(Debug, Clone, Copy)]
 pub struct SourceServer {
     /// How many.

@@ -143,10 +143,10 @@ pub struct Dns {
 }
 
 impl Dns {
-    /// Queries for names that the template makes, of the types `kinds` (see
-    /// [`lineside_dns::kind`]) in turn. With `recursion`, a resolver is asked to ask others; with
-    /// `udp_len`, EDNS says that so many bytes of an answer are taken. The ids of a flow follow one
-    /// another from a place that the seed gives.
+    /// Queries for names that the template makes, of the types `kinds` (see [`lineside_dns::kind`])
+    /// in turn. With `recursion`, a resolver is asked to ask others; with `udp_len`, EDNS says that
+    /// this many bytes of an answer are taken. The ids of a flow follow one another from a place
+    /// that the seed gives.
     pub fn new(
         names: Template,
         kinds: Vec<u16>,

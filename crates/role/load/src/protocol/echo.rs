@@ -57,7 +57,7 @@ fn url(words: &Words<'_>) -> Result<(Url, u32), UsageError> {
     }
 }
 
-/// A client of an echo: each request is so many bytes, and its answer the same ones.
+/// A client of an echo: each request is this many bytes, and its answer the same ones.
 #[derive(Debug, Clone)]
 pub struct Echo {
     bytes: u32,

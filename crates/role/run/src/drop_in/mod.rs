@@ -39,7 +39,7 @@ pub use words::{DropIn, DropInError, Form};
 pub struct DropInSettings {
     /// The programs.
     pub programs: Vec<DropIn>,
-    /// The first so many bytes of each frame besides; 0: none.
+    /// The first bytes, this many, of each frame besides; 0: none.
     pub bytes: usize,
 }
 

@@ -21,7 +21,7 @@ const VALUES_MAX: usize = 64 << 20;
 /// How the values of a column lie in its buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Layout {
-    /// Numbers of so many bytes, signed or not.
+    /// Numbers of this many bytes, signed or not.
     Integer {
         bytes: usize,
         is_signed: bool,
@@ -29,7 +29,7 @@ enum Layout {
     Float32,
     Float64,
     Bits,
-    /// Offsets of so many bytes, then what they refer to.
+    /// Offsets of this many bytes, then what they refer to.
     Variable {
         offset_bytes: usize,
     },

@@ -149,7 +149,7 @@ impl Body {
         }
     }
 
-    /// A column of numbers of so many bytes.
+    /// A column of numbers of this many bytes.
     fn numbers<const LEN: usize>(&mut self, rows: &Rows, value: impl Fn(&Row) -> Option<i64>) {
         let count = rows.rows.len();
         let start = self.bytes.len();

@@ -30,7 +30,7 @@ struct Arguments {
     /// Probability that a frame is late
     #[arg(long, default_value_t = 0.0)]
     late: f64,
-    /// By at most so many places
+    /// By at most this many places
     #[arg(long, default_value_t = 5)]
     depth: usize,
     /// Probability that a frame is recorded twice
@@ -46,10 +46,10 @@ struct Arguments {
     /// geneve, mpls, ...
     #[arg(long, value_name = "HOW", value_parser = parse_wrap)]
     wrap: Vec<Wrap>,
-    /// IPv4 packets that are longer in fragments of so many bytes, a multiple of 8
+    /// IPv4 packets that are longer in fragments of this many bytes, a multiple of 8
     #[arg(long, value_name = "BYTES")]
     fragment: Option<usize>,
-    /// Each frame again so many microseconds later, behind a router
+    /// Each frame again this many microseconds later, behind a router
     #[arg(long, value_name = "US")]
     mirror: Option<i64>,
 }

@@ -67,7 +67,7 @@ struct Options {
     /// Opens them from this port; any with 0
     #[arg(long, default_value_t = 0, requires = "connect")]
     local_port: u16,
-    /// Ends after so many connections; with 0 a listener ends by a signal
+    /// Ends after this many connections; with 0 a listener ends by a signal
     #[arg(long, default_value_t = 1)]
     connections: u64,
     /// Seeds what is sent; both ends need the same one
@@ -85,10 +85,10 @@ struct Options {
     /// A short segment does not wait for others to be acknowledged
     #[arg(long)]
     no_nagle: bool,
-    /// It fails after so many seconds
+    /// It fails after this many seconds
     #[arg(long, default_value_t = 60.0)]
     timeout: f64,
-    /// After the last connection it answers until the other end was silent for so many seconds
+    /// After the last connection it answers until the other end was silent for this many seconds
     #[arg(long, default_value_t = 1.0)]
     linger: f64,
     #[command(subcommand)]
@@ -114,7 +114,7 @@ enum Command {
         #[arg(long)]
         bytes: u64,
     },
-    /// Serve `iperf3 -c`: so many tests as --connections says, of TCP in one direction
+    /// Serve `iperf3 -c`: this many tests as --connections says, of TCP in one direction
     Iperf3,
     /// Send bytes to an echo, and compare what comes back
     Ask {

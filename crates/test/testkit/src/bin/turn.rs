@@ -1,7 +1,7 @@
 //! `turn IF METHOD FRAMES [COUNT LEN]`: the least that a round trip over live ports can cost, for
-//! `bench/`. Sends so many frames to the other end, where another one runs, and returns what comes
-//! until FRAMES have come; with COUNT it begins, with so many of LEN bytes. Both run the loop of
-//! `tcp-peer`, and nothing besides.
+//! `bench/`. Sends this many frames to the other end, where another one runs, and returns what
+//! comes until FRAMES have come; with COUNT it begins, with this many of LEN bytes. Both run the
+//! loop of `tcp-peer`, and nothing besides.
 #![forbid(unsafe_code)]
 
 use anyhow::{Context, ensure};

@@ -15,7 +15,7 @@ pub(super) struct Bases {
     pub(super) remote: u32,
     /// A timestamp of the stack: as the script has it, and on the wire.
     pub(super) stamp: Option<(u32, u32)>,
-    /// A timestamp may be off by so many ticks; `None`: it is not compared.
+    /// A timestamp may be off by this many ticks; `None`: it is not compared.
     pub(super) ticks_off_max: Option<u32>,
 }
 

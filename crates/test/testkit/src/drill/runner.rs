@@ -15,7 +15,7 @@ use super::sockets::{BEGIN_NS, World};
 
 /// Where the peer's sequence numbers begin: they pass 2^32 soon.
 const PEERS_BASE: u32 = 0xffff_f800;
-/// A line without a time of its own waits so long for its segment.
+/// A line without a time of its own waits this long for its segment.
 const ANY_TIME_NS: i64 = 1_000_000_000_000;
 
 /// What is known of the segments between two ports.

@@ -40,7 +40,7 @@ pub struct Shape {
     pub udp: bool,
     /// Sizes of a record's first fragments; the last one takes the rest.
     pub fragments: Vec<usize>,
-    /// TCP is written in pieces of 1 to so many bytes, each a segment of its own.
+    /// TCP is written in pieces of 1 to this many bytes, each a segment of its own.
     pub segment_len_max: Option<usize>,
     /// Probability that a datagram is sent twice.
     pub repeat: f64,

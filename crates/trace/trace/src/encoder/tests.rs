@@ -117,7 +117,7 @@ struct Given {
 }
 
 impl Given {
-    /// `users`: so many numbers there are.
+    /// `users`: how many numbers there are.
     fn sample(random: &mut Random, users: u64) -> Self {
         let number = random.below(users);
         let mut of_number = Random::new(number);

@@ -21,7 +21,7 @@ impl PartSink for Parts {
     }
 }
 
-/// The parts that random rows of every table become, at most so many rows in each.
+/// The parts that random rows of every table become, at most this many rows in each.
 fn parts(seed: u64, rows: usize, part_rows_max: usize) -> Vec<Part> {
     let config = EncoderConfig {
         part_rows_max,

@@ -104,7 +104,7 @@ impl Hybrid {
         is_whole.then_some(()).ok_or(VALUE)
     }
 
-    /// Passes `count` values if the present run goes on with so many of `value`.
+    /// Passes `count` values if the present run goes on with this many of `value`.
     pub(super) fn pass_run(&mut self, bytes: &[u8], value: u32, count: usize) -> Result<bool> {
         if self.repeated == 0 && self.packed == 0 {
             self.next_run(bytes)?;

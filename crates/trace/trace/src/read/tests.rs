@@ -11,7 +11,7 @@ use parquet::schema::parser::parse_message_type;
 
 use super::*;
 
-/// A file of zeros that ends as Parquet does, with a footer of so many bytes.
+/// A file of zeros that ends as Parquet does, with a footer of this many bytes.
 struct Claim(u32);
 
 impl Source for Claim {

@@ -69,7 +69,7 @@ fn number(value: &Value) -> i64 {
     value.integer().expect("a number")
 }
 
-/// A capture of so many small frames, a microsecond apart, of which every tenth asks for a name.
+/// A capture of this many small frames, a microsecond apart, of which every tenth asks for a name.
 fn frames(path: &Path, count: i64) {
     use lineside_frame::{Descriptor, Frame, LinkType};
     let config = lineside_port::WriterConfig {

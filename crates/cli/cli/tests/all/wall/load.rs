@@ -624,7 +624,7 @@ fn nginx_logs_what_the_load_counts() {
     let found = of("file", "200");
     assert_eq!(number(&found, "/requests/content_bytes"), 64_000);
     assert_eq!(number(&found, "/requests/succeeded"), 1000);
-    // It ends a connection after so many requests, which is no failure.
+    // It ends a connection after this many requests, which is no failure.
     assert!(number(&found, "/connections/opened") > 5);
     assert_eq!(number(&of("none", "404"), "/requests/succeeded"), 0);
     drop(server);

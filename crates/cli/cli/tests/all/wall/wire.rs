@@ -389,7 +389,7 @@ impl Tcpdump {
         Self::with(program, interface, path, &["-s", "16000", "--", filter])
     }
 
-    /// Records so many bytes of each frame.
+    /// Records this many bytes of each frame.
     pub(crate) fn cut(program: Command, interface: &str, path: &Path, len: &str) -> Self {
         Self::with(program, interface, path, &["-s", len])
     }

@@ -21,7 +21,7 @@ const OPERATIONS_MAX: u32 = 1024;
 enum Step {
     /// An operation; what follows it can be read.
     Next,
-    /// An operation up to its data, of so many bytes.
+    /// An operation up to its data, of this many bytes.
     Data(u32),
     /// Nothing: too little has come.
     Wait,

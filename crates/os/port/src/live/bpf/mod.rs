@@ -104,7 +104,7 @@ pub(in crate::live) fn clear(map: BorrowedFd<'_>, key: u32) -> Result<(), Errno>
     }
 }
 
-/// A hash table in the kernel from keys of so many bytes to numbers. Programs look numbers up in
+/// A hash table in the kernel from keys of this many bytes to numbers. Programs look numbers up in
 /// it. It needs no privilege once it is made.
 pub(in crate::live) struct NumberTable<const KEY_LEN: usize> {
     map: OwnedFd,

@@ -159,8 +159,8 @@ struct Way {
     takes_redirected: bool,
 }
 
-/// Slots beyond the flows: a slot is used again when so many others were, and so long after its key
-/// was removed that no program is still at work on it.
+/// Slots beyond the flows: a slot is used again when this many others were, and this long after its
+/// key was removed that no program is still at work on it.
 const SLOTS_KEPT: u32 = 64;
 
 /// Flows at most: 256 MiB of slots.

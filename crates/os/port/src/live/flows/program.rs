@@ -380,7 +380,7 @@ fn is_complete(program: &mut Assembler, ways: &Ways, shape: Shape) {
         .here(complete);
 }
 
-/// Makes one's complement sum of 16 bits of the number in R1, by so many carries; R3 is lost.
+/// Makes one's complement sum of 16 bits of the number in R1, by this many carries; R3 is lost.
 fn fold(program: &mut Assembler, carries: usize) {
     for _ in 0..carries {
         program

@@ -19,7 +19,7 @@ pub(super) struct Lent {
 const NOWHERE: u32 = u32::MAX;
 
 impl Lent {
-    /// For a memory of so many chunks, of which at most `parts_max` are on their way at once.
+    /// For a memory of this many chunks, of which at most `parts_max` are on their way at once.
     pub(super) fn new(chunks: usize, parts_max: usize) -> Self {
         Self {
             places: vec![NOWHERE; chunks],

@@ -45,7 +45,7 @@ const WARNINGS_MAX: usize = 16;
 /// their way.
 const PREFETCH: u32 = 4;
 
-/// The kernel sends a frame of at most so many parts (`MAX_SKB_FRAGS` + 1).
+/// The kernel sends a frame of at most this many parts (`MAX_SKB_FRAGS` + 1).
 const PARTS_MAX: usize = 17;
 
 /// A socket of AF_XDP: one queue of an interface.

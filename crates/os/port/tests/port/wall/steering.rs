@@ -46,7 +46,7 @@ fn opened(options: &LiveOptions) -> Option<Vec<Box<dyn LivePort>>> {
     }
 }
 
-/// What came by each port: so many frames in all, and what else there is then.
+/// What came by each port: this many frames in all, and what else there is then.
 fn arrived(ports: &mut [Box<dyn LivePort>], count: usize) -> Vec<Vec<Vec<u8>>> {
     let mut bursts: Vec<Burst> = ports.iter().map(|_| Burst::new()).collect();
     let watch = Stopwatch::start();

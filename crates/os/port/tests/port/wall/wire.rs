@@ -14,7 +14,7 @@ pub(crate) struct Wire {
     far: OwnedFd,
 }
 
-/// Makes a wire whose ends have so many queues each, `near` and `far`. `None`, with the reason
+/// Makes a wire whose ends have this many queues each, `near` and `far`. `None`, with the reason
 /// printed, where that is not allowed.
 pub(crate) fn wire(near_queues: u32, far_queues: u32, mtu: u32) -> Option<Wire> {
     lineside_testkit::waiting::take_place();

@@ -81,7 +81,7 @@ fn number(bytes: &[u8]) -> u32 {
     u32::from_be_bytes(bytes[42..46].try_into().expect("four bytes"))
 }
 
-/// Receives so many frames, a burst for each port.
+/// Receives this many frames, a burst for each port.
 fn receive(ports: &mut [Box<dyn LivePort>], count: usize) -> Vec<Burst> {
     let mut bursts: Vec<_> = ports.iter().map(|_| Burst::new()).collect();
     let end_ns = wall_ns() + 10_000_000_000;
@@ -94,7 +94,7 @@ fn receive(ports: &mut [Box<dyn LivePort>], count: usize) -> Vec<Burst> {
     bursts
 }
 
-/// Whether a port has woken its waiting reader, within so many milliseconds.
+/// Whether a port has woken its waiting reader, within this many milliseconds.
 fn has_woken(ports: &[Box<dyn LivePort>], time_ms: i64) -> bool {
     let mut descriptors = Vec::new();
     for port in ports {

@@ -39,7 +39,7 @@ pub enum MountAt {
 /// Which files a run's requests are about.
 #[derive(Debug, Clone)]
 pub enum Files {
-    /// Those of the export, so many at most, in the order of their paths.
+    /// Those of the export, this many at most, in the order of their paths.
     Found {
         /// Files, from 1 to [`FILES_MAX`].
         files_max: u32,
@@ -76,7 +76,7 @@ pub struct Preparation {
     pub files: Files,
     /// User and group of AUTH_SYS.
     pub user: (u32, u32),
-    /// A reply may take so long.
+    /// A reply may take this long.
     pub timeout_ns: i64,
 }
 

@@ -28,7 +28,7 @@ pub(super) struct Heads {
 }
 
 impl Heads {
-    /// At most so many bytes of heads that are not over.
+    /// At most this many bytes of heads that are not over.
     pub(super) fn new(bytes_max: usize) -> Self {
         Self {
             bytes_max,

@@ -164,7 +164,7 @@ fn nsd_answers_our_queries() {
     answers_all(at);
 }
 
-/// Captures so many datagrams of a port of loopback; `None`: it may not.
+/// Captures this many datagrams of a port of loopback; `None`: it may not.
 fn capture(port: u16, count: usize, file: &Path) -> Option<Running> {
     let mut command = Command::new("dumpcap");
     command.args(["-q", "-i", "lo", "-a", "duration:60", "-P"]);

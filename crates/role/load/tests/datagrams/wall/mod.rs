@@ -312,7 +312,7 @@ fn a_sink_counts_what_a_client_sent() {
     }
 }
 
-/// Echoes, but drops each so many-th request of a flow, sends some answers twice, and one to a
+/// Echoes, but drops every Nth request of a flow, sends some answers twice, and one to a
 /// wrong number.
 struct Faulty {
     drops: u64,
