@@ -93,7 +93,7 @@ pub const PORT_UNREACHABLE: u8 = 3;
 /// ICMPv6's: RFC 4443, 3.1.
 pub const PORT_UNREACHABLE_V6: u8 = 4;
 
-/// What became of a packet.
+/// The fate of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
     /// It could not be delivered; the code says why, in ICMP's numbers or ICMPv6's.
@@ -108,7 +108,7 @@ pub enum Failure {
 /// An error that a packet met, and what the message has of the packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketError<'a> {
-    /// What became of it.
+    /// Its fate.
     pub failure: Failure,
     /// Who had sent it.
     pub source: IpAddr,

@@ -1,11 +1,11 @@
-//! What became of frames: one outcome each.
+//! The outcomes of frames: each has one.
 
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 macro_rules! outcomes {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
-        /// What became of a frame that came in.
+        /// The outcome of a frame that came in.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Outcome {
             $($(#[doc = $doc])+ $variant,)+

@@ -184,7 +184,7 @@ impl Nat {
         }
     }
 
-    /// What became of a frame; `None`: it waits, or is counted already.
+    /// The outcome of a frame; `None`: it waits, or is counted already.
     fn dispatch(
         &mut self,
         now: Nanoseconds,

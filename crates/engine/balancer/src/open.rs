@@ -1,4 +1,4 @@
-//! Packets of no connection: those that begin one, and what becomes of others.
+//! Packets of no connection: those that begin one, and the outcome of others.
 
 use lineside_tcp::keyed::hash_of_words;
 use lineside_time::Nanoseconds;

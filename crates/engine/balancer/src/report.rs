@@ -20,7 +20,7 @@ use crate::table::{Direction, State, Tuple};
 pub struct Report {
     /// Frames that came in: as many as all outcomes and those that wait.
     pub arrived: u64,
-    /// What became of them.
+    /// The outcomes of frames.
     pub outcomes: Outcomes,
     /// Frames that came in and wait for a neighbour or a first fragment.
     pub held: u64,
@@ -58,7 +58,7 @@ pub struct ServiceReport {
     pub opened: u64,
     /// Those that are in the table.
     pub connections: u32,
-    /// What became of packets that began none.
+    /// The outcomes of packets that began none.
     pub refused: Outcomes,
     /// Its nodes.
     pub nodes: Vec<NodeReport>,

@@ -105,7 +105,7 @@ pub struct Service {
     pub health: Option<Health>,
     /// Nodes see the client's address, and send their answers through here.
     pub keeps_client: bool,
-    /// What becomes of the connections of a node that is lost.
+    /// What to do with the connections of a node that is lost.
     pub on_loss: OnLoss,
     /// A node that came up reaches its full share after this time.
     pub slow_start: Nanoseconds,
@@ -158,7 +158,7 @@ pub enum Choice {
     RoundRobin,
 }
 
-/// What becomes of the connections of a node that is lost.
+/// What to do with the connections of a node that is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnLoss {

@@ -40,7 +40,7 @@ impl Mode {
     }
 }
 
-/// What becomes of a payload that arrives.
+/// What to do with a payload that arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// It crosses to the host, and is not kept.

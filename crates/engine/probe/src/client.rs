@@ -1,4 +1,4 @@
-//! The end that asks: which stage comes next, and what became of the server.
+//! The end that asks: which stage comes next, and how the server is.
 //!
 //! Not here: the socket and the clock, and what is sent in a stage (`stages`).
 

@@ -40,7 +40,7 @@ impl Interest {
     }
 }
 
-/// What became of a descriptor.
+/// The events of a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ready {
     /// As it was given with the descriptor.

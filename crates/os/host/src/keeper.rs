@@ -30,7 +30,7 @@ pub struct Merging {
     pub merge: Merge,
 }
 
-/// What becomes of the parts of a run once they are written.
+/// What to do with the parts of a run once they are written.
 #[derive(Default)]
 pub struct Keeping {
     /// `None`: they stay as they are.

@@ -11,7 +11,7 @@ use rustix::process::{
 use crate::clock::Stopwatch;
 use crate::namespaces::something_listens;
 
-/// What became of the wait for a server.
+/// The outcome of the wait for a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Readiness {
     /// Something listens.

@@ -12,7 +12,7 @@
 //! * A file is data: whatever it holds, reading it neither panics nor takes more memory than the
 //!   [`PoolConfig`] and a decompressor's window, both drawn on the budget.
 //! * A fault never swallows what lies before it: its frames come first, then the error.
-//! * Not here: what is in a frame (`lineside-wire`), and what becomes of it.
+//! * Not here: what is in a frame (`lineside-wire`), and what is done with it.
 
 mod blocks;
 mod encode;

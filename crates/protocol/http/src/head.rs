@@ -1,4 +1,4 @@
-//! What a head says: the start line, how the body is framed, and what becomes of the connection.
+//! What a head says: the start line, how the body is framed, and whether the connection stays open.
 
 use crate::error::ErrorKind;
 use crate::fields::Fields;

@@ -1,4 +1,4 @@
-//! A server's answers: which template answers a request, and what becomes of the connection.
+//! A server's answers: which template answers a request, and whether the connection stays open.
 
 use crate::error::ErrorKind;
 use crate::head::{Head, Host, Method, Version};

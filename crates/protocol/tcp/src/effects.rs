@@ -107,12 +107,12 @@ pub trait Effects {
     fn fill(&mut self, connection: ConnectionId, owner: u32, offset: u64, bytes: &mut [u8]);
     /// Something happened to a connection; `owner` is the owner's word.
     fn on_event(&mut self, connection: ConnectionId, owner: u32, event: Event<'_>);
-    /// An ICMP error says what became of a segment that is in flight, which ends no connection by
+    /// An ICMP error reports the fate of a segment that is in flight, which ends no connection by
     /// itself: RFC 9293, 3.9.2.2.
     fn on_error(&mut self, _connection: ConnectionId, _owner: u32, _failure: Failure) {}
     /// A datagram came to a port that is [bound](crate::Stack::bind); `owner` is the owner's word.
     fn on_datagram(&mut self, _owner: u32, _datagram: &Datagram<'_>) {}
-    /// An ICMP error says what became of a datagram that was sent from a bound port to another end.
+    /// An ICMP error reports the fate of a datagram that was sent from a bound port to another end.
     fn on_datagram_error(&mut self, _owner: u32, _ends: [(IpAddr, u16); 2], _failure: Failure) {}
     /// A neighbour does not answer.
     fn on_silent(&mut self, _neighbour: IpAddr) {}

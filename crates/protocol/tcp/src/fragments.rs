@@ -36,7 +36,7 @@ struct Packet {
     until: Nanoseconds,
 }
 
-/// What became of a fragment.
+/// The outcome of a fragment.
 #[derive(Debug)]
 pub(crate) enum Taken {
     /// The packet lacks others.

@@ -81,7 +81,7 @@ pub enum Known<L> {
     NoRoom,
 }
 
-/// What becomes of neighbours that are asked for.
+/// The outcome of a turn of asking for neighbours.
 #[derive(Debug)]
 pub enum Turn {
     /// It is to be asked for again.

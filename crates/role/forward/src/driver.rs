@@ -77,7 +77,7 @@ pub struct DriverReport {
     pub frames: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// What became of all frames that the driver saw.
+    /// The outcomes of all frames that the driver saw.
     pub outcomes: BTreeMap<&'static str, u64>,
 }
 

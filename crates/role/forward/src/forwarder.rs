@@ -177,7 +177,7 @@ impl Forwarder {
         &self.residence
     }
 
-    /// What becomes of payloads, if they are to stay.
+    /// What to do with payloads, if they are to stay.
     pub(crate) fn payloads(&self) -> Option<&Payloads> {
         self.payloads.as_ref()
     }

@@ -7,7 +7,7 @@
 //!                                          table ──► file, for the next process
 //! ```
 //!
-//! * What becomes of a frame is decided in `lineside-balancer`, which has neither ports nor a
+//! * The outcome of a frame is decided in `lineside-balancer`, which has neither ports nor a
 //!   clock.
 //! * A [`Forwarder`] is that engine in the polling loop of `lineside-reactor`; [`Forward`] opens
 //!   the ports, drops the privileges and turns the loop until its end.

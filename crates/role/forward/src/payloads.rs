@@ -104,7 +104,7 @@ struct Counters {
     queue_max: usize,
 }
 
-/// What became of the payloads.
+/// The outcomes of the payloads.
 #[derive(Debug, Clone, Serialize)]
 pub struct PayloadReport {
     /// How they were kept.
@@ -331,7 +331,7 @@ impl Payloads {
         }
     }
 
-    /// What became of the payloads.
+    /// The outcomes of the payloads.
     pub fn report(&self) -> PayloadReport {
         let counters = self.counters;
         PayloadReport {

@@ -1,4 +1,4 @@
-//! The table of connections on disk, so that the next process can take it over whatever became of
+//! The table of connections on disk, so that the next process can take it over whatever happened to
 //! this one.
 //!
 //! Two files take turns, so that one of them is whole at any instant:

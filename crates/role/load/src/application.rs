@@ -238,7 +238,7 @@ impl Calls {
     /// at once. Its bytes are asked for once by [`fill_datagram`](Application::fill_datagram);
     /// then, unless the socket is unbound before,
     /// [`on_datagram_departed`](Application::on_datagram_departed) or
-    /// [`on_datagram_unsent`](Application::on_datagram_unsent) says what became of it, by the
+    /// [`on_datagram_unsent`](Application::on_datagram_unsent) reports its fate, by the
     /// application's `token`.
     pub fn datagram(
         &mut self,

@@ -44,7 +44,7 @@ fn plan() -> Plan {
     }
 }
 
-/// What becomes of datagrams on their way.
+/// What happens to datagrams on their way.
 #[derive(Debug, Clone, Copy)]
 struct Way {
     delay: &'static str,

@@ -1,4 +1,4 @@
-//! Parts of tables on their way to the folder, and what becomes of them there.
+//! Parts of tables on their way to the folder, and what is done with them there.
 
 use std::fs::File;
 use std::num::NonZeroU64;

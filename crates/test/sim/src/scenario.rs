@@ -53,7 +53,7 @@ pub struct Scenario {
     pub clients: Vec<(IpAddr, Config)>,
     /// Of the links from the clients and to them, at first.
     pub links: [Settings; 2],
-    /// What becomes of them, in the order of time.
+    /// The events that hit them, in the order of time.
     pub changes: Vec<Change>,
     /// The connections, each client's from its first port on.
     pub talks: Vec<Talk>,

@@ -1,4 +1,4 @@
-//! A connection that lives for a day, whatever becomes of its links.
+//! A connection that lives for a day, whatever happens to its links.
 
 use lineside_sim::{Scenario, run};
 

@@ -6,7 +6,7 @@ use super::{Block, BlockWriter, give_back};
 
 impl BlockWriter {
     /// A block of `len` bytes of its own, outside any pool: whoever has the writer decides how many
-    /// there are, and what becomes of them.
+    /// there are, and where they go.
     pub fn alone(len: usize) -> Self {
         Self::new(Block::own(vec![0; len].into(), None))
     }

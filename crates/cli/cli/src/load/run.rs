@@ -1,4 +1,4 @@
-//! `lineside load`: the entrance, and what becomes of the outcome.
+//! `lineside load`: the entrance, and where the outcome goes.
 
 use std::os::fd::BorrowedFd;
 

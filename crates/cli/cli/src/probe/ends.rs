@@ -19,7 +19,7 @@ const SEND_MAX: usize = 16;
 /// How often a signal is looked for at least.
 const LOOK_NS: i64 = 100_000_000;
 
-/// What became of a probe.
+/// The outcome of a probe.
 pub(super) enum Outcome {
     Found(Box<Findings>),
     Failed(ProbeError),

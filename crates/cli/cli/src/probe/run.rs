@@ -1,4 +1,4 @@
-//! `lineside probe`: which way to measure, and what becomes of the findings.
+//! `lineside probe`: which way to measure, and where the findings go.
 
 use std::net::SocketAddr;
 

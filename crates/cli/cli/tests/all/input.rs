@@ -416,7 +416,7 @@ fn a_disk_without_room_for_trace_json_is_reported() {
     let out = disk.folder().join("trace");
     let output = run(&example(), &out, &[]);
     assert_refused(&output, 1, &out);
-    let warning = "trace.json had no room for what became of the run";
+    let warning = "trace.json had no room for the run's outcome";
     assert!(talk(&output).contains(warning), "{}", talk(&output));
     assert_eq!(manifest(&out).verdict.state, State::Unfinished);
 }

@@ -78,7 +78,7 @@ counters! {
     replays_lost,
 }
 
-/// What became of connections whose handshake was answered here.
+/// The outcomes of connections whose handshake was answered here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// Connections of which the handshake was finished.

@@ -74,7 +74,7 @@ impl Splices {
         self.counters
     }
 
-    /// What became of connections so far.
+    /// The outcomes of connections so far.
     pub fn report(&self) -> Report {
         let entries = self.entries.iter();
         let waiting = entries.filter(|(_, entry)| entry.state != State::Replaying);

@@ -21,7 +21,7 @@ pub(super) struct Request {
     end: Option<usize>,
 }
 
-/// What became of a part.
+/// The outcome of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Taken {
     /// It has its place, or had it already.

@@ -41,7 +41,7 @@ pub enum DropReason {
     Missed,
 }
 
-/// What became of a frame.
+/// The outcome of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Done<T> {
     /// When.

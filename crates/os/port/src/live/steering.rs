@@ -12,7 +12,7 @@
 //! kernel drops its own, since it does not have the addresses.
 //!
 //! The program looks at each frame's own bytes: an XDP program has no table of connections, and
-//! can only redirect, not copy. That decides what becomes of frames that both sides could use:
+//! can only redirect, not copy. That decides where frames go that both sides could use:
 //!
 //! * Neighbours of [addresses](Steering::Addresses): ARP and neighbour discovery go to the port by
 //!   the address that they ask about or are sent to.

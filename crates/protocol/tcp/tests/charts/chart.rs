@@ -52,7 +52,7 @@ pub(crate) struct Heard {
     opened: Vec<(ConnectionId, u16)>,
     received: BTreeMap<ConnectionId, u64>,
     pub(crate) silent: Vec<IpAddr>,
-    /// What became of segments.
+    /// The outcomes of segments.
     pub(crate) errors: Vec<Failure>,
     /// Datagrams: owner, ends, payload; and errors about those that were sent.
     pub(crate) datagrams: VecDeque<(u32, Ends, Vec<u8>)>,

@@ -77,7 +77,7 @@ pub(crate) struct Step {
     pub(crate) server_time: Times,
 }
 
-/// What became of one operation.
+/// The outcome of one operation.
 struct Outcome {
     /// The place of its kind.
     kind: usize,

@@ -134,7 +134,7 @@ pub(crate) fn answered(load: &Load) -> [String; 3] {
     ]
 }
 
-/// What became of requests and connections, as far as it is worth a line.
+/// The outcomes of requests and connections that are worth a line.
 pub(crate) fn counts(load: &Load) -> Vec<(&'static str, String)> {
     let (requests, connections) = (&load.requests, &load.connections);
     let has_statuses = !["echo", "udp", "sink", "source"].contains(&&*load.asked.protocol);

@@ -236,7 +236,7 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
         let account = match &written {
             Err(FolderError::Gone { .. }) | Ok(()) => "",
             Err(error) if error.is_full() => {
-                ", but trace.json had no room for what became of the run, and says that it is \
+                ", but trace.json had no room for the run's outcome, and says that it is \
                 unfinished"
             }
             Err(_) => {

@@ -1,4 +1,4 @@
-//! READ and WRITE on the short way, beside the general one: whatever becomes of their data.
+//! READ and WRITE on the short way, and on the general one: whatever happens to their data.
 
 use lineside_time::Random;
 
@@ -114,7 +114,7 @@ impl Fate<'_> {
 
 type Act = fn(&mut Fate<'_>);
 
-/// What may become of a call with data.
+/// What may happen to a call with data.
 const FATES: &[(&str, Act)] = &[
     ("answered", |fate| fate.both()),
     ("in one segment", |fate| fate.both_without(9000, 0..0)),

@@ -1,4 +1,4 @@
-//! What becomes of requests of an open loop that are overdue, by the plan's choice.
+//! What to do with requests of an open loop that are overdue, by the plan's choice.
 
 use lineside_time::Nanoseconds;
 

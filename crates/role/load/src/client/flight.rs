@@ -1,5 +1,5 @@
 //! Datagrams under way: a pool of them in the order in which they were begun, and for each flow a
-//! ring of its latest numbers that says what became of each.
+//! ring of its latest numbers that has the outcome of each.
 
 use lineside_time::Nanoseconds;
 use slab::Slab;
@@ -138,7 +138,7 @@ impl Flight {
         &self.pool[place as usize]
     }
 
-    /// What became of a number of a flow that has sent those below `next`.
+    /// The outcome of a number of a flow that has sent those below `next`.
     pub(super) fn fate(&self, flow: u32, number: u64, next: u64) -> Fate {
         if number >= next {
             return Fate::Unsent;

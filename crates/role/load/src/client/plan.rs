@@ -38,7 +38,7 @@ pub struct Plan {
     pub opening_max: u32,
     /// Requests that wait for a connection; more are given up.
     pub waiting_max: usize,
-    /// What becomes of requests whose instants passed while the client stood still.
+    /// What to do with requests whose instants passed while the client stood still.
     pub catch_up: CatchUp,
     /// After a connection failed, the next try of its slot waits this long.
     pub retry_ns: i64,

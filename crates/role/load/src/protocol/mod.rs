@@ -1,5 +1,5 @@
 //! What clients say and servers answer, behind one trait each. A protocol keeps what it has read of
-//! an unfinished message and nothing else: when a request is meant to leave, and what became of it,
+//! an unfinished message and nothing else: when a request is meant to leave, and its outcome,
 //! is the client's business, and how bytes travel the transport's.
 
 mod bulk;

@@ -164,7 +164,7 @@ fn schema(schema: Table<'_>) -> Result<Vec<Column>, String> {
     Ok(columns)
 }
 
-/// What becomes of a type of Arrow's, by its number in the union `Type`.
+/// How a type of Arrow's is read, by its number in the union `Type`.
 fn layout(number: u8, of: Table<'_>) -> Option<(GivenKind, Layout)> {
     let integer = |bytes, is_signed| (GivenKind::Integer, Layout::Integer { bytes, is_signed });
     let variable = |offset_bytes| Layout::Variable { offset_bytes };

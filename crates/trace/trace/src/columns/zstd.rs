@@ -10,7 +10,7 @@ pub(crate) struct Zstd {
     level: i32,
     /// The page that is made.
     pub(super) page: Vec<u8>,
-    /// What was compressed last, and what became of it: a column often has the page of the one
+    /// The last input, and its compressed form: a column often has the page of the one
     /// before.
     latest: Vec<u8>,
     compressed: Vec<u8>,

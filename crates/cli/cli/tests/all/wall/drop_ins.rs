@@ -21,7 +21,7 @@ fn contributed(name: &str) -> PathBuf {
     repository().join("contrib/drop-ins").join(name)
 }
 
-/// Measures a capture, and what became of its drop-ins.
+/// Measures a capture, and how its drop-ins ended.
 fn measure(input: &Path, out: &Path, words: &[&str]) -> (Output, Vec<DropInFacts>) {
     measure_by(lineside(), input, out, words)
 }

@@ -454,7 +454,7 @@ fn a_node_that_fails_its_checks_gets_no_connections() {
     drop((stays, again));
 }
 
-/// The report says which node was down, and what became of the connections.
+/// The report says which node was down, and how the connections ended.
 fn assert_reported(run: &std::path::Path) {
     let report = |words: &[&str]| {
         let output = lineside().arg("report").arg(run).args(words).output();

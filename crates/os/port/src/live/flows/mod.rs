@@ -57,7 +57,7 @@ pub struct FlowKey {
     pub destination: SocketAddr,
 }
 
-/// What becomes of the frames of a flow's direction. Their time to live falls by one, and all
+/// What to do with the frames of a flow's direction. Their time to live falls by one, and all
 /// checksums follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowRule {
@@ -318,7 +318,7 @@ impl FlowTable {
         self.paused().store(is_paused.into(), Ordering::Relaxed);
     }
 
-    /// What became of all frames.
+    /// The outcomes of all frames.
     pub fn outcomes(&self) -> FlowOutcomes {
         self.shared.counters.all()
     }

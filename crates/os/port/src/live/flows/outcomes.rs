@@ -1,4 +1,4 @@
-//! What became of frames at a port with a table of flows, counted by the driver.
+//! The outcomes of frames at a port with a table of flows, counted by the driver.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -30,7 +30,7 @@ pub(in crate::live) struct FlowMaps<'a> {
     pub(super) control: BorrowedFd<'a>,
     /// From a flow's key to the number of its slot.
     pub(super) keys: BorrowedFd<'a>,
-    /// What becomes of frames of a flow, and its counters.
+    /// What to do with frames of a flow, and its counters.
     pub(super) slots: BorrowedFd<'a>,
     /// For each core the frames of each outcome.
     pub(super) outcomes: BorrowedFd<'a>,

@@ -75,7 +75,7 @@ impl Measured {
         })
     }
 
-    /// What stands beside a judgement if the trace is not complete.
+    /// The warning of a judgement if the trace is not complete.
     pub(super) fn verdict_note(&self) -> String {
         match self.state {
             Some(State::Complete) => String::new(),
