@@ -129,16 +129,16 @@ macro_rules! for_each_table {
                 from a capture";
             }
 
-            /// A 512-byte block, at a file offset that is a multiple of 512, of READ or WRITE data that was
-            /// seen whole.
+            /// A 512-byte block, at a file offset that is a multiple of 512, of READ or WRITE data
+            /// that was seen whole.
             Checksums checksums ChecksumRow ChecksumColumns runs ChecksumRun null "" {
                 operation_id: i64, Runs, "the operation that moved the block";
                 block: i64, Delta, "offset in the file / 512";
                 checksum: i64, Plain, "XXH3 of the block, 64 bits, seed 0: the bits of an unsigned number";
             }
 
-            /// What NFS of any version has, and NFSACL's attributes and access: a row for each operation
-            /// that has any of it.
+            /// What NFS of any version has, and NFSACL's attributes and access: a row for each
+            /// operation that has any of it.
             Nfs nfs NfsRow NfsColumns cells NfsCells {} null "not in this operation, or not seen" {
                 operation_id: i64, Delta, "the operation";
                 stable_how: Word, Dictionary, "WRITE: what was asked: `UNSTABLE`, `DATA_SYNC`, `FILE_SYNC`";
@@ -310,8 +310,8 @@ macro_rules! for_each_table {
                 between the two";
             }
 
-            /// What the programs beside NFS have (MOUNT, portmap, rpcbind, NLM, KLM, NSM, RQUOTA, NFSACL):
-            /// a row for each call that has any of it.
+            /// What the programs beside NFS have (MOUNT, portmap, rpcbind, NLM, KLM, NSM, RQUOTA,
+            /// NFSACL): a row for each call that has any of it.
             Services services ServiceRow ServiceColumns null "not in this call, or not seen" {
                 operation_id: i64, Delta, "the call, as in `operations`";
                 auth_flavors: Text, Dictionary, "MNT: the authentication flavors that the server accepts, \
@@ -384,8 +384,8 @@ macro_rules! for_each_table {
                 creates: Option<bool>, Dictionary, "GETXATTRDIR: the directory is made if there is none";
             }
 
-            /// A connection in one interval (60 s by default, at multiples of that since 1970). A long
-            /// connection has many rows: sum by `connection_id`.
+            /// A connection in one interval (60 s by default, at multiples of that since 1970). A
+            /// long connection has many rows: sum by `connection_id`.
             Connections connections ConnectionRow ConnectionColumns null "not known" {
                 connection_id: i64, Delta, "identifies the connection: the ordinal of its first frame \
                 times 2^18, plus its place in that frame";
@@ -494,8 +494,8 @@ macro_rules! for_each_table {
                 tls_seen: bool, Dictionary, "TLS records were seen: what they hold was not read";
             }
 
-            /// What was learned of a file: facts, each new one once per connection. The newest by `file_id`
-            /// holds.
+            /// What was learned of a file: facts, each new one once per connection. The newest by
+            /// `file_id` holds.
             Files files FileRow FileColumns null "not reported by this operation" {
                 file_id: i64, Dictionary, "the file or directory, as in `operations`";
                 operation_id: i64, Delta, "the operation that reported it";
@@ -509,7 +509,8 @@ macro_rules! for_each_table {
                 file_size: Option<i64>, Dictionary, "bytes in the file";
             }
 
-            /// Bytes of a stream that never arrived, frames that a port dropped, or files that a ring lost.
+            /// Bytes of a stream that never arrived, frames that a port dropped, or files that a
+            /// ring lost.
             Losses losses LossRow LossColumns null "not known" {
                 connection_id: Option<i64>, Dictionary, "the connection, as in `connections`"
                     null "a port's dropped frames, files of a ring, many holes";
@@ -561,8 +562,9 @@ macro_rules! for_each_table {
                 duplicate: bool, Dictionary, "another frame had just brought the same packet: it was \
                 mirrored twice";
             }
-            /// What monitors counted, as distributions: a row for each bin that is not empty. A monitor
-            /// has a row for a value range of a metric, a point and, if it measures by flow, a flow.
+            /// What monitors counted, as distributions: a row for each bin that is not empty. A
+            /// monitor has a row for a value range of a metric, a point and, if it measures by
+            /// flow, a flow.
             MonitorBins monitor_bins MonitorBinRow MonitorBinColumns null "all flows together" {
                 monitor: Text, Dictionary, "the monitor, in the words that asked for it" null "never";
                 port: Text, Dictionary, "where it measures: the interface, the side or the input"
@@ -582,8 +584,8 @@ macro_rules! for_each_table {
                 bin_to: i64, Dictionary, "the highest value that counts here";
                 count: i64, Dictionary, "how many there were";
             }
-            /// What passed in each window of time in which anything did. A window that is not there had
-            /// nothing; two rows of one window are to be added, where stamps went back.
+            /// What passed in each window of time in which anything did. A window that is not there
+            /// had nothing; two rows of one window are to be added, where stamps went back.
             MonitorWindows monitor_windows MonitorWindowRow MonitorWindowColumns null "all flows together" {
                 monitor: Text, Dictionary, "the monitor, in the words that asked for it" null "never";
                 port: Text, Dictionary, "where it measures: the interface, the side or the input"

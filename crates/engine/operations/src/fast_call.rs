@@ -1,5 +1,5 @@
-//! A call on the fast path: what is kept of it until its reply comes, and the cells that headers and
-//! frames give of both.
+//! A call on the fast path: what is kept of it until its reply comes, and the cells that headers
+//! and frames give of both.
 
 use lineside_flow::Transport;
 use lineside_frame::Piece;

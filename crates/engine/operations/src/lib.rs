@@ -6,8 +6,8 @@
 //!                                  └─ READ and WRITE data ─► checksums of 512-byte blocks
 //! ```
 //!
-//! [`Operations`] is the flow engine's sink. It has no port, no clock and no output: time comes with
-//! the frames, and rows go to the caller's sink. A row depends only on the bytes of its own
+//! [`Operations`] is the flow engine's sink. It has no port, no clock and no output: time comes
+//! with the frames, and rows go to the caller's sink. A row depends only on the bytes of its own
 //! connection and on the [`Config`].
 #![forbid(unsafe_code)]
 

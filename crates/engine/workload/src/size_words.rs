@@ -11,7 +11,8 @@ use crate::sizes::{Centre, Family, ROWS_MAX, SizeModel, Sizes, Unit, VALUE_MAX};
 use crate::{LoadFile, MARKS};
 
 impl Sizes {
-    /// Reads the words of the table at its type; `setting` names them in errors, and `load` reads a file.
+    /// Reads the words of the table at its type; `setting` names them in errors, and `load` reads a
+    /// file.
     pub fn parse(
         setting: &'static str,
         text: &str,

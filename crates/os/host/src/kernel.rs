@@ -1,5 +1,6 @@
 //! What the kernel offers and what limits this process, asked without changing anything: sockets
-//! that are opened are closed at once, and missing permission is distinguished from a missing feature.
+//! that are opened are closed at once, and missing permission is distinguished from a missing
+//! feature.
 
 use std::fs;
 use std::io;

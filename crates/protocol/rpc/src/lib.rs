@@ -6,7 +6,8 @@
 //! * [`record`]: one direction of a connection as a sequence of messages, also across holes, and
 //!   how the next header is found again when a record mark was lost.
 //! * [`calls`]: calls and replies by connection and xid, in whatever order they arrive.
-//! * [`recent_calls`]: calls by client, server, xid and arguments, for as long as one may come again.
+//! * [`recent_calls`]: calls by client, server, xid and arguments, for as long as one may come
+//!   again.
 //!
 //! Not here: what the programs mean (`lineside-nfs`), sockets, threads, clocks.
 #![forbid(unsafe_code)]

@@ -1,6 +1,6 @@
 //! SYN cookies (RFC 4987, 3.6): the acknowledgement of a SYN/ACK brings back the options of the
-//! SYN, and nothing is kept meanwhile. The endpoint uses them when too many connections are half open,
-//! a proxy in front of servers for every connection that it answers itself.
+//! SYN, and nothing is kept meanwhile. The endpoint uses them when too many connections are half
+//! open, a proxy in front of servers for every connection that it answers itself.
 //!
 //! ```text
 //!  initial number  | 5 bits: when | 3 bits: segment size | 24 bits: keyed hash of all and the ends

@@ -15,8 +15,8 @@
 //! One pass over `operations`, column by column, in bounded memory: times go into histograms, files
 //! and clients into maps of a stated size, and what no longer fits is counted, so that a report can
 //! state by how much it may be wrong. Names are looked up afterwards, for the files that are
-//! printed. [`Report`] is the one model: JSON is the model itself, and the crate `render` draws it. No
-//! clock and no output here.
+//! printed. [`Report`] is the one model: JSON is the model itself, and the crate `render` draws it.
+//! No clock and no output here.
 #![forbid(unsafe_code)]
 
 mod compare;

@@ -6,9 +6,9 @@
 //!  Comparison, Slow, Series ──────────────────────► comparison · slow · intervals · csv
 //! ```
 //!
-//! `section` puts what a report holds into blocks, every number in words; `terminal` and `html` draw
-//! blocks and decide nothing but how they look. No clock, no file and no output here: every function
-//! returns a text.
+//! `section` puts what a report holds into blocks, every number in words; `terminal` and `html`
+//! draw blocks and decide nothing but how they look. No clock, no file and no output here: every
+//! function returns a text.
 #![forbid(unsafe_code)]
 
 mod block;

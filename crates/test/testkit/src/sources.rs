@@ -1,5 +1,5 @@
-//! The sources of a crate: which files there are, and how long they and their functions are, without
-//! comments and unit tests.
+//! The sources of a crate: which files there are, and how long they and their functions are,
+//! without comments and unit tests.
 
 use std::path::{Path, PathBuf};
 

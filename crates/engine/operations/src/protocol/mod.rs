@@ -1,7 +1,7 @@
 //! Protocols on top of RPC: what arguments and results mean, as rows.
 //!
-//! A protocol is a module with an implementation of [`Protocol`], and a type with a line in the list
-//! of [`procedure`](crate::procedure). It decodes the arguments and results of an [`Incoming`]
+//! A protocol is a module with an implementation of [`Protocol`], and a type with a line in the
+//! list of [`procedure`](crate::procedure). It decodes the arguments and results of an [`Incoming`]
 //! message, sets the cells of the operation's row and of its details, announces file data, and
 //! reports files. It knows neither streams nor how calls and replies are matched.
 

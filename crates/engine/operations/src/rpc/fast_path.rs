@@ -401,8 +401,8 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
 }
 
 impl<S: RecordSink> DirectionSink<'_, S> {
-    /// A message of the call on the fast path at `at` with data has ended, and none of that is missing. False:
-    /// nothing has changed, and it goes the general path.
+    /// A message of the call on the fast path at `at` with data has ended, and none of that is
+    /// missing. False: nothing has changed, and it goes the general path.
     pub(super) fn end_fast(
         &mut self,
         (at, is_call): (u32, bool),

@@ -1,5 +1,5 @@
-//! What the flow engine gives to operations: the streams, datagrams and facts of each connection, to
-//! the family that reads it.
+//! What the flow engine gives to operations: the streams, datagrams and facts of each connection,
+//! to the family that reads it.
 
 use lineside_account::{Counter, Counters};
 use lineside_flow::{Connection, FlowCounts, StreamSink, Transport, Value};

@@ -1,5 +1,5 @@
-//! The protocols of a load. Each is described in its own module, as a [`Protocol`], and has its line
-//! here; flags, help, URLs, keys, servers and presets follow from the lists.
+//! The protocols of a load. Each is described in its own module, as a [`Protocol`], and has its
+//! line here; flags, help, URLs, keys, servers and presets follow from the lists.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 

@@ -1,6 +1,6 @@
-//! NFSv2 and the programs beside NFS, as `lineside_nfs::ancillary` reads them, against tshark: its names
-//! of procedures and statuses, and every field of every call and reply in the captures at hand. The
-//! messages come from the oracle, so nothing of the flow engine takes part.
+//! NFSv2 and the programs beside NFS, as `lineside_nfs::ancillary` reads them, against tshark: its
+//! names of procedures and statuses, and every field of every call and reply in the captures at
+//! hand. The messages come from the oracle, so nothing of the flow engine takes part.
 
 use std::collections::HashMap;
 use std::fmt::Write;

@@ -76,7 +76,8 @@ impl FastProcedure {
         v3::Reply::decode(self.get(), cursor)
     }
 
-    /// The bytes of data that a reply brings, if any; `None` in it: their number contradicts itself.
+    /// The bytes of data that a reply brings, if any; `None` in it: their number contradicts
+    /// itself.
     #[inline]
     pub(crate) fn data_of(reply: &FastResults<'_>) -> Option<Option<u32>> {
         let v3::Reply::Read(outcome) = reply else {

@@ -1,4 +1,5 @@
-//! Where monitors measure: a monitor at a point of a port, with what the rows of their tables share.
+//! Where monitors measure: a monitor at a point of a port, with what the rows of their tables
+//! share.
 
 use hashbrown::HashMap;
 use lineside_trace::read::{Column, ReadError};
