@@ -1,3 +1,6 @@
+//! What a forwarder came to, as its certificate has it: from the counters of the engine and the
+//! driver to the types that `trace` writes.
+
 use std::collections::BTreeMap;
 
 use lineside_balancer::{

@@ -68,7 +68,7 @@ impl Timetable {
         }
         let arrivals = arrivals.unwrap_or(Arrivals::Constant);
         let checked = Schedule::new(&arrivals, profile.as_ref(), 0, Share::ALL);
-        checked.map_err(|error| UsageError::of(error))?;
+        checked.map_err(UsageError::of)?;
         Ok(Self::Open { arrivals, profile })
     }
 
@@ -78,7 +78,7 @@ impl Timetable {
             let changed = words.parse::<Profile>();
             let changed = changed.map_err(|error| UsageError(format!("-R: {error}")))?;
             let checked = Schedule::new(arrivals, Some(&changed), 0, Share::ALL);
-            checked.map_err(|error| UsageError::of(error))?;
+            checked.map_err(UsageError::of)?;
             *profile = Some(changed);
         }
         Ok(())

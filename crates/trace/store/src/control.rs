@@ -27,8 +27,8 @@ const WAITING_MAX: usize = 16;
 /// is dropped.
 ///
 /// Whoever may write to the socket's file may ask: its owner, whom the folder [is given
-/// to](lineside_host::drop_privileges), and root. A client that asks nothing holds up no other, nor the end
-/// of the run.
+/// to](lineside_host::drop_privileges), and root. A client that asks nothing holds up no other, nor
+/// the end of the run.
 #[derive(Debug)]
 pub struct Control {
     listener: UnixListener,

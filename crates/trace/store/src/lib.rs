@@ -1,8 +1,8 @@
 //! The folder that a run leaves, on disk: its parts and how they are merged, what is kept of it and
 //! of older runs, and the socket at which a run that goes on is asked.
 //!
-//! Everything works by descriptors of folders (`lineside_host::Place`): a path is looked up once, and
-//! no link in a folder is followed.
+//! Everything works by descriptors of folders (`lineside_host::Place`): a path is looked up once,
+//! and no link in a folder is followed.
 #![forbid(unsafe_code)]
 
 mod compactor;

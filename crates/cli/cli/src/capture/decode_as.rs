@@ -93,7 +93,7 @@ fn add(rule: &str, decode_as: &mut DecodeAs) -> Result<(), String> {
         "udp.port" => Transport::Udp,
         "rpc.program" => return add_program(value, protocol, decode_as),
         _ => {
-            let nearest = nearest(layer, LAYERS.into_iter());
+            let nearest = nearest(layer, LAYERS);
             return Err(format!(
                 "layer '{layer}' is unknown; the nearest known one is {nearest}"
             ));

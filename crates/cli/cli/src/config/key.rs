@@ -298,7 +298,7 @@ impl<T: Value> Key<T> {
         if known.contains(&word) {
             return Ok(());
         }
-        let nearest = nearest(word, known.into_iter());
+        let nearest = nearest(word, known);
         let name = self.facts.name;
         Err(format!(
             "{name}: '{word}' is unknown; the nearest known one is {nearest}"

@@ -36,7 +36,7 @@ impl Sandboxing {
             "off" => Ok(Self::Off),
             other => Err(format!(
                 "it is unknown; the nearest known one is {}",
-                nearest(other, Self::WORDS.into_iter())
+                nearest(other, Self::WORDS)
             )),
         }
     }

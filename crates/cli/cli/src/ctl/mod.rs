@@ -118,7 +118,7 @@ impl Arguments {
             )));
         }
         if !WORDS.contains(&word.as_str()) {
-            let nearest = nearest(word, WORDS.into_iter());
+            let nearest = nearest(word, WORDS);
             bail!(ConfigError::usage(&format!(
                 "unknown request '{word}'; the nearest known one is {nearest}"
             )));

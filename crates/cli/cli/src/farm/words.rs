@@ -214,7 +214,7 @@ fn set_option(service: &mut Service, option: &str) -> Result<(), String> {
         ("on-loss", word) => return Err(format!("on-loss: '{word}' is neither reset nor leave")),
         ("check", words) => service.health = Some(health(words, service.address.ip())?),
         _ => {
-            let nearest = nearest(name, OPTIONS.into_iter());
+            let nearest = nearest(name, OPTIONS);
             return Err(format!(
                 "'{option}' is not an option; the nearest known one is '{nearest}'"
             ));
@@ -371,7 +371,7 @@ pub(super) fn set_timeout(timeouts: &mut Timeouts, words: &str) -> Result<(), St
         "half_open" => timeouts.half_open = ns,
         "udp" => timeouts.udp = ns,
         _ => {
-            let nearest = nearest(name, NAMES.into_iter());
+            let nearest = nearest(name, NAMES);
             return Err(format!(
                 "timeout: '{name}' is unknown; the nearest known one is {nearest}"
             ));

@@ -64,7 +64,7 @@ fn step_text(value: &Json) -> Result<String, Refusal> {
         .keys()
         .find(|key| !["when", "do"].contains(&key.as_str()))
     {
-        let nearest = nearest(key, ["when", "do"].into_iter());
+        let nearest = nearest(key, ["when", "do"]);
         return Err(wrong(format!(
             "'{key}' is not a key of a step; the nearest known one is {nearest}"
         )));

@@ -75,7 +75,7 @@ impl LimitWords {
                 "steal" => share(text).map(|share| limits.steal = share),
                 "drift" => factor(text).map(|factor| limits.drift = factor),
                 other => {
-                    let nearest = nearest(other, NAMES.into_iter());
+                    let nearest = nearest(other, NAMES);
                     return Err(ConfigError::new(format!(
                         "limits: no limit '{other}'; the nearest known one is {nearest}"
                     )));

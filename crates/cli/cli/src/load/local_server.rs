@@ -82,7 +82,7 @@ fn flags(words: &str) -> Result<Vec<String>, ConfigError> {
         if !known.contains(&name) {
             return error(format!(
                 "'{name}' is not a setting of a link; the nearest known one is {}",
-                nearest(name, known.into_iter())
+                nearest(name, known)
             ));
         }
         // A word that names a setting begins another one, but where netem has it as a value.

@@ -177,7 +177,7 @@ fn congestion(word: &str) -> Result<&'static dyn Congestion, ConfigError> {
         "reno" => Ok(&NewReno),
         other => Err(ConfigError::new(format!(
             "congestion: '{other}' is unknown; the nearest known one is {}",
-            nearest(other, CONGESTION.into_iter())
+            nearest(other, CONGESTION)
         ))),
     }
 }

@@ -38,6 +38,9 @@ pub enum Moves {
     Download,
 }
 
+/// Reads the URL and the keys of a protocol: the server's host and port, and what is sent.
+pub(super) type ReadRequests = fn(&Words<'_>) -> Result<(Url, Box<dyn Requests>), UsageError>;
+
 /// A protocol of a load: all that flags, help, URLs, reports and `load serve` know of it.
 #[derive(Debug)]
 pub struct Protocol {
@@ -56,7 +59,7 @@ pub struct Protocol {
     /// Keys of other protocols that it reads too.
     pub shared_keys: &'static [&'static str],
     /// Reads its URL and its keys: the server's host and port, and what is sent.
-    pub client: fn(&Words<'_>) -> Result<(Url, Box<dyn Requests>), UsageError>,
+    pub client: ReadRequests,
     /// Its server.
     pub service: Service,
 }
@@ -217,7 +220,7 @@ impl Protocol {
     pub const fn new(
         name: &'static str,
         url: &'static str,
-        client: fn(&Words<'_>) -> Result<(Url, Box<dyn Requests>), UsageError>,
+        client: ReadRequests,
         service: Service,
     ) -> Self {
         Self {

@@ -235,8 +235,8 @@ pub struct ForwardChange {
     pub finding: serde_json::Value,
 }
 
-/// What a check found: `good`, `silent`, `refused`, `unreachable`, or `wrong-status` with the status
-/// of the answer, 0 if that is no HTTP.
+/// What a check found: `good`, `silent`, `refused`, `unreachable`, or `wrong-status` with the
+/// status of the answer, 0 if that is no HTTP.
 pub type ForwardFinding = serde_json::Value;
 
 /// The table of connections.
