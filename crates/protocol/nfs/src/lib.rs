@@ -8,7 +8,7 @@
 //!
 //! NFSv4 has an operation where the others have a procedure, and reads its number itself: see
 //! [`v4`]. The programs beside NFS, and NFSv2, have one entry to what a row says of them: see
-//! [`side`].
+//! [`ancillary`].
 //!
 //! The types follow the RFC's, field by field, and say `None` or `Unread` for what the capture did
 //! not see (see [`mod@lineside_rpc::xdr`]). After a WRITE call or a READ reply the cursor stands at

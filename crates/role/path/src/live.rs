@@ -176,7 +176,7 @@ pub(crate) fn tap_facts(live: &LiveLoop) -> Option<TapFacts> {
     live.engine().tapped.as_ref().map(TapCounts::facts)
 }
 
-/// The path's certificate, with what the loop knows besides; `clock` as [`Certificate::clock`] has
+/// The path's certificate, with what the loop knows besides; `clock` as `Link::clock` has
 /// it.
 pub fn live_certificate(live: &LiveLoop, clock: &'static str) -> Certificate {
     let mut certificate = live.engine().path.certificate(clock);
