@@ -30,6 +30,14 @@ pub enum TraceError {
         /// What it lacks.
         why: &'static str,
     },
+    /// Its `trace.json` is not of the form that it should have, and it has nothing else to read.
+    #[error("{}: damaged: {why}; there are no tables to read without it", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, with the field that it is about.
+        why: String,
+    },
     /// A later version wrote it, in tables that this one does not know.
     #[error(
         "{}: schema {found} is newer than {SCHEMA_VERSION}, the newest that this lineside reads: \
@@ -214,15 +222,21 @@ impl Trace {
         let manifest = match manifest_text(&json) {
             Ok(text) => {
                 check_version(path, &text)?;
-                Manifest::from_json(&text)
-                    .map_err(|error| {
+                match Manifest::from_json(&text) {
+                    Ok(manifest) => Some(manifest),
+                    Err(error) if !has_operations => {
+                        let (path, why) = (json, error.to_string());
+                        return Err(TraceError::Damaged { path, why });
+                    }
+                    Err(error) => {
                         warnings.push(format!(
-                            "{}: damaged: {error}; verdict, losses \
-                    by cause and what was understood are not known",
+                            "{}: damaged: {error}; verdict, losses by cause and what was \
+                            understood are not known",
                             json.display()
-                        ))
-                    })
-                    .ok()
+                        ));
+                        None
+                    }
+                }
             }
             Err(_) if !has_operations => {
                 return Err(not("it has neither trace.json nor a table operations"));
