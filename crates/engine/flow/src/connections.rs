@@ -496,11 +496,13 @@ impl Connections {
     #[cold]
     pub(crate) fn close_over<S: StreamSink>(&mut self, now: i64, context: &mut Context<'_, S>) {
         loop {
-            let opening = self.openings.first_deadline();
-            if opening.0 <= now && self.deadlines.first().is_none_or(|first| opening < first) {
-                context.shared.now = context.shared.now.max(opening.0);
+            let first = self.deadlines.first();
+            let opening = { self.openings.first_deadline() }
+                .filter(|&opening| opening.0 <= now && first.is_none_or(|first| opening < first));
+            if let Some((deadline_ns, slot)) = opening {
+                context.shared.now = context.shared.now.max(deadline_ns);
                 context.sink.on_time(context.shared.now);
-                self.close(opening.1, context);
+                self.close(slot, context);
                 continue;
             }
             let Some((deadline_ns, slot)) = self.deadlines.pop(now) else {

@@ -13,6 +13,7 @@ use crate::connection::incarnations::on_syn;
 use crate::connection::{Connection, Key, Origin, network_of};
 use crate::context::Context;
 use crate::damage::Checksums;
+use crate::deadlines::Deadline;
 use crate::sink::StreamSink;
 use crate::stream::Segment;
 
@@ -197,8 +198,8 @@ impl Openings {
     }
 
     /// When that is over, and its slot.
-    pub(crate) fn first_deadline(&self) -> (i64, usize) {
-        (self.deadline_ns, self.oldest as usize)
+    pub(crate) fn first_deadline(&self) -> Option<Deadline> {
+        self.oldest().map(|slot| (self.deadline_ns, slot))
     }
 
     /// Whether one is over at `now`.

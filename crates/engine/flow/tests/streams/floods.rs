@@ -6,7 +6,7 @@ use lineside_wire::Direction::{Forward, Reverse};
 
 use crate::config;
 use crate::hand::{Hand, Recorder};
-use crate::simulation::ACK;
+use crate::simulation::{ACK, SYN};
 
 const BUDGET: usize = 2 << 20;
 
@@ -79,4 +79,19 @@ fn places_of_held_parts_are_drawn() {
     // As many places more, of a hundred bytes each; memory is drawn in steps of 16 KiB.
     let [full, doubled] = [1024, 1025].map(drawn);
     assert!(doubled > full + (80 << 10), "{full} and {doubled}");
+}
+
+/// A stamp may be the last one there is: no deadline that stands for never has passed then.
+#[test]
+fn the_last_nanosecond_ends_what_is_open_and_nothing_else() {
+    let mut sink = Recorder::default();
+    let mut hand = hand();
+    hand.segment(&mut sink, Forward, u32::MAX, 0, SYN, b"");
+    hand.port += 1;
+    hand.handshake(&mut sink);
+    for _ in 0..2 {
+        (hand.engine).on_timer(i64::MAX, &mut sink, &mut hand.counters);
+    }
+    assert_eq!(sink.closed_ns.len(), 2);
+    hand.finish(&mut sink);
 }
