@@ -32,6 +32,10 @@ impl Differences {
                 let missing = own.keys().filter(|name| !given.contains_key(*name));
                 self.missing.extend(missing.map(|name| within(name)));
             }
+            // serde reads a list as an object whose fields have no names.
+            (Value::Array(_), Value::Object(own)) => {
+                self.missing.extend(own.keys().map(|name| within(name)));
+            }
             (Value::Array(given), Value::Array(own)) => {
                 for (at, (given, own)) in given.iter().zip(own).enumerate() {
                     self.find(&format!("{path}[{at}]"), given, own);
