@@ -222,7 +222,7 @@ impl<E: Engine> Reactor<E> {
     /// One turn: frames that have arrived go to the engine, frames that are due leave, and if there
     /// were none of either the loop rests. `clock` gives the time of the stamps.
     pub fn turn(&mut self, clock: &mut impl FnMut() -> Nanoseconds) -> Result<(), PortError> {
-        let now = clock();
+        let mut now = clock();
         if let Some(looked_ns) = self.looked_ns.replace(now) {
             note_gap(&mut self.facts, now - looked_ns);
         }
@@ -232,7 +232,7 @@ impl<E: Engine> Reactor<E> {
         let mut has_received = false;
         let mut came_ns = None;
         for side in 0..self.sides.count() {
-            let (first_ns, failure) = self.receive(now, side);
+            let (first_ns, failure) = self.receive(&mut now, side, clock);
             has_received |= first_ns.is_some();
             came_ns = came_ns.or(first_ns);
             failure.map_or(Ok(()), |failure| self.on_failure(now, side, failure))?;
@@ -294,11 +294,12 @@ impl<E: Engine> Reactor<E> {
     }
 
     /// Takes what has arrived at a side; the stamp of the first frame, if there is one, and why no
-    /// more can come.
+    /// more can come. Time goes on where a frame came after `now`.
     fn receive(
         &mut self,
-        now: Nanoseconds,
+        now: &mut Nanoseconds,
         side: usize,
+        clock: &mut impl FnMut() -> Nanoseconds,
     ) -> (Option<Nanoseconds>, Option<PortError>) {
         let Side {
             queues,
@@ -310,7 +311,7 @@ impl<E: Engine> Reactor<E> {
             return (None, None);
         }
         let has_queues = queues.len() > 1;
-        let burst_max = self.engine.burst_max(now).min(BURST_MAX);
+        let burst_max = self.engine.burst_max(*now).min(BURST_MAX);
         let mut failure = None;
         for (number, queue) in queues.iter_mut().enumerate() {
             let before = self.burst.len();
@@ -326,6 +327,11 @@ impl<E: Engine> Reactor<E> {
             }
         }
         let (before, began_ns) = (self.burst.len(), self.began_ns);
+        let stamps = self.burst.iter().map(|frame| frame.descriptor().stamp_ns);
+        if stamps.max().flatten() > Some(*now) {
+            *now = clock();
+        }
+        let now = *now;
         let came_ns = |frame: &Frame| frame.descriptor().stamp_ns.unwrap_or(now);
         self.burst.retain(|frame| came_ns(frame) >= began_ns);
         self.facts.dropped_at_start += (before - self.burst.len()) as u64;
@@ -371,8 +377,9 @@ impl<E: Engine> Reactor<E> {
         }
         for number in 0..PROBES_COLD + PROBES {
             let began_ns = clock();
+            let mut now = began_ns;
             for side in 0..self.sides.count() {
-                let (_, failure) = self.receive(began_ns, side);
+                let (_, failure) = self.receive(&mut now, side, clock);
                 failure.map_or(Ok(()), Err)?;
             }
             let now = clock();
@@ -438,6 +445,8 @@ mod tests {
         spilled: Vec<usize>,
         unsent: Vec<u8>,
         gone: Vec<usize>,
+        /// When bursts came.
+        came: Vec<Nanoseconds>,
     }
 
     impl Account for Nanoseconds {
@@ -453,7 +462,8 @@ mod tests {
     impl Engine for Ring {
         type Account = Nanoseconds;
 
-        fn on_burst(&mut self, _: Nanoseconds, side: usize, burst: &mut Burst) {
+        fn on_burst(&mut self, now: Nanoseconds, side: usize, burst: &mut Burst) {
+            self.came.push(now);
             let to = (side + 1) % 3;
             self.held.extend(burst.drain(..).map(|frame| (to, frame)));
         }
@@ -515,6 +525,20 @@ mod tests {
             reactor.turn(&mut clock).expect("ports that work");
         }
         (queues, reactor)
+    }
+
+    /// Frames come while the loop looks for them.
+    #[test]
+    fn no_frame_comes_after_the_time_at_which_it_is_taken() {
+        let (_, reactor) = turned(
+            |port| {
+                let mut late = frame(&[1; 60], 60);
+                late.descriptor_mut().stamp_ns = Some(15);
+                port.lock().to_come.push_back(late);
+            },
+            1,
+        );
+        assert_eq!(reactor.engine().came, [20]);
     }
 
     #[test]
