@@ -4,7 +4,7 @@ use clap::{Command, CommandFactory, FromArgMatches};
 use serde_json::json;
 
 use crate::config::{Keys, read_keys};
-use crate::{capture, farm, link, load};
+use crate::{capture, forwarder, link, load};
 
 #[test]
 fn every_flag_of_before_is_still_read() {
@@ -82,7 +82,7 @@ fn every_key_of_before_is_still_read() {
     let off = json!({"no_sandbox": true});
     assert_eq!(now::<Emulate>(off.clone(), "sandbox"), "off");
     assert_eq!(now::<load::Section>(off.clone(), "sandbox"), "off");
-    assert_eq!(now::<farm::Section>(off, "sandbox"), "off");
+    assert_eq!(now::<forwarder::Section>(off, "sandbox"), "off");
     // As earlier runs recorded what nobody had asked for.
     let null = json!({"no_sandbox": null, "autostop": null});
     assert!(now::<Emulate>(null, "sandbox").is_null());
@@ -90,7 +90,7 @@ fn every_key_of_before_is_still_read() {
     for text in ["duration:60", "60s"] {
         let before = json!({ "autostop": text });
         assert_eq!(now::<Emulate>(before.clone(), "duration"), "60s");
-        assert_eq!(now::<farm::Section>(before, "duration"), "60s");
+        assert_eq!(now::<forwarder::Section>(before, "duration"), "60s");
     }
     for (before, name, value) in [
         ("gets", "get_ratio", "95%"),

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use lineside_account::Budget;
 use lineside_port::{Facts, Merge, Method};
 use lineside_reactor::Wait;
-use lineside_run::{Opened, RunError};
-use lineside_words::nearest;
+use lineside_run::{Opened, RunError, of_word};
 
 use crate::config::ConfigError;
 use crate::print::warn;
@@ -36,21 +35,6 @@ pub(crate) fn method(word: &str) -> Result<Option<Method>, ConfigError> {
 /// The word of `--wait`.
 pub(crate) fn wait(word: &str) -> Result<Wait, ConfigError> {
     of_word("wait", word, &Wait::WORDS)
-}
-
-/// The meaning of a word of a key.
-pub(crate) fn of_word<T: Copy>(
-    key: &str,
-    word: &str,
-    words: &[(&str, T)],
-) -> Result<T, ConfigError> {
-    let known = words.iter().find(|(known, _)| *known == word);
-    known.map(|(_, meaning)| *meaning).ok_or_else(|| {
-        let nearest = nearest(word, words.iter().map(|(known, _)| *known));
-        ConfigError::new(format!(
-            "{key}: '{word}' is unknown; the nearest known one is {nearest}"
-        ))
-    })
 }
 
 /// The interfaces that are captured from, with method and reason; empty if there are none.

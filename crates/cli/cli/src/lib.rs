@@ -17,8 +17,8 @@ mod emulate;
 mod errors;
 mod exit;
 mod explain;
-mod farm;
 mod forward;
+mod forwarder;
 #[cfg(test)]
 mod guide;
 mod habits;

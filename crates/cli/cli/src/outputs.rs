@@ -3,9 +3,11 @@
 use std::path::Path;
 
 use lineside_capture::CaptureFile;
+use lineside_host::FolderError;
 use lineside_port::Rotation;
 
 use crate::config::ConfigError;
+use crate::print::warn;
 
 /// The capture file, or the series of them, of `--write-pcap` and `-b`.
 pub(crate) fn capture_file(
@@ -25,4 +27,12 @@ pub(crate) fn capture_file(
             "-b limits capture files, but none is written: name one with --write-pcap",
         )),
     }
+}
+
+/// What takes requests; where there can be no socket, the run goes on without.
+pub(crate) fn or_warn<T>(listening: Result<T, FolderError>) -> Option<T> {
+    let failed = |error: &FolderError| {
+        warn(&format!("nothing can be changed while this runs: {error}"));
+    };
+    listening.inspect_err(failed).ok()
 }

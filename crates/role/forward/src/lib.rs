@@ -13,7 +13,7 @@
 //!   the ports, drops the privileges and turns the loop until its end.
 //! * With a payload mode, frames wait in a queue, and the payload cache says where their payloads
 //!   lie meanwhile.
-//! * Requests ([`Asking`]) are answered between two turns, so that a change is never half made.
+//! * [`settings`] reads the words of services, and of requests; these are answered between two turns, so that a change is never half made.
 #![forbid(unsafe_code)]
 
 mod course;
@@ -24,6 +24,7 @@ mod outcome;
 mod payloads;
 mod requests;
 mod run;
+pub mod settings;
 mod table;
 
 pub use course::{Course, CourseOfNode};
@@ -32,6 +33,6 @@ pub use error::ForwardError;
 pub use forwarder::{Forwarder, Passed};
 pub use outcome::{Certificate, Outcome};
 pub use payloads::{Departure, PayloadSettings, Payloads};
-pub use requests::{Asking, Controlled};
+pub use requests::{Asked, Controlled};
 pub use run::{ByDriver, Event, Forward, Tapping, interfaces};
 pub use table::{TableFile, read_table};

@@ -14,13 +14,14 @@ use lineside_port::live::{
 };
 use lineside_port::{Facts, LivePort, Method, Port, PortError};
 use lineside_reactor::{Reactor, TapPoints, TapPort, Wait, tap};
+use lineside_run::control::while_controlled;
 use lineside_store::RunFolder;
 use lineside_time::{Clock, ClockOffset, Nanoseconds, SteadyClock};
 
 use crate::driver::Driver;
 use crate::outcome::{certificate, judge};
 use crate::payloads::Payloads;
-use crate::requests::{Asked, Controlled, while_controlled};
+use crate::requests::{Asked, Controlled};
 use crate::table::TableFile;
 use crate::{ForwardError, Forwarder, Outcome, PayloadSettings};
 
@@ -173,7 +174,7 @@ impl Forward<'_> {
         std::thread::scope(|scope| {
             let thread = taps.map(|(port, take)| scope.spawn(move || take(port)));
             let outcome = while_controlled(controlled, |asked| {
-                self.turns(&mut live, (&clock, &manager), asked, on_event)
+                self.turns(&mut live, (&clock, &manager), &asked, on_event)
             });
             // The thread ends when it has taken what is in the queue.
             live.engine_mut().set_tap(None);

@@ -25,6 +25,7 @@
 //! * [`LivePath`] puts a path between live ports, as the engine of the polling loop of
 //!   `lineside-reactor`, which keeps its instants.
 //! * [`emulate`] runs such a loop to its end: between interfaces or between two commands.
+//! * [`settings`] reads the words of a link's settings and of steps.
 //! * A [`Certificate`] reports what was asked for, drawn and realised, and whether the result is
 //!   valid.
 #![forbid(unsafe_code)]
@@ -44,6 +45,7 @@ mod middle;
 mod monitors;
 mod observe;
 mod path;
+pub mod settings;
 mod settings_words;
 mod side;
 mod star;

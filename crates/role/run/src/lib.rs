@@ -14,7 +14,9 @@
 
 mod answering;
 mod capture_file;
+mod config_error;
 mod confine;
+pub mod control;
 mod doctor;
 mod drop_in;
 mod error;
@@ -23,10 +25,12 @@ mod frame_file;
 mod inputs;
 mod interfaces;
 mod measuring;
+mod monitor_stats;
 mod older;
 mod parts;
 mod progress;
 mod receive;
+pub mod request;
 mod run;
 mod runs;
 mod sources;
@@ -35,6 +39,7 @@ mod verdict;
 
 pub use answering::{Answering, Respond};
 pub use capture_file::check_capture_file;
+pub use config_error::{ConfigError, of_word};
 pub use confine::{
     DROP_INS_NEED_MORE, folder_of, keep_file_capabilities, not_confined, sandbox, sandbox_facts,
     to_write,
@@ -49,6 +54,7 @@ pub use frame_file::{frame_file, why_frames_miss, write_frames};
 pub use inputs::{Opened, open, open_followed};
 pub use interfaces::{Interfaces, open_interfaces};
 pub use measuring::{Ending, Looks, Measuring, MonitorSwitch};
+pub use monitor_stats::{MonitorsAsked, answer_capture};
 pub use older::older_runs;
 pub use parts::{PartRotation, Parts, bound_encoder, new_part, on_disk};
 pub use progress::Progress;

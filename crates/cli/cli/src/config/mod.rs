@@ -4,7 +4,6 @@
 //! flags. The resolved configuration stands in `trace.json` and can be run again with
 //! `--config TRACE/trace.json`.
 
-use std::fmt;
 use std::path::Path;
 
 use lineside_balancer::SettingsError;
@@ -25,23 +24,9 @@ mod value;
 pub(crate) use facts::{ALL, Facts, Modes};
 pub(crate) use file::{from_file, read_keys, to_json};
 pub(crate) use key::{Key, Keys, key, keys};
+pub(crate) use lineside_run::ConfigError;
 pub(crate) use sandbox::Sandboxing;
 pub(crate) use value::{Duration, Refusal, Size, Time, Value, count};
-
-/// An error in the configuration, and how to mend it.
-#[derive(Debug)]
-pub(crate) struct ConfigError(String);
-
-impl ConfigError {
-    pub(crate) fn new(text: String) -> Self {
-        Self(text)
-    }
-
-    /// A command line without a task, or with contradicting ones.
-    pub(crate) fn usage(text: &str) -> Self {
-        Self(text.to_owned())
-    }
-}
 
 /// Fails if both a capture file and the result as JSON would go to standard output.
 pub(crate) fn refuse_two_on_standard_output(
@@ -86,11 +71,3 @@ pub(crate) fn is_usage(error: &anyhow::Error) -> bool {
         || of_capture.is_some_and(CaptureError::is_usage)
         || of_emulation.is_some_and(EmulationError::is_usage)
 }
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for ConfigError {}

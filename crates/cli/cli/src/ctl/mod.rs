@@ -9,19 +9,19 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use clap::Args;
 use lineside_link::Setting;
-use lineside_path::emulate::ChangeAnswer;
+use lineside_path::settings::{StepWords, files};
+use lineside_run::request::{
+    Change, ChangeAnswer, Done, ForwardDone, ForwardRequest, NewStep, Request, Text,
+};
 use lineside_trace::certificate::link::SettingsWords;
 use lineside_words::{nearest, signed_time};
 
 use crate::config::ConfigError;
 use crate::confine::Confining;
 use crate::exit::Exit;
-use crate::farm::{ForwardDone, ForwardRequest, reload_of};
+use crate::forwarder::reload_of;
 use crate::link::ask::Asked;
-use crate::link::keys::LinkWords;
-use crate::link::request::{Change, Done, NewStep, Request, Text};
-use crate::link::spec::files;
-use crate::link::steps::StepWords;
+use crate::link::keys::LinkKeys;
 use crate::print::{print, print_json, say};
 use stats::Form;
 
@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
     #[arg(long = "interval", alias = "every", value_name = "TIME")]
     every: Option<String>,
     #[command(flatten)]
-    link: LinkWords,
+    link: LinkKeys,
     /// Print the answer as JSON; of stats, a line each
     #[arg(long)]
     json: bool,
@@ -81,7 +81,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         }
         done if form.json => print_json(&json(&done)?)?,
         _ if form.quiet => {}
-        Done::Settings(done) => print(&lines(&done, !arguments.link.is_empty()))?,
+        Done::Settings(done) => print(&lines(&done, arguments.link != LinkKeys::default()))?,
         Done::Step(step) => print(&format!("armed: {step}\n"))?,
         Done::Start(_) => print("the run has begun\n")?,
         Done::Mark(mark) => {
@@ -103,9 +103,10 @@ impl Arguments {
     /// What the words ask for.
     fn request(&self) -> anyhow::Result<Request> {
         let Some((word, rest)) = self.words.split_first() else {
+            let emulate = self.link.words();
             return Ok(Request::Settings(Box::new(Change {
-                files: files(&self.link)?,
-                emulate: self.link.clone(),
+                files: files(&emulate)?,
+                emulate,
             })));
         };
         if Setting::ALL.iter().any(|setting| setting.name() == word) {
@@ -123,7 +124,7 @@ impl Arguments {
                 "unknown request '{word}'; the nearest known one is {nearest}"
             )));
         }
-        if !self.link.is_empty() {
+        if self.link != LinkKeys::default() {
             bail!(ConfigError::usage(&format!(
                 "{word}: settings are changed by a command of their own: leave out the flags of \
                 the link"

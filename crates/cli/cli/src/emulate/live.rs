@@ -8,6 +8,7 @@ use anyhow::Context;
 use lineside_account::Budget;
 use lineside_host::Signals;
 use lineside_path::emulate::Event;
+use lineside_path::settings::{LinkSpec, StepContext};
 use lineside_path::{Certificate, Path};
 use lineside_run::{not_confined, sandbox_facts};
 use lineside_trace::State;
@@ -20,8 +21,6 @@ use super::settings::BetweenSettings;
 use super::taking::{Taken, Taking};
 use crate::exit::Exit;
 use crate::link::section::COMMAND_SIDES;
-use crate::link::spec::LinkSpec;
-use crate::link::steps::StepContext;
 use crate::print::{print, print_json, print_styled, say, talk, warn};
 
 impl Arguments {

@@ -5,15 +5,14 @@ use lineside_host::{FolderError, SystemClock};
 use lineside_measure::monitor::Words;
 use lineside_path::Certificate;
 use lineside_path::emulate::Controlled;
+use lineside_path::settings::{LinkSpec, StepContext, listen};
 use lineside_run::{DropInSettings, Looks, Measuring, Pace, PartRotation, Run};
 use lineside_store::RunFolder;
 use lineside_time::Clock;
 use lineside_trace::InputFacts;
 
 use super::flags::Arguments;
-use crate::link::control;
-use crate::link::spec::LinkSpec;
-use crate::link::steps::StepContext;
+use crate::outputs::or_warn;
 use crate::print::{closing, warn};
 
 /// The record of a run, in its folder if it has one.
@@ -45,7 +44,8 @@ impl Notes {
     ) -> Result<Option<Controlled>, FolderError> {
         self.run.save()?;
         let folder = self.run.folder.as_ref();
-        Ok(folder.and_then(|folder| control::listen(folder, spec, context, looks)))
+        let listening = folder.map(|folder| listen(folder, spec, context, looks));
+        Ok(listening.and_then(or_warn))
     }
 
     /// Monitors and drop-ins with tables in the folder; `None` without any. The

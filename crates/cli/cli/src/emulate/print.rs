@@ -28,29 +28,30 @@ pub(super) fn lines(certificate: &Certificate) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use lineside_account::Budget;
     use lineside_frame::{Descriptor, Frame};
+    use lineside_link::words::LinkWords;
+    use lineside_path::settings::{LinkSpec, Ways};
     use lineside_path::{Departures, Direction};
 
     use super::*;
-    use crate::link::keys::LinkWords;
-    use crate::link::spec::LinkSpec;
-    use crate::link::ways::Ways;
 
     #[test]
     fn drops_are_reported_with_their_settings() {
-        let spec = |link: &str| {
-            let words = LinkWords {
-                link: Some(vec![link.to_owned()]),
-                ..LinkWords::default()
-            };
-            LinkSpec::read(&words, Ways::default(), &[]).expect("valid words")
+        let words = |link: &str| LinkWords {
+            link: Some(vec![link.to_owned()]),
+            ..LinkWords::default()
         };
+        let spec = LinkSpec::read(&words("up"), Ways::default(), &[]).expect("valid words");
         let budget = Budget::new(64 << 20);
-        let mut path = spec("up").path(1, &budget).expect("it fits");
+        let path = spec.path(1, &budget).expect("valid words");
+        let mut path = path.expect("it fits");
         let mut out = Departures::default();
         for (now, link) in (0..).zip(["down", "flap 1s 1s", "up"]) {
-            let settings = spec(link).lists.into_iter().map(Some).collect();
+            let changed = spec.changed(&words(link), BTreeMap::new());
+            let settings = changed.expect("valid words").patches();
             path.apply(now, &settings, &mut out).expect("memory");
             let mut burst = vec![Frame::copied(&[0; 60], Descriptor::default())];
             path.on_burst(now, Direction::Outbound, &mut burst, &mut out);

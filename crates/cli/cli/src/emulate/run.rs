@@ -10,6 +10,7 @@ use lineside_account::Budget;
 use lineside_capture::Filtered;
 use lineside_frame::Burst;
 use lineside_host::Signals;
+use lineside_path::settings::CAPTURE_SIDES;
 use lineside_path::{DirectionFinder, PathMonitors, Virtual};
 use lineside_port::{CaptureWriter, Port, Receive, Rotation, WriterConfig};
 use lineside_run::{
@@ -27,7 +28,6 @@ use crate::confine;
 use crate::exit::Exit;
 use crate::inputs::open;
 use crate::link::section::{Mode, Prepared};
-use crate::link::ways::CAPTURE_SIDES;
 use crate::print::{print, print_json, print_styled, talk, warn};
 
 pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {

@@ -1,6 +1,7 @@
 //! `lineside explain`: where a frame's delay comes from.
 
 use lineside_path::Direction;
+use lineside_run::request::{Done, ForwardDone, ForwardRequest, Request};
 
 use super::flags::{Arguments, SIZE};
 use super::frame::of_frame;
@@ -9,9 +10,7 @@ use super::settings::of_settings;
 use crate::config::ConfigError;
 use crate::confine::{self, Confining};
 use crate::exit::Exit;
-use crate::farm::{ForwardDone, ForwardRequest};
 use crate::link::ask::Asked;
-use crate::link::request::{Done, Request};
 use crate::link::section::Mode;
 use crate::print::{json_text, print, print_data};
 

@@ -1,18 +1,18 @@
 //! `lineside forward --emulated`: the forwarder of the payload-caching paper in virtual time.
 
 use anyhow::{Context, bail};
+use lineside_forward::settings::{PAYLOAD_MODES, cache_bytes};
 use lineside_host::Sandbox;
 use lineside_payload::Parameters;
 use lineside_payload::figures::{FIGURES, Flow, figure, run_flow};
 use lineside_payload::patterns::{PATTERNS, pattern};
+use lineside_run::of_word;
 use lineside_words::Rate;
 
 use super::emulated_print::{figure_html, figure_text, flow_text, pattern_text};
 use super::emulated_run::run_commands;
 use super::flags::Arguments;
 use crate::exit::Exit;
-use crate::farm::PAYLOAD_MODES;
-use crate::inputs::of_word;
 use crate::print::{print, print_json};
 
 /// Packets of a flow that are counted.
@@ -27,7 +27,7 @@ pub(super) fn run(given: &Arguments) -> anyhow::Result<Exit> {
         given.keys.mode.as_deref().unwrap_or("pcache"),
         &PAYLOAD_MODES,
     )?;
-    let cache_bytes = given.keys.cache_bytes()?;
+    let cache_bytes = cache_bytes(given.keys.cache.as_deref())?;
     if let Some(number) = arguments.figure {
         let known = FIGURES.map(|number| number.to_string()).join(", ");
         let figure = figure(number, seed)

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use lineside_words::{Rate, parse_rate};
 
-use crate::farm::Section;
+use crate::forwarder::Section;
 
 /// Flags of `forward`: the keys of `[forward]`, and what concerns the command line alone.
 #[derive(Debug, Clone, Args)]

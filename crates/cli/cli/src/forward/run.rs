@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context;
 use lineside_forward::{
-    Asking, Controlled, Event, Forward, Outcome, TableFile, Tapping, read_table,
+    Controlled, Event, Forward, Outcome, TableFile, Tapping, read_table, settings,
 };
 use lineside_host::{Signals, SystemClock};
 use lineside_measure::monitor::Point;
@@ -14,21 +14,22 @@ use lineside_run::{Run, frame_file, not_confined, sandbox_facts, why_frames_miss
 use lineside_store::RunFolder;
 use lineside_time::Clock;
 use lineside_trace::State;
+use serde_json::Value;
 
 use super::flags::Arguments;
-use crate::config::{self, ConfigError, Sandboxing};
+use crate::config::{self, ConfigError, Sandboxing, read_keys};
 use crate::confine;
 use crate::exit::Exit;
-use crate::farm::{ForwardDone, Known, Prepared, Section, check_lines};
+use crate::forwarder::{Prepared, Section};
 use crate::inputs::listening_lines;
-use crate::link::request::{Done, Request, answer_to_json};
+use crate::outputs::or_warn;
 use crate::print::{closing, print, print_json, print_styled, say, talk, warn};
 
 pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let keys = given.keys.resolved(given.config.as_deref())?;
     let prepared = keys.prepare()?;
     if given.check {
-        print(&check_lines(&prepared.settings))?;
+        print(&lineside_render::forward_plan(&prepared.settings))?;
         return Ok(Exit::Done);
     }
     if let Some(run) = { &given.resume }
@@ -47,7 +48,6 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let signals = Signals::register().context("cannot handle signals")?;
     let mut record = begin(&keys)?;
     let controlled = listen(&record, &keys, &prepared);
-    let controlled = controlled.inspect_err(|_| record.withdraw())?;
     let table = { &record.folder }
         .as_ref()
         .map(TableFile::open)
@@ -132,40 +132,15 @@ fn begin(keys: &Section) -> anyhow::Result<Run> {
 }
 
 /// Takes requests in the folder, if there is one.
-fn listen(run: &Run, keys: &Section, prepared: &Prepared) -> anyhow::Result<Option<Controlled>> {
-    let Some(folder) = &run.folder else {
-        return Ok(None);
-    };
-    let mut known = Known {
-        // A reload keeps the seed that was drawn.
-        keys: Section {
-            seed: Some(prepared.settings.seed),
-            ..keys.clone()
-        },
-        ports: prepared.settings.ports.clone(),
-        services: prepared.settings.services.clone(),
-    };
-    let respond = move |text: &str, asking: &Asking| {
-        let answer = Request::read(text).and_then(|request| match request {
-            Request::Forward(request) => known.on_request(request, asking).map(Done::Forward),
-            Request::Stats {} => asking
-                .stats()
-                .map(|counts| Done::Forward(ForwardDone::Counted(counts))),
-            _ => Err(
-                "the run is a forwarder: it can be asked for stats, add, remove, drain, \
-                      weight and reload"
-                    .to_owned(),
-            ),
-        });
-        answer_to_json(&answer).ok()
-    };
-    match Controlled::listen(folder, respond) {
-        Ok(controlled) => Ok(Some(controlled)),
-        Err(error) => {
-            warn(&format!("nothing can be changed while this runs: {error}"));
-            Ok(None)
-        }
-    }
+fn listen(run: &Run, keys: &Section, prepared: &Prepared) -> Option<Controlled> {
+    let folder = run.folder.as_ref()?;
+    let read = |section: &Value| Ok(read_keys::<Section>(section, "forward")?.words());
+    or_warn(settings::listen(
+        folder,
+        keys.words(),
+        &prepared.settings,
+        read,
+    ))
 }
 
 impl Arguments {

@@ -4,10 +4,10 @@ use std::io;
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
+use lineside_run::request::{Answer, Done, Request, read_answer};
 use lineside_store::ControlClient;
 use lineside_trace::{Manifest, State};
 
-use super::request::{Answer, Done, Request, read_answer};
 use crate::config::ConfigError;
 use crate::confine::{self, Confining};
 

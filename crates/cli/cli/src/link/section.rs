@@ -4,20 +4,22 @@
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use lineside_account::Budget;
 use lineside_analyze::{Moment, MomentError, Zone};
 use lineside_capture::CaptureFile;
 use lineside_filter::Filter;
 use lineside_host::SystemClock;
 use lineside_measure::monitor::Words;
+use lineside_path::settings::{
+    CAPTURE_SIDES, LinkSpec, StepContext, StepWords, Ways, resolved, side_name,
+};
 use lineside_path::{Inside, InsideError};
 use lineside_run::{DropInSettings, Measuring, MonitorSwitch};
 use lineside_time::Clock;
 
-use super::keys::LinkWords;
-use super::spec::LinkSpec;
-use super::steps::{StepContext, StepTexts, StepWords, resolved};
-use super::ways::{Ways, side_name};
+use super::keys::LinkKeys;
+use super::step_texts::StepTexts;
 use crate::config::{self, ConfigError, Duration, Keys, Modes, Sandboxing, Size, key, keys};
 use crate::drop_ins::drop_ins;
 use crate::monitors::monitors;
@@ -205,7 +207,7 @@ keys! {
             .long("inside").value("NET")
             .only(CAPTURE | EXPLAIN);
     }
-    with link: LinkWords; {
+    with link: LinkKeys; {
         seed: u64 = key("Seed of all random draws: equal seeds give equal runs")
             .long("seed").value("N")
             .default(|| 1);
@@ -253,7 +255,7 @@ impl Section {
         notes.for_each(|note| say(&note));
         let later: Vec<_> = steps.iter().map(|words| &words.link).collect();
         let ports = self.ports(&ways);
-        let spec = LinkSpec::read(&self.link, ways, &later)?;
+        let spec = LinkSpec::read(&self.link.words(), ways, &later)?;
         let filter = self.filter.as_deref().map(Filter::parse).transpose();
         let filter = filter.map_err(|error| ConfigError::usage(&format!("filter: {error}")))?;
         let inside = self.inside.as_deref().map(str::parse).transpose();
@@ -265,7 +267,8 @@ impl Section {
             ports,
             monitors: self.monitors.as_ref().map_or(0, Vec::len),
         };
-        let mut path = spec.path(self.seed.unwrap_or_default(), &budget)?;
+        let path = spec.path(self.seed.unwrap_or_default(), &budget)?;
+        let mut path = path.context("half of the budget is left for the path")?;
         for step in resolved(&steps, &spec, &context)? {
             let armed = path.arm(step, 0);
             armed.map_err(|error| ConfigError::usage(&error.to_string()))?;
@@ -313,7 +316,7 @@ impl Section {
     fn ports(&self, ways: &Ways) -> Vec<String> {
         match ways.ports() {
             [] if self.mode() == Some(Mode::Commands) => COMMAND_SIDES.map(str::to_owned).into(),
-            [] => super::ways::CAPTURE_SIDES.map(str::to_owned).into(),
+            [] => CAPTURE_SIDES.map(str::to_owned).into(),
             ports => ports.to_vec(),
         }
     }

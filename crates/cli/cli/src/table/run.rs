@@ -4,6 +4,7 @@ use std::path::Path;
 
 use lineside_host::Sandbox;
 use lineside_link::{Deliveries, PathFile, Table, format};
+use lineside_path::settings::{Content, content, read_text};
 
 use super::flags::{Arguments, Form, Source};
 use super::measured::{Measured, Network};
@@ -11,7 +12,6 @@ use super::print::{comment, json, lines, path_figures, path_lines};
 use crate::config::ConfigError;
 use crate::confine;
 use crate::exit::Exit;
-use crate::link::files::{Content, content, read_text};
 use crate::print::{json_text, print, warn};
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {

@@ -8,8 +8,20 @@ use lineside_testkit::layers::{Uses, part};
 
 /// Modules that several verbs use, and which use no verb.
 const SHARED: [&str; 14] = [
-    "charset", "config", "confine", "drop_ins", "exit", "farm", "inputs", "junit", "link",
-    "monitors", "outputs", "print", "runs", "trips",
+    "charset",
+    "config",
+    "confine",
+    "drop_ins",
+    "exit",
+    "forwarder",
+    "inputs",
+    "junit",
+    "link",
+    "monitors",
+    "outputs",
+    "print",
+    "runs",
+    "trips",
 ];
 /// Modules that may use all others: the entrance, what prints and refuses command lines, and tests
 /// of all declarations.

@@ -11,6 +11,7 @@
 
 mod delay;
 mod display;
+mod texts;
 
 use lineside_words::{Rate, WordError, Words, begins_as_number, parse_rate};
 
@@ -21,6 +22,7 @@ use crate::table::Table;
 
 pub use delay::delay;
 pub(crate) use display::Percent;
+pub use texts::LinkWords;
 
 const LOSS_WORDS: [&str; 8] = [
     "random", "gemodel", "burst", "every", "frames", "segment", "byte", "none",

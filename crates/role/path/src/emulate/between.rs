@@ -12,12 +12,13 @@ use lineside_link::State;
 use lineside_port::live::{EndOptions, Interface, LiveOptions, StampClock, open_each};
 use lineside_port::{LivePort, Method, Port, PortError};
 use lineside_reactor::{TapPort, Wait};
+use lineside_run::control::while_controlled;
 use lineside_store::RunFolder;
 use lineside_time::Clock;
 use lineside_words::signed_time;
 
 use super::carrier::Carriers;
-use super::control::while_controlled;
+use super::control::Changes;
 use super::tapping::while_tapped;
 use super::turns::{Next, turns};
 use super::{Controlled, EmulationError, Event, HostEnd, Outcome, Tapping};
@@ -267,8 +268,9 @@ impl Between<'_> {
         let (mut signal, mut gone, mut began) = (None, 0, Duration::ZERO);
         let mut carriers = self.carriers(live, switch)?;
         manager.ready();
-        let failure = while_controlled(controlled, |changes| {
-            turns(live, clock, changes, &mut carriers, |live, elapsed| {
+        let failure = while_controlled(controlled, |asked| {
+            let mut changes = Changes::new(asked);
+            turns(live, clock, &mut changes, &mut carriers, |live, elapsed| {
                 for side in &live.gone()[gone..] {
                     let name = self.name(side.side);
                     on_event(Event::Warning(format!(

@@ -19,10 +19,11 @@ use lineside_link::State;
 use lineside_port::live::{EndOptions, LinkEnd, StampClock, open_end, open_loopback};
 use lineside_port::{LivePort, PortError};
 use lineside_reactor::{TapPort, Wait};
+use lineside_run::control::while_controlled;
 use lineside_time::Clock;
 
 use super::carrier::Carriers;
-use super::control::while_controlled;
+use super::control::Changes;
 use super::tapping::while_tapped;
 use super::turns::{Next, turns};
 use super::{Controlled, EmulationError, Event, Outcome, Tapping};
@@ -220,8 +221,9 @@ impl Commands<'_> {
     ) -> Result<Turned, EmulationError> {
         let (mut signal, mut status) = (None, None);
         let mut carriers = Carriers::new(live, None, &["client", "server"], NO_CARRIER);
-        let failure = while_controlled(controlled, |changes| {
-            turns(live, clock, changes, &mut carriers, |_, _| {
+        let failure = while_controlled(controlled, |asked| {
+            let mut changes = Changes::new(asked);
+            turns(live, clock, &mut changes, &mut carriers, |_, _| {
                 status = programs.look(on_event)?;
                 if signal.is_none() {
                     signal = self.signals.stop();

@@ -1,65 +1,44 @@
 //! What is asked of a run while it goes on: changes of the settings, marks, what it has counted.
-//!
-//! ```text
-//!  socket ──request──► thread: respond (words) ──Asked──► the polling loop
-//!         ◄──answer───                         ◄──its answer──
-//! ```
 
 use std::collections::BTreeMap;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::Receiver;
 
 use lineside_filter::Filter;
-use lineside_host::FolderError;
-use lineside_run::Answering;
+use lineside_run::control::{Asking, Reply};
+use lineside_run::request::ChangeAnswer;
 use lineside_run::stats::RunStats;
-use lineside_store::RunFolder;
 use lineside_time::{Clock, Nanoseconds};
 use lineside_trace::certificate::link::{Mark, SettingsWords};
-use serde::{Deserialize, Serialize};
 
 use super::carrier::Carriers;
 use super::look::Look;
 use crate::{LiveLoop, Patches, SideId, Step};
 
-/// The settings before a change, and from then on; the same if nothing was to be changed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ChangeAnswer {
-    /// When, by the run's clock; `None` if nothing was changed.
-    pub at_ns: Option<Nanoseconds>,
-    /// The settings before, by the name of the direction.
-    pub before: BTreeMap<String, SettingsWords>,
-    /// The settings from then on.
-    pub after: BTreeMap<String, SettingsWords>,
-}
-
 /// What is asked of the polling loop.
-enum Asked {
+pub enum Asked {
     /// To change the settings.
     Change {
         change: Patches,
-        answer: Answer<ChangeAnswer>,
+        answer: Reply<ChangeAnswer>,
     },
     /// To tell frames of a side apart that match.
     Classify {
         side: SideId,
         filter: Box<Filter>,
-        answer: Answer<()>,
+        answer: Reply<()>,
     },
     /// To add a step.
-    Arm { step: Box<Step>, answer: Answer<()> },
+    Arm { step: Box<Step>, answer: Reply<()> },
     /// To begin.
-    Start { answer: Answer<Nanoseconds> },
+    Start { answer: Reply<Nanoseconds> },
     /// To note a text.
-    Mark { text: String, answer: Answer<Mark> },
+    Mark { text: String, answer: Reply<Mark> },
     /// What it has counted so far.
-    Stats { answer: Answer<RunStats> },
+    Stats { answer: Reply<RunStats> },
 }
 
-/// Where an answer goes; the error is why nothing has changed.
-pub(super) type Answer<T> = SyncSender<Result<T, String>>;
-
 /// The end of the thread that takes requests.
-pub struct ChangeSender(Sender<Asked>);
+pub struct ChangeSender<'a>(pub(crate) &'a Asking<Asked>);
 
 /// The end of the polling loop.
 pub(super) struct Changes {
@@ -68,19 +47,13 @@ pub(super) struct Changes {
     look: Option<Look>,
 }
 
-/// Makes the answer to the text of a request; `None` if there is none.
-type Respond = Box<dyn FnMut(&str, &ChangeSender) -> Option<String> + Send>;
+/// A run that takes changes.
+pub type Controlled = lineside_run::control::Controlled<Asked>;
 
-/// A run that takes changes: the socket in its folder, and what responds to requests.
-pub struct Controlled {
-    answering: Answering,
-    respond: Respond,
-}
-
-impl ChangeSender {
+impl ChangeSender<'_> {
     /// Has the loop make a change, and waits until it has. The error is why nothing has changed.
     pub fn send(&self, change: Patches) -> Result<ChangeAnswer, String> {
-        self.ask(|answer| Asked::Change { change, answer })
+        self.0.ask(|answer| Asked::Change { change, answer })
     }
 
     /// Has the loop tell frames of a side apart that match, of
@@ -88,7 +61,7 @@ impl ChangeSender {
     /// not.
     pub fn classify(&self, side: impl Into<SideId>, filter: Filter) -> Result<(), String> {
         let (side, filter) = (side.into(), Box::new(filter));
-        self.ask(|answer| Asked::Classify {
+        self.0.ask(|answer| Asked::Classify {
             side,
             filter,
             answer,
@@ -98,35 +71,30 @@ impl ChangeSender {
     /// Has the loop add a step. The error is why it has not.
     pub fn arm(&self, step: Step) -> Result<(), String> {
         let step = Box::new(step);
-        self.ask(|answer| Asked::Arm { step, answer })
+        self.0.ask(|answer| Asked::Arm { step, answer })
     }
 
     /// Has a run begin that waits; returns when it did. The error is why it has not.
     pub fn start(&self) -> Result<Nanoseconds, String> {
-        self.ask(|answer| Asked::Start { answer })
+        self.0.ask(|answer| Asked::Start { answer })
     }
 
     /// Has the loop note a text, with the time at which it does. The error is why it has not.
     pub fn mark(&self, text: String) -> Result<Mark, String> {
-        self.ask(|answer| Asked::Mark { text, answer })
+        self.0.ask(|answer| Asked::Mark { text, answer })
     }
 
     /// What the loop has counted so far, without monitors.
     pub fn stats(&self) -> Result<RunStats, String> {
-        self.ask(|answer| Asked::Stats { answer })
-    }
-
-    /// Asks the loop, and waits for its answer.
-    fn ask<T>(&self, asked: impl FnOnce(Answer<T>) -> Asked) -> Result<T, String> {
-        const ENDING: &str = "the run is ending";
-        let (answer, answered) = sync_channel(1);
-        let sent = self.0.send(asked(answer));
-        sent.map_err(|_| ENDING)?;
-        answered.recv().map_err(|_| ENDING)?
+        self.0.ask(|answer| Asked::Stats { answer })
     }
 }
 
 impl Changes {
+    pub(super) fn new(asked: Receiver<Asked>) -> Self {
+        Self { asked, look: None }
+    }
+
     /// Does the next thing that is asked for, or a part of it, if there is one: call it between two
     /// turns of the loop.
     pub(super) fn make_next(
@@ -217,44 +185,4 @@ fn settings_words(live: &LiveLoop) -> BTreeMap<String, SettingsWords> {
     let path = live.engine().path();
     let words = |side| (path.name(side).to_owned(), path.settings_words(side));
     path.sides().map(words).collect()
-}
-
-impl Controlled {
-    /// Listens in the run's folder; to be called before privileges are dropped.
-    pub fn listen(
-        folder: &RunFolder,
-        respond: impl FnMut(&str, &ChangeSender) -> Option<String> + Send + 'static,
-    ) -> Result<Self, FolderError> {
-        Ok(Self {
-            answering: Answering::listen(folder)?,
-            respond: Box::new(respond),
-        })
-    }
-}
-
-/// The two ends of what is asked of the loop.
-pub(super) fn ends() -> (ChangeSender, Changes) {
-    let (sender, asked) = channel();
-    (ChangeSender(sender), Changes { asked, look: None })
-}
-
-/// Runs `run` with the changes that are asked for meanwhile.
-pub(super) fn while_controlled<T>(
-    controlled: Option<Controlled>,
-    run: impl FnOnce(&mut Changes) -> T,
-) -> T {
-    let (sender, mut changes) = ends();
-    let Some(Controlled {
-        answering,
-        mut respond,
-    }) = controlled
-    else {
-        return run(&mut changes);
-    };
-    let respond = move |text: &str| respond(text, &sender);
-    answering.during(respond, move || {
-        // With these go the requests that nobody will answer.
-        let mut changes = changes;
-        run(&mut changes)
-    })
 }

@@ -6,6 +6,7 @@
 //! each turn.
 
 use lineside_measure::{Scan, Times};
+use lineside_run::control::Reply;
 use lineside_run::stats::{
     DelayStats, DirectionStats, DropStats, LateStats, LoopStats, MatchStats, PortStats, RunStats,
     STATS_VERSION, SwitchStats, TapStats,
@@ -13,7 +14,6 @@ use lineside_run::stats::{
 use lineside_time::Nanoseconds;
 use lineside_trace::certificate::link::{CorePort, CoreReport};
 
-use super::control::Answer;
 use crate::{LiveLoop, SideId, tap_facts};
 
 /// Steps of a histogram that are looked at between two turns: 16 KiB, which come from far memory in
@@ -30,7 +30,7 @@ pub(super) struct Look {
     sides: std::ops::Range<usize>,
     /// Histograms that are left to look at, the next one last.
     left: Vec<(Histogram, Scan<2>)>,
-    answer: Answer<RunStats>,
+    answer: Reply<RunStats>,
 }
 
 /// A histogram of a side: of the frames that match no expression, or of a class.
@@ -44,7 +44,7 @@ struct Histogram {
 
 impl Look {
     /// Copies the counters of the loop at `now`.
-    pub(super) fn begin(live: &LiveLoop, now: Nanoseconds, answer: Answer<RunStats>) -> Self {
+    pub(super) fn begin(live: &LiveLoop, now: Nanoseconds, answer: Reply<RunStats>) -> Self {
         let path = live.engine().path();
         let counts = live.counts();
         let stats = RunStats {

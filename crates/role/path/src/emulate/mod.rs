@@ -25,7 +25,7 @@ mod turns;
 
 pub use between::{Between, open_interfaces};
 pub use commands::{CLIENT, Commands, INTERFACE, SERVER, Way};
-pub use control::{ChangeAnswer, ChangeSender, Controlled};
+pub use control::{Asked, ChangeSender, Controlled};
 pub use error::EmulationError;
 pub use host_end::HostEnd;
 pub use tapping::Tapping;

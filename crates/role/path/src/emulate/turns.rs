@@ -180,7 +180,7 @@ mod tests {
     use lineside_trace::certificate::link::ClockStep;
 
     use super::*;
-    use crate::emulate::control::{ChangeSender, ends};
+    use crate::emulate::control::ChangeSender;
     use crate::{Direction, LivePath, Path};
 
     const MS: i64 = 1_000_000;
@@ -248,14 +248,14 @@ mod tests {
     /// 1,000 frames out, three of them each 300 us, with a delay of 10 ms. At 50 ms the wall clock
     /// is set; returns how they left, and the stamps of the tap.
     fn run_with_a_clock_set(by_ns: i64) -> (Outcome, Vec<i64>) {
-        run_until(Duration::from_millis(130), by_ns, drop)
+        run_until(Duration::from_millis(130), by_ns, |_| {})
     }
 
     /// The same up to `end`, with `ask` in a thread beside it.
     fn run_until(
         end: Duration,
         by_ns: i64,
-        ask: impl FnOnce(ChangeSender) + Send,
+        ask: impl FnOnce(&ChangeSender<'_>) + Send,
     ) -> (Outcome, Vec<i64>) {
         let time = Time::default();
         let settings = || Settings {
@@ -283,11 +283,11 @@ mod tests {
         let (tap, mut port) = tap(2, points, 2 << 20, &budget).expect("it fits");
         live.engine_mut().set_tap(Some(tap));
         let mut carriers = Carriers::new(&mut live, None, &[], "");
-        let (sender, changes) = ends();
+        let (asking, asked) = lineside_run::control::asking();
         let failure = std::thread::scope(|scope| {
-            scope.spawn(|| ask(sender));
+            scope.spawn(move || ask(&ChangeSender(&asking)));
             // With these go the requests that nobody will answer.
-            let mut changes = changes;
+            let mut changes = Changes::new(asked);
             turns(
                 &mut live,
                 &time,
@@ -351,7 +351,7 @@ mod tests {
         let (calm, _) = run_with_a_clock_set(0);
         let calm = &calm.certificate.directions[Direction::Outbound.name()];
         let mut seen = Vec::new();
-        let ask = |sender: ChangeSender| {
+        let ask = |sender: &ChangeSender<'_>| {
             while let Ok(stats) = sender.stats() {
                 seen.push(stats);
             }
@@ -380,7 +380,7 @@ mod tests {
 
     #[test]
     fn frames_under_way_at_the_end_still_leave() {
-        let (outcome, stamps) = run_until(Duration::from_millis(40), 0, drop);
+        let (outcome, stamps) = run_until(Duration::from_millis(40), 0, |_| {});
         let report = &outcome.certificate.directions[Direction::Outbound.name()];
         let counters = &report.counters;
         // Three each 300 us, the last third of them less than 10 ms before the end.

@@ -25,12 +25,20 @@ const RENDER: Floors = &[
         "block",
         "comparison",
         "csv",
+        "forward_plan",
         "intervals",
         "monitors_text",
+        "run_stats",
         "slow",
     ],
     &["lines", "section", "svg"],
-    &["chart", "link_certificate", "monitors_svg", "summary"],
+    &[
+        "chart",
+        "forwarder_lines",
+        "link_certificate",
+        "monitors_svg",
+        "summary",
+    ],
     &["page", "share_curve"],
     &["html", "terminal"],
 ];
@@ -128,6 +136,7 @@ const PATH: Floors = &[
     &["certificate", "classify", "live"],
     &["chain", "changes"],
     &["path"],
+    &["settings"],
 ];
 
 const CRATES: [(&str, Floors); 9] = [

@@ -1,73 +1,79 @@
-//! What `ctl` and `explain` ask a forwarder, and what it answers; the envelope is that of
-//! `link::request`.
+//! What a forwarder does with requests of `ctl` and `explain`.
 
-use std::net::SocketAddr;
-
-use lineside_balancer::{Change, NodeSettings, PortSettings, Service, ServiceName};
-use lineside_forward::Asking;
-use serde::{Deserialize, Serialize};
+use lineside_balancer::{Change, NodeSettings, PortSettings, Service, ServiceName, Settings};
+use lineside_host::FolderError;
+use lineside_run::request::{Answer, Done, ForwardDone, ForwardRequest, Request};
+use lineside_store::RunFolder;
 use serde_json::Value;
 
-use super::keys::Section;
+use super::ForwardWords;
 use super::words::{end, node, transport, weight};
-use crate::config::read_keys;
+use crate::Controlled;
+use crate::requests::ChangeSender;
 
-/// A request to a forwarder.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub(crate) enum ForwardRequest {
-    /// To change a node of a service: `add`, `remove`, `drain` or `weight`, and its words.
-    Node { action: String, words: Vec<String> },
-    /// To take all services anew: the section `[forward]` as JSON.
-    Reload { forward: Value },
-    /// To which node a connection goes, and why: the client and the service.
-    Flow {
-        client: SocketAddr,
-        service: SocketAddr,
-    },
-}
-
-/// What a forwarder answers.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum ForwardDone {
-    /// A sentence of what was done.
-    Changed(String),
-    /// Which node and why: a text, and the same as JSON.
-    Explained { text: String, explanation: Value },
-    /// What was counted so far.
-    Counted(Value),
-}
+/// Reads the section of a file. The error is a sentence.
+pub type ReadWords = fn(&Value) -> Result<ForwardWords, String>;
 
 /// What requests are answered from, beside the loop.
-pub(crate) struct Known {
-    pub(crate) keys: Section,
-    pub(crate) ports: Vec<PortSettings>,
-    pub(crate) services: Vec<Service>,
+struct Known {
+    words: ForwardWords,
+    ports: Vec<PortSettings>,
+    services: Vec<Service>,
+    read: ReadWords,
+}
+
+/// Listens in the run's folder; to be called before privileges are dropped. `read` is for files
+/// that replace the services of `words`.
+pub fn listen(
+    folder: &RunFolder,
+    words: ForwardWords,
+    settings: &Settings,
+    read: ReadWords,
+) -> Result<Controlled, FolderError> {
+    let mut known = Known {
+        // Later settings keep the seed that was drawn.
+        words: ForwardWords {
+            seed: Some(settings.seed),
+            ..words
+        },
+        ports: settings.ports.clone(),
+        services: settings.services.clone(),
+        read,
+    };
+    Controlled::listen(folder, move |request, asking| {
+        known.on_request(request, &ChangeSender(asking))
+    })
 }
 
 impl Known {
     /// Does what is asked. The error is why nothing has changed.
-    pub(crate) fn on_request(
-        &mut self,
-        request: ForwardRequest,
-        asking: &Asking,
-    ) -> Result<ForwardDone, String> {
-        match request {
-            ForwardRequest::Node { action, words } => {
+    fn on_request(&mut self, request: Request, asking: &ChangeSender<'_>) -> Answer {
+        let done = match request {
+            Request::Forward(ForwardRequest::Node { action, words }) => {
                 let change = self.node_change(&action, &words)?;
-                asking.change(change).map(ForwardDone::Changed)
+                ForwardDone::Changed(asking.change(change)?)
             }
-            ForwardRequest::Reload { forward } => self.reload(&forward, asking),
-            ForwardRequest::Flow { client, service } => {
+            Request::Forward(ForwardRequest::Reload { forward }) => {
+                ForwardDone::Changed(self.reload(&forward, asking)?)
+            }
+            Request::Forward(ForwardRequest::Flow { client, service }) => {
                 let explanation = asking.explain(client, service)?;
-                Ok(ForwardDone::Explained {
+                ForwardDone::Explained {
                     text: explanation.to_string(),
                     explanation: serde_json::to_value(&explanation)
                         .map_err(|error| error.to_string())?,
-                })
+                }
             }
-        }
+            Request::Stats {} => ForwardDone::Counted(asking.stats()?),
+            _ => {
+                return Err(
+                    "the run is a forwarder: it can be asked for stats, add, remove, drain, \
+                      weight and reload"
+                        .to_owned(),
+                );
+            }
+        };
+        Ok(Done::Forward(done))
     }
 
     /// `NODE [weight N] [at [tcp|udp] SERVICE]`.
@@ -134,37 +140,24 @@ impl Known {
     }
 
     /// Takes the settings of a file anew; those of the ports stay.
-    fn reload(&mut self, section: &Value, asking: &Asking) -> Result<ForwardDone, String> {
-        let given: Section = read_keys(section, "forward")?;
-        let keys = Section {
-            service: given.service,
+    fn reload(&mut self, section: &Value, asking: &ChangeSender<'_>) -> Result<String, String> {
+        let given = (self.read)(section)?;
+        let words = ForwardWords {
+            services: given.services,
             nat: given.nat,
-            route: given.route,
-            timeout: given.timeout,
-            ..self.keys.clone()
+            routes: given.routes,
+            timeouts: given.timeouts,
+            ..self.words.clone()
         };
-        let settings = keys
+        let settings = words
             .settings(self.ports.clone())
             .map_err(|error| error.to_string())?;
         let services = settings.services.clone();
         let done = asking.change(Change::Replace(Box::new(settings)))?;
-        self.keys = keys;
+        self.words = words;
         self.services = services;
-        Ok(ForwardDone::Changed(done))
+        Ok(done)
     }
-}
-
-/// The section of a file, for a reload.
-pub(crate) fn reload_of(
-    path: &std::path::Path,
-) -> Result<ForwardRequest, crate::config::ConfigError> {
-    let keys: Section = crate::config::from_file(path, "forward")?;
-    let mut forward = serde_json::Map::new();
-    crate::config::Keys::write(&keys, &mut forward);
-    forward.retain(|_, value| !value.is_null());
-    Ok(ForwardRequest::Reload {
-        forward: Value::Object(forward),
-    })
 }
 
 fn name_of(service: &Service) -> ServiceName {

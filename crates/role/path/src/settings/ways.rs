@@ -1,16 +1,16 @@
 //! The ways of frames through a path, as words name them: the two directions between two ports, or
 //! into and out of each of several.
 
-use lineside_path::emulate::HostEnd;
-use lineside_path::{Direction, PORTS_MAX};
+use lineside_run::ConfigError;
 
-use crate::config::ConfigError;
+use crate::emulate::HostEnd;
+use crate::{Direction, PORTS_MAX};
 
 /// The two sides of a link.
-pub(crate) const CAPTURE_SIDES: [&str; 2] = ["inside", "outside"];
+pub const CAPTURE_SIDES: [&str; 2] = ["inside", "outside"];
 
 /// The side that a port between two is: the first one is the inside. Others have their name.
-pub(super) fn side_name<'a>(ports: &'a [String], port: &'a str) -> &'a str {
+pub fn side_name<'a>(ports: &'a [String], port: &'a str) -> &'a str {
     match ports {
         [first, second] if !is_side(first) && !is_side(second) => {
             CAPTURE_SIDES[usize::from(second == port)]
@@ -57,7 +57,7 @@ impl<'a> Way<'a> {
 
 /// The ways of a path. Their numbers are those of its sides.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Ways {
+pub struct Ways {
     /// The names of the ports, if they have some: two at least.
     ports: Vec<String>,
 }
@@ -65,7 +65,7 @@ pub(crate) struct Ways {
 impl Ways {
     /// The ways between ports of these names; without any, those of a path whose two ends have no
     /// names.
-    pub(crate) fn between(ports: Option<&[String]>) -> Result<Self, ConfigError> {
+    pub fn between(ports: Option<&[String]>) -> Result<Self, ConfigError> {
         let Some(ports) = ports else {
             return Ok(Self::default());
         };
@@ -102,14 +102,14 @@ impl Ways {
     }
 
     /// The ways between this host and an interface of its own.
-    pub(crate) fn on(interface: &str) -> Self {
+    pub fn on(interface: &str) -> Self {
         Self {
             ports: vec![HostEnd::NAME.to_owned(), interface.to_owned()],
         }
     }
 
     /// The names of the ports, if they have some.
-    pub(super) fn ports(&self) -> &[String] {
+    pub fn ports(&self) -> &[String] {
         &self.ports
     }
 

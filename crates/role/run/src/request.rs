@@ -10,15 +10,15 @@
 //! refused, and both versions are named.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
-use lineside_path::emulate::ChangeAnswer;
-use lineside_run::stats::RunStats;
-use lineside_trace::certificate::link::Mark;
+use lineside_link::words::LinkWords;
+use lineside_time::Nanoseconds;
+use lineside_trace::certificate::link::{Mark, SettingsWords};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::keys::LinkWords;
-use crate::farm::{ForwardDone, ForwardRequest};
+use crate::stats::RunStats;
 
 /// The version of requests and answers: one more whenever either changes its form. Another kind of
 /// request changes none: a run that does not know it says so.
@@ -27,7 +27,7 @@ const VERSION: u64 = 1;
 /// What is asked of a run.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Request {
+pub enum Request {
     /// To change the link, or to report its settings.
     Settings(Box<Change>),
     /// To add a step.
@@ -48,33 +48,71 @@ const KINDS: [&str; 6] = ["settings", "step", "start", "mark", "stats", "forward
 /// A change of the link.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Change {
+pub struct Change {
     /// Empty for a request to report the current settings.
-    pub(crate) emulate: LinkWords,
+    pub emulate: LinkWords,
     /// The text of each file that they name, since the run may not be able to read it.
-    pub(crate) files: BTreeMap<String, String>,
+    pub files: BTreeMap<String, String>,
 }
 
 /// A step in words.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct NewStep {
-    pub(crate) step: String,
+pub struct NewStep {
+    pub step: String,
     /// The text of each file that it names.
-    pub(crate) files: BTreeMap<String, String>,
+    pub files: BTreeMap<String, String>,
 }
 
 /// A text to be noted.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Text {
-    pub(crate) text: String,
+pub struct Text {
+    pub text: String,
+}
+
+/// A request to a forwarder.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum ForwardRequest {
+    /// To change a node of a service: `add`, `remove`, `drain` or `weight`, and its words.
+    Node { action: String, words: Vec<String> },
+    /// To take all services anew: the section `[forward]` as JSON.
+    Reload { forward: Value },
+    /// To which node a connection goes, and why: the client and the service.
+    Flow {
+        client: SocketAddr,
+        service: SocketAddr,
+    },
+}
+
+/// What a forwarder answers.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ForwardDone {
+    /// A sentence of what was done.
+    Changed(String),
+    /// Which node and why: a text, and the same as JSON.
+    Explained { text: String, explanation: Value },
+    /// What was counted so far.
+    Counted(Value),
+}
+
+/// The settings before a change, and from then on; the same if nothing was to be changed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ChangeAnswer {
+    /// When, by the run's clock; `None` if nothing was changed.
+    pub at_ns: Option<Nanoseconds>,
+    /// The settings before, by the name of the direction.
+    pub before: BTreeMap<String, SettingsWords>,
+    /// The settings from then on.
+    pub after: BTreeMap<String, SettingsWords>,
 }
 
 /// What was done, by the name of the request.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Done {
+pub enum Done {
     Settings(ChangeAnswer),
     /// The step, which is armed.
     Step(String),
@@ -86,11 +124,11 @@ pub(crate) enum Done {
 }
 
 /// The answer to a request; the error is why nothing has changed.
-pub(crate) type Answer = Result<Done, String>;
+pub type Answer = Result<Done, String>;
 
 impl Request {
     /// As it goes over the socket.
-    pub(crate) fn to_json(&self) -> serde_json::Result<String> {
+    pub fn to_json(&self) -> serde_json::Result<String> {
         let mut form = serde_json::to_value(self)?;
         form["version"] = json!(VERSION);
         Ok(form.to_string())
@@ -144,7 +182,7 @@ pub(crate) fn answer_to_json(answer: &Answer) -> serde_json::Result<String> {
 
 /// Reads an answer that came over the socket. The outer error is that there is none that this
 /// version can read.
-pub(crate) fn read_answer(text: &str) -> Result<Answer, String> {
+pub fn read_answer(text: &str) -> Result<Answer, String> {
     let form: Map<String, Value> = serde_json::from_str(text)
         .map_err(|error| format!("the reply is not valid JSON: {error}"))?;
     let (version, mut form) = versioned(form);

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::words::ServiceWords;
+use lineside_run::request::ForwardRequest;
+
+use super::service_words::ServiceWords;
 use crate::config::{self, ConfigError, Duration, Keys, Sandboxing, Size, key, keys};
 
 /// The default of `memory`.
@@ -92,4 +94,15 @@ impl Section {
         given.check_words().map_err(ConfigError::new)?;
         Ok(given.over(Self::defaults(config::ALL)))
     }
+}
+
+/// The section of a file, for a reload.
+pub(crate) fn reload_of(path: &Path) -> Result<ForwardRequest, ConfigError> {
+    let keys: Section = config::from_file(path, "forward")?;
+    let mut forward = serde_json::Map::new();
+    keys.write(&mut forward);
+    forward.retain(|_, value| !value.is_null());
+    Ok(ForwardRequest::Reload {
+        forward: forward.into(),
+    })
 }

@@ -1,15 +1,18 @@
 //! A link's settings in words: the ways and the frames to which they apply, and their values.
 
+use std::collections::BTreeMap;
+
 use lineside_filter::Filter;
 use lineside_frame::LinkType;
+use lineside_link::words::LinkWords;
 use lineside_link::{
     Chance, Delay, Deliveries, Limit, Loss, PathFile, RateLimit, Schedule, Setting, Settings,
     State, words,
 };
+use lineside_run::ConfigError;
 
 use super::files::Files;
 use super::ways::{Way, Ways};
-use crate::config::ConfigError;
 
 /// `[out:|in:|PORT out:|PORT in:] [match EXPR:] WORDS`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +60,35 @@ impl<'a> Words<'a> {
         }
         Ok((Some(expression), words))
     }
+}
+
+/// The words of each setting with the way and the frames to which they apply.
+pub(super) fn each<'a>(
+    words: &'a LinkWords,
+    ways: &Ways,
+) -> Result<Vec<(Setting, &'a str, Words<'a>)>, ConfigError> {
+    let texts = Setting::ALL.into_iter().flat_map(|setting| {
+        let texts = words.of(setting).iter();
+        texts.map(move |text| (setting, text.as_str()))
+    });
+    texts
+        .map(|(setting, text)| Ok((setting, text, Words::read(ways, text)?)))
+        .collect()
+}
+
+/// Fails if two settings apply to the same frames: same direction, or both, and same expression.
+pub(super) fn refuse_doubles(words: &LinkWords, ways: &Ways) -> Result<(), ConfigError> {
+    let mut known = BTreeMap::new();
+    for (setting, text, words) in each(words, ways)? {
+        let of = (setting.name(), words.way, words.expression);
+        if let Some(earlier) = known.insert(of, text) {
+            return Err(ConfigError::usage(&format!(
+                "{}: '{earlier}' and '{text}' apply to the same frames: leave out one of them",
+                setting.name()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Words of a setting that were read: once, whatever way and frames they are looked up for.

@@ -6,8 +6,7 @@ use std::io::Read;
 use std::path::Path;
 
 use lineside_link::{Deliveries, PathFile, Table, format};
-
-use crate::config::ConfigError;
+use lineside_run::ConfigError;
 
 /// The source of files' texts.
 #[derive(Debug, Default)]
@@ -65,14 +64,14 @@ impl Files {
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// The content of a file.
-pub(crate) enum Content {
+pub enum Content {
     Table(Table),
     /// Nanoseconds.
     Samples(Vec<i64>),
 }
 
 /// A table for `--delay '… distribution FILE'`: samples become one of 4,096 entries.
-pub(crate) fn load(name: &str, text: &str) -> Result<Table, String> {
+fn load(name: &str, text: &str) -> Result<Table, String> {
     match content(name, text)? {
         Content::Table(table) => Ok(table),
         Content::Samples(samples) => {
@@ -82,17 +81,17 @@ pub(crate) fn load(name: &str, text: &str) -> Result<Table, String> {
 }
 
 /// A path file for `--path`.
-pub(crate) fn path(name: &str, text: &str) -> Result<PathFile, String> {
+fn path(name: &str, text: &str) -> Result<PathFile, String> {
     PathFile::read(name, text).map_err(|error| format!("{name}: {error}"))
 }
 
 /// A trace of mahimahi's for `--rate 'trace FILE'`.
-pub(crate) fn deliveries(name: &str, text: &str) -> Result<Deliveries, String> {
+fn deliveries(name: &str, text: &str) -> Result<Deliveries, String> {
     Deliveries::read(name, text).map_err(|error| format!("{name}: {error}"))
 }
 
 /// The text of a file named in a setting.
-pub(crate) fn read_text(path: &Path) -> Result<String, String> {
+pub fn read_text(path: &Path) -> Result<String, String> {
     let name = path.display();
     let mut text = String::new();
     let opened =
@@ -106,7 +105,7 @@ pub(crate) fn read_text(path: &Path) -> Result<String, String> {
     Ok(text)
 }
 
-pub(crate) fn content(name: &str, text: &str) -> Result<Content, String> {
+pub fn content(name: &str, text: &str) -> Result<Content, String> {
     let content = if name.ends_with(".dist") || format::is_coe(text) {
         format::read(text).map(Content::Table)
     } else {

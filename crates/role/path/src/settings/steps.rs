@@ -4,88 +4,18 @@
 use lineside_filter::Filter;
 use lineside_frame::LinkType;
 use lineside_link::Setting;
+use lineside_link::words::LinkWords;
 use lineside_measure::monitor::{PlaceWords, Point};
-use lineside_path::{Action, Step, When};
+use lineside_run::ConfigError;
 use lineside_words::{nearest, parse_duration};
-use serde_json::Value as Json;
 
-use super::keys::LinkWords;
 use super::spec::{LinkSpec, files};
 use super::ways::side_name;
-use crate::config::{ConfigError, Facts, Refusal, Value};
-
-/// The words of all steps, as flags and keys give them.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct StepTexts(pub(crate) Vec<String>);
-
-impl Value for StepTexts {
-    fn read(value: &Json) -> Result<Self, Refusal> {
-        let one = std::slice::from_ref(value);
-        let list = value.as_array().map_or(one, Vec::as_slice);
-        let texts = list.iter().map(step_text);
-        Ok(Self(texts.collect::<Result<_, _>>()?))
-    }
-
-    fn to_json(&self) -> Json {
-        self.0
-            .iter()
-            .map(|text| Json::from(text.as_str()))
-            .collect()
-    }
-
-    fn argument(argument: clap::Arg) -> clap::Arg {
-        argument.action(clap::ArgAction::Append)
-    }
-
-    fn differs(&self, default: Option<&Self>) -> bool {
-        *self != default.cloned().unwrap_or_default()
-    }
-
-    fn given(matches: &clap::ArgMatches, facts: &Facts) -> Option<Self> {
-        let texts = matches.get_many::<String>(facts.name)?;
-        Some(Self(texts.cloned().collect()))
-    }
-}
-
-/// A step of a file: a text as on the command line, or a table with `when` and `do`.
-fn step_text(value: &Json) -> Result<String, Refusal> {
-    let wrong = |why: String| Refusal::Value(format!("step: {why}"));
-    let table = match value {
-        Json::String(text) => return Ok(text.clone()),
-        Json::Object(table) => table,
-        other => {
-            return Err(wrong(format!(
-                "{other} is not a step: write when = \"at 5s for 2s\" and do = \"link down\" \
-                below [[emulate.step]]"
-            )));
-        }
-    };
-    if let Some(key) = table
-        .keys()
-        .find(|key| !["when", "do"].contains(&key.as_str()))
-    {
-        let nearest = nearest(key, ["when", "do"]);
-        return Err(wrong(format!(
-            "'{key}' is not a key of a step; the nearest known one is {nearest}"
-        )));
-    }
-    let texts = |key: &str| {
-        let value = table.get(key).unwrap_or(&Json::Null);
-        let one = std::slice::from_ref(value);
-        let list = value.as_array().map_or(one, Vec::as_slice);
-        let texts: Option<Vec<_>> = list.iter().map(Json::as_str).collect();
-        texts.ok_or_else(|| wrong(format!("{key} = {value} is not a text in quotes")))
-    };
-    Ok(format!(
-        "{}: {}",
-        texts("when")?.join(" "),
-        texts("do")?.join("; ")
-    ))
-}
+use crate::{Action, Step, When};
 
 /// A step as it was read, before the ports and the settings of a run are known.
 #[derive(Debug, Clone)]
-pub(crate) struct StepWords {
+pub struct StepWords {
     text: String,
     when: WhenWords,
     times: u64,
@@ -95,7 +25,7 @@ pub(crate) struct StepWords {
     hold_off_ns: i64,
     for_ns: Option<i64>,
     /// The settings that it changes.
-    pub(crate) link: LinkWords,
+    pub link: LinkWords,
     actions: Vec<ActionWords>,
 }
 
@@ -124,11 +54,11 @@ const AT_MOST: &str = "at most";
 const MARK_BYTES_MAX: usize = 1_000;
 
 /// What the words of steps are about.
-pub(crate) struct StepContext {
+pub struct StepContext {
     /// The ports, in the order of their sides.
-    pub(crate) ports: Vec<String>,
+    pub ports: Vec<String>,
     /// How many monitors there are.
-    pub(crate) monitors: usize,
+    pub monitors: usize,
 }
 
 /// An error of a step, which is shown whole.
@@ -137,7 +67,7 @@ fn wrong(text: &str, why: &str) -> ConfigError {
 }
 
 impl StepWords {
-    pub(crate) fn read(text: &str) -> Result<Self, ConfigError> {
+    pub fn read(text: &str) -> Result<Self, ConfigError> {
         let text = text.trim();
         let (when, actions) = split(text).ok_or_else(|| {
             wrong(
@@ -286,7 +216,7 @@ impl StepWords {
     }
 
     /// What a step in words of old means.
-    pub(crate) fn note(&self) -> Option<String> {
+    pub fn note(&self) -> Option<String> {
         let times = self.times;
         self.says_times.then(|| {
             format!(
@@ -341,8 +271,7 @@ impl StepWords {
                 if words.is_empty() {
                     return error(&format!("'{setting}' needs a value"));
                 }
-                let all = self.link.of_mut(known).get_or_insert_default();
-                all.push(words.to_owned());
+                self.link.add(known, words.to_owned());
             }
         }
         Ok(())
@@ -370,7 +299,7 @@ impl StepWords {
     }
 
     /// Whether it has a monitor measure, by its number from 0.
-    pub(crate) fn starts(&self, monitor: usize) -> bool {
+    pub fn starts(&self, monitor: usize) -> bool {
         let mut actions = self.actions.iter();
         actions.any(|action| match action {
             ActionWords::Monitor { number, is_on } => {
@@ -381,7 +310,7 @@ impl StepWords {
     }
 
     /// The step in a run with this link, which knows its expressions.
-    pub(crate) fn step(
+    pub fn step(
         &self,
         spec: &LinkSpec,
         files: std::collections::BTreeMap<String, String>,
@@ -514,7 +443,7 @@ fn time_ns(text: &str, word: &str, given: &str) -> Result<i64, ConfigError> {
 }
 
 /// Reads steps, and the files that they name, and finds what they are about.
-pub(crate) fn resolved(
+pub fn resolved(
     words: &[StepWords],
     spec: &LinkSpec,
     context: &StepContext,
@@ -543,10 +472,10 @@ pub(crate) fn resolved(
 #[cfg(test)]
 mod tests {
     use lineside_link::Patch;
-    use lineside_path::Direction;
 
     use super::*;
-    use crate::link::ways::Ways;
+    use crate::Direction;
+    use crate::settings::Ways;
 
     fn context() -> StepContext {
         StepContext {
@@ -708,34 +637,5 @@ mod tests {
         let odd = ["outside", "b"];
         let found = places(&odd, "outside.came").expect("a port");
         assert_eq!(found, [(0, Point::Came)]);
-    }
-
-    #[test]
-    fn a_step_of_a_file_is_a_text_or_a_table() {
-        let value = serde_json::json!([
-            "at 1s: end",
-            {"when": "at 5s", "do": ["link down", "mark x"]},
-            {"when": "every 2s", "do": "loss 3%"},
-        ]);
-        let StepTexts(texts) = StepTexts::read(&value).expect("steps");
-        assert_eq!(
-            texts,
-            [
-                "at 1s: end",
-                "at 5s: link down; mark x",
-                "every 2s: loss 3%"
-            ]
-        );
-        for wrong in [
-            serde_json::json!(3),
-            serde_json::json!([{"when": 5, "do": "end"}]),
-            serde_json::json!([{"when": "at 5s"}]),
-            serde_json::json!([{"wen": "at 5s", "do": "end"}]),
-        ] {
-            assert!(
-                matches!(StepTexts::read(&wrong), Err(Refusal::Value(_))),
-                "{wrong}"
-            );
-        }
     }
 }

@@ -2,20 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Context;
 use lineside_account::Budget;
+use lineside_link::words::LinkWords;
 use lineside_link::{Delay, Patch, PathStep, Setting, Settings, sets_of_two, words};
-use lineside_path::{EXPRESSIONS_MAX, Patches, Path, Switch};
+use lineside_run::ConfigError;
 
 use super::files::Files;
-use super::keys::LinkWords;
 use super::ways::Ways;
-use super::words::{Given, NONE, Value, Words, filters, find, merged, of, trace_name};
-use crate::config::ConfigError;
+use super::words::{
+    Given, NONE, Value, Words, each, filters, find, merged, of, refuse_doubles, trace_name,
+};
+use crate::{EXPRESSIONS_MAX, Patches, Path, Switch};
 
 /// A link as requested: the words of its settings, read, and the settings that they resolve to.
 #[derive(Debug, Clone)]
-pub(crate) struct LinkSpec {
+pub struct LinkSpec {
     ways: Ways,
     given: Vec<Given>,
     /// Settings without words that the latest change removed, with the number of the way.
@@ -23,7 +24,7 @@ pub(crate) struct LinkSpec {
     /// The expressions that classify frames, by the number of the way.
     expressions: Vec<Vec<String>>,
     /// The settings of a way: for all frames, and for those of each expression.
-    pub(crate) lists: Vec<Vec<Patch>>,
+    lists: Vec<Vec<Patch>>,
 }
 
 /// Settings that an expression may have; the others are the link's.
@@ -56,7 +57,7 @@ pub(super) fn given(
     files: &mut Files,
 ) -> Result<Vec<Given>, ConfigError> {
     let mut all = Vec::new();
-    let read = words.each(ways)?;
+    let read = each(words, ways)?;
     for setting in READ {
         for (_, text, words) in read.iter().filter(|(each, ..)| *each == setting) {
             all.push(Given {
@@ -76,7 +77,7 @@ pub(super) fn given(
 fn expressions(ways: &Ways, all: &[&LinkWords]) -> Result<Vec<Vec<String>>, ConfigError> {
     let mut expressions = vec![Vec::<String>::new(); ways.count()];
     for words in all {
-        let read = words.each(ways)?;
+        let read = each(words, ways)?;
         for setting in CLASSIFYING {
             for (_, _, words) in read.iter().filter(|(each, ..)| *each == setting) {
                 let Some(expression) = words.expression else {
@@ -113,12 +114,8 @@ fn expressions(ways: &Ways, all: &[&LinkWords]) -> Result<Vec<Vec<String>>, Conf
 impl LinkSpec {
     /// Reads words for these ways, and the files that they name. The frames that `later` words tell
     /// apart can be told apart from the beginning on.
-    pub(crate) fn read(
-        words: &LinkWords,
-        ways: Ways,
-        later: &[&LinkWords],
-    ) -> Result<Self, ConfigError> {
-        words.refuse_doubles(&ways)?;
+    pub fn read(words: &LinkWords, ways: Ways, later: &[&LinkWords]) -> Result<Self, ConfigError> {
+        refuse_doubles(words, &ways)?;
         let all: Vec<_> = [words].into_iter().chain(later.iter().copied()).collect();
         let expressions = expressions(&ways, &all)?;
         let given = given(words, &ways, false, &mut Files::default())?;
@@ -126,10 +123,7 @@ impl LinkSpec {
     }
 
     /// The expressions of `given` that are new, one each with the number of its way.
-    pub(crate) fn new_expressions(
-        &self,
-        given: &LinkWords,
-    ) -> Result<Vec<(usize, String)>, ConfigError> {
+    pub fn new_expressions(&self, given: &LinkWords) -> Result<Vec<(usize, String)>, ConfigError> {
         let given = expressions(&self.ways, &[given])?;
         let mut new = Vec::new();
         for ((way, known), here) in self.expressions.iter().enumerate().zip(given) {
@@ -149,7 +143,7 @@ impl LinkSpec {
     }
 
     /// This link, with another expression of a way.
-    pub(crate) fn with_expression(&self, way: usize, new: &str) -> Result<Self, ConfigError> {
+    pub fn with_expression(&self, way: usize, new: &str) -> Result<Self, ConfigError> {
         let mut spec = self.clone();
         spec.expressions[way].push(new.to_owned());
         Self::of(spec.ways, spec.given, spec.removed, spec.expressions)
@@ -157,12 +151,12 @@ impl LinkSpec {
 
     /// These words, with those of `words` in place of those for the same frames; `files` are those
     /// that `words` name.
-    pub(crate) fn changed(
+    pub fn changed(
         &self,
         words: &LinkWords,
         files: BTreeMap<String, String>,
     ) -> Result<Self, ConfigError> {
-        words.refuse_doubles(&self.ways)?;
+        refuse_doubles(words, &self.ways)?;
         let new = expressions(&self.ways, &[words])?;
         for (known, new) in self.expressions.iter().zip(&new) {
             if let Some(expression) = new.iter().find(|each| !known.contains(each)) {
@@ -192,7 +186,7 @@ impl LinkSpec {
     }
 
     /// The settings that the latest change gives.
-    pub(crate) fn patches(&self) -> Patches {
+    pub fn patches(&self) -> Patches {
         let ways = 0..self.ways.count();
         let patches = ways.map(|way| {
             let list = self.list(way, |given| given.is_new);
@@ -317,16 +311,16 @@ impl LinkSpec {
         Ok(())
     }
 
-    /// The requested path, with half of the budget for frames under way.
-    pub(crate) fn path(&self, seed: u64, budget: &Budget) -> anyhow::Result<Path> {
-        const NO_MEMORY: &str = "half of the budget is left for the path";
+    /// The requested path, with half of the budget for frames under way; `None` if no half is
+    /// left.
+    pub fn path(&self, seed: u64, budget: &Budget) -> Result<Option<Path>, ConfigError> {
         let settings = { self.lists.iter() }.map(|list| Patch::of_set(list, 0).settings().clone());
         let settings: Vec<_> = settings.collect();
         let memory_bytes = budget.limit_bytes() / 2;
-        let mut path = match self.ways.switch_ports() {
+        let path = match self.ways.switch_ports() {
             None => {
                 let [out, back] = settings.try_into().expect("a link has two ways");
-                Path::new([out, back], seed, memory_bytes, budget).context(NO_MEMORY)?
+                Path::new([out, back], seed, memory_bytes, budget)
             }
             Some(ports) => {
                 let (age_ns, addresses_max) = (Switch::AGE_NS, Switch::ADDRESSES_MAX);
@@ -335,9 +329,11 @@ impl LinkSpec {
                     ConfigError::usage("memory: too little for a switch: give more with --memory")
                 })?;
                 let (switch, ports) = (Box::new(switch), ports.to_vec());
-                let path = Path::star(switch, ports, settings, seed, memory_bytes, budget);
-                path.context(NO_MEMORY)?
+                Path::star(switch, ports, settings, seed, memory_bytes, budget)
             }
+        };
+        let Some(mut path) = path else {
+            return Ok(None);
         };
         let sides: Vec<_> = path.sides().collect();
         for (side, (expressions, list)) in sides
@@ -347,24 +343,24 @@ impl LinkSpec {
             path.classify(side, filters(expressions)?, list.clone())
                 .map_err(|error| ConfigError::usage(&format!("match: {error}")))?;
         }
-        Ok(path)
+        Ok(Some(path))
     }
 }
 
 /// The text of each file that words name.
-pub(crate) fn files(words: &LinkWords) -> Result<BTreeMap<String, String>, ConfigError> {
+pub fn files(words: &LinkWords) -> Result<BTreeMap<String, String>, ConfigError> {
     let mut files = Files::default();
     let mut load = |name: &str| files.table(name);
-    for text in words.delay.iter().flatten() {
+    for text in words.of(Setting::Delay) {
         let read = words::delay(Words::setting(text)?, &mut load);
         read.map_err(|error| ConfigError::usage(&error.to_string()))?;
     }
-    for text in words.rate.iter().flatten() {
+    for text in words.of(Setting::Rate) {
         if let Some(name) = trace_name(Words::setting(text)?) {
             files.deliveries(name)?;
         }
     }
-    for text in words.path.iter().flatten() {
+    for text in words.of(Setting::Path) {
         let name = Words::setting(text)?.trim();
         if name != NONE {
             files.path(name)?;
