@@ -92,34 +92,12 @@ answers! {
 /// that reads and writes the operation's number too.
 macro_rules! compound {
     ($($number:literal $name:ident $text:literal $since:literal: $args:ty => $results:ty;)*) => {
-        /// An operation of a compound.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        #[repr(u32)]
-        pub enum Operation { $(#[doc = concat!("`", $text, "`")] $name = $number,)* }
+        lineside_rpc::numbered! {
+            /// An operation of a compound.
+            pub enum Operation { $($number $name $text;)* }
+        }
 
         impl Operation {
-            /// Every operation, by number.
-            pub const ALL: &'static [Self] = &[$(Self::$name),*];
-
-            /// The operation of a number.
-            #[inline]
-            pub fn from_number(number: u32) -> Option<Self> {
-                match number {
-                    $($number => Some(Self::$name),)*
-                    _ => None,
-                }
-            }
-
-            /// Its number.
-            pub fn number(self) -> u32 {
-                self as u32
-            }
-
-            /// Its name in the RFCs, without `OP_`.
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$name => $text,)* }
-            }
-
             /// The first minor version that has it.
             pub fn minor_version(self) -> u32 {
                 match self { $(Self::$name => $since,)* }

@@ -290,16 +290,36 @@ macro_rules! xdr {
 #[macro_export]
 macro_rules! procedures {
     ($($number:literal $name:ident $text:literal: $args:ty => $results:ty;)*) => {
-        /// A procedure of the program.
+        $crate::numbered! {
+            /// A procedure of the program.
+            pub enum Procedure { $($number $name $text;)* }
+        }
+        $crate::bodies! {
+            /// The arguments of a call.
+            pub enum Call<'a> { $($name $text: $args;)* }
+        }
+        $crate::bodies! {
+            /// The results in a reply that was accepted.
+            pub enum Reply<'a> { $($name $text: $results;)* }
+        }
+    };
+}
+
+/// Things with numbers and names: `number Name "NAME";`.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! numbered {
+    ($(#[$meta:meta])* pub enum $of:ident { $($number:literal $name:ident $text:literal;)* }) => {
+        $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u32)]
-        pub enum Procedure { $(#[doc = concat!("`", $text, "`")] $name = $number,)* }
+        pub enum $of { $(#[doc = concat!("`", $text, "`")] $name = $number,)* }
 
-        impl Procedure {
-            /// Every procedure, by number.
+        impl $of {
+            /// Every one, by number.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            /// The procedure of a number.
+            /// The one of a number.
             #[inline]
             pub fn from_number(number: u32) -> Option<Self> {
                 match number {
@@ -318,70 +338,43 @@ macro_rules! procedures {
                 match self { $(Self::$name => $text,)* }
             }
         }
+    };
+}
 
-        /// The arguments of a call.
+/// What follows the headers of the calls, or of the replies, of a program's procedures.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! bodies {
+    ($(#[$meta:meta])* pub enum $of:ident<'a> { $($name:ident $text:literal: $body:ty;)* }) => {
+        $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq)]
         #[expect(clippy::large_enum_variant, reason = "it lives on the stack, and boxes would be \
         allocations")]
-        pub enum Call<'a> { $(#[doc = concat!("Of `", $text, "`.")] $name($args),)* }
+        pub enum $of<'a> { $(#[doc = concat!("Of `", $text, "`.")] $name($body),)* }
 
-        impl<'a> Call<'a> {
-            /// Reads the arguments that follow the header of a call.
+        impl<'a> $of<'a> {
+            /// Reads what follows the header.
             #[inline]
             pub fn decode(procedure: Procedure, cursor: &mut $crate::xdr::Cursor<'a>) -> Self {
                 match procedure {
-                    $(Procedure::$name => Self::$name(<$args as $crate::xdr::Xdr<'a>>::decode(cursor)),)*
+                    $(Procedure::$name => Self::$name(<$body as $crate::xdr::Xdr<'a>>::decode(cursor)),)*
                 }
             }
 
-            /// Appends the arguments.
+            /// Appends it.
             pub fn encode(&self, out: &mut Vec<u8>) {
-                match self { $(Self::$name(args) => $crate::xdr::Xdr::encode(args, out),)* }
+                match self { $(Self::$name(body) => $crate::xdr::Xdr::encode(body, out),)* }
             }
 
             /// Whether all that is read here is the same in `whole`.
             pub fn agrees(&self, whole: &Self) -> bool {
                 match (self, whole) {
-                    $((Self::$name(args), Self::$name(whole)) => $crate::xdr::Xdr::agrees(args, whole),)*
+                    $((Self::$name(body), Self::$name(whole)) => $crate::xdr::Xdr::agrees(body, whole),)*
                     _ => false,
                 }
             }
 
-            /// Which procedure is called.
-            pub fn procedure(&self) -> Procedure {
-                match self { $(Self::$name(_) => Procedure::$name,)* }
-            }
-        }
-
-        /// The results in a reply.
-        #[derive(Clone, Copy, Debug, PartialEq)]
-        #[expect(clippy::large_enum_variant, reason = "it lives on the stack, and boxes would be \
-        allocations")]
-        pub enum Reply<'a> { $(#[doc = concat!("Of `", $text, "`.")] $name($results),)* }
-
-        impl<'a> Reply<'a> {
-            /// Reads the results that follow the header of an accepted reply.
-            #[inline]
-            pub fn decode(procedure: Procedure, cursor: &mut $crate::xdr::Cursor<'a>) -> Self {
-                match procedure {
-                    $(Procedure::$name => Self::$name(<$results as $crate::xdr::Xdr<'a>>::decode(cursor)),)*
-                }
-            }
-
-            /// Appends the results.
-            pub fn encode(&self, out: &mut Vec<u8>) {
-                match self { $(Self::$name(results) => $crate::xdr::Xdr::encode(results, out),)* }
-            }
-
-            /// Whether all that is read here is the same in `whole`.
-            pub fn agrees(&self, whole: &Self) -> bool {
-                match (self, whole) {
-                    $((Self::$name(results), Self::$name(whole)) => $crate::xdr::Xdr::agrees(results, whole),)*
-                    _ => false,
-                }
-            }
-
-            /// Which procedure is answered.
+            /// Of which procedure it is.
             pub fn procedure(&self) -> Procedure {
                 match self { $(Self::$name(_) => Procedure::$name,)* }
             }
