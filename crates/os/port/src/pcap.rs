@@ -74,6 +74,7 @@ impl Pcap {
             link_type: self.link_type,
             interface: 0,
             damaged: false,
+            numbered_before: 0,
         }))
     }
 }

@@ -12,6 +12,11 @@ const SIMPLE_PACKET: u32 = 3;
 pub(crate) const INTERFACE_STATISTICS: u32 = 5;
 pub(crate) const ENHANCED_PACKET: u32 = 6;
 
+/// Blocks that are no frames and that Wireshark numbers all the same, so that the frames after them
+/// have higher numbers: a journal's entry, custom blocks, Sysdig's events. tshark 4.0 numbers them,
+/// and no other block of the types 1 to 0x300.
+const NUMBERED: [u32; 6] = [0x9, 0xbad, 0x4000_0bad, 0x204, 0x216, 0x221];
+
 /// Flags of a frame whose bytes do not hold: its check value is wrong, it is not aligned, a symbol
 /// is none (section 4.3.1). Frames that are too short, too long or too close are read.
 const DAMAGED: u32 = 1 << 24 | 1 << 28 | 1 << 31;
@@ -30,6 +35,8 @@ pub(crate) struct Pcapng {
     interfaces: Vec<Clocked>,
     /// The length that must stand at the end of the block that is being skipped.
     trailer: Option<u32>,
+    /// Blocks so far that are no frames and have a number in Wireshark.
+    numbered: u64,
 }
 
 /// What an interface description states of its frames.
@@ -58,6 +65,7 @@ impl Pcapng {
             order: Order::Little,
             interfaces: Vec::new(),
             trailer: None,
+            numbered: 0,
         }
     }
 
@@ -107,6 +115,7 @@ impl Pcapng {
             ));
         }
         if len > BLOCK_LEN {
+            self.numbered += u64::from(NUMBERED.contains(&kind));
             self.trailer = Some(claimed);
             return Ok(Step::Skip(len - 4));
         }
@@ -124,7 +133,7 @@ impl Pcapng {
                 return self.on_packet(kind, body, facts).map(Step::Frame);
             }
             SIMPLE_PACKET => return self.on_simple(body).map(Step::Frame),
-            _ => {}
+            _ => self.numbered += u64::from(NUMBERED.contains(&kind)),
         }
         Ok(Step::Skip(len))
     }
@@ -304,6 +313,7 @@ impl Pcapng {
             link_type: clocked.link_type,
             interface: clocked.fact.unwrap_or(Descriptor::NO_INTERFACE),
             damaged: false,
+            numbered_before: self.numbered,
         })
     }
 

@@ -312,7 +312,7 @@ impl CaptureReader {
             wire_len: record.wire_len.max(record.len as u32),
             link_type: record.link_type,
             interface: record.interface,
-            number: self.facts.frames,
+            number: self.facts.frames + record.numbered_before,
             damaged: record.damaged,
             ..Descriptor::default()
         };

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use lineside_port::{BLOCK_LEN, CaptureReader, Port};
-use lineside_testkit::captures;
+use lineside_testkit::{captures, tshark};
 use lz4_flex::frame::FrameEncoder;
 use lzma_rust2::{XzOptions, XzWriter};
 use pcap_parser::traits::PcapNGPacketBlock;
@@ -464,6 +464,76 @@ fn damaged_and_dropped_frames_are_known_by_their_blocks() {
         assert_eq!(damaged, [false, true, false, true, false, false]);
         assert_eq!(reader.facts()[0].interfaces[0].dropped, Some(1 + 2 + 3 + 2));
     }
+}
+
+/// Each block as tshark numbers it, with every field that makes tshark read on.
+#[test]
+fn frames_have_the_numbers_that_tshark_gives_them() -> io::Result<()> {
+    let entry = b"__REALTIME_TIMESTAMP=1700000000000000\nMESSAGE=x\n";
+    let of_number = |number: u32, len: usize| {
+        let mut body = number.to_le_bytes().to_vec();
+        body.resize(len, 0);
+        body
+    };
+    let mut file = Bytes::new(false);
+    file.section();
+    file.interface(1, 0, |_| {});
+    let mut others: Vec<(u32, Vec<u8>)> = (0x1f0..0x230).map(|kind| (kind, vec![0; 96])).collect();
+    others.extend((7..20).map(|kind| (kind, entry.to_vec())));
+    others.retain(|(kind, _)| *kind != 10);
+    others.extend([
+        (4, vec![0; 8]),
+        (5, vec![0; 12]),
+        (10, [&0x544c_534b_u32.to_le_bytes()[..], &[0; 4]].concat()),
+        (0xbad, of_number(4711, 4)),
+        (0x4000_0bad, of_number(4711, 80)),
+        (0xbad, of_number(4711, 3 * BLOCK_LEN)),
+        (0x8000_0bad, vec![0; 16]),
+    ]);
+    for (kind, body) in others {
+        file.block(kind, |out| out.padded(&body));
+        file.enhanced(0, 0, 60, &[0; 60]);
+    }
+    let path = std::env::temp_dir().join(format!("lineside-numbers-{}", std::process::id()));
+    std::fs::write(&path, &file.bytes)?;
+    let fields = [
+        "-T",
+        "fields",
+        "-e",
+        "frame.number",
+        "-Y",
+        "frame.len == 60",
+    ];
+    let printed = Command::new("tshark")
+        .arg("-nr")
+        .arg(&path)
+        .args(fields)
+        .output();
+    std::fs::remove_file(&path)?;
+
+    let (pool, mut numbers) = (pool(), Vec::new());
+    let mut reader =
+        CaptureReader::new(Box::new(Cursor::new(file.bytes)), "test", &pool).expect("a capture");
+    let error = drain(&mut reader, 32, |frame| {
+        numbers.push(frame.descriptor().number)
+    });
+    assert!(error.is_none(), "{error:?}");
+    let frames = numbers.len() as u64;
+    assert_eq!(reader.facts()[0].frames, frames);
+    assert_eq!(numbers.last(), Some(&(frames + 7)));
+    if tshark::available()
+        && let Ok(output) = printed
+    {
+        let lines = String::from_utf8_lossy(&output.stdout);
+        let theirs: Vec<u64> = lines.lines().flat_map(str::parse).collect();
+        assert_eq!(
+            numbers,
+            theirs,
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    Ok(())
 }
 
 /// Windows beyond the usual one are found in the frame header, whichever way it encodes them.
