@@ -62,6 +62,8 @@ registry! {
     FramesFiltered = "frames.outcome.filtered", Outcome, "frames that the filter (-f) took away";
     FramesFilteredTagged = "frames.filtered_tagged", Plain, "of the frames that the filter took away, \
         those with a VLAN tag, which an expression without 'vlan' cannot match";
+    FramesElsewhere = "frames.outcome.elsewhere", Outcome, "frames of a file of 'emulate \
+        --write-pcap' at other places of their path than the one that is read (--at)";
     FramesNotIp = "frames.outcome.not_ip", Outcome, "frames that carry neither IPv4 nor IPv6";
     FramesIpUnread = "frames.outcome.ip_unread", Outcome, "frames that carry IP which is encrypted, \
         compressed, or wrapped in a way that is not known";

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 use lineside_account::Budget;
 use lineside_analyze::{Trace, Unfinished, Zone, may_be_of_runs};
-use lineside_capture::{Tally, is_failure};
+use lineside_capture::{At, OnePlace, Tally, is_failure};
 use lineside_port::Port;
 use lineside_render::verdict_lines;
 use lineside_rows::Table;
@@ -63,7 +63,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
 
 fn of_capture(arguments: &Arguments) -> anyhow::Result<Exit> {
     let budget = Budget::new(256 << 20);
-    let mut port = open(std::slice::from_ref(&arguments.path), &budget)?;
+    let port = open(std::slice::from_ref(&arguments.path), &budget)?;
+    let mut port = OnePlace::new(port, Some(At::Server));
     let (tally, counters, errors) = lineside_capture::tally_of(&mut port, &budget);
     let inputs = inputs_facts(&port.facts());
     if arguments.json {

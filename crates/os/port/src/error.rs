@@ -168,6 +168,14 @@ pub enum PortError {
         /// What it lacks, with a mark below the word of the filter.
         why: String,
     },
+    /// A place of a path is to be read that the input does not have.
+    #[error("the input has no port '{name}': it has frames at the ports {ports}")]
+    NoSuchPlace {
+        /// The name that was given.
+        name: String,
+        /// The names that there are.
+        ports: String,
+    },
     /// The kernel does not list its interfaces.
     #[error("cannot list the network interfaces: {cause}")]
     Interfaces {

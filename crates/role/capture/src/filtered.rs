@@ -95,21 +95,14 @@ impl<P: Receive> Filtered<P> {
     }
 
     fn count(&mut self, frame: &FrameRef) {
-        let descriptor = frame.descriptor();
-        let is_cut = frame.bytes().len() < descriptor.wire_len as usize;
-        self.counters.count(Counter::FramesReceived);
         self.counters.count(Counter::FramesFiltered);
-        self.counters
-            .add(Counter::FrameBytes, descriptor.wire_len.into());
-        self.counters.add(Counter::FramesCut, is_cut.into());
+        count_unread(&mut self.counters, frame);
         // Live, one tag hides nothing.
         let is_tagged = !self.is_live
-            && descriptor.link_type == LinkType::ETHERNET
+            && frame.descriptor().link_type == LinkType::ETHERNET
             && lineside_wire::ethernet::is_tagged(frame.bytes());
         self.counters
             .add(Counter::FramesFilteredTagged, is_tagged.into());
-        self.counters
-            .add(Counter::StampsMissing, descriptor.stamp_ns.is_none().into());
     }
 
     /// Takes the frames from `start` on that do not match out of `burst`; returns how many are left
@@ -145,6 +138,16 @@ impl<P: Receive> Filtered<P> {
         burst.truncate(kept);
         Ok(kept - start)
     }
+}
+
+/// Counts what is counted of each frame, of one that does not come out; its outcome is the caller's.
+pub(crate) fn count_unread(counters: &mut Counters, frame: &FrameRef) {
+    let descriptor = frame.descriptor();
+    let is_cut = frame.bytes().len() < descriptor.wire_len as usize;
+    counters.count(Counter::FramesReceived);
+    counters.add(Counter::FrameBytes, descriptor.wire_len.into());
+    counters.add(Counter::FramesCut, is_cut.into());
+    counters.add(Counter::StampsMissing, descriptor.stamp_ns.is_none().into());
 }
 
 impl<P: Receive> Wrapper for Filtered<P> {

@@ -16,6 +16,7 @@ mod arrivals;
 mod cores;
 mod filtered;
 mod measured;
+mod one_place;
 mod pipeline;
 mod role;
 
@@ -30,6 +31,7 @@ pub use arrivals::Span;
 pub use cores::{Cores, Done, Failed, Progress, Settle};
 pub use filtered::Filtered;
 pub use measured::Measured;
+pub use one_place::{At, OnePlace};
 pub use pipeline::{Pipeline, run};
 pub use role::{
     CaptureError, CaptureFile, CoreSettings, ENCODERS, Follow, LiveSettings, OperationCount,

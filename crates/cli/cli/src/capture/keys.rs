@@ -82,6 +82,10 @@ keys! {
             .short('d').long("decode-as").value("RULE")
             .example("tcp.port==20490,rpc")
             .default(Vec::new);
+        at: String = key("Of a file of 'emulate --write-pcap', read each pair of hosts at one \
+        port: the server's, the client's, or PORT")
+            .long("at").value("server|client|PORT")
+            .default(|| "server".to_owned());
         frames_max: NonZeroU64 = key("Stop after N frames (of those that match)")
             .short('c').value("N");
         follow: bool = key("Continue as a file grows, or a folder gets its next file, until \

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lineside_actor::Topology;
 use lineside_capture::{
-    Config, CoreSettings, Follow, LiveSettings, Scheduler, Settings, actors, is_pipe,
+    At, Config, CoreSettings, Follow, LiveSettings, Scheduler, Settings, actors, is_pipe,
     placed_by_traffic,
 };
 use lineside_filter::Filter;
@@ -112,6 +112,7 @@ impl Section {
             memory_bytes,
             sandbox: section.sandbox != Some(Sandboxing::Off),
             sandbox_required: section.sandbox == Some(Sandboxing::Require),
+            at: { section.at.as_deref() }.map_or_else(At::default, At::of),
             snap_len: section.snap_len.unwrap_or_default(),
             frames_max: section.frames_max.map_or(u64::MAX, NonZeroU64::get),
             cores,

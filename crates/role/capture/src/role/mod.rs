@@ -40,6 +40,7 @@ use lineside_trace::{InMemory, Manifest};
 use crate::cores::Failed;
 use crate::filtered::Filtered;
 use crate::measured::Measured;
+use crate::one_place::OnePlace;
 use single_thread::Ran;
 use watch::{Around, Stop, Watch};
 
@@ -48,8 +49,9 @@ pub use settings::{CaptureFile, Follow, LiveSettings, Settings, is_pipe};
 pub use single_thread::{Seen, capture_into, tally_of};
 pub use tally::{OperationCount, Tally, is_failure};
 
-/// All inputs, as far as the filter lets them through, and perhaps written into capture files.
-type Input = Measured<Recorded<Filtered<Merge>>>;
+/// All inputs, as far as the filter lets them through, measured, each frame once, and perhaps
+/// written into capture files.
+type Input = Recorded<OnePlace<Measured<Filtered<Merge>>>>;
 
 /// Errors of inputs that are listed: of many files that fail, most do for one reason.
 const ERRORS_LISTED: usize = 3;
@@ -154,7 +156,7 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
         progress,
     };
     let mut watch = Watch::new(settings, &mut run, around);
-    let respond = settings.respond.zip(port.looks());
+    let respond = settings.respond.zip(port.port_mut().port_mut().looks());
     let respond = respond.map(|(respond, looks)| respond(looks));
     let mut take = || take_frames(settings, &budget, &mut port, &mut watch);
     let mut ran = match answering.zip(respond) {
@@ -166,9 +168,9 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
         // A failure in the middle leaves the last second unaccounted.
         port.account();
     }
-    ran.errors.extend(port.port_mut().finish().err());
+    ran.errors.extend(port.finish().err());
     let (mut drop_ins, mut unmeasured) = (DropInReport::default(), None);
-    if let Some(ending) = port.take().map(Measuring::end) {
+    if let Some(ending) = port.port_mut().port_mut().take().map(Measuring::end) {
         { ending.warnings.iter() }.for_each(|warning| watch.warn(warning));
         match ending.tables {
             Ok(summaries) => ran.seen.summaries.extend(summaries),
@@ -179,6 +181,9 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
     }
     { ran.notes.iter() }.for_each(|note| watch.warn(note));
     let (stop, is_endless) = watch.end();
+    if let Some(note) = port.port().note() {
+        progress.note(&note);
+    }
     let mut interfaces = settings.live.iter().map(|live| &live.interfaces);
     if interfaces.any(Interfaces::are_all) {
         // One of all that were up may go: the others are all that is left.
@@ -377,7 +382,9 @@ fn begin(
         measuring.start();
         measuring
     });
-    let port = Measured::new(Recorded::new(inputs, writer), measuring);
+    let at = settings.live.is_none().then(|| settings.at.clone());
+    let port = OnePlace::new(Measured::new(inputs, measuring), at);
+    let port = Recorded::new(port, writer);
     progress.begin(&port.facts());
     run.manifest.in_memory = Some(InMemory {
         time_ns: now_ns,

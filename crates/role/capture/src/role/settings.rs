@@ -9,6 +9,7 @@ use lineside_rows::Table;
 use lineside_run::{DropInSettings, Interfaces, Looks, PartRotation, Respond};
 
 use super::CoreSettings;
+use crate::one_place::At;
 use lineside_operations::Config;
 
 /// All that decides what a capture does.
@@ -49,6 +50,8 @@ pub struct Settings {
     pub sandbox: bool,
     /// Whether it has to be whole.
     pub sandbox_required: bool,
+    /// Where a path is read of which a file has several places.
+    pub at: At,
     /// Bytes that are kept of a frame; 0: all.
     pub snap_len: u32,
     /// Frames to receive at most.

@@ -189,7 +189,7 @@ impl<'a> Watch<'a> {
         if self.bursts < self.looks_next && !is_last {
             return;
         }
-        let inputs = port.port().port().port();
+        let inputs = port.port().port().port().port();
         // The look takes time for each that is open.
         let open = inputs.open_count() as u64;
         self.looks_next = self.bursts + BURSTS.max(open / 4);
@@ -427,11 +427,13 @@ impl Writing for Passing {
 /// With the frames that the filter rejected, which only the port has seen, the tables of monitors,
 /// and the rows that were not to be kept, which only the output has.
 pub(super) fn with_filtered(mut seen: Seen, port: &Input) -> Seen {
-    if let Some((summaries, removed)) = port.written() {
+    let (places, measured) = (port.port(), port.port().port());
+    if let Some((summaries, removed)) = measured.written() {
         seen.summaries.extend(summaries);
         seen.removed.add(removed);
     }
-    seen.counters.merge(port.port().port().counters());
+    seen.counters.merge(measured.port().counters());
+    seen.counters.merge(places.counters());
     seen.counters
         .add(Counter::RowsLimit, seen.removed.totals.rows);
     seen

@@ -7,6 +7,7 @@ use lineside_testkit::layers::Uses;
 /// Modules, the lowest first; each uses only those of layers below.
 const LAYERS: &[&[&str]] = &[
     &["arrivals", "filtered", "measured", "recorded"],
+    &["one_place"],
     &["pipeline"],
     &["cores"],
     &["role"],

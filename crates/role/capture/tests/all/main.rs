@@ -5,6 +5,7 @@
 
 mod layers;
 mod mutants;
+mod places;
 mod replay;
 #[path = "../../../../../fuzz/src/targets/mod.rs"]
 mod targets;
