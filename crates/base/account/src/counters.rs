@@ -209,6 +209,8 @@ registry! {
         of unknown programs without replies";
     CallsUdp = "rpc.calls_udp", Plain, "calls over UDP";
     CallsUdpUnanswered = "rpc.calls_udp_unanswered", Plain, "of these, those without reply";
+    CallsTcpUnanswered = "rpc.calls_tcp_unanswered", Plain, "calls over TCP without reply that had \
+        waited for 1 s or longer when their connection or the input ended";
     OperationsUdpIncomplete = "rpc.operations_udp_incomplete", Plain, "operations over UDP of \
         which a part was not read: a snap length cut it, fragments were lost, or it is malformed";
     Resynchronised = "rpc.resynchronised", Plain, "times that the place of the next record was \

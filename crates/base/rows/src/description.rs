@@ -470,6 +470,12 @@ macro_rules! for_each_table {
                     null "none was measured in the interval";
                 server_rtt_ns: Option<i64>, Dictionary, "its mean; an acknowledgement that comes with the \
                 reply took as long as the reply" null "none was measured in the interval";
+                client_last_packet_ns: Option<i64>, Delta, "when the client's last packet passed"
+                    null "none did in the interval, or none with a time";
+                server_last_packet_ns: Option<i64>, Delta, "when the server's last packet passed"
+                    null "none did in the interval, or none with a time";
+                ended_ns: Option<i64>, Delta, "when the first FIN or RST passed by which a side ended \
+                the connection" null "none did in the interval";
                 outstanding_max: i64, Dictionary, "RPC calls that waited for their replies at once, at \
                 most";
                 resynchronised: i64, Dictionary, "times that the place of the next RPC record was lost and \

@@ -2,7 +2,7 @@
 //! again, windows, peaks, and round trips of both halves of the way.
 
 use lineside_frame::Descriptor;
-use lineside_wire::Direction;
+use lineside_wire::{Direction, TcpFlags, TcpHeader};
 
 use crate::connection::Connection;
 use crate::context::Context;
@@ -46,6 +46,10 @@ pub struct FlowCounts {
     rates: Rates,
     /// Bytes that never came.
     pub lost_bytes: u64,
+    /// When its last packet passed.
+    pub last_ns: Option<i64>,
+    /// When its first FIN or RST passed.
+    pub ended_ns: Option<i64>,
     /// Samples of the time from a segment to its acknowledgement, seen at the tap.
     pub rtt_samples: u64,
     /// Their sum in nanoseconds.
@@ -88,6 +92,7 @@ impl FlowCounts {
         let Some(stamp_ns) = stamp_ns else {
             return;
         };
+        self.last_ns = Some(stamp_ns);
         if stamp_ns >= self.rates.millisecond_end_ns {
             self.begin_millisecond(stamp_ns);
         }
@@ -148,6 +153,21 @@ impl Connection {
         // Of a packet in fragments it is that of the first one.
         let wire_len = payload_len.max(descriptor.wire_len as usize);
         self.counts[direction].add_packet(payload_len, wire_len, descriptor.stamp_ns);
+    }
+
+    /// Counts a FIN or RST by which a direction ended.
+    #[inline]
+    pub(crate) fn count_end(
+        &mut self,
+        direction: Direction,
+        tcp: &TcpHeader,
+        descriptor: &Descriptor,
+    ) {
+        let ends = tcp.flags.contains(TcpFlags::RST) && self.is_reset
+            || tcp.flags.contains(TcpFlags::FIN) && self.ended[direction];
+        if let Some(stamp_ns) = descriptor.stamp_ns.filter(|_| ends) {
+            self.counts[direction].ended_ns.get_or_insert(stamp_ns);
+        }
     }
 
     /// Reports the counts of the interval that is over, if this packet belongs to another one.

@@ -220,6 +220,7 @@ impl Connections {
                     context.sink.on_end(slot, is_reset);
                     self.set_deadline(slot, context.shared);
                 }
+                self.at(slot).count_end(direction, tcp, origin.descriptor());
             }
             Some(Syn::Own | Syn::BeginsNext) => {
                 let stamp_ns = origin.descriptor().stamp_ns;

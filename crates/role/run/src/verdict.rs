@@ -102,7 +102,7 @@ use Check::{Counted, Input, Link, Load, Run};
 use State::{Disturbed, Incomplete, Limited};
 
 /// All rules, in the order of their reasons.
-pub const RULES: [Rule; 39] = [
+pub const RULES: [Rule; 40] = [
     rule(Incomplete, Run(nothing_read)),
     rule(Incomplete, Run(stream_lost)),
     rule(
@@ -175,6 +175,14 @@ pub const RULES: [Rule; 39] = [
     rule(Incomplete, Run(replies_without_calls)),
     rule(Incomplete, Run(replies_without_calls_udp)),
     rule(Incomplete, Run(calls_without_replies_udp)),
+    rule(
+        Incomplete,
+        Counted(
+            Counter::CallsTcpUnanswered,
+            "calls over TCP have no reply after 1 s or longer: the server gave none, or the tap \
+            missed it",
+        ),
+    ),
     rule(
         Incomplete,
         Counted(

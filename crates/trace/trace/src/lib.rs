@@ -54,7 +54,7 @@ pub use manifest::{
 pub use merge::{MergeError, Merged, merge_parts};
 
 /// The version of the tables: a new column raises the second number, a changed one the first.
-pub const SCHEMA_VERSION: &str = "2.5";
+pub const SCHEMA_VERSION: &str = "2.6";
 
 /// How `checksums.checksum` is computed: XXH3, 64 bits, seed 0, over blocks of [`BLOCK_BYTES`].
 pub const CHECKSUM: &str = "xxh3-64/seed0/512";

@@ -65,6 +65,8 @@ pub(crate) struct RpcConnection {
     pub(super) orphans: u64,
     /// A call was answered.
     pub(super) is_answered: bool,
+    /// When it ended, by FIN or RST.
+    pub(super) ended_ns: Option<i64>,
     /// What it has reported of files.
     pub(super) known: KnownFiles,
 }
@@ -102,6 +104,7 @@ impl RpcConnection {
             recoveries: [None, None],
             orphans: 0,
             is_answered: false,
+            ended_ns: None,
             known: KnownFiles::default(),
         }
     }

@@ -152,6 +152,10 @@ fn set_counts(row: &mut ConnectionRow, from_client: &FlowCounts, from_server: &F
         .rtt_sum_ns
         .saturating_add(from_server.rtt_sum_ns);
     row.rtt_ns = sum.checked_div(samples).map(u64::cast_signed);
+    row.client_last_packet_ns = from_client.last_ns;
+    row.server_last_packet_ns = from_server.last_ns;
+    let ended = [from_client.ended_ns, from_server.ended_ns];
+    row.ended_ns = ended.into_iter().flatten().min();
     // What one end sends, the other acknowledges.
     row.client_rtt_min_ns = from_server.rtt_min_ns.map(u64::cast_signed);
     row.client_rtt_ns = from_server.rtt_mean_ns().map(u64::cast_signed);

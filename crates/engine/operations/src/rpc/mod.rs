@@ -15,7 +15,7 @@ use hashbrown::HashMap;
 use lineside_account::{Budget, Counter, Counters};
 use lineside_flow::{Connection, Transport};
 use lineside_frame::{Descriptor, Range};
-use lineside_rows::{ConnectionRow, LossRow, RecordSink};
+use lineside_rows::{ConnectionRow, LossRow, RecordSink, Word};
 use lineside_rpc::calls::Expired;
 use lineside_rpc::record::Records;
 use lineside_wire::{Direction, Endpoint};
@@ -55,6 +55,9 @@ use recent_calls::{RECENT_NS, Recent};
 
 /// So long does a reply wait for a call that the tap is late with.
 const EARLY_NS: i64 = 300_000_000_000;
+/// A call over TCP that has waited for so long was not in flight when the capture ended, as a few
+/// are. A guess: few operations take a second, and servers that hang do so for longer.
+const UNANSWERED_NS: i64 = 1_000_000_000;
 /// Rows are numbered by frame and by place within it, in this many bits.
 const PLACE_BITS: u32 = 18;
 
@@ -294,9 +297,7 @@ impl<S: RecordSink> Operations<S> {
                     Counter::CallsExpired
                 };
                 counters.count(end);
-                let transport = self.connection(connection).transport;
-                let is_udp = transport == Transport::Udp;
-                counters.add(Counter::CallsUdpUnanswered, u64::from(is_udp));
+                self.count_unanswered(connection, slot, counters);
                 self.operations[slot].row.reply_missing = true;
                 self.remember_given_up(connection, slot);
                 self.emit(connection, slot, counters);
@@ -304,6 +305,28 @@ impl<S: RecordSink> Operations<S> {
             }
             Expired::Reply(early) => self.read_early(connection, &early, None, counters),
         }
+    }
+
+    /// Over TCP a call that was in flight when its connection or the input ended is none that the
+    /// server owes a reply. The asynchronous calls of NLM never have one.
+    fn count_unanswered(&mut self, connection: usize, slot: Slot, counters: &mut Counters) {
+        let now = self.now;
+        let rpc = self.connection(connection);
+        let (transport, end_ns) = (rpc.transport, rpc.ended_ns.unwrap_or(now));
+        let row = &self.operations[slot].row;
+        let is_one_way = matches!(row.operation, Word::Known(name)
+            if name.ends_with("_MSG") || name.ends_with("_RES"));
+        let waited_ns = row
+            .call_time_ns
+            .map_or(0, |call| end_ns.saturating_sub(call));
+        let counter = match transport {
+            Transport::Udp => Counter::CallsUdpUnanswered,
+            Transport::Tcp if waited_ns >= UNANSWERED_NS && !is_one_way => {
+                Counter::CallsTcpUnanswered
+            }
+            Transport::Tcp => return,
+        };
+        counters.count(counter);
     }
 
     /// After a call was answered or has expired: forgets the oldest of those, which are one too

@@ -132,7 +132,9 @@ impl<S: RecordSink> Operations<S> {
     /// A connection has ended: calls without reply may come again on another, and after a reset
     /// also those whose replies did not reach the client.
     pub(super) fn remember_end(&mut self, connection: usize, is_reset: bool) {
+        let now = self.now;
         let rpc = self.connection(connection);
+        rpc.ended_ns.get_or_insert(now);
         if rpc.caller.is_none() {
             return;
         }

@@ -257,6 +257,11 @@ fn each_rule_has_its_state_and_its_sentence() {
             "1 of 19 calls over UDP have no reply: the server gave none, or the tap missed it",
         ),
         (
+            counters(&[(Counter::CallsTcpUnanswered, 16)]),
+            "16 calls over TCP have no reply after 1 s or longer: the server gave none, or the tap \
+            missed it",
+        ),
+        (
             counters(&[(Counter::OperationsUdpIncomplete, 3)]),
             "3 operations over UDP lack a part: a snap length cut it, fragments were lost, or it is \
             malformed",
