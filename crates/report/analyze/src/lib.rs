@@ -49,3 +49,4 @@ pub use read::selection::end_name;
 pub use read::spans::{Mark, Span, input_file, spans};
 pub use read::trace::{Trace, TraceError};
 pub use read::unfinished::Unfinished;
+pub use read::waits::HANG_MIN_NS;

@@ -282,6 +282,14 @@ pub(crate) fn optional_time(ns: Option<u64>) -> Cell {
     Cell::Text(ns.map_or_else(|| "-".to_owned(), time))
 }
 
+/// A time that is longer than what is known of it begins with `>`.
+pub(crate) fn bound_time(ns: Option<u64>, is_bound: bool) -> Cell {
+    match ns {
+        Some(ns) if is_bound => Cell::Text(format!(">{}", time(ns))),
+        ns => optional_time(ns),
+    }
+}
+
 /// `p99.9`: the share of which a power of ten is left.
 pub(crate) fn round_share(decade: i32) -> String {
     match decade {

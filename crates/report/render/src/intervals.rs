@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use lineside_analyze::{Iostat, Series, Zone};
+use lineside_analyze::{HANG_MIN_NS, Iostat, Series, Zone};
+use lineside_words::{grouped, time};
 
 /// What nfsiostat prints, an interval after the other, with the times of a zone. `-` is
 /// what only a client knows.
@@ -10,9 +11,17 @@ pub fn intervals(series: &Series, zone: &Zone) -> String {
     let mut out = String::new();
     for interval in &series.intervals {
         let seconds = series.interval_ns as f64 / 1e9;
+        let waiting = match interval.oldest_wait_ns {
+            HANG_MIN_NS.. => format!(
+                ", {} waiting, the oldest for {}",
+                grouped(interval.waiting),
+                time(interval.oldest_wait_ns)
+            ),
+            _ => String::new(),
+        };
         let _ = writeln!(
             out,
-            "{}, {:.3} ops/s\n{:8}{:>10}{:>11}{:>9}{:>12}{:>9}{:>5}{:>6}{:>10}",
+            "{}, {:.3} ops/s{waiting}\n{:8}{:>10}{:>11}{:>9}{:>12}{:>9}{:>5}{:>6}{:>10}",
             zone.date(interval.start_ns),
             interval.all.operations as f64 / seconds,
             "",

@@ -35,6 +35,12 @@ fn ms(ns: Option<u64>) -> String {
     ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.2}", ns as f64 / 1e6))
 }
 
+/// A time that is longer than what is known of it begins with `>`.
+fn bound(ns: Option<u64>, is_bound: bool) -> String {
+    let sign = if is_bound { ">" } else { "" };
+    format!("{sign}{}", ms(ns))
+}
+
 /// What nfsslower prints, with client and user in place of process, and with the parts of the
 /// latency and the frames.
 pub fn operations(slow: &Slow, zone: &Zone) -> String {
@@ -82,7 +88,7 @@ pub fn operations(slow: &Slow, zone: &Zone) -> String {
             number(each.transferred_bytes.filter(|&bytes| bytes >= 0)),
             each.offset_bytes
                 .map_or_else(|| "-".to_owned(), |offset| (offset / 1024).to_string()),
-            ms(Some(each.latency_ns)),
+            bound(Some(each.latency_ns), each.latency_is_bound),
             ms(each.divided.server_ns),
         ]);
         row.extend(has_way.then(|| ms(way(each))));
@@ -142,13 +148,18 @@ pub fn groups(groups: &SlowGroups, zone: &Zone) -> String {
         text.get(from..23).unwrap_or("-").to_owned()
     };
     let row = |each: &SlowGroup| {
+        let is_bound = |ns| {
+            each.latency_bound_min_ns
+                .is_some_and(|least| ns >= Some(least))
+        };
+        let latency = |ns| bound(ns, is_bound(ns));
         let mut row = vec![
             grouped(each.operations),
             grouped(each.slow),
             percent(each.slow_share),
-            ms(each.latency_p50_ns),
-            ms(each.latency_p99_ns),
-            ms(each.latency_max_ns),
+            latency(each.latency_p50_ns),
+            latency(each.latency_p99_ns),
+            latency(each.latency_max_ns),
             ms(each.server_time_p99_ns),
         ];
         row.extend(has_recovery.then(|| ms(each.recovery_ns)));

@@ -88,15 +88,14 @@ fn runs(report: &Report) -> Option<String> {
 fn seen(report: &Report, zone: &Zone) -> Vec<Line> {
     let (totals, missing) = (&report.totals, &report.missing);
     let mut lines = Vec::new();
-    let span = totals.first_ns.zip(totals.last_ns);
-    let span = span.map(|(first, last)| zone.span(first, last));
+    let calls = totals.first_ns.zip(totals.last_ns);
     let inputs = &report.trace.inputs;
     let from = match inputs.as_slice() {
         [] => String::new(),
         [input] => format!("{} ({})", input.name, input.format),
         [input, more @ ..] => format!("{} and {} more inputs", input.name, more.len()),
     };
-    lines.push(line("seen", [span.unwrap_or_default()]));
+    lines.push(line("seen", range(report, calls, zone)));
     lines.push(line("from", [from]));
     lines.push(line("runs", runs(report)));
     lines.push(line("only", chosen(report, zone)));
@@ -115,6 +114,30 @@ fn seen(report: &Report, zone: &Zone) -> Vec<Line> {
     lines.extend(report.understood.as_ref().map(understood));
     lines.retain(|line| !line.parts.is_empty());
     lines
+}
+
+/// When the capture was recorded and, where that is a second longer on a side, when the calls came
+/// in it. With a choice of times, or of a load: when the calls came.
+fn range(report: &Report, calls: Option<(i64, i64)>, zone: &Zone) -> Vec<String> {
+    const SECOND_NS: u64 = 1_000_000_000;
+    let asked = &report.parameters.asked;
+    let is_all = asked.since_ns.is_none() && asked.until_ns.is_none();
+    let whole = { report.trace.recorded.as_ref() }.filter(|_| is_all && report.load.is_none());
+    let calls = match (whole, calls) {
+        (Some(whole), Some((first, last)))
+            if whole.first_ns.abs_diff(first) < SECOND_NS
+                && whole.last_ns.abs_diff(last) < SECOND_NS =>
+        {
+            None
+        }
+        (_, calls) => calls,
+    };
+    let whole = whole.map(|whole| zone.span(whole.first_ns, whole.last_ns));
+    let calls = calls.map(|(first, last)| match whole.is_some() {
+        true => format!("calls from {}", zone.span(first, last)),
+        false => zone.span(first, last),
+    });
+    [whole, calls].into_iter().flatten().collect()
 }
 
 /// Whether to believe it, and why.
@@ -346,11 +369,15 @@ fn kinds(report: &Report) -> [Vec<String>; 2] {
     });
     let times = kinds.filter_map(|at| {
         let times = &report.operations[at].server_time;
+        let text = |ns: Option<u64>| {
+            let sign = if times.is_bound(ns) { ">" } else { "" };
+            Some(format!("{sign}{}", time(ns?)))
+        };
         Some(format!(
             "{} {} / {}",
             name(at),
-            time(times.p50_ns?),
-            time(times.p99_ns?)
+            text(times.p50_ns)?,
+            text(times.p99_ns)?
         ))
     });
     let mut times: Vec<String> = times.collect();

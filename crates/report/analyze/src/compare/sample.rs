@@ -212,7 +212,9 @@ impl Pass {
         ) {
             bytes[at] += moved as f64;
         }
-        if let Some(ns) = batch.latency_ns(row) {
+        let hang = batch.wait(row).filter(|wait| wait.is_hang());
+        let latency_ns = batch.latency_ns(row).or_else(|| Some(hang?.ns()));
+        if let Some(ns) = latency_ns {
             self.used.push(Used {
                 pair: pair as u32,
                 slice,

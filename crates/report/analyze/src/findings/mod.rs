@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  rows of operations ──► Findings::add ─► watch, stalls ─► latency ──┐
+//!                                    ├────► no_answer ────────────────┤
 //!                                              └─► suspects, a second │
 //!                                                  pass if need be ───┤
 //!  the table connections ──────────────────────► network ─────────────┼─► Findings::find ─► ranked
@@ -18,6 +19,7 @@
 mod forwarder;
 mod latency;
 mod network;
+mod no_answer;
 mod scene;
 mod stalls;
 mod suspects;
@@ -34,12 +36,14 @@ use crate::read::trace::Trace;
 pub(crate) use scene::Scene;
 
 use network::Network;
+use no_answer::NoAnswer;
 use suspects::Found;
 use watch::Watch;
 
 /// What is collected for findings in the pass over `operations`.
 pub(crate) struct Findings {
     watch: Watch,
+    no_answer: NoAnswer,
 }
 
 impl Findings {
@@ -47,6 +51,7 @@ impl Findings {
     pub(crate) fn new(trace: &mut Trace, span: Option<(i64, i64)>) -> Self {
         Self {
             watch: Watch::new(trace, span),
+            no_answer: NoAnswer::default(),
         }
     }
 
@@ -63,6 +68,9 @@ impl Findings {
         rows: &[usize],
         lexica: &mut Lexica,
     ) -> Result<(), ReadError> {
+        let servers = Watch::SERVERS;
+        self.no_answer
+            .add(batch, (servers.0, &own[servers.1]), rows, lexica)?;
         self.watch.add(batch, own, rows, lexica)
     }
 
@@ -86,6 +94,7 @@ impl Findings {
         }
         found.extend(latency);
         found.extend(ones.into_iter().map(|one| one.finding));
+        found.extend(self.no_answer.findings(scene));
         found.extend(workload::findings(scene.report));
         if scene.report.load.is_some() {
             found.retain(|finding| !OF_CLIENTS.contains(&finding.kind));

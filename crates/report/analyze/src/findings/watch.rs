@@ -220,6 +220,9 @@ const NO_ROOM: u8 = u8::MAX - 1;
 const IDLE: u8 = u8::MAX - 2;
 
 impl Watch {
+    /// The column of the server's address, and its place among [`columns`](Self::columns).
+    pub(super) const SERVERS: (&'static str, usize) = (OWN[1], 1);
+
     /// For operations between two times, both inclusive.
     pub(super) fn new(trace: &mut Trace, span: Option<(i64, i64)>) -> Self {
         Self::with(trace.has_columns(Table::Operations, &RECOVERY), span)

@@ -239,6 +239,9 @@ pub struct TraceFacts {
     pub tool: String,
     /// What was captured.
     pub inputs: Vec<InputFacts>,
+    /// When it was recorded; null where that is not known, or where a part of the trace was
+    /// deleted.
+    pub recorded: Option<Recorded>,
     /// Whether foreign bytes were read in a sandbox, if it is known.
     pub sandbox: Option<SandboxFacts>,
     /// Columns that the report needs and an older lineside did not write, as `table.column`.
@@ -250,6 +253,17 @@ pub struct TraceFacts {
     /// is that of the newest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<RunOfMany>,
+}
+
+/// When a capture was recorded: from its first frame to its last or, at an interface, to the end of
+/// the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Recorded {
+    /// Its begin.
+    pub first_ns: i64,
+    /// Its end.
+    pub last_ns: i64,
 }
 
 impl TraceFacts {
@@ -425,7 +439,8 @@ pub struct Operation {
     pub retransmissions: u64,
     /// Bytes moved.
     pub moved_bytes: u64,
-    /// `reply_time_ns - call_end_ns`; of a compound, that of the whole compound.
+    /// `reply_time_ns - call_end_ns`; of a compound, that of the whole compound. Of a call without
+    /// a reply that waited for 1 s or longer, how long.
     pub server_time: Quantiles,
     /// `call_end_ns - call_time_ns`.
     pub call_transfer_time: Quantiles,
@@ -453,6 +468,16 @@ pub struct Quantiles {
     pub p999_ns: Option<u64>,
     /// The greatest.
     pub max_ns: Option<u64>,
+    /// The least of the times that are bounds, of calls that waited and got no reply: a quantile of
+    /// as much or more is a bound too. Null: none is.
+    pub bound_min_ns: Option<u64>,
+}
+
+impl Quantiles {
+    /// Whether one of them is a bound: it took longer.
+    pub fn is_bound(&self, ns: Option<u64>) -> bool {
+        self.bound_min_ns.is_some_and(|least| ns >= Some(least))
+    }
 }
 
 /// READ or WRITE.

@@ -10,6 +10,7 @@ use crate::read::batch::Batch;
 use crate::read::columns::{Lexicon, Word};
 use crate::read::lexica::Lexica;
 use crate::read::places::Steps;
+use crate::read::waits::Wait;
 
 /// Kinds of failures (operation, status), each with a count for each step.
 pub(crate) const ERRORS_MAX: usize = 1_024;
@@ -46,10 +47,33 @@ pub(crate) struct Kind {
     pub(crate) moved_bytes: u64,
     /// Server time, transfer of the call, transfer of the reply.
     pub(crate) times: [Times; 3],
+    /// The least server time that is a bound.
+    pub(crate) bound_min_ns: Option<u64>,
     /// Times of the batch that are in no histogram yet. All histograms together are larger than a
     /// cache, and each alone is not: it takes its times at once. Those of more than 4 s, of which
     /// there are few, do not wait.
     waiting: [Vec<u32>; 3],
+}
+
+impl Kind {
+    /// Adds the wait of a call without a reply. Returns its time.
+    #[cold]
+    fn add_wait(&mut self, wait: &Wait) -> u64 {
+        let ns = wait.server_ns();
+        self.times[0].add(ns);
+        if wait.is_bound {
+            self.bound_min_ns = Some(self.bound_min_ns.unwrap_or(ns).min(ns));
+        }
+        ns
+    }
+
+    /// The figures of its server time.
+    pub(crate) fn server_time(&self) -> Quantiles {
+        Quantiles {
+            bound_min_ns: self.bound_min_ns,
+            ..quantiles(&self.times[0])
+        }
+    }
 }
 
 /// The figures of a report from recorded times.
@@ -63,6 +87,7 @@ pub(crate) fn quantiles(times: &Times) -> Quantiles {
         p99_ns: times.quantile_ns(0.99),
         p999_ns: times.quantile_ns(0.999),
         max_ns: times.max_ns(),
+        bound_min_ns: None,
     }
 }
 
@@ -364,7 +389,11 @@ impl Aggregate {
                 None => self.totals.negative_times += 1,
             }
         }
-        (asks_only, server_time)
+        let wait = batch.wait(row).filter(|wait| wait.is_hang());
+        (
+            asks_only,
+            wait.map(|wait| kind.add_wait(wait)).or(server_time),
+        )
     }
 
     #[inline(always)]
@@ -578,6 +607,7 @@ impl Aggregate {
             retransmissions: 0,
             moved_bytes: 0,
             times: [Times::growing(3), Times::growing(3), Times::growing(3)],
+            bound_min_ns: None,
             waiting: Default::default(),
         });
         self.kind_places.insert(key, self.kinds.len() - 1);

@@ -7,10 +7,10 @@ use lineside_trace::read::{Column, ReadError};
 use serde::Serialize;
 
 use crate::model::REPORT_VERSION;
+use crate::pass::gauges::Gauges;
 use crate::read::batch::Batch;
 use crate::read::columns::Integers;
-use crate::read::filter::Asked;
-use crate::read::filter::{Filter, span};
+use crate::read::filter::{Asked, Chosen, Filter, span};
 use crate::read::lexica::Lexica;
 use crate::read::trace::{Trace, TraceError};
 
@@ -45,6 +45,10 @@ pub struct Interval {
     pub read: Iostat,
     /// WRITE.
     pub write: Iostat,
+    /// Calls that waited for their replies when it ended, as far as they are known.
+    pub waiting: u64,
+    /// How long the oldest of them had waited by then; 0 if none did.
+    pub oldest_wait_ns: u64,
 }
 
 /// What nfsiostat counts of an operation, and a tap can see. An operation belongs to the interval
@@ -72,6 +76,7 @@ pub fn intervals(path: &Path, filter: &Filter, interval_ns: u64) -> Result<Serie
     let mut trace = Trace::open_all(path, &filter.zone)?;
     let (chosen, span) = span(&mut trace, filter)?;
     let interval_ns = interval_ns.max(1);
+    let span = with_waits(span, &chosen);
     let count = span.map_or(0, |(first, last)| last.abs_diff(first) / interval_ns + 1);
     if count > INTERVALS_MAX {
         return Err(TraceError::Intervals {
@@ -89,6 +94,7 @@ pub fn intervals(path: &Path, filter: &Filter, interval_ns: u64) -> Result<Serie
         .collect();
     let mut lexica = Lexica::new();
     let mut compound = Compound::default();
+    let mut gauges = Gauges::new(start_ns, interval_ns, intervals.len());
     let shared = Batch::columns(&chosen);
     let columns = [shared.as_slice(), &RPC_BYTES].concat();
     trace.batches(Table::Operations, &columns, |columns| {
@@ -114,6 +120,9 @@ pub fn intervals(path: &Path, filter: &Filter, interval_ns: u64) -> Result<Serie
                 .failure(batch.status.get(row), batch.rpc_status.get(row))
                 .is_some();
             let own = bytes.get(row);
+            if batch.is_first(row) {
+                gauges.add(&batch, row);
+            }
             interval.all.add(&batch, row, own, failed);
             if nfs == Some(batch.program.get(row)) {
                 let operation = Some(batch.operation.get(row));
@@ -128,6 +137,10 @@ pub fn intervals(path: &Path, filter: &Filter, interval_ns: u64) -> Result<Serie
         Ok(())
     });
     chosen.check(&lexica, &trace.warnings)?;
+    let gauges = gauges.finish(span.map_or(0, |(_, last)| last));
+    for (interval, gauge) in intervals.iter_mut().zip(gauges) {
+        (interval.waiting, interval.oldest_wait_ns) = (gauge.waiting, gauge.oldest_ns);
+    }
     Ok(Series {
         report_version: REPORT_VERSION,
         parameters: chosen.asked(path, filter),
@@ -135,6 +148,15 @@ pub fn intervals(path: &Path, filter: &Filter, interval_ns: u64) -> Result<Serie
         intervals,
         unreadable: trace.warnings,
     })
+}
+
+/// The time up to which calls waited is part of what is looked at.
+fn with_waits(span: Option<(i64, i64)>, chosen: &Chosen) -> Option<(i64, i64)> {
+    let (first, last) = span?;
+    let hangs = chosen.waits.all().filter(|wait| wait.is_hang());
+    let until = hangs.map(|wait| wait.until_ns).max().unwrap_or(last);
+    let until = chosen.until_ns.map_or(until, |end| until.min(end - 1));
+    Some((first, last.max(until)))
 }
 
 /// The bytes of the RPC whose rows pass: they stand in its first row, and its other rows follow

@@ -12,8 +12,8 @@ use crate::limits::{CLIENTS_MAX, FILES_MAX, KINDS_MAX, PAIRS_MAX, USERS_MAX};
 use crate::load::load;
 use crate::model::{
     Busy, Concentration, Direction, ErrorCount, GetattrStorm, Loss, Misaligned, Missing, Operation,
-    OverTime, Parameters, REPORT_VERSION, Ranking, Report, THRESHOLDS, Totals, TraceFacts,
-    Understood,
+    OverTime, Parameters, REPORT_VERSION, Ranking, Recorded, Report, THRESHOLDS, Totals,
+    TraceFacts, Understood,
 };
 use crate::numbers::share;
 use crate::pass::aggregate::{Aggregate, Flow, STEPS_MAX, quantiles};
@@ -25,7 +25,7 @@ use crate::read::columns::{Flags, Integers, Lexicon, Texts, Word};
 use crate::read::filter::{Asked, Chosen, Filter, span};
 use crate::read::lexica::Lexica;
 use crate::read::names::Paths;
-use crate::read::trace::{Trace, TraceError};
+use crate::read::trace::{Trace, TraceError, ends_of_inputs};
 use crate::read::unfinished::Unfinished;
 
 /// Entries in a list of the busiest.
@@ -222,10 +222,23 @@ fn manifest_facts(manifest: &Manifest) -> TraceFacts {
         schema_version: manifest.schema_version.clone(),
         tool: format!("{} {}", manifest.tool.name, manifest.tool.version),
         inputs: manifest.inputs.clone(),
+        recorded: recorded(manifest),
         sandbox: manifest.sandbox.clone(),
         passed_over: manifest.passed_over.clone(),
         ..TraceFacts::default()
     }
+}
+
+fn recorded(manifest: &Manifest) -> Option<Recorded> {
+    if manifest.removed.is_some() {
+        return None;
+    }
+    let first_ns = { manifest.clocks.iter() }.filter_map(|clock| clock.first_ns);
+    let ends = ends_of_inputs(manifest).into_iter().flatten();
+    Some(Recorded {
+        first_ns: first_ns.min()?,
+        last_ns: ends.max()?,
+    })
 }
 
 fn missing(trace: &mut Trace, losses: Vec<Loss>) -> Missing {
@@ -397,7 +410,7 @@ fn operations(aggregate: &Aggregate, lexica: &Lexica) -> Vec<Operation> {
             repeated: kind.repeated,
             retransmissions: kind.retransmissions,
             moved_bytes: kind.moved_bytes,
-            server_time: quantiles(&kind.times[0]),
+            server_time: kind.server_time(),
             call_transfer_time: quantiles(&kind.times[1]),
             reply_transfer_time: quantiles(&kind.times[2]),
         })

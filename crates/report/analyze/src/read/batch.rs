@@ -5,6 +5,7 @@ use lineside_trace::read::{Column, ReadError};
 use crate::read::columns::{Counts, Flags, Integers, Shorts, Texts, Words};
 use crate::read::filter::Chosen;
 use crate::read::lexica::Lexica;
+use crate::read::waits::{Wait, Waits};
 
 /// The columns that are read, in this order.
 pub(crate) const COLUMNS: [&str; 25] = [
@@ -66,6 +67,7 @@ pub(crate) struct Batch<'a> {
     /// Where a filter asks for them.
     connection_id: Option<Integers<'a>>,
     pub(crate) name: Option<Texts<'a>>,
+    waits: &'a Waits,
 }
 
 impl<'a> Batch<'a> {
@@ -76,7 +78,7 @@ impl<'a> Batch<'a> {
 
     pub(crate) fn of(
         columns: &'a [Column],
-        chosen: &Chosen,
+        chosen: &'a Chosen,
         lexica: &mut Lexica,
     ) -> Result<Self, ReadError> {
         let mut named = COLUMNS.into_iter().chain(chosen.columns()).zip(columns);
@@ -132,6 +134,7 @@ impl<'a> Batch<'a> {
                 Some(_) => Some(column!(Texts)),
                 None => None,
             },
+            waits: &chosen.waits,
         };
         let users = (0..batch.rows).filter_map(|row| batch.user_id.get(row));
         lexica.note(batch.operation.distinct(), users, chosen.user_id);
@@ -166,6 +169,37 @@ impl<'a> Batch<'a> {
         }
         let (call, end) = (self.call_time_ns.get(row)?, self.reply_end_ns.get(row)?);
         u64::try_from(end.checked_sub(call)?).ok()
+    }
+
+    /// How long a call without a reply waited; `None` where there is no way to know.
+    #[inline]
+    pub(crate) fn wait(&self, row: usize) -> Option<&'a Wait> {
+        match self.reply_missing.get(row) {
+            true => self.waits.get(self.rpc_of(row)?),
+            false => None,
+        }
+    }
+
+    /// Whether a row is the first, or the only one, of its call.
+    pub(crate) fn is_first(&self, row: usize) -> bool {
+        self.rpc_id
+            .get(row)
+            .is_none_or(|id| self.operation_id.get(row) == Some(id))
+    }
+
+    /// Whether a call without a reply is part of another's wait.
+    pub(crate) fn is_joined(&self, row: usize) -> bool {
+        self.rpc_of(row).is_some_and(|id| self.waits.is_joined(id))
+    }
+
+    /// Whether calls of the trace waited for replies that did not come, and rows here may be some.
+    pub(crate) fn has_waits(&self) -> bool {
+        self.reply_missing.are_any() && !self.waits.is_empty()
+    }
+
+    /// Without compounds, an operation is a call.
+    pub(crate) fn rpc_of(&self, row: usize) -> Option<i64> {
+        self.rpc_id.get(row).or_else(|| self.operation_id.get(row))
     }
 
     /// The rows that a filter chooses.

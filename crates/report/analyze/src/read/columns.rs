@@ -104,6 +104,10 @@ impl<'a> Flags<'a> {
         }
     }
 
+    pub(crate) fn are_any(&self) -> bool {
+        self.are_any
+    }
+
     #[inline]
     pub(crate) fn get(&self, row: usize) -> bool {
         self.are_any && is_present(self.present, row) && self.values[row]

@@ -10,6 +10,7 @@ use crate::read::columns::{Lexicon, Word};
 use crate::read::lexica::Lexica;
 use crate::read::selection::{ChosenConnections, ChosenFiles, nearest, unknown};
 use crate::read::trace::{Trace, TraceError};
+use crate::read::waits::Waits;
 
 /// A moment as people write it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,6 +132,8 @@ pub(crate) struct Chosen {
     operation: Option<String>,
     /// Which operations are of one call matters, as it does for compounds alone.
     pub(crate) reads_rpc_id: bool,
+    /// How long calls without a reply waited.
+    pub(crate) waits: Waits,
 }
 
 impl Filter {
@@ -171,6 +174,7 @@ impl Filter {
                 .as_ref()
                 .map(|name| name.to_ascii_uppercase()),
             reads_rpc_id: true,
+            waits: Waits::default(),
         }
     }
 }
@@ -269,6 +273,7 @@ pub(crate) fn span(
 ) -> Result<(Chosen, Option<(i64, i64)>), TraceError> {
     let range = trace.time_range(&["call_time_ns", "reply_time_ns"]);
     let mut chosen = filter.resolve(range);
+    chosen.waits = Waits::of(trace);
     if let (Some(since), Some(until)) = (chosen.since_ns, chosen.until_ns)
         && since >= until
     {

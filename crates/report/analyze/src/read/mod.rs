@@ -12,3 +12,4 @@ pub(crate) mod selection;
 pub(crate) mod spans;
 pub(crate) mod trace;
 pub(crate) mod unfinished;
+pub(crate) mod waits;

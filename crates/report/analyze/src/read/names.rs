@@ -119,6 +119,18 @@ impl Paths {
     }
 }
 
+/// How much an operation says of what its compound is for.
+pub(crate) fn weight(operation: &str) -> u8 {
+    match operation {
+        "READ" | "WRITE" | "COMMIT" | "COPY" | "CLONE" => 5,
+        "LOOKUP" | "LOOKUPP" | "READLINK" => 3,
+        "GETATTR" | "ACCESS" => 2,
+        "SEQUENCE" | "CB_SEQUENCE" | "PUTFH" | "PUTROOTFH" | "PUTPUBFH" | "SAVEFH"
+        | "RESTOREFH" | "GETFH" | "VERIFY" | "NVERIFY" => 1,
+        _ => 4,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

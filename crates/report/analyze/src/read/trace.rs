@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use lineside_rows::Table;
 use lineside_trace::read::{Column, PartReader, ReadError, Value};
-use lineside_trace::{Manifest, Role, SCHEMA_VERSION, State, manifest_text, open_file};
+use lineside_trace::{ClockFacts, Manifest, Role, SCHEMA_VERSION, State, manifest_text, open_file};
 
 use crate::numbers::Zone;
 use crate::read::runs::{RunOfMany, of_many, runs_of, together};
@@ -194,7 +194,7 @@ impl Folder {
 }
 
 /// Columns that identify within a run.
-const IDS: [&str; 3] = ["operation_id", "rpc_id", "connection_id"];
+const IDS: [&str; 4] = ["operation_id", "rpc_id", "repeat_of", "connection_id"];
 
 /// What is added to the ids of a run, so that two runs have the same only by a rare chance: each
 /// run's ids lie close to each other, and these numbers far apart.
@@ -317,6 +317,16 @@ impl Trace {
     /// What an id of the tables became, in each run.
     pub(crate) fn ids(&self, id: i64) -> impl Iterator<Item = i64> + use<> {
         (0..self.run_count()).map(move |run| id.wrapping_add(id_shift(run)))
+    }
+
+    /// When each input of a run ended.
+    pub(crate) fn ends_of_inputs(&self, run: usize) -> Vec<Option<i64>> {
+        let own = || Self::open(&self.folders.get(run)?.path).ok()?.manifest;
+        let manifest = match self.run_count() {
+            1 => self.manifest.clone(),
+            _ => own(),
+        };
+        manifest.as_ref().map(ends_of_inputs).unwrap_or_default()
     }
 
     /// Runs whose parts there are: several only if they were [opened](Self::open_all) as one.
@@ -505,6 +515,17 @@ impl Trace {
     fn damaged(&mut self, path: &Path, error: &ReadError) {
         self.warn(format!("{}: {error}", path.display()));
     }
+}
+
+/// When each input ended: with the last frame of a file, with the run at an interface.
+pub(crate) fn ends_of_inputs(manifest: &Manifest) -> Vec<Option<i64>> {
+    let clocks = manifest.clocks.iter().enumerate();
+    let end = |(at, clock): (usize, &ClockFacts)| {
+        let input = manifest.inputs.get(at);
+        let is_live = input.is_some_and(|input| input.live.is_some());
+        clock.last_ns.max(manifest.ended_ns.filter(|_| is_live))
+    };
+    clocks.map(end).collect()
 }
 
 /// The first number of a schema version decides whether tables can be read.

@@ -7,7 +7,8 @@ use lineside_words::{bit_rate, bytes, grouped, percent, time};
 
 use crate::block::{
     Block, Cell, Chart, Colour, Fact, Kind, Layer, Meter, Meters, NOT_KNOWN, ROWS_MAX, Scale,
-    Section, Table, Verdict, column, number, optional_time, state_word, table, text, wide,
+    Section, Table, Verdict, bound_time, column, number, optional_time, state_word, table, text,
+    wide,
 };
 
 pub(crate) fn missing(report: &Report, zone: &Zone) -> Option<Section> {
@@ -292,7 +293,8 @@ fn server_times(operations: &[Operation]) -> Option<Table> {
                 ..
             } = each.server_time;
             let mut row = vec![operation_name(each), text(grouped(each.operations))];
-            row.extend([p50_ns, p90_ns, p99_ns, p999_ns, max_ns].map(optional_time));
+            let times = [p50_ns, p90_ns, p99_ns, p999_ns, max_ns];
+            row.extend(times.map(|ns| bound_time(ns, each.server_time.is_bound(ns))));
             row.extend([
                 text(percent(each.operations_share)),
                 Cell::Bar(share(each.operations, most)),

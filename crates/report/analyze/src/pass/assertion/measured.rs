@@ -5,7 +5,7 @@ use std::path::Path;
 use lineside_measure::Times;
 use lineside_rows::Table;
 use lineside_trace::State;
-use lineside_words::nearest;
+use lineside_words::{grouped, nearest};
 
 use super::language::{Assert, Metric, Selection};
 use crate::numbers::share;
@@ -27,6 +27,8 @@ struct Gathered {
     moved_bytes: u64,
     /// The sum of latencies that have no place in a histogram is exact.
     latency: Times,
+    /// How long calls without a reply waited: more than these times.
+    waits: Vec<u64>,
 }
 
 /// The figures of a trace.
@@ -62,6 +64,7 @@ impl Measured {
             }
             Ok(())
         });
+        gathered.iter_mut().for_each(Gathered::add_waits);
         chosen.check(&lexica, &trace.warnings)?;
         let verdict = trace.manifest.as_ref().map(|manifest| &manifest.verdict);
         let loss = |name: &str| verdict?.shares.get(name).copied();
@@ -85,6 +88,26 @@ impl Measured {
             }
             None => "there is no verdict: how sure this is, is not known".to_owned(),
         }
+    }
+
+    /// What a judgement by latencies rests on besides them.
+    pub(super) fn note(&self, at: usize, metric: Metric) -> String {
+        let is_of_times = matches!(metric, Metric::Quantile(_) | Metric::Mean | Metric::Most);
+        let waits = match self.gathered[at].waits.len() as u64 {
+            0 => String::new(),
+            1 => "1 call without a reply counts as long as it waited".to_owned(),
+            count => format!(
+                "{} calls without a reply count as long as they waited",
+                grouped(count)
+            ),
+        };
+        let notes = [waits, self.verdict_note()];
+        let notes = { notes.iter() }.skip(usize::from(!is_of_times));
+        let notes: Vec<&str> = notes
+            .map(String::as_str)
+            .filter(|it| !it.is_empty())
+            .collect();
+        notes.join("; ")
     }
 
     /// The value of a metric for the assertion at this place.
@@ -177,6 +200,7 @@ impl Gathered {
             retransmissions: 0,
             moved_bytes: 0,
             latency: Times::growing(3),
+            waits: Vec::new(),
         }
     }
 
@@ -203,6 +227,15 @@ impl Gathered {
             if let Some(ns) = batch.latency_ns(row) {
                 self.latency.add(ns);
             }
+            self.waits.extend(batch.wait(row).map(|wait| wait.ns()));
         }
+    }
+
+    /// Waits are latencies too, so that nothing holds because a server hangs. One that is shorter
+    /// than half of the operations take is a call in flight, of which nothing is known yet.
+    fn add_waits(&mut self) {
+        let median_ns = self.latency.quantile_ns(0.5).unwrap_or(0);
+        self.waits.retain(|ns| *ns >= median_ns);
+        self.waits.iter().for_each(|ns| self.latency.add(*ns));
     }
 }

@@ -9,7 +9,8 @@
 //!  value       = number with the unit of the metric
 //! ```
 //!
-//! Latency is from the first byte of a call to the last of its reply, as `slow` has it. Every
+//! Latency is from the first byte of a call to the last of its reply, and of a call without one as
+//! long as it waited, as `slow` has it. Every
 //! metric but `loss` is about the chosen operations; `count` and `rate` of none are 0, and no other
 //! metric of none holds, whatever is asserted: there is nothing that it could be true of.
 
@@ -19,7 +20,6 @@ mod measured;
 use std::path::Path;
 
 use lineside_measure::Times;
-use lineside_trace::State;
 use lineside_words::{bytes, grouped, number, percent, rate, time};
 
 pub use language::{Assert, AssertError};
@@ -42,7 +42,7 @@ pub fn assert(
             judged(
                 each,
                 measured.figure(at, each.metric),
-                &measured.verdict_note(),
+                &measured.note(at, each.metric),
             )
         })
         .collect())
@@ -109,12 +109,12 @@ pub fn assert_both(
 ) -> Result<Vec<Assertion>, TraceError> {
     let a = Measured::of(a.0, a.1, asserts)?;
     let b = Measured::of(b.0, b.1, asserts)?;
-    let note = |name: &str, measured: &Measured| match measured.state {
-        Some(State::Complete) => String::new(),
-        _ => format!("{name}: {}", measured.verdict_note()),
-    };
-    let notes = [note("A", &a), note("B", &b)];
     let judge = |(at, assert): (usize, &Assert)| {
+        let note = |name: &str, measured: &Measured| match measured.note(at, assert.metric) {
+            note if note.is_empty() => note,
+            note => format!("{name}: {note}"),
+        };
+        let notes = [note("A", &a), note("B", &b)];
         let [of_a, of_b] = [&a, &b].map(|each| each.figure(at, assert.metric));
         match assert.of {
             Of::A => judged(assert, of_a, &notes[0]),

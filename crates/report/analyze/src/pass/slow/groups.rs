@@ -84,6 +84,9 @@ pub struct SlowGroup {
     pub latency_mean_ns: Option<u64>,
     /// The longest latency.
     pub latency_max_ns: Option<u64>,
+    /// The least of the latencies that are bounds, of calls without a reply: as long a one, or a
+    /// longer one, took longer than that. Null: none is.
+    pub latency_bound_min_ns: Option<u64>,
     /// The operation that took that long.
     pub slowest_operation_id: Option<i64>,
     /// From the end of the call to the begin of the reply: the median.
@@ -187,6 +190,8 @@ struct Group {
     recovery_ns: Option<u64>,
     transferred_bytes: u64,
     slow_times: Option<(i64, i64)>,
+    /// The least latency that is a bound.
+    bound_min_ns: Option<u64>,
     /// The compound that was added last.
     rpc_id: Option<i64>,
 }
@@ -223,7 +228,10 @@ impl Groups {
             batch.reply_end_ns.get(row),
         ];
         let between = |from: Option<i64>, to: Option<i64>| duration(from?, to?);
-        let (Some(call), Some(latency_ns)) = (call, between(call, reply_end)) else {
+        let wait = batch.wait(row);
+        let latency_ns = wait.map(|wait| wait.ns());
+        let latency_ns = latency_ns.or_else(|| between(call, reply_end));
+        let (Some(call), Some(latency_ns)) = (call, latency_ns) else {
             return;
         };
         let server_ns = between(call_end, reply);
@@ -248,6 +256,10 @@ impl Groups {
         self.steps_left -= new;
         group.rpc_id = rpc_id;
         group.operations += 1;
+        if wait.is_some_and(|wait| wait.is_bound) {
+            let least = group.bound_min_ns.unwrap_or(latency_ns);
+            group.bound_min_ns = Some(least.min(latency_ns));
+        }
         if group.latency.max_ns().is_none_or(|most| latency_ns > most) {
             group.slowest = batch.operation_id.get(row);
         }
@@ -347,6 +359,7 @@ fn named(
         latency_p99_ns: group.latency.quantile_ns(0.99),
         latency_mean_ns: group.latency.mean_ns(),
         latency_max_ns: group.latency.max_ns(),
+        latency_bound_min_ns: group.bound_min_ns,
         slowest_operation_id: group.slowest,
         server_time_p50_ns: group.server.quantile_ns(0.5),
         server_time_p99_ns: group.server.quantile_ns(0.99),

@@ -44,11 +44,13 @@ pub struct Slow {
     pub operations: Vec<SlowOperation>,
     /// Slow ones that were left out: there are more than were asked for, or than [`SLOW_MAX`].
     pub left_out: u64,
-    /// Chosen operations with a time; of a compound once.
+    /// Chosen operations with a time, or that waited for a reply that did not come; of a compound
+    /// once.
     pub timed: u64,
     /// The longest of those.
     pub latency_max_ns: Option<u64>,
-    /// Chosen calls without a reply: there is no way to know how slow.
+    /// Chosen calls without a reply of which there is no way to know how long they waited: the tap
+    /// may have missed it.
     pub unanswered: u64,
     /// Chosen operations whose reply ended before their call began, by their stamps: there is no
     /// way to know how slow either.
@@ -161,14 +163,7 @@ impl Picks {
             let rpc_id = batch.rpc_id.get(row);
             let is_next = rpc_id.is_none() || rpc_id != self.rpc_id;
             self.rpc_id = rpc_id;
-            if is_next {
-                self.slow.unanswered += u64::from(batch.reply_missing.get(row));
-            }
-            let (Some(call), Some(reply)) = (times[0], times[3]) else {
-                continue;
-            };
-            let Some(latency_ns) = duration(call, reply) else {
-                self.slow.backwards += u64::from(is_next);
+            let Some(latency_ns) = self.latency_ns(batch, row, is_next) else {
                 continue;
             };
             if is_next {
@@ -190,6 +185,20 @@ impl Picks {
         if self.picks.len() >= 2 * self.kept_max.max(1 << 16) {
             self.keep_first();
         }
+    }
+
+    /// How long an operation took, or waited; `None` where there is no way to know, which is
+    /// counted.
+    fn latency_ns(&mut self, batch: &Batch<'_>, row: usize, is_next: bool) -> Option<u64> {
+        if let Some(wait) = batch.wait(row) {
+            return Some(wait.ns());
+        }
+        let is_unknown = batch.reply_missing.get(row) && !batch.is_joined(row);
+        self.slow.unanswered += u64::from(is_next && is_unknown);
+        let (call, reply) = (batch.call_time_ns.get(row)?, batch.reply_end_ns.get(row)?);
+        let latency_ns = duration(call, reply);
+        self.slow.backwards += u64::from(is_next && latency_ns.is_none());
+        latency_ns
     }
 
     /// Keeps those that are shown, in their order. Without an order of their own, the slowest.

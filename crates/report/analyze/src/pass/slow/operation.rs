@@ -12,7 +12,7 @@ use crate::numbers::digits;
 use crate::read::batch::Batch;
 use crate::read::columns::{Integers, Lexicon, Shorts, Texts, Word, Words};
 use crate::read::lexica::Lexica;
-use crate::read::names::Paths;
+use crate::read::names::{Paths, weight};
 use crate::read::trace::Trace;
 
 /// Operations with a name in a directory, which is their `file_id`: of NFSv2 to NFSv4.
@@ -46,8 +46,11 @@ pub struct SlowOperation {
     pub transferred_bytes: Option<i64>,
     /// Where in the file.
     pub offset_bytes: Option<u64>,
-    /// From the first byte of the call to the last of the reply, as seen on the wire.
+    /// From the first byte of the call to the last of the reply, as seen on the wire; without a
+    /// reply, how long the call waited.
     pub latency_ns: u64,
+    /// No reply came in that time: it took longer.
+    pub latency_is_bound: bool,
     /// Of that, from the end of the call to the begin of the reply: the way from the tap to the
     /// server and back is in it.
     pub server_time_ns: Option<u64>,
@@ -68,7 +71,8 @@ pub struct SlowOperation {
 }
 
 /// The latency of an operation, divided: the sum of these is the latency. What the client did
-/// before the call and after the reply does not pass the tap.
+/// before the call and after the reply does not pass the tap. Of a call without a reply only the
+/// transfer is known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Divided {
@@ -194,6 +198,8 @@ pub(super) struct Pick {
     pub(super) operation: Word,
     pub(super) is_compound: bool,
     pub(super) weight: u8,
+    /// It has no reply: how long it waited, and whether even then none came.
+    pub(super) wait: Option<(u64, bool)>,
 }
 
 impl Pick {
@@ -230,6 +236,7 @@ impl Pick {
             operation,
             is_compound: facts.compound_index.get(row).is_some(),
             weight,
+            wait: batch.wait(row).map(|wait| (wait.ns(), wait.is_bound)),
         }
     }
 
@@ -245,7 +252,8 @@ impl Pick {
     }
 
     pub(super) fn latency_ns(&self) -> u64 {
-        self.span(0, 3).unwrap_or(0)
+        let wait = self.wait.map(|(ns, _)| ns);
+        wait.or_else(|| self.span(0, 3)).unwrap_or(0)
     }
 
     fn server_time_ns(&self) -> Option<u64> {
@@ -296,18 +304,6 @@ impl Pick {
     }
 }
 
-/// How much an operation says of what its compound is for.
-fn weight(operation: &str) -> u8 {
-    match operation {
-        "READ" | "WRITE" | "COMMIT" | "COPY" | "CLONE" => 5,
-        "LOOKUP" | "LOOKUPP" | "READLINK" => 3,
-        "GETATTR" | "ACCESS" => 2,
-        "SEQUENCE" | "CB_SEQUENCE" | "PUTFH" | "PUTROOTFH" | "PUTPUBFH" | "SAVEFH"
-        | "RESTOREFH" | "GETFH" | "VERIFY" | "NVERIFY" => 1,
-        _ => 4,
-    }
-}
-
 /// What is shown of the picks, in their order.
 pub(super) fn operations(
     trace: &mut Trace,
@@ -338,6 +334,7 @@ pub(super) fn operations(
             transferred_bytes: pick.transferred,
             offset_bytes: pick.offset.map(|bits| bits as u64),
             latency_ns: pick.latency_ns(),
+            latency_is_bound: pick.wait.is_some_and(|(_, is_bound)| is_bound),
             server_time_ns: pick.server_time_ns(),
             divided: pick.divided(ways.get(&pick.connection_id).copied(), best),
             file_id: pick.file_id,
