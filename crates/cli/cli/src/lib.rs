@@ -71,6 +71,8 @@ enum Verb {
     Compare(report::CompareArguments),
     /// List slow operations
     Slow(report::SlowArguments),
+    /// List operations that failed or were never answered
+    Failed(report::FailedArguments),
     /// Cut the frames of operations out of a trace's captures
     Packets(packets::Arguments),
     /// Emulate a network link for a command, two interfaces or a capture
@@ -145,6 +147,7 @@ pub fn main() -> ExitCode {
         Verb::Report(arguments) => report::run(arguments),
         Verb::Compare(arguments) => report::run_compare(arguments),
         Verb::Slow(arguments) => report::run_slow(arguments),
+        Verb::Failed(arguments) => report::run_failed(arguments),
         Verb::Packets(arguments) => packets::run(&arguments),
         Verb::Emulate(arguments) => emulate::run(&arguments),
         Verb::Load(arguments) => load::run(&arguments),

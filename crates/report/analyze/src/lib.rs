@@ -6,6 +6,7 @@
 //!                                         ├──► compare()   ──► Comparison, of two traces
 //!                                         ├──► assert()    ──► whether figures are as asserted
 //!                                         └──► slow()      ──► one line a slow operation
+//!                                         └──► failed()    ──► one line a failed operation
 //! ```
 //!
 //! Four floors, each of which uses those below it: `read`, from files to typed columns and the rows
@@ -40,8 +41,9 @@ pub use pass::assertion::{Assert, AssertError, LoadFigures, assert, assert_both,
 pub use pass::interval::{INTERVALS_MAX, Interval, Iostat, Series, intervals};
 pub use pass::report::{closing, report};
 pub use pass::slow::{
-    Divided, Frames, GROUPS_MAX, Per, SLOW_MAX, Slow, SlowBy, SlowGroup, SlowGroups, SlowOperation,
-    SlowRequest, slow, slow_groups,
+    Divided, FAILED_MAX, Failed, FailedGroup, FailedGroups, FailedOperation, FailedRequest, Frames,
+    GROUPS_MAX, Per, SLOW_MAX, Slow, SlowBy, SlowGroup, SlowGroups, SlowOperation, SlowRequest,
+    failed, failed_groups, slow, slow_groups,
 };
 pub use read::filter::{Asked, Filter, Moment, MomentError};
 pub use read::runs::{OneRun, RunOfMany, gap_text, may_be_of_runs, runs_of};

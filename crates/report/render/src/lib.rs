@@ -3,7 +3,7 @@
 //! ```text
 //!  Report ──► page: summary, sections of blocks ──┬─► terminal   lines of text, one screen or all
 //!  (analyze)                                      └─► html       one page: charts, SVG, JSON
-//!  Comparison, Slow, Series ──────────────────────► comparison · slow · intervals · csv
+//!  Comparison, Slow, Failed, Series ──────────────► comparison · slow · failed · intervals · csv
 //! ```
 //!
 //! `section` puts what a report holds into blocks, every number in words; `terminal` and `html`
@@ -15,6 +15,7 @@ mod block;
 mod chart;
 mod comparison;
 mod csv;
+pub mod failed;
 mod forward_plan;
 mod forwarder_lines;
 pub mod html;

@@ -6,7 +6,7 @@ use lineside_analyze::{Frames, Per, Slow, SlowGroup, SlowGroups, SlowOperation, 
 use lineside_words::{bytes, escape, grouped, percent};
 
 /// Rows of cells below a heading: each column is as wide as its widest cell, numbers on the right.
-fn table(heading: &[(&str, bool)], rows: &[Vec<String>]) -> String {
+pub(crate) fn table(heading: &[(&str, bool)], rows: &[Vec<String>]) -> String {
     let width = |at: usize| {
         let cells = rows.iter().map(|row| row[at].chars().count());
         cells.chain([heading[at].0.len()]).max().unwrap_or(0)
@@ -109,9 +109,9 @@ pub fn operations(slow: &Slow, zone: &Zone) -> String {
     table(&heading, &rows)
 }
 
-/// One line a group.
-pub fn groups(groups: &SlowGroups, zone: &Zone) -> String {
-    let what = match groups.per {
+/// What groups are named by.
+pub(crate) fn heading_of(per: Per) -> &'static str {
+    match per {
         Per::Client => "CLIENT",
         Per::File => "FILE",
         Per::Directory => "DIRECTORY",
@@ -119,7 +119,13 @@ pub fn groups(groups: &SlowGroups, zone: &Zone) -> String {
         Per::Operation => "OPERATION",
         Per::Connection => "CONNECTION",
         Per::Minute => "MINUTE",
-    };
+        Per::Status => "STATUS",
+    }
+}
+
+/// One line a group.
+pub fn groups(groups: &SlowGroups, zone: &Zone) -> String {
+    let what = heading_of(groups.per);
     let has_recovery =
         { groups.groups.iter() }.any(|each| each.recovery_ns.is_some_and(|ns| ns > 0));
     let mut heading = vec![

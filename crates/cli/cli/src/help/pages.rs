@@ -25,7 +25,7 @@ const TRACE: &[(&str, &str)] = &[
     ),
 ];
 
-pub(crate) const PAGES: [Page; 20] = [
+pub(crate) const PAGES: [Page; 21] = [
     Page {
         verb: "capture",
         groups: &[
@@ -127,7 +127,31 @@ pub(crate) const PAGES: [Page; 20] = [
             ("lineside slow trace 1ms --operation READ", "READs alone"),
         ],
         files: TRACE,
-        see_also: "lineside-report(1), nfsslower(8)",
+        see_also: "lineside-report(1), lineside-failed(1), nfsslower(8)",
+    },
+    Page {
+        verb: "failed",
+        groups: &[
+            (
+                "Operations",
+                &["status", "since", "until", "client", "operation"],
+            ),
+            ("List", &["top", "per"]),
+            ("Form", &["json", "csv"]),
+        ],
+        more: &[("Operations", &["file", "user", "connection", "utc"])],
+        examples: &[
+            (
+                "lineside failed trace --per status",
+                "what failed, and how often",
+            ),
+            (
+                "lineside failed trace --status STALE",
+                "which handles are stale",
+            ),
+        ],
+        files: TRACE,
+        see_also: "lineside-report(1), lineside-slow(1)",
     },
     Page {
         verb: "emulate",
@@ -517,6 +541,7 @@ pub(crate) const PAGES: [Page; 20] = [
                     "capture",
                     "report",
                     "slow",
+                    "failed",
                     "compare",
                     "info",
                     "packets",

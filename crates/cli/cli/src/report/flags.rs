@@ -1,10 +1,10 @@
-//! Flags of `report`, `slow` and `compare`.
+//! Flags of `report`, `slow`, `failed` and `compare`.
 
 use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use lineside_analyze::{Assert, Filter, Moment, Per, SlowBy, SlowRequest, Zone};
+use lineside_analyze::{Assert, FailedRequest, Filter, Moment, Per, SlowBy, SlowRequest, Zone};
 use lineside_words::parse_duration;
 
 use crate::config::ConfigError;
@@ -115,6 +115,42 @@ pub(crate) struct SlowArguments {
     pub(super) confining: Confining,
 }
 
+/// Flags of `failed`.
+#[derive(Debug, Args)]
+pub(crate) struct FailedArguments {
+    /// The folder of a trace
+    #[arg(value_name = "TRACE")]
+    pub(crate) trace: PathBuf,
+    /// Only this status, e.g. STALE or NFS4ERR_DELAY; UNANSWERED: calls without a reply
+    #[arg(long, value_name = "STATUS")]
+    status: Option<String>,
+    /// Count the failures of each client, file, status ...
+    #[arg(long, value_parser = one_of(&PER), value_name = "WHAT")]
+    pub(super) per: Option<Per>,
+    /// Print the first N, of groups those with most failures [default: all]
+    #[arg(short = 'n', long, value_name = "N")]
+    top: Option<usize>,
+    #[command(flatten)]
+    pub(super) filter: FilterArguments,
+    /// Print a JSON object for each operation or group, one per line
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Print CSV with a header: a line for each operation or group
+    #[arg(long, conflicts_with = "json")]
+    pub(super) csv: bool,
+    #[command(flatten)]
+    pub(super) confining: Confining,
+}
+
+impl FailedArguments {
+    pub(super) fn request(&self) -> FailedRequest {
+        FailedRequest {
+            status: self.status.clone(),
+            top: self.top,
+        }
+    }
+}
+
 /// Operations that take this long are slow by default: nfsslower's.
 const LATENCY_MIN_NS: u64 = 10_000_000;
 
@@ -126,7 +162,7 @@ impl SlowArguments {
         if let (None, Some(by @ (SlowBy::Slow | SlowBy::Operations))) = (self.per, self.by) {
             return Err(ConfigError::usage(&format!(
                 "--by {} sorts groups: add --per client, file, directory, user, operation, \
-                connection or minute",
+                connection, minute or status",
                 if by == SlowBy::Slow {
                     "slow"
                 } else {
@@ -148,7 +184,7 @@ impl SlowArguments {
 }
 
 /// The words of `--per`, each with a help where it is not plain.
-const PER: [(&str, &str, Per); 7] = [
+const PER: [(&str, &str, Per); 8] = [
     ("client", "", Per::Client),
     ("file", "", Per::File),
     ("directory", "", Per::Directory),
@@ -156,6 +192,7 @@ const PER: [(&str, &str, Per); 7] = [
     ("operation", "", Per::Operation),
     ("connection", "", Per::Connection),
     ("minute", "", Per::Minute),
+    ("status", "", Per::Status),
 ];
 
 /// Those of `--by`.

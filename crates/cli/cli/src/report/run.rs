@@ -141,7 +141,7 @@ pub(crate) fn run_slow(mut arguments: SlowArguments) -> anyhow::Result<Exit> {
     Ok(exit(&slow.unreadable))
 }
 
-fn print_json_lines(values: &[impl Serialize]) -> anyhow::Result<()> {
+pub(super) fn print_json_lines(values: &[impl Serialize]) -> anyhow::Result<()> {
     let mut lines = String::new();
     for value in values {
         lines += &escape_json(&serde_json::to_string(value)?);

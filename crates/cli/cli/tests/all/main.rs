@@ -14,6 +14,7 @@ mod csv;
 mod decode_as;
 mod doctor;
 mod emulate;
+mod failed;
 mod filter;
 mod findings;
 mod follow;

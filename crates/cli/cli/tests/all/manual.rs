@@ -4,12 +4,13 @@ use std::process::{Command, Output};
 
 use crate::support::{lineside, talk};
 
-const VERBS: [&str; 19] = [
+const VERBS: [&str; 20] = [
     "capture",
     "info",
     "report",
     "compare",
     "slow",
+    "failed",
     "packets",
     "replay-pcap",
     "emulate",

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use lineside_analyze::{Report, Series, SlowGroup, SlowOperation};
+use lineside_analyze::{FailedGroup, FailedOperation, Report, Series, SlowGroup, SlowOperation};
 use lineside_rows::Table;
 use lineside_testkit::mangle::{Harm, mangle};
 use lineside_testkit::{capture, captures};
@@ -307,13 +307,18 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// The published schemas: of the report, of `--interval`, of a line of `slow`.
-fn schemas() -> [(&'static str, Value); 4] {
+/// The published schemas: of the report, of `--interval`, of a line of `slow` and `failed`.
+fn schemas() -> [(&'static str, Value); 6] {
     [
         ("report", report_schema()),
         ("interval", schemars::schema_for!(Series).to_value()),
         ("slow", schemars::schema_for!(SlowOperation).to_value()),
         ("slow_group", schemars::schema_for!(SlowGroup).to_value()),
+        ("failed", schemars::schema_for!(FailedOperation).to_value()),
+        (
+            "failed_group",
+            schemars::schema_for!(FailedGroup).to_value(),
+        ),
     ]
 }
 

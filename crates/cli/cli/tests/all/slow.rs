@@ -12,7 +12,7 @@ use crate::report::{printed, run, traced};
 use crate::support::{Record, example, records, talk};
 
 /// The words of `--per`.
-pub(crate) const PER: [&str; 7] = [
+pub(crate) const PER: [&str; 8] = [
     "client",
     "file",
     "directory",
@@ -20,6 +20,7 @@ pub(crate) const PER: [&str; 7] = [
     "operation",
     "connection",
     "minute",
+    "status",
 ];
 
 /// The lines of `slow --json`.

@@ -1,8 +1,8 @@
 //! What stands out in a trace: what happened, since when, to whom, and what is done about it.
 //!
 //! ```text
-//!  rows of operations ──► Findings::add ─► watch, stalls ─► latency ──┐
-//!                                    ├────► no_answer ────────────────┤
+//!  rows of operations ──► Findings::add ─► failures, no_answer ───────┐
+//!                                      └─► watch, stalls ─► latency ──┤
 //!                                              └─► suspects, a second │
 //!                                                  pass if need be ───┤
 //!  the table connections ──────────────────────► network ─────────────┼─► Findings::find ─► ranked
@@ -10,12 +10,15 @@
 //!  a forwarder's certificate ──────────────────► forwarder ───────────┘
 //! ```
 //!
-//! What is severe comes first. Then a finding is ranked by the time that clients waited because of
-//! it; those that cost no time come after, by the share of operations that they are about. A
+//! What is severe comes first, then what failed. Then a finding is ranked by the time that clients
+//! waited because of it; those that cost no time come after, by the share of operations that they
+//! are about. A
 //! sentence is true whatever the workload: a finding that may be harmless says so. Every number
 //! that a sentence has is in `basis` too, with the thresholds that it passed, so that a program
 //! need not read the sentence.
 
+mod advice;
+mod failures;
 mod forwarder;
 mod latency;
 mod network;
@@ -31,10 +34,12 @@ use lineside_trace::read::{Column, ReadError};
 
 use crate::model::{Finding, WireRate};
 use crate::read::batch::Batch;
+use crate::read::columns::Words;
 use crate::read::lexica::Lexica;
 use crate::read::trace::Trace;
 pub(crate) use scene::Scene;
 
+use failures::Failures;
 use network::Network;
 use no_answer::NoAnswer;
 use suspects::Found;
@@ -44,6 +49,7 @@ use watch::Watch;
 pub(crate) struct Findings {
     watch: Watch,
     no_answer: NoAnswer,
+    failures: Failures,
 }
 
 impl Findings {
@@ -52,6 +58,7 @@ impl Findings {
         Self {
             watch: Watch::new(trace, span),
             no_answer: NoAnswer::default(),
+            failures: Failures::default(),
         }
     }
 
@@ -68,9 +75,10 @@ impl Findings {
         rows: &[usize],
         lexica: &mut Lexica,
     ) -> Result<(), ReadError> {
-        let servers = Watch::SERVERS;
-        self.no_answer
-            .add(batch, (servers.0, &own[servers.1]), rows, lexica)?;
+        let (name, at) = Watch::SERVERS;
+        self.no_answer.add(batch, (name, &own[at]), rows, lexica)?;
+        let server = Words::of(name, &own[at], &mut lexica.servers)?;
+        self.failures.add(batch, &server, rows, lexica);
         self.watch.add(batch, own, rows, lexica)
     }
 
@@ -95,6 +103,7 @@ impl Findings {
         found.extend(latency);
         found.extend(ones.into_iter().map(|one| one.finding));
         found.extend(self.no_answer.findings(scene));
+        found.extend(self.failures.findings(scene.report, scene.lexica));
         found.extend(workload::findings(scene.report));
         if scene.report.load.is_some() {
             found.retain(|finding| !OF_CLIENTS.contains(&finding.kind));
@@ -148,6 +157,7 @@ fn is_of_one(finding: &Finding, ones: &[Found]) -> bool {
 fn rank(findings: &mut [Finding]) {
     findings.sort_by(|one, other| {
         (other.severe.cmp(&one.severe))
+            .then(other.failed.cmp(&one.failed))
             .then(other.lost_ns.cmp(&one.lost_ns))
             .then(other.operations_share.total_cmp(&one.operations_share))
             .then_with(|| (one.kind, &one.what).cmp(&(other.kind, &other.what)))
@@ -172,10 +182,12 @@ mod tests {
             finding("short", 5, 0.0),
             finding("long", 7, 0.0),
             finding("full", 0, 0.0),
+            finding("failed", 0, 0.0),
         ];
         findings[4].severe = true;
+        findings[5].failed = true;
         rank(&mut findings);
         let kinds = findings.map(|finding| finding.kind);
-        assert_eq!(kinds, ["full", "long", "short", "many", "few"]);
+        assert_eq!(kinds, ["full", "failed", "long", "short", "many", "few"]);
     }
 }

@@ -190,6 +190,7 @@ impl Calls {
             advice: advice(host).to_owned(),
             lost_ns: self.waited_ns,
             severe: true,
+            failed: true,
             operations_share: share(self.calls, scene.report.totals.operations),
             basis: [
                 ("calls", json!(self.calls)),

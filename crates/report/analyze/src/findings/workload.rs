@@ -1,13 +1,11 @@
 //! Findings about the workload: from the finished report alone.
 
-use std::collections::BTreeMap;
-
 use lineside_words::{bytes, grouped, percent};
 use serde_json::{Value, json};
 
 use crate::model::Finding;
-use crate::model::{Direction, ErrorCount, Report, Thresholds, Totals};
-use crate::numbers::{file_name, share};
+use crate::model::{Direction, Report, Thresholds, Totals};
+use crate::numbers::{file_name, share, share_at_least};
 
 /// What the findings are found in.
 struct Workload<'a> {
@@ -26,10 +24,10 @@ pub(super) fn findings(report: &Report) -> Vec<Finding> {
         found: Vec::new(),
     };
     workload.measured();
-    workload.errors();
+    workload.storms();
+    workload.repeated();
     if report.totals.operations >= workload.bounds.operations_min {
         workload.attributes();
-        workload.storms();
         let is_misaligned =
             workload.sizes("READ", &report.reads) | workload.sizes("WRITE", &report.writes);
         if !is_misaligned {
@@ -37,7 +35,6 @@ pub(super) fn findings(report: &Report) -> Vec<Finding> {
         }
         workload.hot_files();
         workload.busy_client();
-        workload.repeated();
     }
     workload.found
 }
@@ -335,64 +332,15 @@ impl Workload<'_> {
         }
     }
 
-    /// A finding for each status that is never routine, or frequent.
-    fn errors(&mut self) {
-        let mut by_status: BTreeMap<&str, Vec<&ErrorCount>> = BTreeMap::new();
-        for error in &self.report.errors {
-            by_status
-                .entry(status_name(&error.status))
-                .or_default()
-                .push(error);
-        }
-        for (status, errors) in by_status {
-            let (bound, advice) = judged(status, self.bounds);
-            let failed: u64 = errors.iter().map(|error| error.failed).sum();
-            let severe = bound == 0.0;
-            let is_few = self.totals.operations < self.bounds.operations_min;
-            if self.of_all(failed) <= bound || (is_few && !severe) {
-                continue;
-            }
-            // The list of errors has most first.
-            let most = errors[0];
-            let of = match errors.len() {
-                1 => most.operation.clone(),
-                _ => format!("{} most often", most.operation),
-            };
-            let found = self.find(
-                if status == "STALE" { "stale" } else { "errors" },
-                self.of_all(failed),
-                format!(
-                    "{} operations fail with {status}, {} of all ({of})",
-                    grouped(failed),
-                    percent(self.of_all(failed))
-                ),
-                advice,
-                [
-                    ("status", json!(most.status)),
-                    ("failed", json!(failed)),
-                    ("threshold_share", json!(bound)),
-                ],
-            );
-            found.severe = severe;
-            found.since_ns = errors.iter().filter_map(|error| error.first_ns).min();
-            found.until_ns = errors.iter().filter_map(|error| error.last_ns).max();
-            let parts = errors.iter().take(4);
-            let parts = parts.map(|error| format!("{} {}", error.operation, grouped(error.failed)));
-            found.evidence = parts.collect::<Vec<_>>().join(", ");
-        }
-    }
-
     fn repeated(&mut self) {
         let (bounds, totals) = (self.bounds, self.totals);
-        let again = self.of_all(totals.repeated + totals.retransmissions);
-        if again > bounds.repeated_share {
+        let came = totals.repeated + totals.retransmissions;
+        let again = share(came, totals.calls);
+        if share_at_least(came, totals.calls) > bounds.repeated_share {
             let found = self.find(
                 "repeated",
                 again,
-                format!(
-                    "calls came again {:.1} times per 100 operations",
-                    again * 100.0
-                ),
+                format!("calls came again {:.1} times per 100 calls", again * 100.0),
                 "a client sends a call again when no reply came in time (timeo) or its connection \
                 was cut: look for loss, for a server that is slow, or for resets",
                 [
@@ -410,71 +358,6 @@ impl Workload<'_> {
     }
 }
 
-/// `NFS3ERR_STALE` as `STALE`: what all versions call it.
-fn status_name(status: &str) -> &str {
-    let stems = ["NFS3ERR_", "NFS4ERR_", "NFSERR_", "MNT3ERR_"];
-    let stem = stems.iter().find_map(|stem| status.strip_prefix(stem));
-    stem.unwrap_or(status)
-}
-
-/// From which share of all operations on a status stands out, and what is done about it. From the
-/// first one on: what no healthy server answers.
-fn judged(status: &str, bounds: &Thresholds) -> (f64, &'static str) {
-    match status {
-        "IO" => (
-            0.0,
-            "the server could not read or write: look at its log and its disks",
-        ),
-        "NOSPC" => (0.0, "the file system is full: free space, or enlarge it"),
-        "DQUOT" => (
-            0.0,
-            "a quota is used up: see that of the user, group or project",
-        ),
-        "ROFS" => (
-            0.0,
-            "it is exported or mounted read-only: see the export, and why",
-        ),
-        "SERVERFAULT" => (
-            0.0,
-            "the server ran into an error of its own: look at its log",
-        ),
-        "GRACE" => (
-            0.0,
-            "the server restarted and waits until clients have reclaimed their locks; if it did \
-            not, look at its cluster",
-        ),
-        "STALE" => (
-            bounds.stale_share,
-            "the server does not know the handles any more: files were removed by others, or the \
-            export was moved or restored; open them again, or mount again",
-        ),
-        "DELAY" | "JUKEBOX" => (
-            bounds.stale_share,
-            "the server asks to come again later, and clients wait: find what it waits for, a \
-            delegation's recall or a slow tier",
-        ),
-        "EXPIRED" | "STALE_STATEID" | "STALE_CLIENTID" | "BAD_STATEID" | "BADSESSION" => (
-            bounds.stale_share,
-            "clients lost their state on the server: it restarted, or did not hear of them for \
-            longer than a lease",
-        ),
-        "NOENT" => (
-            bounds.failed_share,
-            "searches along a path end so, and nothing is wrong; clients can cache that a name \
-            does not exist (lookupcache)",
-        ),
-        "ACCES" | "PERM" | "WRONGSEC" => (
-            bounds.failed_share,
-            "see the permissions there, the export's options (root_squash) and the users' ids",
-        ),
-        _ => (
-            bounds.failed_share,
-            "'report --full' lists them by operation, over time; what they mean is in the \
-            protocol's RFC",
-        ),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -487,49 +370,8 @@ mod tests {
         findings(&report)
     }
 
-    fn error(operation: &str, status: &str, failed: u64) -> ErrorCount {
-        ErrorCount {
-            operation: operation.to_owned(),
-            status: status.to_owned(),
-            failed,
-            first_ns: Some(5),
-            last_ns: Some(9),
-            ..ErrorCount::default()
-        }
-    }
-
     fn kinds(of: &[Finding]) -> Vec<&str> {
         of.iter().map(|finding| finding.kind).collect()
-    }
-
-    #[test]
-    fn a_full_file_system_is_found_by_its_first_error() {
-        let full = error("WRITE", "NFS3ERR_NOSPC", 1);
-        let found = found(|report| {
-            report.totals.operations = 20;
-            report.errors = vec![error("LOOKUP", "NFS3ERR_NOENT", 9), full];
-        });
-        assert_eq!(kinds(&found), ["errors"]);
-        assert!(
-            found[0].severe && found[0].what.contains("NOSPC"),
-            "{found:?}"
-        );
-        assert_eq!((found[0].since_ns, found[0].until_ns), (Some(5), Some(9)));
-    }
-
-    #[test]
-    fn statuses_of_all_versions_are_counted_together() {
-        let stale = |failed| {
-            let errors = vec![
-                error("GETATTR", "NFS4ERR_STALE", failed),
-                error("READ", "NFS3ERR_STALE", failed),
-            ];
-            found(|report| report.errors = errors)
-        };
-        assert!(stale(50).is_empty());
-        let found = stale(51);
-        assert_eq!(kinds(&found), ["stale"]);
-        assert_eq!(found[0].basis["failed"], 102);
     }
 
     #[test]

@@ -45,6 +45,8 @@ pub struct Finding {
     pub lost_ns: u64,
     /// Data are at stake, or the times of the trace: it comes before all others.
     pub severe: bool,
+    /// Something failed, or was never answered: it comes before what could be faster.
+    pub failed: bool,
     /// The share of operations it is about, of all chosen.
     pub operations_share: f64,
     /// The thresholds that it passed, and its numbers. Names end in their unit.

@@ -343,6 +343,8 @@ pub struct Understood {
 pub struct Totals {
     /// Rows of `operations`.
     pub operations: u64,
+    /// Calls: of an NFSv4 compound, whose operations have a row each, one.
+    pub calls: u64,
     /// Those whose status, or RPC status, is not success.
     pub failed: u64,
     /// Calls whose reply was not seen.

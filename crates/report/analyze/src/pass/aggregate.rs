@@ -196,6 +196,8 @@ pub(crate) struct Failures {
 /// Everything that the pass collects.
 pub(crate) struct Aggregate {
     pub(crate) totals: Totals,
+    /// The compound whose rows pass.
+    rpc_id: Option<i64>,
     pub(crate) start_ns: i64,
     pub(crate) step_ns: u64,
     step_of: Steps,
@@ -232,6 +234,7 @@ impl Aggregate {
         };
         Self {
             totals: Totals::default(),
+            rpc_id: None,
             start_ns,
             step_ns,
             step_of: Steps::new(start_ns, step_ns),
@@ -315,6 +318,9 @@ impl Aggregate {
     fn add_to_totals(&mut self, batch: &Batch<'_>, row: usize, outcome: &Outcome) {
         let totals = &mut self.totals;
         totals.operations += 1;
+        let rpc_id = batch.rpc_id.get(row);
+        totals.calls += u64::from(rpc_id.is_none() || rpc_id != self.rpc_id);
+        self.rpc_id = rpc_id;
         totals.failed += u64::from(outcome.failed());
         totals.unanswered += u64::from(outcome.reply_missing);
         totals.without_call += u64::from(batch.call_missing.get(row));

@@ -213,7 +213,12 @@ fn a_field_that_is_unknown_or_missing_is_named() {
             assert!(error.contains("unheard_of: version"), "{at}: {error}");
             let mut list = value.clone();
             let form = list.pointer_mut(&at).expect("a form");
-            *form = form.as_object().expect("a form").values().cloned().collect();
+            *form = form
+                .as_object()
+                .expect("a form")
+                .values()
+                .cloned()
+                .collect();
             read(&list).expect_err(&at);
             let names: Vec<String> = { value.pointer(&at).and_then(Value::as_object) }
                 .map(|form| form.keys().cloned().collect())

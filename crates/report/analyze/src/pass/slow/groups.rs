@@ -13,7 +13,7 @@ use super::spread::SparseTimes;
 use crate::limits::FILES_MAX;
 use crate::numbers::{date, digits, share};
 use crate::read::batch::Batch;
-use crate::read::columns::{Integers, Texts, Word};
+use crate::read::columns::{Integers, Lexicon, Texts, Word};
 use crate::read::filter::{Filter, span};
 use crate::read::lexica::Lexica;
 use crate::read::names::Paths;
@@ -47,6 +47,8 @@ pub enum Per {
     Connection,
     /// The minute of their call.
     Minute,
+    /// Their status, or RPC's where there is none.
+    Status,
 }
 
 /// The operations of one client, file … and how long they took. Of a compound, one in each group.
@@ -146,20 +148,7 @@ pub fn slow_groups(
             if batch.not_executed.get(row) {
                 continue;
             }
-            let key = match per {
-                Per::Client => Some(i64::from(batch.client.get(row))),
-                Per::File => batch.file_id.get(row),
-                Per::Directory => {
-                    let operation = lexica.words.text(batch.operation.get(row));
-                    let file_id = batch.file_id.get(row);
-                    file_id.and_then(|id| directories.of_file(id, operation))
-                }
-                Per::User => batch.user_id.get(row),
-                Per::Operation => Some(i64::from(batch.operation.get(row))),
-                Per::Connection => facts.connection_id.get(row),
-                Per::Minute => { batch.call_time_ns.get(row) }
-                    .map(|time| time.div_euclid(MINUTE_NS) * MINUTE_NS),
-            };
+            let key = key(per, &batch, &facts, row, &lexica, &directories);
             groups.add(key, &batch, &facts, row, request.latency_min_ns);
         }
         Ok(())
@@ -176,6 +165,34 @@ pub fn slow_groups(
         not_tracked,
         unreadable: trace.warnings,
     })
+}
+
+/// What a row is grouped by; `None`: it is not known.
+pub(super) fn key(
+    per: Per,
+    batch: &Batch<'_>,
+    facts: &RowFacts<'_>,
+    row: usize,
+    lexica: &Lexica,
+    directories: &Directories,
+) -> Option<i64> {
+    let word = |word: Word| (word != Lexicon::NONE).then(|| i64::from(word));
+    match per {
+        Per::Client => Some(i64::from(batch.client.get(row))),
+        Per::File => batch.file_id.get(row),
+        Per::Directory => {
+            let operation = lexica.words.text(batch.operation.get(row));
+            let file_id = batch.file_id.get(row);
+            file_id.and_then(|id| directories.of_file(id, operation))
+        }
+        Per::User => batch.user_id.get(row),
+        Per::Operation => Some(i64::from(batch.operation.get(row))),
+        Per::Connection => facts.connection_id.get(row),
+        Per::Minute => {
+            { batch.call_time_ns.get(row) }.map(|time| time.div_euclid(MINUTE_NS) * MINUTE_NS)
+        }
+        Per::Status => word(batch.status.get(row)).or_else(|| word(batch.rpc_status.get(row))),
+    }
 }
 
 /// One group as the pass keeps it.
@@ -305,7 +322,7 @@ fn first(
     };
     let text = |key: Option<i64>| match (per, key) {
         (Per::Client, Some(word)) => lexica.clients.text(word as Word),
-        (Per::Operation, Some(word)) => lexica.words.text(word as Word),
+        (Per::Operation | Per::Status, Some(word)) => lexica.words.text(word as Word),
         _ => "",
     };
     let mut ranked: Vec<_> = groups.map(|each| (Reverse(rank(&each.1)), each)).collect();
@@ -326,28 +343,12 @@ fn named(
     per: Per,
     lexica: &Lexica,
 ) -> Vec<SlowGroup> {
-    let keys = || groups.iter().filter_map(|(key, _)| *key);
+    let names = Names::of(trace, groups.iter().filter_map(|(key, _)| *key), per);
     let is_file = matches!(per, Per::File | Per::Directory);
-    let paths = match is_file {
-        true => Paths::of(trace, keys()),
-        false => Paths::default(),
-    };
-    let ends = match per {
-        Per::Connection => ends(trace, keys().collect()),
-        _ => HashMap::new(),
-    };
-    let name = |key: i64| match per {
-        Per::Client => lexica.clients.text(key as Word).to_owned(),
-        Per::Operation => lexica.words.text(key as Word).to_owned(),
-        Per::File | Per::Directory => paths.path(key).unwrap_or_default(),
-        Per::User => key.to_string(),
-        Per::Connection => ends.get(&key).cloned().unwrap_or_default(),
-        Per::Minute => date(key),
-    };
     let of = |wanted: bool, key: Option<i64>| key.filter(|_| wanted);
     let shown = { groups.iter() }.map(|(key, group)| SlowGroup {
         per,
-        name: key.map(name).unwrap_or_default(),
+        name: key.map(|key| names.name(key, lexica)).unwrap_or_default(),
         file_id: of(is_file, *key),
         user_id: of(per == Per::User, *key),
         connection_id: of(per == Per::Connection, *key),
@@ -372,6 +373,40 @@ fn named(
     shown.collect()
 }
 
+/// What groups are called.
+pub(super) struct Names {
+    per: Per,
+    paths: Paths,
+    ends: HashMap<i64, String>,
+}
+
+impl Names {
+    pub(super) fn of(trace: &mut Trace, keys: impl Iterator<Item = i64>, per: Per) -> Self {
+        let mut names = Self {
+            per,
+            paths: Paths::default(),
+            ends: HashMap::new(),
+        };
+        match per {
+            Per::File | Per::Directory => names.paths = Paths::of(trace, keys),
+            Per::Connection => names.ends = ends(trace, keys.collect()),
+            _ => (),
+        }
+        names
+    }
+
+    pub(super) fn name(&self, key: i64, lexica: &Lexica) -> String {
+        match self.per {
+            Per::Client => lexica.clients.text(key as Word).to_owned(),
+            Per::Operation | Per::Status => lexica.words.text(key as Word).to_owned(),
+            Per::File | Per::Directory => self.paths.path(key).unwrap_or_default(),
+            Per::User => key.to_string(),
+            Per::Connection => self.ends.get(&key).cloned().unwrap_or_default(),
+            Per::Minute => date(key),
+        }
+    }
+}
+
 /// Both ends of connections.
 fn ends(trace: &mut Trace, wanted: hashbrown::HashSet<i64>) -> HashMap<i64, String> {
     let mut ends = HashMap::new();
@@ -385,7 +420,7 @@ fn ends(trace: &mut Trace, wanted: hashbrown::HashSet<i64>) -> HashMap<i64, Stri
 
 /// Which files are directories, and in which directory each file is.
 #[derive(Default)]
-struct Directories(HashMap<i64, Place>);
+pub(super) struct Directories(HashMap<i64, Place>);
 
 #[derive(Default)]
 struct Place {
@@ -396,7 +431,7 @@ struct Place {
 }
 
 impl Directories {
-    fn of(trace: &mut Trace) -> Self {
+    pub(super) fn of(trace: &mut Trace) -> Self {
         let mut places: HashMap<i64, Place> = HashMap::new();
         let columns = ["file_id", "operation_id", "parent_file_id", "file_type"];
         trace.batches(Table::Files, &columns, |batch| {

@@ -10,6 +10,7 @@
 //! its rows have the same times.
 
 mod best;
+mod failed;
 mod frames;
 mod groups;
 mod operation;
@@ -21,6 +22,10 @@ use std::path::Path;
 
 use lineside_rows::Table;
 
+pub use failed::{
+    FAILED_MAX, Failed, FailedGroup, FailedGroups, FailedOperation, FailedRequest, failed,
+    failed_groups,
+};
 pub use frames::Frames;
 pub use groups::{GROUPS_MAX, Per, SlowGroup, SlowGroups, slow_groups};
 pub use operation::{Divided, SlowOperation};
