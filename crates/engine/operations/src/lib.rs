@@ -33,5 +33,5 @@ pub use blocks::BLOCK_BYTES;
 pub use config::Config;
 pub use decode_as::{DecodeAs, PortRule};
 pub use files::file_id;
-pub use rpc::{Deferred, NotedCalls, Operations, connection_id_of};
+pub use rpc::{Deferred, NotedCalls, Operations, Waiting, connection_id_of};
 pub use sums::Sums;

@@ -139,6 +139,15 @@ impl<C: Copy, A: Copy, R> CallTable<C, A, R> {
         }
     }
 
+    /// How many calls wait for their replies, and since when the oldest of them has.
+    pub fn waiting(&self) -> Option<(usize, i64)> {
+        let oldest = self.lists.first(WAITING)?;
+        Some((
+            self.waiting_now as usize,
+            self.entries[oldest as usize].since_ns,
+        ))
+    }
+
     /// The most calls that waited for their replies at once since this was called last.
     pub fn take_waiting_max(&mut self) -> usize {
         std::mem::replace(&mut self.waiting_max, self.waiting_now) as usize

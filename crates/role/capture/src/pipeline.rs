@@ -4,7 +4,7 @@
 use lineside_account::{Budget, Counter, Counters};
 use lineside_flow::{Engine, Taken, Whole};
 use lineside_frame::{Burst, FrameRef, SharedBurst};
-use lineside_operations::{Config, Operations, connection_id_of};
+use lineside_operations::{Config, Operations, Waiting, connection_id_of};
 use lineside_port::{PortError, Receive};
 use lineside_rows::{PacketRow, RecordSink, RowRef, Table, Word};
 use lineside_run::{Consumer, Moment, Step, receive_all};
@@ -93,8 +93,8 @@ impl<S: RecordSink> Pipeline<S> {
         &self.flows.counters
     }
 
-    /// Operations without a row yet: their reply, or a copy of it, may still come.
-    pub fn waiting(&self) -> u64 {
+    /// What waits for replies.
+    pub fn waiting(&self) -> Waiting {
         self.flows.operations.waiting()
     }
 

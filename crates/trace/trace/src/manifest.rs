@@ -330,6 +330,12 @@ pub struct InMemory {
     pub operations: u64,
     /// Operations without a row yet: their reply, or a copy of it, may still come.
     pub waiting: u64,
+    /// Calls whose reply has not come, on connections that have not ended.
+    #[serde(default)]
+    pub calls_waiting: u64,
+    /// How long the oldest of these calls has waited; 0 if there is none.
+    #[serde(default)]
+    pub oldest_wait_ns: u64,
 }
 
 /// A run's sandbox.

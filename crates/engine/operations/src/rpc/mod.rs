@@ -43,8 +43,10 @@ mod reply;
 mod request;
 mod streams;
 mod tls;
+mod waiting;
 
 pub use noted::{Deferred, NotedCalls};
+pub use waiting::Waiting;
 
 use connection::RpcConnection;
 use direction::DirectionSink;
@@ -141,11 +143,6 @@ impl<S: RecordSink> Operations<S> {
     /// Whether data that comes from now on is not checksummed, because the run is behind.
     pub fn set_relieved(&mut self, is_relieved: bool) {
         self.is_relieved = is_relieved;
-    }
-
-    /// Operations without a row yet.
-    pub fn waiting(&self) -> u64 {
-        (self.operations.waiting() + self.fast.waiting()) as u64
     }
 
     pub fn set_ending(&mut self) {

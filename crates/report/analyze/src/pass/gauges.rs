@@ -1,5 +1,7 @@
 //! How many calls waited at the end of each interval, and for how long the oldest had.
 
+use lineside_trace::InMemory;
+
 use crate::read::batch::Batch;
 
 /// Calls that wait over the end of an interval and are kept: the longest need not be among more,
@@ -60,6 +62,26 @@ impl Gauges {
         if first < end {
             self.wait(call_ns, first, end);
         }
+    }
+
+    /// Adds what a run held in memory: all that is known is how many calls waited at last, and
+    /// since when the oldest of them.
+    pub(super) fn add_in_memory(&mut self, memory: &InMemory) {
+        let oldest_ns = memory
+            .time_ns
+            .saturating_sub_unsigned(memory.oldest_wait_ns);
+        let since_start = |ns: i64| ns.saturating_sub(self.start_ns).max(0).unsigned_abs();
+        let interval = |ns: i64| (since_start(ns) / self.interval_ns) as usize;
+        let end = self.more.len() - 1;
+        let last = interval(memory.time_ns).min(end.saturating_sub(1));
+        let first = interval(oldest_ns);
+        if end == 0 || first > last {
+            return;
+        }
+        self.wait(oldest_ns, first, last + 1);
+        let others = i64::try_from(memory.calls_waiting).unwrap_or(i64::MAX);
+        self.more[last] += others.saturating_sub(1).max(0);
+        self.more[last + 1] -= others.saturating_sub(1).max(0);
     }
 
     /// A call waited at the ends of these intervals, the last one exclusive.

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use lineside_rows::Table;
+use lineside_trace::InMemory;
 use lineside_trace::read::{Column, ReadError};
 use serde::Serialize;
 
@@ -13,6 +14,7 @@ use crate::read::columns::Integers;
 use crate::read::filter::{Asked, Chosen, Filter, span};
 use crate::read::lexica::Lexica;
 use crate::read::trace::{Trace, TraceError};
+use crate::read::waits::HANG_MIN_NS;
 
 /// Intervals in one answer: a day of seconds.
 pub const INTERVALS_MAX: u64 = 86_400;
@@ -76,7 +78,8 @@ pub fn intervals(path: &Path, filter: &Filter, interval_ns: u64) -> Result<Serie
     let mut trace = Trace::open_all(path, &filter.zone)?;
     let (chosen, span) = span(&mut trace, filter)?;
     let interval_ns = interval_ns.max(1);
-    let span = with_waits(span, &chosen);
+    let in_memory = in_memory(&trace);
+    let span = with_waits(span, &chosen, in_memory);
     let count = span.map_or(0, |(first, last)| last.abs_diff(first) / interval_ns + 1);
     if count > INTERVALS_MAX {
         return Err(TraceError::Intervals {
@@ -137,6 +140,9 @@ pub fn intervals(path: &Path, filter: &Filter, interval_ns: u64) -> Result<Serie
         Ok(())
     });
     chosen.check(&lexica, &trace.warnings)?;
+    if let Some(memory) = in_memory {
+        gauges.add_in_memory(&memory);
+    }
     let gauges = gauges.finish(span.map_or(0, |(_, last)| last));
     for (interval, gauge) in intervals.iter_mut().zip(gauges) {
         (interval.waiting, interval.oldest_wait_ns) = (gauge.waiting, gauge.oldest_ns);
@@ -150,11 +156,24 @@ pub fn intervals(path: &Path, filter: &Filter, interval_ns: u64) -> Result<Serie
     })
 }
 
+/// What a run that goes on, or was killed, held in memory, if calls waited there for long: they
+/// have no rows yet.
+fn in_memory(trace: &Trace) -> Option<InMemory> {
+    let memory = trace.newest()?.manifest?.in_memory?;
+    (memory.oldest_wait_ns >= HANG_MIN_NS).then_some(memory)
+}
+
 /// The time up to which calls waited is part of what is looked at.
-fn with_waits(span: Option<(i64, i64)>, chosen: &Chosen) -> Option<(i64, i64)> {
+fn with_waits(
+    span: Option<(i64, i64)>,
+    chosen: &Chosen,
+    in_memory: Option<InMemory>,
+) -> Option<(i64, i64)> {
     let (first, last) = span?;
     let hangs = chosen.waits.all().filter(|wait| wait.is_hang());
-    let until = hangs.map(|wait| wait.until_ns).max().unwrap_or(last);
+    let ends = hangs.map(|wait| wait.until_ns);
+    let ends = ends.chain(in_memory.map(|memory| memory.time_ns));
+    let until = ends.max().unwrap_or(last);
     let until = chosen.until_ns.map_or(until, |end| until.min(end - 1));
     Some((first, last.max(until)))
 }

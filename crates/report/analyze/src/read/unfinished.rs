@@ -2,11 +2,12 @@
 
 use lineside_rows::Table;
 use lineside_trace::{InMemory, State};
-use lineside_words::grouped;
+use lineside_words::{grouped, time};
 use serde::Serialize;
 
 use crate::numbers::Zone;
 use crate::read::trace::Trace;
+use crate::read::waits::HANG_MIN_NS;
 
 /// What an unfinished trace has, and what its run held in memory when it last said so.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -21,6 +22,10 @@ pub struct Unfinished {
     /// Further ones without a row yet, at `time_ns`: their reply, or a copy of it, may have come
     /// later.
     pub waiting: u64,
+    /// Calls whose reply had not come at `time_ns`, on connections that had not ended.
+    pub calls_waiting: u64,
+    /// How long the oldest of these calls had waited.
+    pub oldest_wait_ns: u64,
     /// When `trace.json` was last written, nanoseconds since the Unix epoch, by the machine's
     /// clock.
     pub time_ns: i64,
@@ -45,6 +50,8 @@ impl Unfinished {
             time_ns,
             operations,
             waiting,
+            calls_waiting,
+            oldest_wait_ns,
         } = manifest.in_memory?;
         let counted = manifest.tables.get(Table::Operations.name());
         let counted = counted
@@ -67,6 +74,8 @@ impl Unfinished {
             // Parts that ended since took theirs with them.
             in_memory: counted.saturating_sub(written),
             waiting,
+            calls_waiting,
+            oldest_wait_ns,
             time_ns,
             since_ns: range.map(|(_, last)| last),
             rotate: rotate.unwrap_or_default(),
@@ -99,7 +108,7 @@ impl Unfinished {
         let what: Vec<_> = last.into_iter().chain(waiting).collect();
         let (what, at) = (what.join(" and "), clock(self.time_ns));
         let is_one = self.in_memory.saturating_add(self.waiting) == 1;
-        match (self.is_running, what.is_empty()) {
+        let mut text = match (self.is_running, what.is_empty()) {
             (true, true) => format!(
                 "the run goes on: as of {at} every operation was in a part; {}",
                 self.ends()
@@ -117,7 +126,15 @@ impl Unfinished {
                 if is_one { "was" } else { "were" },
                 if is_one { "is" } else { "are" },
             ),
+        };
+        if self.oldest_wait_ns >= HANG_MIN_NS {
+            text += &format!(
+                "; {} calls had no reply then, the oldest for {}",
+                grouped(self.calls_waiting),
+                time(self.oldest_wait_ns)
+            );
         }
+        text
     }
 }
 

@@ -4,6 +4,7 @@ use std::mem;
 use std::sync::mpsc::Sender;
 
 use lineside_actor::{Actor, Address, Context, Outcome, Waker};
+use lineside_operations::Waiting;
 use lineside_rows::{RecordSink, RowRef};
 
 use super::Settle;
@@ -17,7 +18,13 @@ const CLOSE_SLOTS: usize = 64;
 pub(super) struct PipelineActor {
     pub(super) flows: Flows<Gather>,
     pub(super) checksums: Address<Box<Batch>>,
+    /// As of when it was looked at last.
+    pub(super) waiting: Waiting,
+    pub(super) looked_ns: i64,
 }
+
+/// So often is it looked at what waits.
+const LOOK_NS: i64 = 1_000_000_000;
 
 impl Actor for PipelineActor {
     type Message = Box<Batch>;
@@ -61,7 +68,10 @@ impl Actor for PipelineActor {
         }
         self.exchange(&mut batch);
         batch.counters.clone_from(&self.flows.counters);
-        batch.waiting = self.flows.operations.waiting();
+        if batch.now.saturating_sub(self.looked_ns) >= LOOK_NS {
+            (self.waiting, self.looked_ns) = (self.flows.operations.waiting(), batch.now);
+        }
+        batch.waiting = self.waiting;
         // Of parts that were held, and no longer are.
         lineside_frame::give_back();
         context.send(&self.checksums, batch);

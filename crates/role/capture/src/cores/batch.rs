@@ -7,7 +7,7 @@ use lineside_account::{Budget, Counter, Counters, Lease};
 use lineside_actor::{Address, Waker};
 use lineside_flow::Whole;
 use lineside_frame::FrameRef;
-use lineside_operations::Deferred;
+use lineside_operations::{Deferred, Waiting};
 use lineside_rows::{LossRow, RecordSink, RowBuffer, RowRef, Table};
 
 /// Frames of one pipeline, then the rows that came of them.
@@ -33,8 +33,8 @@ pub(crate) struct Batch {
     pub(crate) deferred: Deferred,
     /// The pipeline's, as of this batch.
     pub(crate) counters: Counters,
-    /// The pipeline's operations without a row.
-    pub(crate) waiting: u64,
+    /// What waits for replies in the pipeline.
+    pub(crate) waiting: Waiting,
     /// Draws its memory on the budget.
     _lease: Option<Lease>,
 }

@@ -7,6 +7,7 @@ use lineside_account::{Budget, Counter, Counters};
 use lineside_actor::{Address, Guest, Handle, Stopped};
 use lineside_flow::{Fragments, Whole};
 use lineside_frame::{Burst, Frame, FrameRef, LinkType};
+use lineside_operations::Waiting;
 use lineside_rows::LossRow;
 use lineside_wire::ethernet::{self, ether_type};
 use lineside_wire::udp::{self, Datagram};
@@ -64,8 +65,8 @@ pub(super) struct Share {
     pub(super) open: Option<Box<Batch>>,
     /// As of the last batch that came back.
     pub(super) counters: Counters,
-    /// Its operations without a row, as of then.
-    pub(super) waiting: u64,
+    /// What waits for replies in it, as of then.
+    pub(super) waiting: Waiting,
 }
 
 /// The run has ended before its input: an actor failed.
@@ -326,8 +327,12 @@ impl Distributor {
         sum
     }
 
-    pub(super) fn waiting(&self) -> u64 {
-        self.pipelines.iter().map(|share| share.waiting).sum()
+    pub(super) fn waiting(&self) -> Waiting {
+        let mut sum = Waiting::default();
+        self.pipelines
+            .iter()
+            .for_each(|share| sum.add(share.waiting));
+        sum
     }
 
     pub(super) fn spans(&self) -> &[Span] {

@@ -28,7 +28,7 @@ use lineside_account::{Budget, Counters};
 use lineside_actor::{Address, ConfigError, Guest, Outcome, Report, RunError, Schedule, System};
 use lineside_flow::Fragments;
 use lineside_frame::Burst;
-use lineside_operations::Config;
+use lineside_operations::{Config, Waiting};
 use lineside_port::{PortError, Receive};
 use lineside_rows::{LossRow, RecordSink, RowBuffer, Table};
 use lineside_run::{Consumer, Moment, Step, receive_all};
@@ -107,8 +107,8 @@ impl Progress<'_> {
         self.0.counters()
     }
 
-    /// Operations without a row, as of those batches.
-    pub fn waiting(&self) -> u64 {
+    /// What waits for replies, as of those batches.
+    pub fn waiting(&self) -> Waiting {
         self.0.waiting()
     }
 
@@ -279,12 +279,17 @@ fn spawn_pipelines(
         .collect();
     let pipelines = checksums.into_iter().enumerate().map(|(index, checksums)| {
         let flows = flows();
-        let actor = PipelineActor { flows, checksums };
+        let actor = PipelineActor {
+            flows,
+            checksums,
+            waiting: Waiting::default(),
+            looked_ns: i64::MIN,
+        };
         Share {
             to: system.spawn(format!("pipeline-{index}"), actor),
             open: None,
             counters: Counters::new(),
-            waiting: 0,
+            waiting: Waiting::default(),
         }
     });
     pipelines.collect()

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use lineside_account::{Budget, Counter, Counters};
 use lineside_measure::{CountedTimes, SharedTimes};
+use lineside_operations::Waiting;
 use lineside_port::Live;
 use lineside_rows::LossRow;
 use lineside_run::drops;
@@ -19,6 +20,9 @@ const TICK: Duration = Duration::from_secs(1);
 
 /// So long calls may go without any reply before the line says so: a pause of a second is common.
 const SILENT_S: u64 = 2;
+
+/// Calls that wait for less are in flight.
+const OLDEST_MIN_NS: u64 = 1_000_000_000;
 
 /// What passed, second by second.
 #[derive(Default)]
@@ -42,6 +46,8 @@ pub(super) struct Account {
     recent_s: f64,
     /// Since the last tick, the most.
     backlog: f32,
+    /// As of the last tick.
+    waiting: Waiting,
     /// Time since the start of the run.
     ticked: Duration,
     seconds: VecDeque<Second>,
@@ -136,6 +142,11 @@ impl Account {
         &self.latencies
     }
 
+    /// What waits for replies, as of the tick.
+    pub(super) fn set_waiting(&mut self, waiting: Waiting) {
+        self.waiting = waiting;
+    }
+
     /// The last second in a line for the screen.
     pub(super) fn line(&self) -> String {
         let mut line = format!(
@@ -150,6 +161,14 @@ impl Account {
                 line,
                 ", NO REPLY for {silent_s} s to {} calls",
                 grouped(unanswered)
+            );
+        }
+        if self.waiting.oldest_ns >= OLDEST_MIN_NS {
+            let _ = write!(
+                line,
+                ", {} calls wait, the oldest for {} s",
+                grouped(self.waiting.calls),
+                self.waiting.oldest_ns / 1_000_000_000
             );
         }
         let last = self.seconds.back().copied().unwrap_or_default();
@@ -298,5 +317,15 @@ mod tests {
         counters.count(Counter::CallsAnswered);
         let line = line_at(64, &counters, &mut account);
         assert!(!line.contains("NO REPLY"), "{line}");
+        account.set_waiting(Waiting {
+            calls: 16,
+            oldest_ns: 12_300_000_000,
+            ..Waiting::default()
+        });
+        let line = line_at(65, &counters, &mut account);
+        assert!(
+            line.contains(", 16 calls wait, the oldest for 12 s, none dropped"),
+            "{line}"
+        );
     }
 }

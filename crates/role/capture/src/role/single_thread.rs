@@ -17,7 +17,7 @@ use super::tally::{Discard, RowTally, Tally, Tallying};
 use super::watch::Writing;
 use crate::arrivals::Span;
 use crate::pipeline::{Pipeline, run};
-use lineside_operations::Config;
+use lineside_operations::{Config, Waiting};
 
 /// What taking frames came to.
 pub(super) struct Ran {
@@ -46,8 +46,8 @@ pub struct Seen {
     pub summaries: Summaries,
     /// Rows of `operations` that are in no part yet.
     pub open_rows: u64,
-    /// Operations without a row yet.
-    pub waiting: u64,
+    /// What waits for replies.
+    pub waiting: Waiting,
     /// Rows that were not to be kept any longer.
     pub removed: Removed,
 }

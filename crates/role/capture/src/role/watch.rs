@@ -253,7 +253,9 @@ impl<'a> Watch<'a> {
         self.run.manifest.in_memory = Some(InMemory {
             time_ns: self.around.clock.now(),
             operations: seen.open_rows,
-            waiting: seen.waiting,
+            waiting: seen.waiting.operations,
+            calls_waiting: seen.waiting.calls,
+            oldest_wait_ns: seen.waiting.oldest_ns,
         });
         if let Some(folder) = &self.run.folder
             && !self.is_elsewhere
@@ -318,10 +320,11 @@ impl<'a> Watch<'a> {
         }
         let is_drained = live.shut.is_some_and(|shut| elapsed - shut > DRAIN);
         if live.account.is_due(elapsed) || writing.is_last() || is_drained {
-            let counters = with_filtered(writing.seen(), port).counters;
+            let seen = with_filtered(writing.seen(), port);
             let now_ns = around.clock.now();
             let account = &mut live.account;
-            self.losses = account.tick(elapsed, now_ns, port, &counters, around.budget);
+            self.losses = account.tick(elapsed, now_ns, port, &seen.counters, around.budget);
+            account.set_waiting(seen.waiting);
             if elapsed.as_secs().is_multiple_of(TRIM_S) && is_short(around.budget) {
                 lineside_host::release_free_pages();
             }
