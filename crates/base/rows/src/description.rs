@@ -119,7 +119,8 @@ macro_rules! for_each_table {
                 repeat: bool, Dictionary, "the same call had come before, and was answered or its \
                 connection had ended";
                 repeat_of: Option<i64>, Delta, "`rpc_id` of the first call that this one repeats" null "no \
-                repeat, or that came more than 65 s before, or is forgotten";
+                repeat, or that came more than 65 s before, and 25 min where it had no reply, or is \
+                forgotten";
                 reply_ambiguous: bool, Dictionary, "another call with this xid waited for its reply at the \
                 same time: the reply may be that one's";
                 retransmissions: i32, Dictionary, "times that the call came again while it was outstanding";

@@ -34,6 +34,10 @@ const AGED_TICKS: u32 = 1 << 15;
 /// Bits of an id that an entry has.
 const ID_BITS: u32 = 48;
 
+/// So long is a call remembered that had no reply when it was given up: a client whose server is
+/// away for long asks for new connections until it is back, and then sends its calls again.
+const GIVEN_UP_NS: i64 = 1_500_000_000_000;
+
 /// An entry is in use.
 const USED: u32 = 1;
 /// It waited for its reply when it was given up.
@@ -97,8 +101,9 @@ type Piece = [Bucket; PIECE];
 pub struct RecentCalls {
     pieces: Vec<Box<Piece>>,
     pieces_max: usize,
-    /// So many ticks is a call remembered.
+    /// So many ticks is a call remembered, and one that was given up.
     window: u16,
+    given_up_window: u16,
     /// The tick when times were last made just too old.
     aged: u32,
     /// The greatest id of a call.
@@ -113,6 +118,7 @@ impl RecentCalls {
             pieces: Vec::new(),
             pieces_max: bytes_max / size_of::<Piece>(),
             window: ticks(window_ns).min(AGED_TICKS) as u16,
+            given_up_window: ticks(GIVEN_UP_NS.max(window_ns)).min(AGED_TICKS) as u16,
             aged: 0,
             latest_id: i64::MIN,
             lease: budget.lease(0).expect("nothing fits into any budget"),
@@ -208,10 +214,26 @@ impl RecentCalls {
         Some(found.call(latest))
     }
 
-    /// The latest call on a connection with this key was given up.
+    /// The latest call on a connection with this key was given up. It may have waited for long: it
+    /// counts from now, unless another has taken its place.
     pub fn give_up(&mut self, key: u64, connection: u32, now_ns: i64) {
-        if let Some(found) = self.find(key, connection, now_ns) {
-            found.what |= GIVEN_UP;
+        let now = self.now(now_ns);
+        if let Some(found) = self.find_within(key, connection, now, self.given_up_window) {
+            (found.what, found.time) = (found.what | GIVEN_UP, now);
+        }
+    }
+
+    /// Whether an entry does not matter any more.
+    #[inline]
+    fn is_old(&self, entry: &Entry, now: u16) -> bool {
+        now.wrapping_sub(entry.time) > self.window_of(entry)
+    }
+
+    #[inline]
+    fn window_of(&self, entry: &Entry) -> u16 {
+        match entry.what & GIVEN_UP {
+            0 => self.window,
+            _ => self.given_up_window,
         }
     }
 
@@ -230,12 +252,13 @@ impl RecentCalls {
     /// the next time.
     #[cold]
     fn make_just_too_old(&mut self, now: u32, since: u32) {
-        let window = self.window;
+        let windows = [self.window, self.given_up_window];
         // Then no entry is of the last window, whatever its bits say.
-        let are_all = since > AGED_TICKS + u32::from(window);
+        let are_all = since > AGED_TICKS + u32::from(self.given_up_window);
         let now16 = now as u16;
         let entries = { self.pieces.iter_mut() }.flat_map(|piece| piece.as_flattened_mut());
         for entry in entries {
+            let window = windows[usize::from(entry.what & GIVEN_UP != 0)];
             if are_all || now16.wrapping_sub(entry.time) > window {
                 entry.time = now16.wrapping_sub(window).wrapping_sub(1);
             }
@@ -244,11 +267,21 @@ impl RecentCalls {
     }
 
     fn find(&mut self, key: u64, connection: u32, now_ns: i64) -> Option<&mut Entry> {
+        let now = self.now(now_ns);
+        self.find_within(key, connection, now, self.window)
+    }
+
+    fn find_within(
+        &mut self,
+        key: u64,
+        connection: u32,
+        now: u16,
+        window: u16,
+    ) -> Option<&mut Entry> {
         if self.pieces.is_empty() {
             return None;
         }
-        let now = self.now(now_ns);
-        let (tag, window) = (tag(key), self.window);
+        let tag = tag(key);
         let is_it = |entry: &Entry| {
             entry.tag == tag
                 && entry.connection == connection
@@ -285,7 +318,7 @@ impl RecentCalls {
                     let (bucket, way) = free.unwrap_or((bucket, way));
                     return (None, Place::Free(bucket, way));
                 }
-                if age(other) > self.window {
+                if self.is_old(other, now) {
                     free = free.or(Some((bucket, way)));
                 } else if other.tag == entry.tag && (other.what ^ entry.what) & !GIVEN_UP == 0 {
                     return (Some(other.call(self.latest_id)), Place::Free(bucket, way));
@@ -316,13 +349,13 @@ impl RecentCalls {
 
     /// Moves an entry of a tag's buckets away; false if each is where it must be.
     fn make_room(&mut self, tag: u32, now: u16) -> bool {
-        let window = self.window;
-        let is_free = |other: &Entry| other.what == 0 || now.wrapping_sub(other.time) > window;
+        let window = self.given_up_window;
         for bucket in self.homes(tag) {
             for way in 0..WAYS {
                 let moved = self.bucket(bucket)[way];
                 let [one, other] = self.homes(moved.tag);
                 let to = one ^ other ^ bucket;
+                let is_free = |other: &Entry| other.what == 0 || self.is_old(other, now);
                 if let Some(free) = self.bucket(to).iter().position(is_free) {
                     self.bucket_mut(to)[free] = moved;
                     // What is left behind is too old to matter.
@@ -364,7 +397,7 @@ impl RecentCalls {
         for at in (0..buckets_before).rev() {
             let bucket = std::mem::take(self.bucket_mut(at));
             for entry in bucket {
-                if entry.what == 0 || now.wrapping_sub(entry.time) > self.window {
+                if entry.what == 0 || self.is_old(&entry, now) {
                     continue;
                 }
                 // Its second bucket is for when the first one is full at last.

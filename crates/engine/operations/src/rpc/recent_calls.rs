@@ -18,7 +18,8 @@ use super::{Operations, PLACE_BITS};
 use crate::slot::Slot;
 
 /// So long is a call remembered: over TCP, Linux sends it again after 60 s; over UDP after 1.1 s
-/// and then at growing intervals, up to 60 s (nfs(5), timeo).
+/// and then at growing intervals, up to 60 s (nfs(5), timeo). One that got no reply until its
+/// connection ended is remembered for longer.
 pub(super) const RECENT_NS: i64 = 65_000_000_000;
 /// They take at most this part of the memory: one in five, 2 million calls of 256 MiB.
 const MEMORY_SHARE: usize = 5;
@@ -145,8 +146,8 @@ impl<S: RecordSink> Operations<S> {
                 resets.clear();
             }
             resets.insert(number);
-            return;
         }
+        let rpc = self.connection(connection);
         let keys: Vec<u64> = rpc.calls.outstanding_keys().collect();
         for key in keys {
             self.give_up_recent(connection, key);

@@ -185,7 +185,7 @@ impl Calls {
             since_ns: self.first_ns,
             until_ns: is_over.then_some(self.until_ns),
             who,
-            what: self.what(host, is_over, scene),
+            what: self.what(host, is_over, replies > 0, scene),
             evidence: self.evidence(replies),
             advice: advice(host).to_owned(),
             lost_ns: self.waited_ns,
@@ -208,7 +208,7 @@ impl Calls {
     }
 
     /// `16 calls (WRITE) got no reply for more than 10.0 min: …`
-    fn what(&self, host: Host, is_over: bool, scene: &Scene<'_>) -> String {
+    fn what(&self, host: Host, is_over: bool, answers: bool, scene: &Scene<'_>) -> String {
         let mut operations: Vec<(&Word, &u64)> = self.by_operation.iter().collect();
         operations.retain(|(_, count)| **count > 0);
         operations.sort_by_key(|(word, count)| (std::cmp::Reverse(**count), **word));
@@ -224,17 +224,24 @@ impl Calls {
             time(self.longest_ns),
         );
         let how_long = match is_over {
-            true => format!("for {longest}, until they were sent on a new connection"),
-            false => format!("for {longest}, and none until the end"),
+            true => format!("for {longest}, until they were sent again"),
+            false => format!("for {longest} or longer"),
         };
         let why = match host {
+            Host::Answers if answers => {
+                "the server's host acknowledges them, and its NFS server answers others alone: a \
+                 thread that hangs, or calls that it dropped"
+            }
             Host::Answers => {
-                "the server's host acknowledges them, and its NFS server gives no answer: a \
-                 process that hangs"
+                "the server's host acknowledges them, and its NFS server answers none: a process \
+                 that hangs"
             }
             Host::TakesPart => {
                 "the server's host is there, and they do not come whole: it takes no more of them, \
                  or the rest is lost on the way"
+            }
+            Host::Silent if answers => {
+                "nothing acknowledges them, and the server answers others: a path that is gone"
             }
             Host::Silent => "nothing acknowledges them: the path or the server's host is gone",
             Host::NotKnown => "over UDP nothing shows whether they arrived",

@@ -12,8 +12,9 @@
 //!
 //! Calls that `repeat_of` joins are one wait, which the first of them has: it ends with the first
 //! reply to any of them. Where the tap may have missed the reply there is no wait: it lost bytes of
-//! the server after the call, or it sees nothing of the server and no call is sent again, as where
-//! it sees one direction. Nor is there one where the protocol has no reply.
+//! the server after the call; it sees nothing of the server, and nothing is sent again, as where it
+//! sees one direction; or a call over UDP did not come again, as clients send it that get no reply.
+//! Nor is there one where the protocol has no reply.
 //!
 //! `docs/guide/trace.md` has the same rule in SQL ("How long a call waited"); a test compares both.
 
@@ -168,7 +169,7 @@ impl Waits {
             let at = connections.get(&call.connection_id);
             let at = at.copied().unwrap_or_default();
             let is_missed = at.missed_ns.is_some_and(|missed| missed >= call.call_ns);
-            if is_missed || !(at.is_seen || call.is_sent_again) {
+            if is_missed || !(call.is_sent_again || at.is_seen && !at.is_udp) {
                 return None;
             }
             let end = ends.get(call.input).copied().flatten();
