@@ -3,7 +3,7 @@
 use lineside_balancer::{Effects, Nat};
 use lineside_frame::{Burst, Frame};
 use lineside_measure::Times;
-use lineside_reactor::{Account, Engine, Sides, Tap, TapCounts};
+use lineside_reactor::{Account, Engine, Sides, Tap, TapCounts, Tapped};
 use lineside_time::Nanoseconds;
 use slab::Slab;
 
@@ -104,18 +104,6 @@ impl Forwarder {
         }
     }
 
-    /// Gives copies of all frames to `tap`, or ends it.
-    pub fn set_tap(&mut self, tap: Option<Tap>) {
-        if let Some(tap) = &tap {
-            self.tapped = Some(tap.counts());
-        }
-        if let Some(driver) = &self.driver {
-            // What it forwards, no tap sees.
-            driver.pause(tap.is_some());
-        }
-        self.tap = tap;
-    }
-
     /// The counts of the tap, if there was one.
     pub fn tapped(&self) -> Option<&TapCounts> {
         self.tapped.as_ref()
@@ -203,6 +191,19 @@ impl Forwarder {
             Some(driver) => driver.take(&mut self.effects.decided, &mut self.nat, self.now),
             None => self.effects.decided.clear(),
         }
+    }
+}
+
+impl Tapped for Forwarder {
+    fn set_tap(&mut self, tap: Option<Tap>) {
+        if let Some(tap) = &tap {
+            self.tapped = Some(tap.counts());
+        }
+        if let Some(driver) = &self.driver {
+            // What it forwards, no tap sees.
+            driver.pause(tap.is_some());
+        }
+        self.tap = tap;
     }
 }
 

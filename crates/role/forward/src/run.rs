@@ -1,5 +1,6 @@
 //! A run of a forwarder: ports, privileges, the loop turn after turn, and the end.
 
+use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
@@ -13,10 +14,11 @@ use lineside_port::live::{
     AddressBlock, FlowTable, Interface, LiveOptions, StampClock, Steering, open_all,
 };
 use lineside_port::{Facts, LivePort, Method, Port, PortError};
-use lineside_reactor::{Reactor, TapPoints, TapPort, Wait, tap};
+use lineside_reactor::{Reactor, TapPoints, TapPort, Wait};
 use lineside_run::control::while_controlled;
+use lineside_run::live::{self, ClockSet, GoneSides, Live, Next, TICK, turns, while_tapped};
 use lineside_store::RunFolder;
-use lineside_time::{Clock, ClockOffset, Nanoseconds, SteadyClock};
+use lineside_time::{Clock, Nanoseconds};
 
 use crate::driver::Driver;
 use crate::outcome::{certificate, judge};
@@ -25,17 +27,11 @@ use crate::requests::{Asked, Controlled};
 use crate::table::TableFile;
 use crate::{ForwardError, Forwarder, Outcome, PayloadSettings};
 
-/// The kernel's counts are read so often, which takes tens of microseconds.
-const TICK_NS: Nanoseconds = 1_000_000_000;
-
-/// So often the loop looks whether the wall clock was set.
-const CLOCK_LOOK_NS: Nanoseconds = 1_000_000;
+/// A step of the course.
+const TICK_NS: Nanoseconds = TICK.as_nanos() as Nanoseconds;
 
 /// What a flow takes in the driver's table.
 const FLOW_BYTES: usize = 512;
-
-/// Frames under way when the run is to end leave within this time, or are lost.
-const DRAIN_NS: Nanoseconds = 100_000_000;
 
 /// A run between interfaces.
 pub struct Forward<'a> {
@@ -95,7 +91,7 @@ pub enum Event<'a> {
 /// Takes the frames of a run, in a thread of its own.
 pub type Tapping<'t> = Box<dyn FnOnce(TapPort) + Send + 't>;
 
-type Live = Reactor<Forwarder>;
+type Loop = Reactor<Forwarder>;
 
 /// Finds interfaces by their names, once it is sure that this process may open them.
 pub fn interfaces(
@@ -169,20 +165,24 @@ impl Forward<'_> {
         for warning in self.warnings(&live) {
             on_event(Event::Advice(warning));
         }
-        let taps = tapping.map(|take| self.tap(&mut live).map(|port| (port, take)));
-        let taps = taps.transpose()?;
-        std::thread::scope(|scope| {
-            let thread = taps.map(|(port, take)| scope.spawn(move || take(port)));
-            let outcome = while_controlled(controlled, |asked| {
-                self.turns(&mut live, (&clock, &manager), &asked, on_event)
-            });
-            // The thread ends when it has taken what is in the queue.
-            live.engine_mut().set_tap(None);
-            if let Some(Err(panic)) = thread.map(std::thread::ScopedJoinHandle::join) {
-                std::panic::resume_unwind(panic);
-            }
-            Ok(outcome)
-        })
+        let tapping = tapping.map(|take| live::Tapping {
+            points: TapPoints {
+                came: Some(usize::MAX),
+                left: Some(usize::MAX),
+                dropped: None,
+            },
+            take,
+        });
+        let ran = while_tapped(&mut live, tapping, self.budget, |live| {
+            while_controlled(controlled, |asked| {
+                self.turns(live, (&clock, &manager), asked, on_event)
+            })
+        });
+        let (outcome, taken) = ran.map_err(|_| ForwardError::TapMemory)?;
+        if let Some(Err(panic)) = taken {
+            std::panic::resume_unwind(panic);
+        }
+        Ok(outcome)
     }
 
     /// The addresses that are the forwarder's own.
@@ -314,7 +314,7 @@ impl Forward<'_> {
     }
 
     /// Warnings of what the host does with the frames of the interfaces.
-    fn warnings(&self, live: &Live) -> Vec<String> {
+    fn warnings(&self, live: &Loop) -> Vec<String> {
         let mut warnings = Vec::new();
         for (side, interface) in self.interfaces.iter().enumerate() {
             let name = &interface.name;
@@ -333,25 +333,12 @@ impl Forward<'_> {
         warnings
     }
 
-    fn tap(&self, live: &mut Live) -> Result<TapPort, ForwardError> {
-        let points = TapPoints {
-            came: Some(usize::MAX),
-            left: Some(usize::MAX),
-            dropped: None,
-        };
-        let bytes_max = self.budget.limit_bytes() / 8;
-        let ends = tap(live.sides(), points, bytes_max, self.budget);
-        let (tap, port) = ends.ok_or(ForwardError::TapMemory)?;
-        live.engine_mut().set_tap(Some(tap));
-        Ok(port)
-    }
-
     /// Turns the loop until the end.
     fn turns(
         &self,
-        live: &mut Live,
+        live: &mut Loop,
         (clock, manager): (&RunClock, &ServiceManager),
-        asked: &Receiver<Asked>,
+        asked: Receiver<Asked>,
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Outcome {
         let began = clock.now();
@@ -362,55 +349,27 @@ impl Forward<'_> {
         live.engine_mut()
             .with_nat(|nat, effects| nat.begin(began, effects));
         live.engine_mut().begin_course(began, TICK_NS);
-        let mut wall = ClockOffset::new(clock.wall_offset());
-        let (mut looked, mut ticked, mut gone) = (began, began, 0);
-        let (mut signal, mut shut) = (None, None);
         manager.ready();
-        let failure = loop {
-            if let Err(failure) = live.turn(&mut || clock.now()) {
-                break Some(failure);
-            }
-            let now = clock.now();
-            if let Some(shut) = shut {
-                if live.held() == 0 || now - shut > DRAIN_NS {
-                    break None;
-                }
-                continue;
-            }
-            if let Ok(asked) = asked.try_recv() {
-                answer(asked, live, (began, now));
-            }
-            if now - looked >= CLOCK_LOOK_NS {
-                looked = now;
-                if wall.observe(clock.wall_offset()).is_some() {
-                    live.engine_mut().set_wall_ahead(wall.ahead_ns());
-                }
-                if let Some(table) = &self.table {
-                    table.keep(live.engine().nat(), || clock.now());
-                }
-                signal = self.signals.stop();
-            }
-            if now - ticked >= TICK_NS {
-                ticked = now;
-                live.ports_mut().for_each(|port| port.account());
-                live.engine_mut().on_course(now);
-            }
-            gone = self.warn_of_gone(live, gone, on_event);
-            let elapsed = Duration::from_nanos((now - began) as u64);
-            manager.beat_with_status(elapsed, || status(live.engine()));
-            if signal.is_some() || self.duration.is_some_and(|duration| elapsed >= duration) {
-                live.ports_mut().for_each(|port| port.shut());
-                shut = Some(now);
-            }
+        let mut forwarding = Forwarding {
+            forward: self,
+            clock,
+            manager,
+            asked,
+            on_event,
+            began,
+            gone: GoneSides::default(),
+            signal: None,
         };
+        let Ok(failure) = turns(live, clock, &mut forwarding);
         manager.stopping();
+        let signal = forwarding.signal;
         self.outcome(live, clock, began, (signal, failure))
     }
 
     /// Reads the kernel's counts a last time, keeps the table, and reports.
     fn outcome(
         &self,
-        live: &mut Live,
+        live: &mut Loop,
         clock: &RunClock,
         began: Nanoseconds,
         (signal, failure): (Option<u8>, Option<PortError>),
@@ -431,22 +390,61 @@ impl Forward<'_> {
             failure,
         }
     }
+}
 
-    /// Warns of ports that are gone since `known` of them were; returns how many are.
-    fn warn_of_gone(
-        &self,
-        live: &Live,
-        known: usize,
-        on_event: &mut dyn FnMut(Event<'_>),
-    ) -> usize {
-        for side in &live.gone()[known..] {
-            let name = &self.interfaces[side.side].name;
-            on_event(Event::Warning(format!(
-                "{name} takes no further part, the other ports go on: {}",
-                side.why
-            )));
+/// A forwarder in its loop.
+struct Forwarding<'a> {
+    forward: &'a Forward<'a>,
+    clock: &'a RunClock,
+    manager: &'a ServiceManager,
+    asked: Receiver<Asked>,
+    on_event: &'a mut dyn FnMut(Event<'_>),
+    began: Nanoseconds,
+    gone: GoneSides,
+    signal: Option<u8>,
+}
+
+impl Live for Forwarding<'_> {
+    type Engine = Forwarder;
+    type Error = Infallible;
+
+    const DRAIN: Duration = Duration::from_millis(100);
+
+    fn answer(&mut self, live: &mut Loop, clock: &impl Clock) {
+        if let Ok(asked) = self.asked.try_recv() {
+            answer(asked, live, (self.began, clock.now()));
         }
-        live.gone().len()
+    }
+
+    fn watch(&mut self, live: &mut Loop, _now: Nanoseconds, set: Option<ClockSet>) {
+        if let Some(set) = set {
+            live.engine_mut().set_wall_ahead(set.ahead_ns);
+        }
+        if let Some(table) = &self.forward.table {
+            table.keep(live.engine().nat(), || self.clock.now());
+        }
+    }
+
+    fn is_tick(&self, _live: &Loop, _now: Nanoseconds, since: Duration) -> bool {
+        since >= TICK
+    }
+
+    fn on_tick(&mut self, live: &mut Loop, now: Nanoseconds) {
+        live.engine_mut().on_course(now);
+    }
+
+    fn next(&mut self, live: &mut Loop, elapsed: Duration) -> Result<Next, Infallible> {
+        let interfaces = &self.forward.interfaces;
+        let warnings = (self.gone).warnings(live.gone(), |side| interfaces[side].name.as_str());
+        warnings.for_each(|warning| (self.on_event)(Event::Warning(warning)));
+        self.signal = self.forward.signals.stop();
+        self.manager
+            .beat_with_status(elapsed, || status(live.engine()));
+        let is_over = { self.forward.duration }.is_some_and(|duration| elapsed >= duration);
+        Ok(match self.signal.is_some() || is_over {
+            true => Next::Drain,
+            false => Next::Continue,
+        })
     }
 }
 
@@ -458,7 +456,7 @@ fn status(forwarder: &Forwarder) -> String {
 }
 
 /// Does what is asked, between two turns. Whoever asked may have gone meanwhile.
-fn answer(asked: Asked, live: &mut Live, (began, now): (Nanoseconds, Nanoseconds)) {
+fn answer(asked: Asked, live: &mut Loop, (began, now): (Nanoseconds, Nanoseconds)) {
     match asked {
         Asked::Change { change, answer } => {
             let forwarder = live.engine_mut();

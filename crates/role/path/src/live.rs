@@ -10,7 +10,7 @@ use lineside_frame::{Burst, Frame};
 use lineside_link::Delay;
 use lineside_measure::monitor::Point;
 use lineside_port::LivePort;
-use lineside_reactor::{Account, Engine, Reactor, Sides, Tap, TapCounts, Wait};
+use lineside_reactor::{Account, Engine, Reactor, Sides, Tap, TapCounts, Tapped, Wait};
 use lineside_run::MonitorSwitch;
 use lineside_time::Nanoseconds;
 use lineside_trace::certificate::link::{ClockSteps, Mark};
@@ -67,17 +67,6 @@ impl LivePath {
             firings: 0,
         };
         Reactor::new(live, sides, wait, completes_checksums)
-    }
-
-    /// Gives copies of frames to `tap`, or ends it.
-    pub fn set_tap(&mut self, tap: Option<Tap>) {
-        if let Some(tap) = &tap {
-            self.tapped = Some(tap.counts());
-            if tap.wants_drops() {
-                self.path.keep_drops();
-            }
-        }
-        self.tap = tap;
     }
 
     /// The wall clock was set at `now` by `by_ns`, and is `ahead_ns` ahead of the loop's clock from
@@ -224,6 +213,18 @@ impl Account for LiveDeparture {
     #[inline]
     fn at_ns(&self) -> Nanoseconds {
         self.leaving.at_ns
+    }
+}
+
+impl Tapped for LivePath {
+    fn set_tap(&mut self, tap: Option<Tap>) {
+        if let Some(tap) = &tap {
+            self.tapped = Some(tap.counts());
+            if tap.wants_drops() {
+                self.path.keep_drops();
+            }
+        }
+        self.tap = tap;
     }
 }
 

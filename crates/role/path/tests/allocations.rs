@@ -11,7 +11,7 @@ use lineside_frame::{Burst, Descriptor, Frame, LinkType, Pool};
 use lineside_link::{Settings, words};
 use lineside_path::{Departures, LivePath, Path, SideId, Switch, loop_facts};
 use lineside_port::{LivePort, PortError, Receive, Received};
-use lineside_reactor::{TapPoints, Wait, tap};
+use lineside_reactor::{TapPoints, Tapped, Wait, tap};
 use lineside_testkit::memory::{Ends, Memory};
 
 /// Frames that go round: what is sent at one end may come again.

@@ -14,7 +14,7 @@ use crate::facts::note_gap;
 use crate::lead::{LEAD_MAX_NS, Lead};
 use crate::rest::Rest;
 use crate::sides::Side;
-use crate::{LoopCounts, Sides, Wait};
+use crate::{LoopCounts, Sides, Tap, Wait};
 
 /// What a loop drives: it is given bursts and the time, and says which frames leave, by which side
 /// and when.
@@ -59,6 +59,12 @@ pub trait Engine {
 
     /// A side is gone for good, and the loop goes on without it.
     fn on_gone(&mut self, _side: usize) {}
+}
+
+/// An engine that gives copies of frames away.
+pub trait Tapped {
+    /// Gives copies of frames to `tap`, or ends it.
+    fn set_tap(&mut self, tap: Option<Tap>);
 }
 
 /// The account of a frame that leaves.

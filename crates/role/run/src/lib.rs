@@ -24,6 +24,7 @@ mod facts;
 mod frame_file;
 mod inputs;
 mod interfaces;
+pub mod live;
 mod measuring;
 mod monitor_stats;
 mod older;

@@ -10,8 +10,8 @@ use lineside_host::Signals;
 use lineside_path::emulate::Event;
 use lineside_path::settings::{LinkSpec, StepContext};
 use lineside_path::{Certificate, Path};
-use lineside_run::{not_confined, sandbox_facts};
-use lineside_trace::State;
+use lineside_run::sandbox_facts;
+use lineside_trace::{SandboxFacts, State};
 
 use super::flags::Arguments;
 use super::live_print::{line, nothing_passed};
@@ -39,17 +39,14 @@ impl Arguments {
         let looks = taking.as_mut().and_then(Taking::looks);
         let controlled = notes.listen(spec, context, looks)?;
         let sandbox = self.sandbox(notes.run.folder.as_ref());
-        let mut confined = sandbox.as_ref().err().map(|why| not_confined(why));
-        commands.sandbox = sandbox.ok();
         let tapping = taking.map(Taking::tapping);
-        let ran = commands.run(path, controlled, tapping, &mut |event| {
-            if let Event::Confined(found) = &event {
-                confined = Some(sandbox_facts(found));
-            }
-            self.print_event(&event);
+        let ran = notes.run.drive(sandbox, |sandbox, facts| {
+            commands.sandbox = sandbox;
+            commands.run(path, controlled, tapping, &mut |event| {
+                self.on_event(&event, facts);
+            })
         });
-        let (outcome, status, taken) = ran.inspect_err(|_| notes.run.withdraw())?;
-        notes.run.manifest.sandbox = confined;
+        let (outcome, status, taken) = ran?;
         let taken = Taken::note(taken, &mut notes, &outcome.certificate);
         let json = serde_json::to_value(&outcome.certificate)?;
         // Between commands, three ports are the client's two and the server's.
@@ -103,18 +100,15 @@ impl Arguments {
         let controlled = notes.listen(spec, context, looks)?;
         let file = taking.as_ref().map(Taking::file).transpose()?.flatten();
         let sandbox = self.sandbox(folder.as_ref());
-        let mut confined = sandbox.as_ref().err().map(|why| not_confined(why));
-        let given = (file, sandbox.ok());
-        let between = settings.into_run(budget, folder.as_ref(), given, &signals);
         let tapping = taking.map(Taking::tapping);
-        let ran = between.run(path, controlled, tapping, &mut |event| {
-            if let Event::Confined(found) = &event {
-                confined = Some(sandbox_facts(found));
-            }
-            self.print_event(&event);
+        let ran = notes.run.drive(sandbox, |sandbox, facts| {
+            let given = (file, sandbox);
+            let between = settings.into_run(budget, folder.as_ref(), given, &signals);
+            between.run(path, controlled, tapping, &mut |event| {
+                self.on_event(&event, facts);
+            })
         });
-        let (outcome, taken) = ran.inspect_err(|_| notes.run.withdraw())?;
-        notes.run.manifest.sandbox = confined;
+        let (outcome, taken) = ran?;
         for warning in outcome.inputs.iter().flat_map(|input| &input.warnings) {
             warn(warning);
         }
@@ -135,6 +129,16 @@ impl Arguments {
         taken?;
         // It has no end of its own: a signal that ends it cuts nothing short.
         Ok(held(&certificate))
+    }
+}
+
+impl Arguments {
+    /// Notes and prints an event.
+    fn on_event(&self, event: &Event<'_>, facts: &mut Option<SandboxFacts>) {
+        if let Event::Confined(found) = event {
+            *facts = Some(sandbox_facts(found));
+        }
+        self.print_event(event);
     }
 }
 

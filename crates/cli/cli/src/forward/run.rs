@@ -10,7 +10,7 @@ use lineside_forward::{
 use lineside_host::{Signals, SystemClock};
 use lineside_measure::monitor::Point;
 use lineside_port::CaptureWriter;
-use lineside_run::{Run, frame_file, not_confined, sandbox_facts, why_frames_miss, write_frames};
+use lineside_run::{Run, frame_file, sandbox_facts, why_frames_miss, write_frames};
 use lineside_store::RunFolder;
 use lineside_time::Clock;
 use lineside_trace::State;
@@ -54,8 +54,8 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
         .transpose()?;
     let sandbox = lineside_run::sandbox(record.folder.as_ref(), keys.write_pcap.as_deref());
     let sandbox = { keys.sandbox.unwrap_or_default() }.applied(sandbox);
-    let sandbox = sandbox.ok_or_else(|| not_confined(Sandboxing::NONE));
-    let mut confined = sandbox.as_ref().err().cloned();
+    let sandbox = sandbox.ok_or(Sandboxing::NONE);
+    let folder = record.folder.clone();
     let forward = Forward {
         interfaces: prepared.interfaces,
         settings: prepared.settings,
@@ -67,8 +67,8 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
         resumed,
         table,
         budget: &prepared.budget,
-        folder: record.folder.as_ref(),
-        sandbox: sandbox.ok(),
+        folder: folder.as_ref(),
+        sandbox: None,
         signals: &signals,
     };
     let missing = Mutex::new(None);
@@ -81,14 +81,15 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
             *missing.lock().unwrap_or_else(PoisonError::into_inner) = why;
         })
     });
-    let ran = forward.run(controlled, tapping, &mut |event| {
-        if let Event::Confined(found) = &event {
-            confined = Some(sandbox_facts(found));
-        }
-        given.print_event(&event);
-    });
-    let outcome = ran.inspect_err(|_| record.withdraw())?;
-    record.manifest.sandbox = confined;
+    let outcome = record.drive(sandbox, |sandbox, facts| {
+        let forward = Forward { sandbox, ..forward };
+        forward.run(controlled, tapping, &mut |event| {
+            if let Event::Confined(found) = &event {
+                *facts = Some(sandbox_facts(found));
+            }
+            given.print_event(&event);
+        })
+    })?;
     let missing = missing.into_inner().unwrap_or_else(PoisonError::into_inner);
     given.end(&mut record, outcome, missing)
 }

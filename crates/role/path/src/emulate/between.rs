@@ -11,16 +11,16 @@ use lineside_host::{
 use lineside_link::State;
 use lineside_port::live::{EndOptions, Interface, LiveOptions, StampClock, open_each};
 use lineside_port::{LivePort, Method, Port, PortError};
-use lineside_reactor::{TapPort, Wait};
+use lineside_reactor::{TapPort, Tapped, Wait};
 use lineside_run::control::while_controlled;
+use lineside_run::live::{GoneSides, Next, turns};
 use lineside_store::RunFolder;
 use lineside_time::Clock;
 use lineside_words::signed_time;
 
 use super::carrier::Carriers;
-use super::control::Changes;
 use super::tapping::while_tapped;
-use super::turns::{Next, turns};
+use super::turns::Emulating;
 use super::{Controlled, EmulationError, Event, HostEnd, Outcome, Tapping};
 use crate::{LiveLoop, LivePath, Path, below_floor};
 
@@ -265,20 +265,13 @@ impl Between<'_> {
         (controlled, switch): (Option<Controlled>, Option<LinkSwitch>),
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<Outcome, EmulationError> {
-        let (mut signal, mut gone, mut began) = (None, 0, Duration::ZERO);
+        let (mut signal, mut gone, mut began) = (None, GoneSides::default(), Duration::ZERO);
         let mut carriers = self.carriers(live, switch)?;
         manager.ready();
         let failure = while_controlled(controlled, |asked| {
-            let mut changes = Changes::new(asked);
-            turns(live, clock, &mut changes, &mut carriers, |live, elapsed| {
-                for side in &live.gone()[gone..] {
-                    let name = self.name(side.side);
-                    on_event(Event::Warning(format!(
-                        "{name} takes no further part, the other ports go on: {}",
-                        side.why
-                    )));
-                }
-                gone = live.gone().len();
+            let mut emulating = Emulating::new(asked, &mut carriers, |live, elapsed| {
+                let warnings = gone.warnings(live.gone(), |side| self.name(side));
+                warnings.for_each(|warning| on_event(Event::Warning(warning)));
                 signal = self.signals.stop();
                 manager.beat_with_status(elapsed, || status(live.engine().path()));
                 if live.engine().path().waits() {
@@ -290,7 +283,8 @@ impl Between<'_> {
                     true => Next::Drain,
                     false => Next::Continue,
                 })
-            })
+            });
+            turns(live, clock, &mut emulating)
         })?;
         manager.stopping();
         let failures = carriers.end(live).into_iter();

@@ -18,14 +18,14 @@ use lineside_host::{
 use lineside_link::State;
 use lineside_port::live::{EndOptions, LinkEnd, StampClock, open_end, open_loopback};
 use lineside_port::{LivePort, PortError};
-use lineside_reactor::{TapPort, Wait};
+use lineside_reactor::{TapPort, Tapped, Wait};
 use lineside_run::control::while_controlled;
+use lineside_run::live::{Next, turns};
 use lineside_time::Clock;
 
 use super::carrier::Carriers;
-use super::control::Changes;
 use super::tapping::while_tapped;
-use super::turns::{Next, turns};
+use super::turns::Emulating;
 use super::{Controlled, EmulationError, Event, Outcome, Tapping};
 use crate::{LiveLoop, LivePath, Path};
 
@@ -222,8 +222,7 @@ impl Commands<'_> {
         let (mut signal, mut status) = (None, None);
         let mut carriers = Carriers::new(live, None, &["client", "server"], NO_CARRIER);
         let failure = while_controlled(controlled, |asked| {
-            let mut changes = Changes::new(asked);
-            turns(live, clock, &mut changes, &mut carriers, |_, _| {
+            let mut emulating = Emulating::new(asked, &mut carriers, |_, _| {
                 status = programs.look(on_event)?;
                 if signal.is_none() {
                     signal = self.signals.stop();
@@ -237,7 +236,8 @@ impl Commands<'_> {
                     // All that still runs is ended afterwards.
                     _ => Next::Stop,
                 })
-            })
+            });
+            turns(live, clock, &mut emulating)
         })?;
         carriers.end(live);
         Ok((failure, signal, status))

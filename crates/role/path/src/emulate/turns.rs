@@ -1,31 +1,23 @@
-//! The loop of a live run, turn after turn, until its end: signals, changes, a wall clock that is
-//! set, and the kernel's counts in between.
+//! What an emulated link does between the turns of its loop, and the outcome of a run.
 
 use std::process::ExitStatus;
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use lineside_host::Confined;
 use lineside_port::{Facts, Port, PortError};
+use lineside_run::live::{ClockSet, Live, Next, TICK};
 use lineside_run::{Evidence, TapEvidence};
-use lineside_time::{ClockOffset, SteadyClock};
+use lineside_time::{Clock, Nanoseconds};
 use lineside_trace::InputFacts;
 
 use super::EmulationError;
 use super::carrier::Carriers;
-use super::control::Changes;
-use crate::{Certificate, LiveLoop, live_certificate, tap_facts};
+use super::control::{Asked, Changes};
+use crate::{Certificate, LiveLoop, LivePath, live_certificate, tap_facts};
 
-/// Frames under way when the run is to end leave within this time, or are lost.
-const DRAIN: Duration = Duration::from_secs(1);
-
-/// The kernel's counts are read so often, which takes tens of microseconds: if possible while
-/// nothing is due.
-const TICK: Duration = Duration::from_secs(1);
-
+/// The kernel's counts are read after that long, whatever is due.
 const TICK_MAX: Duration = Duration::from_secs(10);
-
-/// So often the loop looks whether the wall clock was set, and a carrier is to go.
-const CLOCK_LOOK_NS: i64 = 1_000_000;
 
 /// What a user should know while a run goes on.
 #[derive(Debug)]
@@ -97,70 +89,62 @@ impl Outcome {
 /// The clock of runs between live ports, for [`Certificate::clock`].
 const CLOCK: &str = "monotonic clock, from the wall clock's time at the start";
 
-/// What the loop does after a turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Next {
-    /// It turns on.
-    Continue,
-    /// It takes no more frames, and ends once those under way have left.
-    Drain,
-    /// It ends.
-    Stop,
+/// An emulated link in its loop: `next` is what its kind of run does after each turn, the second
+/// argument is the time since the start.
+pub(super) struct Emulating<'a, F> {
+    changes: Changes,
+    carriers: &'a mut Carriers,
+    next: F,
 }
 
-/// Turns the loop, and makes changes between two turns, until a port fails or `next` ends it, which
-/// is given the loop and the time since the start after each turn. Returns the failure of a port.
-pub(super) fn turns(
-    live: &mut LiveLoop,
-    clock: &impl SteadyClock,
-    changes: &mut Changes,
-    carriers: &mut Carriers,
-    mut next: impl FnMut(&LiveLoop, Duration) -> Result<Next, EmulationError>,
-) -> Result<Option<PortError>, EmulationError> {
-    let began_ns = clock.now();
-    let mut wall = ClockOffset::new(clock.wall_offset());
-    let mut looked_ns = began_ns;
-    let (mut ticked, mut shut) = (Duration::ZERO, None);
-    loop {
-        if let Err(error) = live.turn(&mut || clock.now()) {
-            return Ok(Some(error));
+impl<'a, F> Emulating<'a, F>
+where
+    F: FnMut(&LiveLoop, Duration) -> Result<Next, EmulationError>,
+{
+    pub(super) fn new(asked: Receiver<Asked>, carriers: &'a mut Carriers, next: F) -> Self {
+        Self {
+            changes: Changes::new(asked),
+            carriers,
+            next,
         }
-        changes.make_next(live, carriers, clock);
-        let now = clock.now();
-        if now - looked_ns >= CLOCK_LOOK_NS {
-            looked_ns = now;
-            carriers.follow(live, now);
-            if let Some(by_ns) = wall.observe(clock.wall_offset()) {
-                live.engine_mut().on_clock_set(now, by_ns, wall.ahead_ns());
-            }
+    }
+}
+
+impl<F> Live for Emulating<'_, F>
+where
+    F: FnMut(&LiveLoop, Duration) -> Result<Next, EmulationError>,
+{
+    type Engine = LivePath;
+    type Error = EmulationError;
+
+    const DRAIN: Duration = Duration::from_secs(1);
+
+    fn answer(&mut self, live: &mut LiveLoop, clock: &impl Clock) {
+        self.changes.make_next(live, self.carriers, clock);
+    }
+
+    fn watch(&mut self, live: &mut LiveLoop, now: Nanoseconds, set: Option<ClockSet>) {
+        self.carriers.follow(live, now);
+        if let Some(ClockSet { by_ns, ahead_ns }) = set {
+            live.engine_mut().on_clock_set(now, by_ns, ahead_ns);
         }
-        let elapsed = Duration::from_nanos((now - began_ns) as u64);
-        if let Some(shut) = shut {
-            if live.held() == 0 || elapsed - shut > DRAIN {
-                return Ok(None);
-            }
-            continue;
-        }
+    }
+
+    /// If possible while nothing is due.
+    fn is_tick(&self, live: &LiveLoop, now: Nanoseconds, since: Duration) -> bool {
+        since >= TICK && (live.is_calm(now) || since >= TICK_MAX)
+    }
+
+    fn on_tick(&mut self, live: &mut LiveLoop, _now: Nanoseconds) {
+        live.engine_mut().settle();
+    }
+
+    fn next(&mut self, live: &mut LiveLoop, elapsed: Duration) -> Result<Next, EmulationError> {
         let is_over = live.engine().path().is_over();
-        let next = match next(live, elapsed)? {
+        Ok(match (self.next)(live, elapsed)? {
             Next::Continue if is_over => Next::Drain,
             next => next,
-        };
-        match next {
-            Next::Stop => return Ok(None),
-            Next::Drain => {
-                live.ports_mut().for_each(|port| port.shut());
-                shut = Some(elapsed);
-            }
-            Next::Continue if elapsed - ticked >= TICK => {
-                if live.is_calm(now) || elapsed - ticked >= TICK_MAX {
-                    ticked = elapsed;
-                    live.ports_mut().for_each(|port| port.account());
-                    live.engine_mut().settle();
-                }
-            }
-            Next::Continue => {}
-        }
+        })
     }
 }
 
@@ -174,14 +158,15 @@ mod tests {
     use lineside_frame::{Burst, Descriptor, Frame};
     use lineside_link::{Settings, words};
     use lineside_port::{LivePort, Receive, Received};
-    use lineside_reactor::{TapPoints, Wait, tap};
+    use lineside_reactor::{TapPoints, Tapped, Wait, tap};
+    use lineside_run::live::turns;
     use lineside_testkit::memory::{Ends, Memory};
-    use lineside_time::{Clock, Nanoseconds, OffsetReading};
+    use lineside_time::{OffsetReading, SteadyClock};
     use lineside_trace::certificate::link::ClockStep;
 
     use super::*;
     use crate::emulate::control::ChangeSender;
-    use crate::{Direction, LivePath, Path};
+    use crate::{Direction, Path};
 
     const MS: i64 = 1_000_000;
 
@@ -287,22 +272,16 @@ mod tests {
         let failure = std::thread::scope(|scope| {
             scope.spawn(move || ask(&ChangeSender(&asking)));
             // With these go the requests that nobody will answer.
-            let mut changes = Changes::new(asked);
-            turns(
-                &mut live,
-                &time,
-                &mut changes,
-                &mut carriers,
-                |_, elapsed| {
-                    if elapsed >= Duration::from_millis(50) {
-                        time.wall_ahead.store(by_ns, Ordering::Relaxed);
-                    }
-                    Ok(match elapsed >= end {
-                        true => Next::Drain,
-                        false => Next::Continue,
-                    })
-                },
-            )
+            let mut emulating = Emulating::new(asked, &mut carriers, |_, elapsed| {
+                if elapsed >= Duration::from_millis(50) {
+                    time.wall_ahead.store(by_ns, Ordering::Relaxed);
+                }
+                Ok(match elapsed >= end {
+                    true => Next::Drain,
+                    false => Next::Continue,
+                })
+            });
+            turns(&mut live, &time, &mut emulating)
         });
         let failure = failure.expect("it goes on to the end");
         let outcome = Outcome::of(&mut live, None, failure);
