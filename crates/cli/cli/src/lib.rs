@@ -159,7 +159,7 @@ pub fn main() -> ExitCode {
         Verb::ReplayPcap(arguments) => replay_pcap::run(&arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Bundle(arguments) => {
-            let tool = (version::text(), doctor::examine(&[], None));
+            let tool = (version::text(), lineside_run::doctor::examine(&[], None));
             bundle::run(arguments, tool)
         }
         Verb::Completions(arguments) => manual::run_completions(&arguments),

@@ -9,14 +9,6 @@ use lineside_probe::Sample;
 
 use crate::config::ConfigError;
 
-/// How packets were sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum By {
-    Udp(u16),
-    Icmp,
-    Tcp(u16),
-}
-
 /// Number and timing of round trips.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pace {

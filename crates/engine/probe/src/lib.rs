@@ -21,6 +21,7 @@
 //! Not here: sockets, clocks, probes by ICMP and TCP, which are round trips alone.
 #![forbid(unsafe_code)]
 
+mod by;
 mod client;
 mod findings;
 mod message;
@@ -31,6 +32,7 @@ mod stages;
 mod train;
 mod ways;
 
+pub use by::By;
 pub use client::{Client, ECHOES_MAX, ProbeError};
 pub use findings::{Findings, LOSS_SAMPLES, Loaded, WayFound, path_file};
 pub use message::{Arrivals, Foreign, Head, LEN_MAX, LEN_MIN, Message, VERSION};

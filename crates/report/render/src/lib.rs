@@ -11,10 +11,12 @@
 //! function returns a text.
 #![forbid(unsafe_code)]
 
+pub mod adapter;
 mod block;
 mod chart;
 mod comparison;
 mod csv;
+mod doctor;
 pub mod failed;
 mod forward_plan;
 mod forwarder_lines;
@@ -26,6 +28,7 @@ mod monitored;
 mod monitors_svg;
 mod monitors_text;
 mod page;
+mod probe;
 mod run_stats;
 mod section;
 mod share_curve;
@@ -37,10 +40,12 @@ mod text;
 
 pub use comparison::comparison;
 pub use csv::csv;
+pub use doctor::doctor;
 pub use forward_plan::forward_plan;
 pub use forwarder_lines::forwarder_lines;
 pub use intervals::intervals;
 pub use lines::{spread_text, verdict_lines, verdict_word};
 pub use link_certificate::link_certificate;
+pub use probe::probe_lines;
 pub use run_stats::run_stats_lines;
 pub use text::{Style, WIDTH};

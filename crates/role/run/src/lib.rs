@@ -17,7 +17,7 @@ mod capture_file;
 mod config_error;
 mod confine;
 pub mod control;
-mod doctor;
+pub mod doctor;
 mod drop_in;
 mod error;
 mod facts;
@@ -45,7 +45,6 @@ pub use confine::{
     DROP_INS_NEED_MORE, folder_of, keep_file_capabilities, not_confined, sandbox, sandbox_facts,
     to_write,
 };
-pub use doctor::{Condition, DOCTOR_VERSION, Doctor, Finding, Wake};
 pub use drop_in::{
     DropIn, DropInError, DropInReport, DropInSettings, Form, GivenRows, Pace, read_rows,
 };

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use lineside_run::Doctor;
+use lineside_run::doctor::Doctor;
 use lineside_trace::{manifest_text, open_file};
 use serde_json::{Value, json};
 

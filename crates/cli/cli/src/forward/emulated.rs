@@ -6,10 +6,10 @@ use lineside_host::Sandbox;
 use lineside_payload::Parameters;
 use lineside_payload::figures::{FIGURES, Flow, figure, run_flow};
 use lineside_payload::patterns::{PATTERNS, pattern};
+use lineside_render::adapter::{figure_html, figure_text, flow_text, pattern_text};
 use lineside_run::of_word;
 use lineside_words::Rate;
 
-use super::emulated_print::{figure_html, figure_text, flow_text, pattern_text};
 use super::emulated_run::run_commands;
 use super::flags::Arguments;
 use crate::exit::Exit;

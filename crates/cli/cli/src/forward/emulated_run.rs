@@ -10,8 +10,8 @@ use lineside_path::emulate::{Commands, Event, Tapping, Way};
 use lineside_path::{Direction, Forwarder, Path};
 use lineside_payload::Parameters;
 use lineside_reactor::{TapPort, Wait};
+use lineside_render::adapter::flow_text;
 
-use super::emulated_print::flow_text;
 use crate::confine;
 use crate::exit::Exit;
 use crate::print::{print_json, say, talk, warn};

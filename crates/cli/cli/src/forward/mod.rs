@@ -2,7 +2,6 @@
 //! payloads stay.
 
 mod emulated;
-mod emulated_print;
 mod emulated_run;
 mod flags;
 mod run;

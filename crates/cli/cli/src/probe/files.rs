@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use lineside_probe::{Findings, LOSS_SAMPLES, Sample, WayFound, path_file};
-
-use crate::trips::By;
+use lineside_probe::{By, Findings, LOSS_SAMPLES, Sample, WayFound, path_file};
 
 /// The report, as text.
 pub(super) const REPORT: &str = "report.txt";

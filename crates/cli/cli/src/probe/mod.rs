@@ -3,7 +3,6 @@
 mod ends;
 mod files;
 mod flags;
-mod print;
 mod run;
 
 pub(crate) use flags::Arguments;

@@ -5,15 +5,14 @@ use std::net::SocketAddr;
 use anyhow::{Context, bail};
 use lineside_host::{Datagrams, Ping, ProbeError as PingError, Sandbox};
 use lineside_measure::Spread;
-use lineside_probe::{Findings, ProbeError, Sample, Settings, Share};
+use lineside_probe::{By, Findings, ProbeError, Sample, Settings, Share};
 
 use super::ends::{Outcome, connect, probe, serve};
 use super::files::{Files, REPORT};
 use super::flags::Arguments;
-use super::print::lines;
 use crate::exit::Exit;
 use crate::print::{json_text, print, warn};
-use crate::trips::{By, Pace, resolve, round_trips_of_ping, round_trips_of_tcp};
+use crate::trips::{Pace, resolve, round_trips_of_ping, round_trips_of_tcp};
 
 /// Bytes of packets by default.
 const BUDGET_BYTES: u64 = 10_000_000;
@@ -88,7 +87,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         .map(|files| files.write(&found, by, step))
         .transpose()?;
     let json = json_text(&found)?;
-    let text = lines(host, by, &found, written.as_deref());
+    let text = lineside_render::probe_lines(host, by, &found, written.as_deref());
     if let Some(files) = &files {
         files.write_report(&text, &json)?;
     }

@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use lineside_run::{Condition, Doctor};
+use lineside_run::doctor::{Condition, Doctor};
 use serde_json::Value;
 
 use crate::report::{check, publish};

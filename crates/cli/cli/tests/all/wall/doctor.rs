@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use lineside_run::Condition;
+use lineside_run::doctor::Condition;
 
 use crate::doctor::{found, state};
 use crate::wall::wire::{Namespace, need_wire};

@@ -1,53 +1,16 @@
-//! `lineside doctor`: what this machine offers to live runs, what is precise to what because of it,
-//! and what helps.
+//! What a machine offers to live runs, what is precise to what because of it, and what helps.
 
+mod form;
 mod interfaces;
 mod kernel;
 mod machine;
-mod print;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use clap::Args;
-use lineside_run::{Condition, DOCTOR_VERSION, Doctor, Finding};
-
-use crate::exit::Exit;
-use crate::print::{print, print_json};
-
-/// Flags of `doctor`.
-#[derive(Debug, Args)]
-pub(crate) struct Arguments {
-    /// Check these interfaces too
-    #[arg(
-        short = 'i',
-        long = "interface",
-        value_name = "IF",
-        value_delimiter = ','
-    )]
-    interfaces: Vec<String>,
-    /// Check this folder for traces: how long its disk lasts
-    #[arg(short = 'o', long = "output", alias = "out", value_name = "DIR")]
-    out: Option<PathBuf>,
-    /// Print JSON (docs/schema/doctor.schema.json)
-    #[arg(long)]
-    json: bool,
-}
-
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
-    let found = examine(&arguments.interfaces, arguments.out.as_deref());
-    if arguments.json {
-        print_json(&found)?;
-    } else {
-        print(&print::text(&found))?;
-    }
-    Ok(match found.can_capture {
-        true => Exit::Done,
-        false => Exit::Failure,
-    })
-}
+pub use form::{Condition, DOCTOR_VERSION, Doctor, Finding, Wake};
 
 /// Looks at the machine; takes a fifth of a second.
-pub(crate) fn examine(interfaces: &[String], out: Option<&Path>) -> Doctor {
+pub fn examine(interfaces: &[String], out: Option<&Path>) -> Doctor {
     let (wake, mut findings) = machine::of_time();
     let (of_kernel, may_capture) = kernel::findings();
     findings.splice(0..0, of_kernel);

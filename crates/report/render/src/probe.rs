@@ -2,14 +2,13 @@
 
 use std::fmt::Write;
 
-use lineside_probe::{Findings, RateFound, Share, WayFound};
-use lineside_render::spread_text;
+use lineside_probe::{By, Findings, RateFound, Share, WayFound};
 use lineside_words::{bit_rate, bytes, grouped, percent, signed_time};
 
-use crate::trips::By;
+use crate::spread_text;
 
 /// The report. `flags` are those by which `emulate` takes the files, if there are any.
-pub(super) fn lines(host: &str, by: By, found: &Findings, flags: Option<&[String]>) -> String {
+pub fn probe_lines(host: &str, by: By, found: &Findings, flags: Option<&[String]>) -> String {
     let mut out = String::new();
     let how = match by {
         By::Udp(port) => format!("UDP port {port}, both ways"),

@@ -2,13 +2,14 @@
 
 use std::fmt::Write;
 
-use lineside_run::{Condition, Doctor};
+use lineside_run::doctor::{Condition, Doctor, Finding};
 use lineside_words::escape;
 
 /// How wide the first columns are.
 const LEAD: usize = 26;
 
-pub(super) fn text(found: &Doctor) -> String {
+/// What was found, in lines.
+pub fn doctor(found: &Doctor) -> String {
     let mut out = String::new();
     for finding in &found.findings {
         let state = match finding.state {
@@ -31,7 +32,7 @@ pub(super) fn text(found: &Doctor) -> String {
     out
 }
 
-fn subject(finding: &lineside_run::Finding) -> String {
+fn subject(finding: &Finding) -> String {
     match &finding.interface {
         Some(interface) => format!("{}: {}", escape(interface), escape(&finding.found)),
         None => escape(&finding.found),

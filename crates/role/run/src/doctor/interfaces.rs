@@ -2,9 +2,8 @@
 
 use lineside_port::Method;
 use lineside_port::live::{Interface, Offers, choice};
-use lineside_run::{Condition, Finding};
 
-use super::{finding, helped};
+use super::{Condition, Finding, finding, helped};
 
 /// What was found, and whether one of them can be captured from.
 pub(super) fn findings(names: &[String], may_capture: bool) -> (Vec<Finding>, bool) {

@@ -1,4 +1,4 @@
-//! What `forward --emulated` prints.
+//! The adapter of the payload-caching paper: its figures beside the paper's, and its counts.
 
 use std::fmt::Write;
 
@@ -14,7 +14,7 @@ const HEIGHT: usize = 14;
 const SIGNS: [char; 9] = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i'];
 
 /// A figure as a table beside the paper's, with a drawing.
-pub(super) fn figure_text(figure: &Figure) -> String {
+pub fn figure_text(figure: &Figure) -> String {
     let mut out = format!("{}: {}\n", heading(figure), figure.title);
     if !figure.cells.is_empty() {
         let widest = { figure.cells.iter() }.map(|cell| cell.name.len()).max();
@@ -154,7 +154,7 @@ fn machine(parameters: &Parameters) -> String {
 }
 
 /// What the adapter did with a flow.
-pub(super) fn flow_text(parameters: &Parameters, counters: &AdapterCounters) -> String {
+pub fn flow_text(parameters: &Parameters, counters: &AdapterCounters) -> String {
     let mut out = format!(
         "{}, cache {} bytes\n",
         parameters.mode.name(),
@@ -195,7 +195,7 @@ pub(super) fn flow_text(parameters: &Parameters, counters: &AdapterCounters) -> 
 }
 
 /// What a pattern of use does to the cache.
-pub(super) fn pattern_text(outcome: &PatternOutcome) -> String {
+pub fn pattern_text(outcome: &PatternOutcome) -> String {
     let mut out = format!("{}: {}\n", outcome.name, outcome.what);
     let _ = writeln!(out, "cache        {} entries of 4 KiB", outcome.entries);
     let counters = outcome.cache;
@@ -220,7 +220,7 @@ pub(super) fn pattern_text(outcome: &PatternOutcome) -> String {
 }
 
 /// The same figure as a page.
-pub(super) fn figure_html(figure: &Figure) -> String {
+pub fn figure_html(figure: &Figure) -> String {
     const COLOURS: [&str; 9] = [
         "#1b6ca8", "#c8553d", "#3a7d44", "#7b4b94", "#b8860b", "#0f7173", "#8b1e3f", "#555",
         "#d1495b",

@@ -1,9 +1,8 @@
 //! Features of the kernel, and what this process may use of them.
 
 use lineside_host::{Availability, Capability, KernelFeatures, Privileges};
-use lineside_run::{Condition, Finding};
 
-use super::{finding, helped};
+use super::{Condition, Finding, finding, helped};
 
 const WANTED: [Capability; 4] = [
     Capability::NetRaw,

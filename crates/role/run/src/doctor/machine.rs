@@ -6,10 +6,9 @@ use std::time::Duration;
 use lineside_host::{
     Cores, HostLimits, MachineFacts, StealCounts, clock_read_ns, free_disk_bytes, wake_latenesses,
 };
-use lineside_run::{Condition, Finding, Wake};
 use lineside_words::{bytes, percent, signed_time, time};
 
-use super::{finding, helped, measured};
+use super::{Condition, Finding, Wake, finding, helped, measured};
 
 /// Naps of half a millisecond that take a tenth of a second.
 const NAP: Duration = Duration::from_micros(500);
