@@ -25,6 +25,7 @@
 //! * [`LivePath`] puts a path between live ports, as the engine of the polling loop of
 //!   `lineside-reactor`, which keeps its instants.
 //! * [`emulate`] runs such a loop to its end: between interfaces or between two commands.
+//! * [`explain`] accounts for a frame's delay.
 //! * [`settings`] reads the words of a link's settings and of steps.
 //! * A [`Certificate`] reports what was asked for, drawn and realised, and whether the result is
 //!   valid.
@@ -38,6 +39,7 @@ mod classify;
 mod direction_finder;
 mod element;
 pub mod emulate;
+pub mod explain;
 mod forwarder;
 mod live;
 mod marks;

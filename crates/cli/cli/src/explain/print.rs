@@ -2,9 +2,8 @@
 
 use std::fmt::Write;
 
+use lineside_path::explain::Explained;
 use lineside_words::exact_time;
-
-use super::account::Explained;
 
 pub(super) fn lines(explained: &Explained) -> String {
     let mut out = String::new();

@@ -1,15 +1,16 @@
 //! `lineside explain`: where a frame's delay comes from.
 
+use lineside_capture::Filtered;
 use lineside_path::Direction;
+use lineside_path::explain::{of_frame, of_settings};
 use lineside_run::request::{Done, ForwardDone, ForwardRequest, Request};
 
 use super::flags::{Arguments, SIZE};
-use super::frame::of_frame;
 use super::print::lines;
-use super::settings::of_settings;
 use crate::config::ConfigError;
 use crate::confine::{self, Confining};
 use crate::exit::Exit;
+use crate::inputs::open;
 use crate::link::ask::Asked;
 use crate::link::section::Mode;
 use crate::print::{json_text, print, print_data};
@@ -42,7 +43,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         confining.enter(confine::captures(inputs), None)?;
     }
     let explained = match (arguments.frame, inputs) {
-        (Some(number), [_, ..]) => vec![of_frame(inputs, prepared, number)?],
+        (Some(number), [_, ..]) => {
+            let files = open(inputs, &prepared.budget)?;
+            let mut port = Filtered::new(files, prepared.filter);
+            vec![of_frame(&mut port, prepared.path, prepared.inside, number)?]
+        }
         (None, [_, ..]) => {
             return Err(
                 ConfigError::usage("the number of the frame is missing: add --frame N").into(),

@@ -136,7 +136,7 @@ const PATH: Floors = &[
     &["certificate", "classify", "live"],
     &["chain", "changes"],
     &["path"],
-    &["settings"],
+    &["explain", "settings"],
 ];
 
 const CRATES: [(&str, Floors); 9] = [

@@ -1,36 +1,40 @@
 //! The way of one frame of a capture through the link.
 
-use std::path::PathBuf;
-
-use anyhow::Context;
-use lineside_capture::Filtered;
 use lineside_frame::{Burst, Frame};
 use lineside_link::{Departure, Drops, Link};
-use lineside_path::{Departures, Direction, DirectionFinder, Path};
+use lineside_port::{PortError, Receive};
 use lineside_run::{Consumer, Moment, Step, receive_all};
 use lineside_time::{Clock, VirtualClock};
 use lineside_words::{grouped, time};
 
 use super::account::{Explained, Part};
 use super::settings::is_scheduled;
-use crate::inputs::open;
-use crate::link::section::Prepared;
+use crate::{Departures, Direction, DirectionFinder, Inside, Path};
 
-/// The account of one frame of a capture.
-pub(super) fn of_frame(
-    inputs: &[PathBuf],
-    prepared: Prepared,
+/// Why there is no account of a frame.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExplainError {
+    /// The capture cannot be read that far.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// The capture has fewer frames.
+    #[error("there is no frame {number}: the capture has {}", grouped(*count))]
+    NoFrame {
+        /// The number of the frame, from 1 on.
+        number: u64,
+        /// How many there are.
+        count: u64,
+    },
+}
+
+/// The account of one frame of a capture, counted from 1.
+pub fn of_frame(
+    port: &mut impl Receive,
+    path: Path,
+    inside: Option<Inside>,
     number: u64,
-) -> anyhow::Result<Explained> {
-    let Prepared {
-        path,
-        budget,
-        filter,
-        inside,
-        ..
-    } = prepared;
-    let files = open(inputs, &budget)?;
-    let mut port = Filtered::new(files, filter);
+) -> Result<Explained, ExplainError> {
     let mut search = Search {
         path,
         finder: DirectionFinder::new(inside),
@@ -43,15 +47,10 @@ pub(super) fn of_frame(
         wanted: None,
         explained: None,
     };
-    let errors = receive_all(
-        &mut port,
-        &mut search,
-        u64::MAX,
-        |_, _, moment| match moment {
-            Moment::Failure => Step::Stop,
-            Moment::Burst | Moment::Last => Step::Continue,
-        },
-    );
+    let errors = receive_all(port, &mut search, u64::MAX, |_, _, moment| match moment {
+        Moment::Failure => Step::Stop,
+        Moment::Burst | Moment::Last => Step::Continue,
+    });
     match (search.explained.take(), errors.into_iter().next()) {
         (Some(explained), _) => Ok(explained),
         (None, Some(error)) => Err(error.into()),
@@ -134,13 +133,12 @@ impl Search {
     }
 
     /// The account of the frame after the last frame of the capture.
-    fn end(mut self) -> anyhow::Result<Explained> {
+    fn end(mut self) -> Result<Explained, ExplainError> {
         let Some(found) = self.wanted else {
-            anyhow::bail!(
-                "there is no frame {}: the capture has {}",
-                self.number,
-                grouped(self.count)
-            );
+            return Err(ExplainError::NoFrame {
+                number: self.number,
+                count: self.count,
+            });
         };
         while let Some(deadline) = self.path.next_deadline() {
             self.path.on_timer(deadline, &mut self.out);
@@ -148,7 +146,8 @@ impl Search {
                 return Ok(explained);
             }
         }
-        left(&self.path, &found, &self.out).context("a frame that enters leaves, or is dropped")
+        let left = left(&self.path, &found, &self.out);
+        Ok(left.expect("a frame that enters leaves, or is dropped"))
     }
 }
 

@@ -2,13 +2,13 @@
 
 use lineside_link::{Excess, Jitter, Limit, Link, Order, Schedule, Settings};
 use lineside_measure::Spread;
-use lineside_path::Direction;
 use lineside_words::{bit_rate, exact_time, format_duration};
 
 use super::account::{Explained, Part};
+use crate::Direction;
 
 /// The effect of the settings on a frame of this size.
-pub(super) fn of_settings<T: lineside_link::Item>(
+pub fn of_settings<T: lineside_link::Item>(
     direction: Direction,
     settings: &Settings,
     link: &Link<T>,
