@@ -27,6 +27,7 @@ mod interfaces;
 pub mod live;
 mod measuring;
 mod monitor_stats;
+mod monitor_words;
 mod older;
 mod parts;
 mod progress;
@@ -46,7 +47,7 @@ pub use confine::{
     to_write,
 };
 pub use drop_in::{
-    DropIn, DropInError, DropInReport, DropInSettings, Form, GivenRows, Pace, read_rows,
+    DropIn, DropInError, DropInReport, DropInSettings, Form, GivenRows, Pace, drop_ins, read_rows,
 };
 pub use error::RunError;
 pub use facts::{input_facts, inputs_facts};
@@ -55,6 +56,7 @@ pub use inputs::{Opened, open, open_followed};
 pub use interfaces::{Interfaces, open_interfaces};
 pub use measuring::{Ending, Looks, Measuring, MonitorSwitch};
 pub use monitor_stats::{MonitorsAsked, answer_capture};
+pub use monitor_words::monitors;
 pub use older::older_runs;
 pub use parts::{PartRotation, Parts, bound_encoder, new_part, on_disk};
 pub use progress::Progress;

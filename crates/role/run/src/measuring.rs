@@ -192,6 +192,17 @@ impl Measuring {
         &self.monitors
     }
 
+    /// These monitors do not measure until they are switched on.
+    pub fn stop(&mut self, monitors: &[usize]) {
+        for &monitor in monitors {
+            self.switch(MonitorSwitch {
+                monitor,
+                at_ns: i64::MIN,
+                is_on: false,
+            });
+        }
+    }
+
     /// Frames of `input`, which are Ethernet's, are seen at `place`.
     pub fn set_place(&mut self, input: u16, place: &Place) -> Result<(), MonitorError> {
         self.monitors.check(&place.port, LinkType::ETHERNET.0)?;

@@ -14,7 +14,7 @@ use lineside_trace::read::part_metadata;
 use lineside_trace::{CounterValue, Machine, Manifest, SCHEMA_VERSION, Summaries, Tool, Verdict};
 use twox_hash::XxHash3_64;
 
-use crate::DropInReport;
+use crate::{DropInReport, Measuring};
 
 /// How often `trace.json` is rewritten while a run goes on.
 const REWRITE: Duration = Duration::from_secs(5);
@@ -124,6 +124,24 @@ impl Run {
     pub fn set_drop_ins(&mut self, report: DropInReport) {
         self.manifest.tables.extend(report.tables);
         self.manifest.drop_ins = report.facts;
+    }
+
+    /// Ends the tables of monitors, and notes what is in them; `warn` takes what a user should
+    /// know. The error is why they measured no more.
+    pub fn end_measuring(
+        &mut self,
+        measuring: Option<Measuring>,
+        warn: &mut dyn FnMut(&str),
+    ) -> Result<(), String> {
+        let Some(ending) = measuring.map(Measuring::end) else {
+            return Ok(());
+        };
+        ending.warnings.iter().for_each(|warning| warn(warning));
+        self.set_drop_ins(ending.drop_ins);
+        let tables = ending.tables?.into_iter();
+        let tables = tables.map(|(table, summary)| (table.name().to_owned(), summary));
+        self.manifest.tables.extend(tables);
+        Ok(())
     }
 
     /// Notes what was counted, and what the tables hold.

@@ -12,12 +12,10 @@ use lineside_capture::{
 };
 use lineside_filter::Filter;
 use lineside_rows::Table;
-use lineside_run::{Interfaces, answer_capture};
+use lineside_run::{Interfaces, answer_capture, drop_ins, monitors};
 use lineside_words::nearest;
 
 use super::decode_as;
-use crate::drop_ins::drop_ins;
-use crate::monitors::monitors;
 
 use super::keys::{FILES, OVERLOADS, Section};
 use super::rotation::{Coming, rotation};

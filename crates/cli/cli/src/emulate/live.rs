@@ -7,18 +7,17 @@ use std::process::ExitStatus;
 use anyhow::Context;
 use lineside_account::Budget;
 use lineside_host::Signals;
-use lineside_path::emulate::Event;
+use lineside_path::emulate::{Event, Taken, Taking};
 use lineside_path::settings::{LinkSpec, StepContext};
 use lineside_path::{Certificate, Path};
+use lineside_render::{link_line, nothing_passed};
 use lineside_run::sandbox_facts;
 use lineside_trace::{SandboxFacts, State};
 
 use super::flags::Arguments;
-use super::live_print::{line, nothing_passed};
 use super::notes::Notes;
 use super::print::lines;
 use super::settings::BetweenSettings;
-use super::taking::{Taken, Taking};
 use crate::exit::Exit;
 use crate::link::section::COMMAND_SIDES;
 use crate::print::{print, print_json, print_styled, say, talk, warn};
@@ -34,7 +33,7 @@ impl Arguments {
         let signals = Signals::register().context("cannot handle signals")?;
         let mut commands = self.commands(budget, &signals)?;
         let mut notes = Notes::begin(self, &self.keys.client)?;
-        let taking = Taking::new(self, &notes, &COMMAND_SIDES, budget);
+        let taking = self.taking(&notes, &COMMAND_SIDES, budget);
         let mut taking = taking.inspect_err(|_| notes.run.withdraw())?;
         let looks = taking.as_mut().and_then(Taking::looks);
         let controlled = notes.listen(spec, context, looks)?;
@@ -47,7 +46,7 @@ impl Arguments {
             })
         });
         let (outcome, status, taken) = ran?;
-        let taken = Taken::note(taken, &mut notes, &outcome.certificate);
+        let taken = Taken::note(taken, &mut notes.run, &outcome.certificate, &mut warn);
         let json = serde_json::to_value(&outcome.certificate)?;
         // Between commands, three ports are the client's two and the server's.
         let passes_loopback = outcome.inputs.len() > COMMAND_SIDES.len();
@@ -59,7 +58,7 @@ impl Arguments {
         } else if self.certificate && !self.quiet {
             talk(&lines(&outcome.certificate));
         } else if !self.quiet {
-            say(&line(&outcome.certificate));
+            say(&link_line(&outcome.certificate));
         }
         let sentence = nothing_passed(&outcome.certificate, beside);
         if let Some(sentence) = sentence.filter(|_| !self.quiet) {
@@ -94,7 +93,7 @@ impl Arguments {
         let mut notes = Notes::begin(self, &sides)?;
         let folder = notes.run.folder.clone();
         let sides: Vec<_> = sides.iter().map(String::as_str).collect();
-        let taking = Taking::new(self, &notes, &sides, budget);
+        let taking = self.taking(&notes, &sides, budget);
         let mut taking = taking.inspect_err(|_| notes.run.withdraw())?;
         let looks = taking.as_mut().and_then(Taking::looks);
         let controlled = notes.listen(spec, context, looks)?;
@@ -115,7 +114,7 @@ impl Arguments {
         let mut certificate = outcome.certificate;
         certificate.machine = Some(notes.run.manifest.machine.clone());
         let json = serde_json::to_value(&certificate)?;
-        let taken = Taken::note(taken, &mut notes, &certificate);
+        let taken = Taken::note(taken, &mut notes.run, &certificate, &mut warn);
         let closing = notes.end(outcome.inputs, &certificate, &json)?;
         if self.json {
             print_json(&json)?;

@@ -13,7 +13,7 @@ use lineside_trace::InputFacts;
 
 use super::flags::Arguments;
 use crate::outputs::or_warn;
-use crate::print::{closing, warn};
+use crate::print::closing;
 
 /// The record of a run, in its folder if it has one.
 pub(super) struct Notes {
@@ -63,20 +63,6 @@ impl Notes {
         let trace_id = &self.run.manifest.trace_id;
         let measuring = Measuring::new(words, folder, trace_id, rotation, budget);
         Some(measuring.with_drop_ins(drop_ins, pace, folder, trace_id, budget))
-    }
-
-    /// Ends the tables of monitors, and notes what is in them. The error is why they measured no
-    /// more.
-    pub(super) fn end_measuring(&mut self, measuring: Option<Measuring>) -> Result<(), String> {
-        let Some(ending) = measuring.map(Measuring::end) else {
-            return Ok(());
-        };
-        ending.warnings.iter().for_each(|warning| warn(warning));
-        self.run.set_drop_ins(ending.drop_ins);
-        let tables = ending.tables?.into_iter();
-        let tables = tables.map(|(table, summary)| (table.name().to_owned(), summary));
-        self.run.manifest.tables.extend(tables);
-        Ok(())
     }
 
     /// Writes the outcome; `json` is the certificate as it is printed. Returns its first screen.

@@ -10,6 +10,7 @@ use lineside_account::Budget;
 use lineside_capture::Filtered;
 use lineside_frame::Burst;
 use lineside_host::Signals;
+use lineside_path::emulate::note_steps;
 use lineside_path::settings::CAPTURE_SIDES;
 use lineside_path::{DirectionFinder, PathMonitors, Virtual};
 use lineside_port::{CaptureWriter, Port, Receive, Rotation, WriterConfig};
@@ -22,7 +23,6 @@ use lineside_store::RunFolder;
 use super::flags::Arguments;
 use super::notes::Notes;
 use super::print::{lines, side_warnings};
-use super::taking::note_steps;
 use crate::config::{ConfigError, refuse_two_on_standard_output};
 use crate::confine;
 use crate::exit::Exit;
@@ -75,7 +75,8 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let measuring = notes.measuring(&words, &drop_ins, Pace::File, &PartRotation::FILES, &budget);
     let measuring = measuring.map(RefCell::new).map(Rc::new);
     if let Some(measuring) = &measuring {
-        arguments.keys.stop_monitors(&mut measuring.borrow_mut())?;
+        let stopped = arguments.keys.stopped_monitors()?;
+        measuring.borrow_mut().stop(&stopped);
         measuring.borrow_mut().start();
         let monitors = PathMonitors::new(measuring, emulation.path(), &CAPTURE_SIDES)?;
         emulation.path_mut().add_observer(Box::new(monitors));
@@ -113,7 +114,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
         note_steps(&mut measuring, &certificate);
         measuring
     });
-    let measured = notes.end_measuring(measuring);
+    let measured = notes.run.end_measuring(measuring, &mut warn);
     let cut = { port.facts().into_iter() }.flat_map(|facts| facts.warnings.clone());
     let failures = cut
         .chain(failure.as_ref().map(|error| format!("{error:#}")))

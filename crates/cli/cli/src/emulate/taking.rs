@@ -1,257 +1,38 @@
-//! What takes copies of a live run's frames, in a thread of its own: monitors, a capture file, a
-//! capture into the run's tables.
+//! What is wanted of copies of a live run's frames, from flags.
 
-use std::os::fd::OwnedFd;
-use std::sync::mpsc::{Sender, channel};
-
-use anyhow::{Context, anyhow};
 use lineside_account::Budget;
-use lineside_capture::{Measured, Seen, capture_into};
-use lineside_frame::{Burst, LinkType};
+use lineside_frame::LinkType;
 use lineside_host::FileMaker;
-use lineside_measure::monitor::{HEAD_LEN, Place, Point, Words};
-use lineside_path::Certificate;
-use lineside_path::emulate::Tapping;
-use lineside_port::{
-    CaptureWriter, Interface, PortError, Receive, Received, Recorded, Wrapper, WriterConfig,
-};
-use lineside_reactor::{TapPoints, TapPort, tap_input};
-use lineside_rows::Table;
-use lineside_run::{
-    Consumer, DropInSettings, Looks, Measuring, MonitorSwitch, Pace, PartRotation, Step,
-    check_capture_file, receive_all,
-};
-use lineside_store::RunFolder;
-use lineside_trace::certificate::link::{ChangeReport, FiringEvent};
+use lineside_path::emulate::{Taking, Wanted, places};
+use lineside_port::{CaptureWriter, Interface, WriterConfig};
+use lineside_run::{Pace, PartRotation, check_capture_file};
 
 use super::flags::Arguments;
 use super::notes::Notes;
 use crate::link::section::Section;
 
-/// What is to be done with copies of frames.
-pub(super) struct Taking<'a> {
-    budget: &'a Budget,
-    measuring: Option<Measuring>,
-    writer: Option<CaptureWriter>,
-    /// The folder and the id of the trace that departures are captured into.
-    trace: Option<(RunFolder, String)>,
-    points: TapPoints,
-    /// Where steps switch monitors.
-    switches: Option<Sender<MonitorSwitch>>,
-}
-
-/// What came of it.
-pub(super) struct Taken {
-    seen: Option<anyhow::Result<Seen>>,
-    written: Result<(), PortError>,
-    measuring: Option<Measuring>,
-}
-
-impl<'a> Taking<'a> {
-    /// As the flags have it, with sides of these names; `None` if nobody wants frames.
-    pub(super) fn new(
-        arguments: &Arguments,
+impl Arguments {
+    /// What takes frames of sides with these names; `None` if nobody wants frames.
+    pub(super) fn taking<'a>(
+        &self,
         notes: &Notes,
         sides: &[&str],
         budget: &'a Budget,
-    ) -> anyhow::Result<Option<Self>> {
-        let keys = &arguments.keys;
+    ) -> anyhow::Result<Option<Taking<'a>>> {
+        let keys = &self.keys;
         let words = keys.monitors()?;
         let drop_ins = keys.drop_ins()?;
-        let mut measuring =
-            notes.measuring(&words, &drop_ins, Pace::Live, &PartRotation::LIVE, budget);
-        let mut switches = None;
-        if let Some(mut measures) = measuring.take() {
-            for (input, place) in places(sides) {
-                measures.set_place(input, &place)?;
-            }
-            keys.stop_monitors(&mut measures)?;
-            let (sender, receiver) = channel();
-            switches = Some(sender);
-            measuring = Some(measures.with_switches(receiver));
-        }
-        let writer = writer(keys, sides, budget)?;
+        let measuring = notes.measuring(&words, &drop_ins, Pace::Live, &PartRotation::LIVE, budget);
         let folder = notes.run.folder.clone().filter(|_| keys.tap == Some(true));
-        let trace = folder.map(|folder| (folder, notes.run.manifest.trace_id.clone()));
-        let points = points(&words, &drop_ins, writer.is_some(), trace.is_some());
-        let is_wanted = points != TapPoints::default();
-        Ok(is_wanted.then_some(Self {
-            budget,
+        let wanted = Wanted {
+            words: &words,
+            drop_ins: &drop_ins,
             measuring,
-            writer,
-            trace,
-            points,
-            switches,
-        }))
-    }
-
-    /// What the run needs to know of it.
-    pub(super) fn tapping(
-        mut self,
-    ) -> Tapping<impl FnOnce(TapPort, Vec<u16>) -> Taken + Send + 'a> {
-        Tapping {
-            points: self.points,
-            switches: self.switches.take(),
-            take: |port, firsts: Vec<u16>| self.take(port, &firsts),
-        }
-    }
-
-    /// Where its monitors are asked for what they have found so far.
-    pub(super) fn looks(&mut self) -> Option<Looks> {
-        self.measuring.as_mut().map(Measuring::looks)
-    }
-
-    /// The capture file, to be given to the user that remains once privileges are dropped.
-    pub(super) fn file(&self) -> anyhow::Result<Option<OwnedFd>> {
-        let file = self.writer.as_ref().and_then(CaptureWriter::file);
-        let file = file.map(|file| file.try_clone_to_owned());
-        Ok(file.transpose()?)
-    }
-
-    /// Takes frames until the loop's end.
-    fn take(mut self, port: TapPort, firsts: &[u16]) -> Taken {
-        // Only now: what the run no longer needs of privileges has been dropped.
-        self.measuring.iter_mut().for_each(Measuring::start);
-        let counts = port.counts();
-        let recorded = Recorded::new(port, self.writer);
-        let mut port = Measured::new(recorded, self.measuring);
-        let seen = match &self.trace {
-            Some((folder, trace_id)) => {
-                let mut departures = Departures {
-                    port: &mut port,
-                    inputs: inputs_by_exit(firsts),
-                };
-                let wanted =
-                    |table: &Table| *table != Table::Packets && !Table::MONITORS.contains(table);
-                let tables: Vec<_> = Table::ALL.iter().copied().filter(wanted).collect();
-                let captured =
-                    capture_into(folder, &tables, trace_id, &mut departures, self.budget);
-                Some(captured.context("the tap's trace cannot be written"))
-            }
-            None => None,
+            stopped: keys.stopped_monitors()?,
+            writer: writer(keys, sides, budget)?,
+            trace: folder.map(|folder| (folder, notes.run.manifest.trace_id.clone())),
         };
-        // Also what a capture that failed has left.
-        let mut errors = receive_all(&mut port, &mut Discard, u64::MAX, |_, _, _| Step::Continue);
-        let written = port.port_mut().finish();
-        let written = errors.pop().map_or(written, Err);
-        let mut measuring = port.take();
-        let dropped = counts.facts();
-        let missed = dropped.dropped_queue + dropped.dropped_memory;
-        if let Some(measuring) = measuring.as_mut().filter(|_| missed > 0) {
-            measuring.note(None, "unmeasured", Some(missed), "");
-        }
-        Taken {
-            seen,
-            written,
-            measuring,
-        }
-    }
-}
-
-impl Taken {
-    /// Notes what is in the tables. The error is what went wrong.
-    pub(super) fn note(
-        taken: Option<std::thread::Result<Self>>,
-        notes: &mut Notes,
-        certificate: &Certificate,
-    ) -> anyhow::Result<()> {
-        let Some(taken) = taken else {
-            return Ok(());
-        };
-        let taken = taken.map_err(|_| anyhow!("the thread that takes frames has panicked"))?;
-        let seen = taken.seen.transpose();
-        if let Ok(Some(seen)) = &seen {
-            notes.run.set_rows(&seen.counters, &seen.summaries);
-        }
-        let mut measuring = taken.measuring;
-        if let Some(measuring) = &mut measuring {
-            for change in &certificate.changes {
-                let text = format!("{}: {}", change.direction, changed_words(change)?);
-                measuring.note(Some(change.at_ns), "change", None, &text);
-            }
-            note_steps(measuring, certificate);
-            for mark in &certificate.marks {
-                measuring.note(Some(mark.at_ns), "mark", None, &mark.text);
-            }
-        }
-        // Whatever failed, what monitors found is written.
-        let measured = notes.end_measuring(measuring);
-        seen?;
-        taken.written?;
-        measured.map_err(|why| anyhow!(why))
-    }
-}
-
-/// Notes what steps did.
-pub(super) fn note_steps(measuring: &mut Measuring, certificate: &Certificate) {
-    for firing in &certificate.firings {
-        let step = &certificate.steps[firing.step - 1];
-        let (event, why) = match firing.event {
-            FiringEvent::Fired => ("step", None),
-            FiringEvent::Undone => ("undone", None),
-            FiringEvent::Refused => ("refused", firing.why.as_deref()),
-        };
-        let text = match why {
-            Some(why) => format!("{}: {why}", step.words),
-            None => step.words.clone(),
-        };
-        measuring.note(Some(firing.at_ns), event, None, &text);
-        if firing.event == FiringEvent::Fired {
-            for mark in &step.marks {
-                measuring.note(Some(firing.at_ns), "mark", None, mark);
-            }
-        }
-    }
-}
-
-/// The settings that a change changed, as they are from then on.
-fn changed_words(change: &ChangeReport) -> anyhow::Result<String> {
-    let (before, after) = (
-        serde_json::to_value(&change.before)?,
-        serde_json::to_value(&change.after)?,
-    );
-    let settings = after.as_object().into_iter().flatten();
-    let changed = settings.filter(|(name, value)| before.get(name.as_str()) != Some(*value));
-    let words = changed.map(|(name, value)| match value.as_str() {
-        Some(words) => format!("{name} {words}"),
-        None => format!("{name} none"),
-    });
-    Ok(words.collect::<Vec<_>>().join(", "))
-}
-
-/// The inputs of a tap, and what they stand for.
-fn places(sides: &[&str]) -> impl Iterator<Item = (u16, Place)> {
-    let points = |(side, port): (usize, &&str)| {
-        let port = (*port).to_owned();
-        Point::ALL.map(|point| {
-            let port = port.clone();
-            (tap_input(side, point), Place { port, point })
-        })
-    };
-    sides.iter().enumerate().flat_map(points)
-}
-
-/// How much of which frames is copied: heads for monitors, all for a capture.
-fn points(
-    words: &[Words],
-    drop_ins: &DropInSettings,
-    has_file: bool,
-    has_trace: bool,
-) -> TapPoints {
-    let has_drop_ins = !drop_ins.programs.is_empty();
-    let of = |is_whole: bool, is_measured: bool| match (is_whole, is_measured) {
-        (true, _) => Some(usize::MAX),
-        (false, true) => Some(HEAD_LEN.max(drop_ins.bytes)),
-        (false, false) => has_drop_ins.then_some(HEAD_LEN.max(drop_ins.bytes)),
-    };
-    let is_at = |wanted: fn(Point) -> bool| {
-        let mut points = Point::ALL.into_iter().filter(|point| wanted(*point));
-        points.any(|point| words.iter().any(|words| words.is_of(point)))
-    };
-    TapPoints {
-        came: of(has_file, is_at(|point| point == Point::Came)),
-        left: of(has_file || has_trace, is_at(|point| point == Point::Left)),
-        dropped: of(has_file, is_at(Point::is_drop)),
+        Ok(Taking::new(wanted, sides, budget)?)
     }
 }
 
@@ -284,62 +65,4 @@ fn writer(
     let maker = is_series.then(|| FileMaker::start(&file.path, force, config.rotation.kept()));
     let writer = CaptureWriter::create_by(&file.path, config, None, maker.transpose()?)?;
     Ok(Some(writer))
-}
-
-/// The input that frames which leave by each port count to: of two ports the other one, by which
-/// they had come; with a switch between, which knows more of them, the port itself.
-fn inputs_by_exit(firsts: &[u16]) -> Vec<u16> {
-    match firsts {
-        &[one, other] => vec![other, one],
-        firsts => firsts.to_vec(),
-    }
-}
-
-/// The frames that left.
-struct Departures<'a, P> {
-    port: &'a mut P,
-    /// By the port by which they left.
-    inputs: Vec<u16>,
-}
-
-impl<P: Receive> Wrapper for Departures<'_, P> {
-    type Port = P;
-
-    fn port(&self) -> &P {
-        self.port
-    }
-
-    fn port_mut(&mut self) -> &mut P {
-        self.port
-    }
-
-    fn pass(&mut self, burst: &mut Burst, max: usize) -> Result<Received, PortError> {
-        let start = burst.len();
-        let received = self.port.receive(burst, max);
-        let mut kept = start;
-        for at in start..burst.len() {
-            let input = usize::from(burst[at].descriptor().input);
-            let (exit, point) = (input / Point::ALL.len(), input % Point::ALL.len());
-            if point == Point::Left as usize {
-                burst[at].descriptor_mut().input = self.inputs[exit];
-                burst.swap(kept, at);
-                kept += 1;
-            }
-        }
-        burst.truncate(kept);
-        match received {
-            Ok(Received::Frames(_)) => Ok(Received::Frames(kept - start)),
-            other => other,
-        }
-    }
-}
-
-/// Lets frames go.
-struct Discard;
-
-impl Consumer for Discard {
-    fn on_burst(&mut self, burst: &mut Burst) -> Step {
-        burst.clear();
-        Step::Continue
-    }
 }

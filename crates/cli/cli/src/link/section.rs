@@ -15,14 +15,12 @@ use lineside_path::settings::{
     CAPTURE_SIDES, LinkSpec, StepContext, StepWords, Ways, resolved, side_name,
 };
 use lineside_path::{Inside, InsideError};
-use lineside_run::{DropInSettings, Measuring, MonitorSwitch};
+use lineside_run::{DropInSettings, drop_ins, monitors};
 use lineside_time::Clock;
 
 use super::keys::LinkKeys;
 use super::step_texts::StepTexts;
 use crate::config::{self, ConfigError, Duration, Keys, Modes, Sandboxing, Size, key, keys};
-use crate::drop_ins::drop_ins;
-use crate::monitors::monitors;
 use crate::outputs::capture_file;
 use crate::print::say;
 
@@ -298,18 +296,12 @@ impl Section {
         texts.map(|text| StepWords::read(text)).collect()
     }
 
-    /// Monitors that a step starts do not measure until it does.
-    pub(crate) fn stop_monitors(&self, measuring: &mut Measuring) -> Result<(), ConfigError> {
+    /// The numbers of monitors that a step starts: they do not measure until it does.
+    pub(crate) fn stopped_monitors(&self) -> Result<Vec<usize>, ConfigError> {
         let steps = self.steps()?;
         let monitors = 0..self.monitors.as_ref().map_or(0, Vec::len);
-        for monitor in monitors.filter(|monitor| steps.iter().any(|step| step.starts(*monitor))) {
-            measuring.switch(MonitorSwitch {
-                monitor,
-                at_ns: i64::MIN,
-                is_on: false,
-            });
-        }
-        Ok(())
+        let is_started = |monitor: &usize| steps.iter().any(|step| step.starts(*monitor));
+        Ok(monitors.filter(is_started).collect())
     }
 
     /// The ports, in the order of their sides.

@@ -7,17 +7,15 @@ use std::path::Path;
 use lineside_testkit::layers::{Uses, part};
 
 /// Modules that several verbs use, and which use no verb.
-const SHARED: [&str; 14] = [
+const SHARED: [&str; 12] = [
     "charset",
     "config",
     "confine",
-    "drop_ins",
     "exit",
     "forwarder",
     "inputs",
     "junit",
     "link",
-    "monitors",
     "outputs",
     "print",
     "runs",

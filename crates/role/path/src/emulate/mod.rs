@@ -20,6 +20,7 @@ mod control;
 mod error;
 mod host_end;
 mod look;
+mod taking;
 mod tapping;
 mod turns;
 
@@ -28,5 +29,6 @@ pub use commands::{CLIENT, Commands, INTERFACE, SERVER, Way};
 pub use control::{Asked, ChangeSender, Controlled};
 pub use error::EmulationError;
 pub use host_end::HostEnd;
+pub use taking::{Taken, Taking, TakingError, Wanted, note_steps, places};
 pub use tapping::Tapping;
 pub use turns::{Event, Outcome};

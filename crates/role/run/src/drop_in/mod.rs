@@ -12,6 +12,7 @@
 //! Not here: processes and their threads, which are the host's.
 
 mod answer;
+mod asked;
 mod flat;
 mod heads;
 mod read_arrow;
@@ -32,6 +33,7 @@ use answer::Answer;
 use heads::Rows;
 use write::{Body, Missed, put_arrow_end, put_arrow_schema, put_csv, put_csv_names};
 
+pub use asked::drop_ins;
 pub use rows::{GivenRows, read_rows};
 pub use words::{DropIn, DropInError, Form};
 

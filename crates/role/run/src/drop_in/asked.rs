@@ -4,15 +4,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use lineside_run::{DropIn, DropInSettings};
-
-use crate::config::ConfigError;
+use super::{DropIn, DropInSettings};
+use crate::ConfigError;
 
 /// The most bytes of a frame that a drop-in is given: more than most frames have.
 const BYTES_MAX: usize = 65_536;
 
 /// The programs that are given heads. They need a run folder for their tables.
-pub(crate) fn drop_ins(
+pub fn drop_ins(
     given: Option<&[String]>,
     bytes: Option<usize>,
     has_folder: bool,

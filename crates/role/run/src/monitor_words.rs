@@ -2,14 +2,11 @@
 
 use lineside_measure::monitor::Words;
 
-use crate::config::ConfigError;
+use crate::ConfigError;
 
 /// The monitors that the user asks for. They need a run folder for their tables, where their words
 /// distinguish the rows.
-pub(crate) fn monitors(
-    given: Option<&[String]>,
-    has_folder: bool,
-) -> Result<Vec<Words>, ConfigError> {
+pub fn monitors(given: Option<&[String]>, has_folder: bool) -> Result<Vec<Words>, ConfigError> {
     let given = given.unwrap_or_default();
     if !given.is_empty() && !has_folder {
         return Err(ConfigError::usage(
