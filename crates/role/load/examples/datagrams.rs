@@ -15,7 +15,7 @@ use lineside_account::Budget;
 use lineside_host::RunClock;
 use lineside_load::client::{CatchUp, DatagramClient, Pace, Plan};
 use lineside_load::protocol::{DatagramServer, EchoDatagrams, SinkDatagrams, Stamped};
-use lineside_load::run::{Outcome, Part, Settings, Transport, Watch, run_each};
+use lineside_load::run::{Observer, Outcome, Part, Settings, Transport, run_each};
 use lineside_load::serve::{ServeSettings, Served, serve_datagrams};
 use lineside_load::{CloseBy, Timing};
 use lineside_measure::Times;
@@ -24,7 +24,7 @@ use lineside_workload::{Arrivals, Profile, Schedule, Share, Sizes, Unit, no_file
 
 struct Silent;
 
-impl Watch for Silent {}
+impl Observer for Silent {}
 
 fn main() {
     let mut words = std::env::args().skip(1);

@@ -21,7 +21,7 @@ use lineside_load::protocol::nfs::{
 };
 use lineside_load::protocol::{Named, Nfs, NfsMix, NfsServer};
 use lineside_load::results::Row;
-use lineside_load::run::{Make, Settings, Transport, Watch, run};
+use lineside_load::run::{Make, Observer, Settings, Transport, run};
 use lineside_load::serve::{ServeSettings, serve};
 use lineside_load::stack_transport::{Opened, StackSettings};
 use lineside_load::{CloseBy, Rows, Timing, rows};
@@ -40,7 +40,7 @@ type Failure = Box<dyn std::error::Error>;
 
 struct Silent;
 
-impl Watch for Silent {}
+impl Observer for Silent {}
 
 struct Making {
     tree: Arc<Tree>,

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::agents::{FromAgent, ToAgent, VERSION, receive, send};
 use crate::outcome::RunSecond;
 use crate::prepared::Prepared;
-use crate::run::{LoadError, Watch};
+use crate::run::{LoadError, Observer};
 
 /// A load that another host directs, ready to run.
 pub struct Directed {
@@ -70,12 +70,12 @@ pub fn serve(
             drop(tell);
         });
         let made = prepared.and_then(|directed| {
-            let mut watch = Orders {
+            let mut observer = Orders {
                 orders: &orders,
                 is_over: &is_over,
                 reports_times: directed.reports_times,
             };
-            let run = directed.prepared.run(None, clock, &mut watch);
+            let run = directed.prepared.run(None, clock, &mut observer);
             run.map_err(|error| text_of(&error))
         });
         let message = match made {
@@ -121,7 +121,7 @@ struct Orders<'a> {
     reports_times: bool,
 }
 
-impl Watch for Orders<'_> {
+impl Observer for Orders<'_> {
     fn start_at(&mut self, open: u32, _: Nanoseconds) -> Option<Nanoseconds> {
         say(&FromAgent::Ready { open }).ok()?;
         match self.orders.recv() {

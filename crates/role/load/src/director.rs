@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::agents::{Agent, AgentError, FromAgent, Teller, ToAgent};
 use crate::outcome::{Outcome, RunSecond};
-use crate::run::Watch;
+use crate::run::Observer;
 
 /// All begin this long after the last one is ready: more than a message takes.
 const START_AFTER_NS: i64 = 300_000_000;
@@ -79,7 +79,7 @@ pub fn run(
     mut remotes: Vec<Remote>,
     workers: u32,
     clock: RunClock,
-    watch: &mut dyn Watch,
+    observer: &mut dyn Observer,
     mut on_clock: impl FnMut(&str),
 ) -> Result<Outcome, DirectorError> {
     let count = remotes.len() as u32;
@@ -118,7 +118,7 @@ pub fn run(
         shown: 0,
         has_stopped: false,
     };
-    directed.attend(&reports, clock, watch)
+    directed.attend(&reports, clock, observer)
 }
 
 impl Remote {
@@ -189,7 +189,7 @@ impl Directing {
         mut self,
         reports: &Receiver<(usize, Result<FromAgent, AgentError>)>,
         clock: RunClock,
-        watch: &mut dyn Watch,
+        observer: &mut dyn Observer,
     ) -> Result<Outcome, DirectorError> {
         let mut outcome = Outcome {
             busiest: (0, 1),
@@ -197,7 +197,7 @@ impl Directing {
         };
         let mut over = 0;
         while over < self.tellers.len() {
-            if watch.stops() && !self.has_stopped {
+            if observer.stops() && !self.has_stopped {
                 self.has_stopped = true;
                 self.tell_all(|_| ToAgent::Stop)?;
             }
@@ -207,10 +207,10 @@ impl Directing {
                 Err(RecvTimeoutError::Disconnected) => return Err(DirectorError::Gone),
             };
             match heard? {
-                FromAgent::Ready { open } => self.on_ready(open, clock, watch)?,
+                FromAgent::Ready { open } => self.on_ready(open, clock, observer)?,
                 FromAgent::Second(second) => {
                     self.seconds[number].push(*second);
-                    self.show(watch);
+                    self.show(observer);
                 }
                 FromAgent::Over(one) => {
                     outcome.add(*one, self.tellers[number].offset.ahead_ns);
@@ -247,13 +247,13 @@ impl Directing {
         &mut self,
         open: u32,
         clock: RunClock,
-        watch: &mut dyn Watch,
+        observer: &mut dyn Observer,
     ) -> Result<(), DirectorError> {
         (self.ready, self.open) = (self.ready + 1, self.open + open);
         if self.ready < self.tellers.len() {
             return Ok(());
         }
-        match watch.start_at(self.open, clock.now() + START_AFTER_NS) {
+        match observer.start_at(self.open, clock.now() + START_AFTER_NS) {
             Some(at) => self.tell_all(|ahead_ns| ToAgent::Start {
                 at_ns: at + ahead_ns,
             })?,
@@ -263,7 +263,7 @@ impl Directing {
     }
 
     /// Shows the seconds that all hosts have reported.
-    fn show(&mut self, watch: &mut dyn Watch) {
+    fn show(&mut self, observer: &mut dyn Observer) {
         while self
             .seconds
             .iter()
@@ -277,7 +277,7 @@ impl Directing {
                 all.add(&std::mem::take(&mut seconds[self.shown]));
             }
             self.shown += 1;
-            watch.on_second(&all);
+            observer.on_second(&all);
         }
     }
 }

@@ -9,7 +9,7 @@ use lineside_time::{Clock, Nanoseconds};
 
 use crate::outcome::{Outcome, RunSecond};
 use crate::results::{Cause, Counts, RecentTimes, RequestTimes};
-use crate::run::{LoadError, Settings, Watch};
+use crate::run::{LoadError, Observer, Settings};
 use crate::worker::{News, Order, Second, WorkerResults};
 
 /// A worker begins this long after all got the order, so that they begin together.
@@ -68,10 +68,10 @@ impl<'a> Distributor<'a> {
         mut self,
         reports: &Receiver<(usize, News)>,
         clock: RunClock,
-        watch: &mut dyn Watch,
+        observer: &mut dyn Observer,
     ) -> Result<Outcome, LoadError> {
         while self.over.len() < self.held.len() {
-            if watch.stops() && !self.has_stopped {
+            if observer.stops() && !self.has_stopped {
                 self.has_stopped = true;
                 self.tell(Order::Stop);
             }
@@ -86,8 +86,8 @@ impl<'a> Distributor<'a> {
                 }
             };
             match news {
-                News::Ready(open) => self.on_ready(open, clock, watch),
-                News::Second(second) => self.on_second(number, *second, watch),
+                News::Ready(open) => self.on_ready(open, clock, observer),
+                News::Second(second) => self.on_second(number, *second, observer),
                 News::Over(results) => self.on_over(number, results),
                 News::Failed(why) => {
                     self.tell(Order::Stop);
@@ -112,7 +112,7 @@ impl<'a> Distributor<'a> {
         }
     }
 
-    fn on_ready(&mut self, open: u32, clock: RunClock, watch: &mut dyn Watch) {
+    fn on_ready(&mut self, open: u32, clock: RunClock, observer: &mut dyn Observer) {
         self.ready += 1;
         self.open += open;
         if self.ready < self.settings.workers {
@@ -123,7 +123,7 @@ impl<'a> Distributor<'a> {
             self.has_stopped = true;
             return self.tell(Order::Stop);
         }
-        let Some(at) = watch.start_at(self.open, clock.now() + START_AFTER_NS) else {
+        let Some(at) = observer.start_at(self.open, clock.now() + START_AFTER_NS) else {
             self.has_stopped = true;
             return self.tell(Order::Stop);
         };
@@ -131,7 +131,7 @@ impl<'a> Distributor<'a> {
         self.tell(Order::Start(at));
     }
 
-    fn on_second(&mut self, number: usize, second: Second, watch: &mut dyn Watch) {
+    fn on_second(&mut self, number: usize, second: Second, observer: &mut dyn Observer) {
         let Second {
             counts,
             open,
@@ -167,7 +167,7 @@ impl<'a> Distributor<'a> {
             counts,
             times: Some(times),
         };
-        watch.on_second(&second);
+        observer.on_second(&second);
         self.seconds.push(RunSecond {
             times: None,
             ..second

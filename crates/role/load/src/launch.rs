@@ -9,7 +9,7 @@ use crate::client::{Client, DatagramClient, Pace};
 use crate::outcome::Outcome;
 use crate::protocol::{Client as StreamProtocol, DatagramClient as DatagramProtocol, Named};
 use crate::recording::{Program, Recording};
-use crate::run::{LoadError, Part, Settings, Watch, run_each};
+use crate::run::{LoadError, Observer, Part, Settings, run_each};
 use crate::serve::Serve;
 use crate::timetable::Timetable;
 use crate::worker::Load;
@@ -23,7 +23,7 @@ pub trait Requests: Send + Sync {
     fn status(&self, status: u32) -> Cow<'static, str>;
 
     /// Makes the load, to its end.
-    fn run(&self, launch: &Launch<'_>, watch: &mut dyn Watch) -> Result<Outcome, LoadError>;
+    fn run(&self, launch: &Launch<'_>, observer: &mut dyn Observer) -> Result<Outcome, LoadError>;
 
     /// The server of these requests at the other end of a device, if this program has one.
     fn peer(&self) -> Option<&dyn Serve> {
@@ -61,9 +61,9 @@ impl Launch<'_> {
         &self,
         client: impl Fn(Part) -> L + Sync,
         names: impl Fn() -> Box<dyn Named> + Sync,
-        watch: &mut dyn Watch,
+        observer: &mut dyn Observer,
     ) -> Result<Outcome, LoadError> {
-        let mut load = || run_each(self.settings, &client, self.clock, watch);
+        let mut load = || run_each(self.settings, &client, self.clock, observer);
         match self.recording {
             Some(recording) => recording.beside(&self.program, &names, load),
             None => load(),
@@ -105,7 +105,7 @@ where
         (self.make)().status(status)
     }
 
-    fn run(&self, launch: &Launch<'_>, watch: &mut dyn Watch) -> Result<Outcome, LoadError> {
+    fn run(&self, launch: &Launch<'_>, observer: &mut dyn Observer) -> Result<Outcome, LoadError> {
         let client = |part: Part| {
             let pace = launch.pace(&part);
             let rows = launch.rows(part.worker);
@@ -118,7 +118,7 @@ where
                 rows,
             )
         };
-        launch.run(client, || Box::new((self.make)()), watch)
+        launch.run(client, || Box::new((self.make)()), observer)
     }
 
     fn peer(&self) -> Option<&dyn Serve> {
@@ -142,7 +142,7 @@ where
         (self.0)(Worker::default()).status(status)
     }
 
-    fn run(&self, launch: &Launch<'_>, watch: &mut dyn Watch) -> Result<Outcome, LoadError> {
+    fn run(&self, launch: &Launch<'_>, observer: &mut dyn Observer) -> Result<Outcome, LoadError> {
         let of = |worker, workers| Worker {
             place: (worker, workers),
             // Workers of several hosts have names of their own.
@@ -155,7 +155,7 @@ where
             let protocol = (self.0)(of(part.worker, part.workers));
             DatagramClient::new(protocol, part.plan, pace, part.targets, part.locals, rows)
         };
-        launch.run(client, || Box::new((self.0)(of(0, 1))), watch)
+        launch.run(client, || Box::new((self.0)(of(0, 1))), observer)
     }
 }
 

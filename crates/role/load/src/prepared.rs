@@ -8,7 +8,7 @@ use crate::launch::{Launch, Requests};
 use crate::outcome::Outcome;
 use crate::protocol::Protocol;
 use crate::recording::{Program, Recording};
-use crate::run::{LoadError, Settings, Watch, secret};
+use crate::run::{LoadError, Observer, Settings, secret};
 use crate::timetable::Timetable;
 use crate::words::UsageError;
 
@@ -44,7 +44,7 @@ impl Prepared {
         &self,
         recording: Option<&Recording>,
         clock: RunClock,
-        watch: &mut dyn Watch,
+        observer: &mut dyn Observer,
     ) -> Result<Outcome, LoadError> {
         let launch = Launch {
             program: Program {
@@ -57,7 +57,7 @@ impl Prepared {
             recording,
             clock,
         };
-        self.requests.run(&launch, watch)
+        self.requests.run(&launch, observer)
     }
 
     /// The certificate of a run.

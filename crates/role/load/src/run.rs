@@ -90,7 +90,7 @@ pub trait Make<P>: Sync {
 }
 
 /// Hears how a run goes on, and says when it is to stop.
-pub trait Watch {
+pub trait Observer {
     /// So many connections are open: when requests begin to leave, at `soon` or later; `None`:
     /// never.
     fn start_at(&mut self, _open: u32, soon: Nanoseconds) -> Option<Nanoseconds> {
@@ -211,7 +211,7 @@ pub fn run<P: Protocol>(
     settings: &Settings,
     make: &impl Make<P>,
     clock: RunClock,
-    watch: &mut dyn Watch,
+    observer: &mut dyn Observer,
 ) -> Result<Outcome, LoadError> {
     let client = |part: Part| {
         let protocol = make.protocol(part.worker);
@@ -219,7 +219,7 @@ pub fn run<P: Protocol>(
         let rows = make.rows(part.worker);
         Client::new(protocol, part.plan, pace, part.targets, part.locals, rows)
     };
-    run_each(settings, &client, clock, watch)
+    run_each(settings, &client, clock, observer)
 }
 
 /// Runs a load to its end, whose workers drive what `client` makes of their shares.
@@ -227,7 +227,7 @@ pub fn run_each<L: Load>(
     settings: &Settings,
     client: &(impl Fn(Part) -> L + Sync),
     clock: RunClock,
-    watch: &mut dyn Watch,
+    observer: &mut dyn Observer,
 ) -> Result<Outcome, LoadError> {
     if let Transport::Sockets { .. } = settings.transport {
         let share = u64::from(settings.plan.connections) * u64::from(settings.workers);
@@ -280,7 +280,7 @@ pub fn run_each<L: Load>(
             }
         }
         drop(news);
-        Distributor::new(settings, held).attend(&reports, clock, watch)
+        Distributor::new(settings, held).attend(&reports, clock, observer)
     })
 }
 

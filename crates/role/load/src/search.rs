@@ -17,7 +17,7 @@ use lineside_words::{grouped, percent, time};
 use crate::certificate::{Certificate, Machine};
 use crate::outcome::Outcome;
 use crate::prepared::Prepared;
-use crate::run::{LoadError, Watch};
+use crate::run::{LoadError, Observer};
 
 /// What a search is to find.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -181,12 +181,12 @@ impl Prepared {
     pub fn trial(
         &self,
         clock: RunClock,
-        watch: &mut dyn Watch,
+        observer: &mut dyn Observer,
         limits: Limits,
         fails: impl FnOnce(&Certificate, &Outcome) -> Option<String>,
     ) -> Result<Trial, LoadError> {
         let steal = StealCounts::read();
-        let outcome = self.run(None, clock, watch)?;
+        let outcome = self.run(None, clock, observer)?;
         let machine = Machine {
             steal_share: StealCounts::share_since(steal),
         };

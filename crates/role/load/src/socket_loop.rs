@@ -344,7 +344,7 @@ impl<A: Application> SocketLoop<A> {
                 if let Err(error) = self.bind(local, remote, owner) {
                     let reason = match &error {
                         ListenError::Socket(error) => reason_of(error),
-                        ListenError::Watch(_) => Reason::NoRoom,
+                        ListenError::Observer(_) => Reason::NoRoom,
                     };
                     self.application
                         .on_bind_failed(owner, reason, &mut self.calls);
@@ -757,7 +757,7 @@ pub enum ListenError {
     Socket(#[from] SocketError),
     /// It cannot be watched.
     #[error("cannot watch a listener: {0}")]
-    Watch(#[from] io::Error),
+    Observer(#[from] io::Error),
 }
 
 fn reason_of(error: &SocketError) -> Reason {

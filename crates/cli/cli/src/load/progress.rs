@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use lineside_host::{RunClock, Signals};
 use lineside_load::hdr::HdrLog;
 use lineside_load::recording::Recording;
-use lineside_load::run::{RunSecond, Watch};
+use lineside_load::run::{Observer, RunSecond};
 use lineside_time::{Clock, Nanoseconds};
 use lineside_words::{bytes, grouped, time};
 
@@ -49,7 +49,7 @@ impl<'a> Progress<'a> {
     }
 }
 
-impl Watch for Progress<'_> {
+impl Observer for Progress<'_> {
     fn start_at(&mut self, open: u32, soon: Nanoseconds) -> Option<Nanoseconds> {
         if let Some(recording) = self.recording {
             recording.begin();

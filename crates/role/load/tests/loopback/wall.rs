@@ -15,7 +15,7 @@ use lineside_load::protocol::{
     SinkServer, Source, SourceServer,
 };
 use lineside_load::results::Cause;
-use lineside_load::run::{LoadError, Make, Outcome, Settings, Transport, Watch, run};
+use lineside_load::run::{LoadError, Make, Observer, Outcome, Settings, Transport, run};
 use lineside_load::serve::{ServeSettings, Served, serve};
 use lineside_load::{CloseBy, Timing};
 use lineside_reactor::Wait;
@@ -85,7 +85,7 @@ impl<P, F: Fn() -> P + Sync> Make<P> for Making<F, f64> {
 
 struct Silent;
 
-impl Watch for Silent {}
+impl Observer for Silent {}
 
 /// Runs a client against a server of this crate.
 fn against<S: Server, P: Client>(

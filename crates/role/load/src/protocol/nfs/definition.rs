@@ -15,7 +15,7 @@ use super::{
 use crate::launch::{Launch, Requests, Streams};
 use crate::outcome::Outcome;
 use crate::protocol::{Key, KeyKind, Protocol, Service, ServiceWords};
-use crate::run::{LoadError, Watch};
+use crate::run::{LoadError, Observer};
 use crate::serve::{Serve, ServeStreams};
 use crate::words::{UsageError, Words, sizes};
 
@@ -148,19 +148,19 @@ impl Requests for Calls {
         status_name(status)
     }
 
-    fn run(&self, launch: &Launch<'_>, watch: &mut dyn Watch) -> Result<Outcome, LoadError> {
-        let mut until = OnlyStops(&mut *watch);
+    fn run(&self, launch: &Launch<'_>, observer: &mut dyn Observer) -> Result<Outcome, LoadError> {
+        let mut until = OnlyStops(&mut *observer);
         let tree = prepare(launch.settings, &self.preparation, launch.clock, &mut until)?;
         let tree = Arc::new(tree);
         let make = || Nfs::new(self.mix.clone(), Arc::clone(&tree));
-        Streams::new(make).run(launch, watch)
+        Streams::new(make).run(launch, observer)
     }
 }
 
-/// Of a watch, whether the run is to stop: before requests leave, there is nothing else to report.
-struct OnlyStops<'a>(&'a mut dyn Watch);
+/// Of an observer, whether the run is to stop: before requests leave, there is nothing else to report.
+struct OnlyStops<'a>(&'a mut dyn Observer);
 
-impl Watch for OnlyStops<'_> {
+impl Observer for OnlyStops<'_> {
     fn stops(&mut self) -> bool {
         self.0.stops()
     }

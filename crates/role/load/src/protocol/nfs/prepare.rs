@@ -18,7 +18,7 @@ use lineside_workload::Sizes;
 use super::preparer::Preparer;
 use super::tree::Tree;
 use crate::application::Reason;
-use crate::run::{LoadError, Settings, Watch, run_each};
+use crate::run::{LoadError, Observer, Settings, run_each};
 
 /// The well-known port of the port mapper: RFC 1833, 3.
 pub const PORTMAP_PORT: u16 = 111;
@@ -178,7 +178,7 @@ pub fn prepare(
     settings: &Settings,
     preparation: &Preparation,
     clock: RunClock,
-    watch: &mut dyn Watch,
+    observer: &mut dyn Observer,
 ) -> Result<Tree, PrepareError> {
     if let Files::Made {
         files, directories, ..
@@ -198,7 +198,7 @@ pub fn prepare(
     settings.timing.duration_ns = None;
     let handover = Handover::default();
     let preparer = |part| Preparer::new(preparation.clone(), part, Arc::clone(&handover));
-    let ran = run_each(&settings, &preparer, clock, watch);
+    let ran = run_each(&settings, &preparer, clock, observer);
     let outcome = handover
         .lock()
         .unwrap_or_else(PoisonError::into_inner)

@@ -17,7 +17,7 @@ use lineside_load::protocol::{
     Stamped, StampedHeader,
 };
 use lineside_load::results::{Cause, Unsent};
-use lineside_load::run::{Outcome, Part, Settings, Transport, Watch, run_each};
+use lineside_load::run::{Observer, Outcome, Part, Settings, Transport, run_each};
 use lineside_load::serve::{ServeSettings, Served, serve_datagrams};
 use lineside_load::{CloseBy, End, Timing, rows};
 use lineside_reactor::Wait;
@@ -66,7 +66,7 @@ fn settings(at: SocketAddr, plan: Plan, workers: u32) -> Settings {
 
 struct Silent;
 
-impl Watch for Silent {}
+impl Observer for Silent {}
 
 /// What keeps a client's requests apart in time.
 #[derive(Clone, Copy)]

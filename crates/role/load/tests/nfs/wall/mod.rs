@@ -18,7 +18,7 @@ use lineside_load::protocol::nfs::{
     prepare,
 };
 use lineside_load::protocol::{Nfs, NfsMix, NfsServer};
-use lineside_load::run::{Make, Outcome, Settings, Transport, Watch, run};
+use lineside_load::run::{Make, Observer, Outcome, Settings, Transport, run};
 use lineside_load::serve::{ServeSettings, Served, serve};
 use lineside_load::{CloseBy, Timing};
 use lineside_nfs::v3::StableHow;
@@ -65,7 +65,7 @@ fn settings(at: SocketAddr, requests: u64, pipeline: u32, workers: u32) -> Setti
 
 struct Silent;
 
-impl Watch for Silent {}
+impl Observer for Silent {}
 
 struct Making(NfsMix, Arc<Tree>);
 
