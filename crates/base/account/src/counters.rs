@@ -171,6 +171,8 @@ registry! {
         value while the first were still held";
     HolesNotSeen = "stream.holes.not_seen", Plain, "holes whose bytes the receiver acknowledged \
         and the tap never saw";
+    HolesLost = "stream.holes.lost", Plain, "holes whose bytes the receiver asked for again, and \
+        had not when the capture ended: they were lost on their way";
     HolesSnapLength = "stream.holes.snap_length", Plain, "holes cut by the snap length";
     HolesGivenUp = "stream.holes.given_up", Plain, "holes given up because a stream held too many \
         bytes";

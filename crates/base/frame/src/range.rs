@@ -9,6 +9,8 @@ use crate::pool::{Descriptor, FrameRef, Part};
 pub enum Cause {
     /// The receiver acknowledged them, but the tap never saw them.
     NotSeen,
+    /// The receiver did not acknowledge them and asked for them again: they were lost on their way.
+    Lost,
     /// The capture kept only the beginning of each frame.
     SnapLength,
     /// A bound on held bytes was reached before they came.

@@ -394,6 +394,10 @@ macro_rules! for_each_table {
                 connection has a time";
                 interval_ns: Option<i64>, Dictionary, "length of the interval" null "no frame of the \
                 connection has a time";
+                first_time_ns: Option<i64>, Delta, "time of the connection's first packet in the interval"
+                    null "none of its frames has a time";
+                last_time_ns: Option<i64>, Delta, "time of its last packet in the interval"
+                    null "none of its frames has a time";
                 client_address: Address, Dictionary, "the end that opened the connection or, if that was \
                 not seen, the end that calls";
                 server_address: Address, Dictionary, "the other one";
@@ -423,6 +427,20 @@ macro_rules! for_each_table {
                 client_zero_windows: i64, Dictionary, "segments in which the client had no room for more";
                 client_full_windows: i64, Dictionary, "segments of the client that end where the window of the \
                 server ends; none is counted if its SYN was not seen";
+                client_syns: i64, Dictionary, "SYNs that the client sent, also those that answer one";
+                client_fins: i64, Dictionary, "FINs that the client sent";
+                client_resets: i64, Dictionary, "RSTs that the client sent";
+                client_stuck_ns: i64, Dictionary, "the longest time over which the client sent the same bytes again, \
+                or the server asked for them by SACK, without an acknowledgement of them; longer than the \
+                interval if it began before";
+                client_stuck_since_ns: Option<i64>, Delta, "when that time began" null "there was none";
+                client_stuck_bytes: i64, Dictionary, "of these bytes, payload of the segment that did not get \
+                through, the shortest if it was cut anew; if the tap saw no segment, all that is missing";
+                client_passed_bytes: i64, Dictionary, "payload of the longest segment that got through meanwhile, \
+                or in their place; 0: none is known";
+                client_shut_ns: i64, Dictionary, "the longest time for which the client's window was shut while the \
+                server asked for room; longer than the interval if it began before";
+                client_shut_since_ns: Option<i64>, Delta, "when that time began" null "there was none";
                 client_segment_max_bytes: i64, Dictionary, "payload of the longest segment or datagram from \
                 the client; beyond the MTU, the host that captured had not cut it or had joined several";
                 client_peak_1ms_bytes: i64, Dictionary, "bytes of the frames from the client in the busiest \
@@ -451,6 +469,20 @@ macro_rules! for_each_table {
                 server_zero_windows: i64, Dictionary, "segments in which the server had no room for more";
                 server_full_windows: i64, Dictionary, "segments of the server that end where the window of the \
                 client ends; none is counted if its SYN was not seen";
+                server_syns: i64, Dictionary, "SYNs that the server sent, also those that answer one";
+                server_fins: i64, Dictionary, "FINs that the server sent";
+                server_resets: i64, Dictionary, "RSTs that the server sent";
+                server_stuck_ns: i64, Dictionary, "the longest time over which the server sent the same bytes again, \
+                or the client asked for them by SACK, without an acknowledgement of them; longer than the \
+                interval if it began before";
+                server_stuck_since_ns: Option<i64>, Delta, "when that time began" null "there was none";
+                server_stuck_bytes: i64, Dictionary, "of these bytes, payload of the segment that did not get \
+                through, the shortest if it was cut anew; if the tap saw no segment, all that is missing";
+                server_passed_bytes: i64, Dictionary, "payload of the longest segment that got through meanwhile, \
+                or in their place; 0: none is known";
+                server_shut_ns: i64, Dictionary, "the longest time for which the server's window was shut while the \
+                client asked for room; longer than the interval if it began before";
+                server_shut_since_ns: Option<i64>, Delta, "when that time began" null "there was none";
                 server_segment_max_bytes: i64, Dictionary, "payload of the longest segment or datagram from \
                 the server; beyond the MTU, the host that captured had not cut it or had joined several";
                 server_peak_1ms_bytes: i64, Dictionary, "bytes of the frames from the server in the busiest \
@@ -477,6 +509,13 @@ macro_rules! for_each_table {
                     null "none did in the interval, or none with a time";
                 ended_ns: Option<i64>, Delta, "when the first FIN or RST passed by which a side ended \
                 the connection" null "none did in the interval";
+                refused: i64, Dictionary, "connections asked for, by either end, that an RST refused";
+                challenged: i64, Dictionary, "connections asked for, by either end, that the other answered \
+                with an acknowledgement of an older connection between the same ports (RFC 5961)";
+                reply_ack_waits: i64, Dictionary, "replies that left within a round trip of an \
+                acknowledgement that freed them: one that came late, or one that opened a full window";
+                reply_ack_wait_ns: i64, Dictionary, "how long these replies were kept back at most: that is \
+                no time of the server";
                 outstanding_max: i64, Dictionary, "RPC calls that waited for their replies at once, at \
                 most";
                 resynchronised: i64, Dictionary, "times that the place of the next RPC record was lost and \
@@ -531,7 +570,8 @@ macro_rules! for_each_table {
                 bytes: Option<i64>, Dictionary, "missing bytes, of all holes of a second where \
                 these were too many (`stream.holes_merged`)"
                     null "a port's dropped frames, files of a ring, a call";
-                cause: Label, Dictionary, "`not_seen`: acknowledged, but the tap did not see them; \
+                cause: Label, Dictionary, "`not_seen`: acknowledged, but the tap did not see them; `lost`: \
+                the receiver did not acknowledge them and asked for them again, they were lost on the way; \
                 `snap_length`: the capture cut the frame; `given_up`: memory ran short before they came; \
                 `call_given_up`: a call that waited for its reply when memory ran short; `port_dropped`; \
                 `ring_lapped`: the writer of a ring of files overwrote or deleted what was not read";

@@ -5,6 +5,8 @@ mod acknowledgements;
 pub(crate) mod expected;
 mod holes;
 pub(crate) mod incarnations;
+pub(crate) mod progress;
+mod requests;
 pub(crate) mod segments;
 pub(crate) mod sender;
 
@@ -99,6 +101,10 @@ pub struct Connection {
     syn_ns: Option<i64>,
     /// How long that took: the round trip of both halves of the way.
     handshake_ns: Option<i64>,
+    /// The end that asks for a connection, until an answer comes, and `segments` after its SYN.
+    asked: Option<(Direction, u64)>,
+    /// When the first packet of the present interval came.
+    pub(crate) since_ns: Option<i64>,
     /// Segments of both directions so far: the clock that lateness is counted by.
     pub(crate) segments: u64,
     pub(crate) opened_ns: i64,
@@ -218,6 +224,8 @@ impl Connection {
             senders: Default::default(),
             syn_ns: None,
             handshake_ns: None,
+            asked: None,
+            since_ns: None,
             segments: 0,
             opened_ns: now,
             last_ns: now,
@@ -315,9 +323,11 @@ impl Connection {
     #[inline]
     pub(crate) fn set_calm(&mut self, shared: &Shared) {
         let interval_end = self.interval_ns.saturating_add(shared.config.interval_ns);
-        self.calm_until_ns = match self.is_alive() && self.syn_ns.is_none() {
+        let is_settled = self.is_alive() && self.syn_ns.is_none() && self.asked.is_none();
+        self.calm_until_ns = match is_settled && !self.is_shut() {
             true => interval_end,
-            // The next segment may show that it has not ended, or ends its handshake.
+            // The next segment may show that it has not ended, ends its handshake, answers what
+            // asks for a connection, or opens a window.
             false => i64::MIN,
         };
     }
@@ -420,6 +430,12 @@ impl Connection {
     /// The VLAN tags and the tunnels of that frame.
     pub fn layers(&self) -> &Layers {
         &self.layers
+    }
+
+    /// When the first packet and the last one of the interval that is reported came.
+    pub fn interval_times(&self) -> Option<(i64, i64)> {
+        self.since_ns
+            .map(|since_ns| (since_ns, self.last_ns.max(since_ns)))
     }
 
     /// The direction in which the end sends that opened it, if its handshake was seen.

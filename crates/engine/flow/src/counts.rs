@@ -36,6 +36,28 @@ pub struct FlowCounts {
     pub zero_windows: u64,
     /// Segments that fill the other end's window.
     pub full_windows: u64,
+    /// SYNs, also those that answer one.
+    pub syns: u64,
+    /// FINs.
+    pub fins: u64,
+    /// RSTs.
+    pub resets: u64,
+    /// SYNs of this end that an RST answered.
+    pub refused: u64,
+    /// SYNs of this end that an acknowledgement of another connection answered (RFC 5961 4.2).
+    pub challenged: u64,
+    /// The longest time for which this end sent the same bytes again, or the other asked for them.
+    pub stuck_ns: u64,
+    /// When that began.
+    pub stuck_since_ns: Option<i64>,
+    /// Of these bytes, the segment that did not get through, or the gap if the tap saw no segment.
+    pub stuck_bytes: u64,
+    /// The longest segment that did meanwhile, or in their place; 0 if none is known.
+    pub passed_bytes: u64,
+    /// The longest time for which its window was shut while the other end asked for room.
+    pub shut_ns: u64,
+    /// When that began.
+    pub shut_since_ns: Option<i64>,
     /// Payload of the longest packet.
     pub segment_max_bytes: u64,
     /// Bytes of frames in the busiest millisecond.
@@ -181,23 +203,25 @@ impl Connection {
         let Some(stamp) = descriptor.stamp_ns else {
             return;
         };
-        if stamp < self.interval_ns.saturating_add(interval_ns) {
-            return;
+        if stamp >= self.interval_ns.saturating_add(interval_ns) {
+            let start = stamp.div_euclid(interval_ns).saturating_mul(interval_ns);
+            if start > self.interval_ns {
+                self.report_interval(context);
+                self.interval_ns = start;
+            }
         }
-        let start = stamp.div_euclid(interval_ns).saturating_mul(interval_ns);
-        if start > self.interval_ns {
-            self.report_interval(context);
-            self.interval_ns = start;
-        }
+        self.since_ns.get_or_insert(stamp);
     }
 
     /// Reports what was counted since the last report, if anything was.
     pub(crate) fn report_interval<S: StreamSink>(&mut self, context: &mut Context<'_, S>) {
+        self.settle_progress();
         let mut counts = std::mem::take(&mut self.counts);
         if counts != <[FlowCounts; 2]>::default() {
             counts.iter_mut().for_each(FlowCounts::end_rates);
             let (slot, start_ns) = (self.slot, self.interval_ns);
             context.sink.on_interval(slot, self, start_ns, &counts);
         }
+        self.since_ns = None;
     }
 }

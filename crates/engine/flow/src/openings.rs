@@ -145,6 +145,7 @@ impl Opening {
         connection.segments = 1;
         connection.roll_interval(&self.first, context);
         connection.add_packet(direction, 0, &self.first);
+        connection.count_request(direction, &tcp);
         let segment = Segment {
             sequence: tcp.sequence + 1,
             acknowledgement: None,

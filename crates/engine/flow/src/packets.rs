@@ -73,9 +73,9 @@ impl Connections {
             return DUPLICATE;
         }
         connection.note_network(direction, ip);
+        connection.roll_interval(origin.descriptor(), context);
         connection.last_ns = context.shared.now;
         connection.segments += 1;
-        connection.roll_interval(origin.descriptor(), context);
         connection.add_packet(direction, udp.payload_len, origin.descriptor());
         let now = context.shared.now;
         // As of segments, the rest may come as a copy of another tap.
@@ -208,10 +208,11 @@ impl Connections {
         }
         let connection = self.at(slot);
         connection.note_network(direction, ip);
+        connection.roll_interval(origin.descriptor(), context);
         connection.last_ns = context.shared.now;
         connection.segments += 1;
-        connection.roll_interval(origin.descriptor(), context);
         connection.add_packet(direction, tcp.payload_len, origin.descriptor());
+        connection.count_request(direction, tcp);
         let payload_len = tcp.payload_len as u64;
         context.counters.add(Counter::StreamBytes, payload_len);
         match role {
@@ -233,6 +234,7 @@ impl Connections {
                 let chunk = first.part(0, first.len().min(tcp.payload_len));
                 segment.captured_len = chunk.len();
                 connection.on_stray(direction, segment, chunk, context);
+                connection.set_calm(context.shared);
                 return taken(Counter::FramesTcp, Some(slot));
             }
         }

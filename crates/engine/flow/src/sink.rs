@@ -70,6 +70,18 @@ pub trait StreamSink {
         _until_ns: i64,
     ) {
     }
+    /// An acknowledgement of what a direction sent came at `at_ns` and late: until then, from
+    /// `since_ns` on, when its last bytes left, TCP may have kept back what it had to send. What
+    /// leaves within `within_ns` then, a round trip, was kept back.
+    fn on_late_acknowledgement(
+        &mut self,
+        _connection: usize,
+        _direction: Direction,
+        _since_ns: i64,
+        _at_ns: i64,
+        _within_ns: i64,
+    ) {
+    }
     /// What a connection did in the interval that begins at `start_ns`.
     fn on_interval(
         &mut self,

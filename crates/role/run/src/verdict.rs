@@ -357,12 +357,16 @@ fn stream_lost(evidence: &Evidence<'_>) -> Vec<Reason> {
     };
     vec![format!(
         "{} of the TCP payload ({:.3} %) never came: {} holes not seen by the tap, {} cut by the \
-        snap length, {} given up",
+        snap length, {} given up{}",
         bytes(value(Counter::StreamLost)),
         share * 100.0,
         grouped(value(Counter::HolesNotSeen)),
         grouped(value(Counter::HolesSnapLength)),
         grouped(value(Counter::HolesGivenUp)),
+        match value(Counter::HolesLost) {
+            0 => String::new(),
+            lost => format!(", {} lost on the way", grouped(lost)),
+        },
     )]
 }
 

@@ -68,14 +68,16 @@ impl Connection {
         self.last_ns = now;
         self.segments += 1;
         self.streams[back].acknowledge_delivered(acknowledged);
-        self.end_round_trip(back, acknowledged, Some(stamp_ns));
+        if self.end_round_trip(back, acknowledged, Some(stamp_ns)) && step.payload_len == 0 {
+            self.on_late_acknowledgement(back, acknowledged, stamp_ns, context);
+        }
         let wire_len = frame.descriptor().wire_len as usize;
         let counts = &mut self.counts[direction];
         counts.add_packet(step.payload_len, wire_len, Some(stamp_ns));
         let (sender, other) = direction.split_mut(&mut self.senders);
         if sender.on_expected(other, &step, stamp_ns, counts) {
             let options = &bytes[tcp::HEADER_LEN..step.header_len];
-            self.account_options(direction, &headers().1, options);
+            self.account_options(direction, &headers().1, options, stamp_ns);
         }
         if step.payload_len > 0 {
             let payload = segment.offset + step.header_len;

@@ -87,6 +87,7 @@ impl Connection {
         context.counters.count(match hole.missing() {
             Some(Cause::SnapLength) => Counter::HolesSnapLength,
             Some(Cause::GivenUp) => Counter::HolesGivenUp,
+            Some(Cause::Lost) => Counter::HolesLost,
             _ => Counter::HolesNotSeen,
         });
         context

@@ -21,6 +21,9 @@ const SYN_LATE_MAX: i64 = 64 << 10;
 /// After such a silence a SYN with the number of the one before begins another connection:
 /// Linux's TIME-WAIT.
 const AGAIN_NS: i64 = 60_000_000_000;
+/// So long does a sender wait at least before it repeats a SYN, which a mirror does not: half of RFC
+/// 6298's second.
+const ASKED_AGAIN_NS: i64 = 500_000_000;
 
 impl Connection {
     /// Keeps a segment that cannot belong to the stream as it is known.
@@ -163,6 +166,10 @@ pub(crate) fn role_of_syn(
     let lives = connection.is_alive() && connection.has_moved();
     match (is_own, lives) {
         (true, _) => Syn::Own,
+        // One that lives would have answered the first time.
+        (false, true) if silent_ns >= ASKED_AGAIN_NS && connection.asks_again(direction, syn) => {
+            Syn::BeginsNext
+        }
         (false, true) => Syn::MayBeginNext,
         (false, false) => Syn::BeginsNext,
     }

@@ -89,7 +89,11 @@ impl Connection {
         if let Some(acknowledgement) = segment.acknowledgement {
             let stamp_ns = chunk.descriptor().stamp_ns;
             let acknowledged = direction.opposite();
-            self.on_acknowledgement(acknowledged, acknowledgement, moment, stamp_ns);
+            let is_late = self.on_acknowledgement(acknowledged, acknowledgement, moment, stamp_ns);
+            if let (true, 0, Some(at_ns)) = (is_late, segment.payload_len, stamp_ns) {
+                let offset = self.streams[acknowledged].offset(acknowledgement);
+                self.on_late_acknowledgement(acknowledged, offset, at_ns, context);
+            }
             if self.streams[acknowledged].remembers_acks() {
                 self.draw_held(acknowledged, context);
             }
@@ -445,6 +449,7 @@ impl Connection {
                 context.counters.add(Counter::StreamDiscarded, bytes);
                 return true;
             }
+            (None, _) if at_end && self.is_asked_for(direction) => Cause::Lost,
             _ if at_end => Cause::NotSeen,
             (_, Some(limit)) => {
                 context.counters.count(limit);

@@ -10,6 +10,7 @@ use lineside_wire::tcp::{TcpOption, TcpOptions};
 use lineside_wire::{Direction, SeqNumber, TcpFlags, TcpHeader};
 
 use crate::connection::Connection;
+use crate::connection::progress::{Shut, Stuck};
 use crate::context::Context;
 use crate::counts::FlowCounts;
 use crate::sink::StreamSink;
@@ -35,10 +36,10 @@ pub(crate) struct Sender {
     /// When that byte came.
     next_ns: i64,
     /// Of its last segment, and when that came.
-    acknowledgement: SeqNumber,
+    pub(super) acknowledgement: SeqNumber,
     window: u16,
     last_ns: i64,
-    probe: Probe,
+    pub(super) probe: Probe,
     /// Its window counts in units of two to this power; `None`: its SYN was not seen.
     shift: Option<u8>,
     /// Where the window ends that its last segment gave, if the shift is known.
@@ -55,11 +56,15 @@ pub(crate) struct Sender {
     unreported: u64,
     /// Those that it had acknowledged before, and will report too.
     to_report: u64,
+    /// Its bytes that do not get through.
+    pub(super) stuck: Stuck,
+    /// Its window is shut.
+    pub(super) shut: Option<Shut>,
 }
 
 /// Whether the last segment asked for an acknowledgement alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Probe {
+pub(super) enum Probe {
     #[default]
     No,
     KeepAlive,
@@ -320,7 +325,7 @@ impl Connection {
     ) {
         let stamp_ns = stamp_ns.unwrap_or(context.shared.now);
         self.time_handshake(direction, tcp, stamp_ns);
-        self.account_options(direction, tcp, options);
+        self.account_options(direction, tcp, options, stamp_ns);
         let stream = &self.streams[direction];
         let start = stream.offset(tcp.sequence + u32::from(tcp.flags.opens()));
         let end = start + tcp.payload_len as i64;
@@ -333,9 +338,15 @@ impl Connection {
         };
         let (sender, other) = direction.split_mut(&mut self.senders);
         let counts = &mut self.counts[direction];
-        let Some(again) = sender.on_segment(other, tcp, &seen, counts) else {
+        let sent_ns = sender.next_ns;
+        let again = sender.on_segment(other, tcp, &seen, counts);
+        if tcp.flags.0 & MARKS == 0 {
+            self.note_window(direction, tcp.window, stamp_ns);
+        }
+        let Some(again) = again else {
             return;
         };
+        let counts = &mut self.counts[direction];
         counts.retransmissions += u64::from(again != Again::OutOfOrder);
         match again {
             Again::OutOfOrder => counts.out_of_order_packets += 1,
@@ -345,6 +356,10 @@ impl Connection {
             Again::Other => {}
         }
         let is_waited_for = !matches!(again, Again::OutOfOrder | Again::Spurious);
+        let awaited = self.senders[direction.opposite()].acknowledgement;
+        if is_waited_for && tcp.payload_len > 0 && tcp.sequence == awaited {
+            self.on_stuck_sent(direction, sent_ns, stamp_ns, tcp.payload_len as u32);
+        }
         let stream = &self.streams[direction];
         if is_waited_for && tcp.payload_len > 0 && stream.state == State::Open {
             let later = stream.held.iter().find(|held: &&Held| held.start >= end);
@@ -363,12 +378,28 @@ impl Connection {
         direction: Direction,
         tcp: &TcpHeader,
         options: &[u8],
+        stamp_ns: i64,
     ) {
         let (sender, other) = direction.split_mut(&mut self.senders);
         let counts = &mut self.counts[direction.opposite()];
         let options = TcpOptions::new(options);
+        let before = sender.sacked;
         counts.spurious_retransmissions +=
             sender.on_options(other, tcp, options, counts.segment_max_bytes);
+        let blocks = (&before, &sender.sacked.clone());
+        self.on_stuck_asked(direction, tcp.acknowledgement, blocks, stamp_ns);
+    }
+
+    /// When an end sent its last bytes, if it had sent all that it might: `is_all`, all of that is
+    /// acknowledged now; or else it filled the other end's window. The window is that of the
+    /// acknowledgement already, unless that was expected.
+    pub(super) fn filled_ns(&self, direction: Direction, is_all: bool) -> Option<i64> {
+        let (sender, other) = (
+            &self.senders[direction],
+            &self.senders[direction.opposite()],
+        );
+        let is_full = other.edge.is_some() && other.edge == sender.next;
+        (is_all || is_full).then_some(sender.next_ns)
     }
 
     /// Measures the time from the last SYN to the acknowledgement of its answer.

@@ -7,6 +7,7 @@ use lineside_rpc::calls::CallTable;
 use lineside_rpc::record::Records;
 use lineside_wire::{Direction, Endpoint};
 
+use super::acknowledgements::{AckWaits, LateAck};
 use super::connection_id;
 use super::recovery::Recoveries;
 use super::tls::{Probe, TlsRecords};
@@ -61,6 +62,10 @@ pub(crate) struct RpcConnection {
     pub(super) passed: [i64; 2],
     /// What came again in each direction, once something did.
     pub(super) recoveries: [Option<Box<Recoveries>>; 2],
+    /// The latest acknowledgement that may have freed a reply, until one has come.
+    pub(super) late_ack: Option<Box<LateAck>>,
+    /// Replies that acknowledgements freed, since the last row.
+    pub(super) ack_waits: AckWaits,
     /// Replies over TCP whose call was never seen.
     pub(super) orphans: u64,
     /// A call was answered.
@@ -102,6 +107,8 @@ impl RpcConnection {
             resynchronised: 0,
             passed: [0; 2],
             recoveries: [None, None],
+            late_ack: None,
+            ack_waits: AckWaits::default(),
             orphans: 0,
             is_answered: false,
             ended_ns: None,

@@ -52,6 +52,7 @@ impl<S: RecordSink> Operations<S> {
         row.cause = Some(match hole.missing() {
             Some(Cause::SnapLength) => "snap_length",
             Some(Cause::GivenUp) => "given_up",
+            Some(Cause::Lost) => "lost",
             _ => "not_seen",
         });
         row.input = Some(i32::from(hole.descriptor().input));
@@ -89,6 +90,7 @@ impl<S: RecordSink> Operations<S> {
         let client = client_direction(facts, rpc.caller);
         let (program, resynchronised) = (rpc.program, std::mem::take(&mut rpc.resynchronised));
         let tls_seen = rpc.tls.is_some();
+        let ack_waits = std::mem::take(&mut rpc.ack_waits);
         let outstanding_max = rpc.calls.take_waiting_max() as i64;
         let row = &mut self.interval;
         row.clear();
@@ -97,6 +99,8 @@ impl<S: RecordSink> Operations<S> {
             row.interval_start_ns = Some(start_ns);
             row.interval_ns = Some(interval_ns);
         }
+        let times = facts.interval_times();
+        (row.first_time_ns, row.last_time_ns) = times.unzip();
         let ends = facts.ends();
         let (client_end, server_end) = (ends[client], ends[client.opposite()]);
         row.client_address = Some(client_end.address);
@@ -106,6 +110,7 @@ impl<S: RecordSink> Operations<S> {
         row.transport = Some(facts.transport().name());
         set_counts(row, &counts[client], &counts[client.opposite()]);
         row.outstanding_max = outstanding_max;
+        (row.reply_ack_waits, row.reply_ack_wait_ns) = (ack_waits.replies, ack_waits.waited_ns);
         row.resynchronised = resynchronised;
         layers::set_layers(facts.layers(), row);
         row.program = program;
@@ -127,6 +132,15 @@ fn set_counts(row: &mut ConnectionRow, from_client: &FlowCounts, from_server: &F
     row.client_duplicate_acks = from_client.duplicate_acks as i64;
     row.client_zero_windows = from_client.zero_windows as i64;
     row.client_full_windows = from_client.full_windows as i64;
+    row.client_syns = from_client.syns as i64;
+    row.client_fins = from_client.fins as i64;
+    row.client_resets = from_client.resets as i64;
+    row.client_stuck_ns = from_client.stuck_ns as i64;
+    row.client_stuck_since_ns = from_client.stuck_since_ns;
+    row.client_stuck_bytes = from_client.stuck_bytes as i64;
+    row.client_passed_bytes = from_client.passed_bytes as i64;
+    row.client_shut_ns = from_client.shut_ns as i64;
+    row.client_shut_since_ns = from_client.shut_since_ns;
     row.client_segment_max_bytes = from_client.segment_max_bytes as i64;
     row.client_peak_1ms_bytes = from_client.peak_1ms_bytes as i64;
     row.client_peak_1s_bytes = from_client.peak_1s_bytes as i64;
@@ -142,9 +156,20 @@ fn set_counts(row: &mut ConnectionRow, from_client: &FlowCounts, from_server: &F
     row.server_duplicate_acks = from_server.duplicate_acks as i64;
     row.server_zero_windows = from_server.zero_windows as i64;
     row.server_full_windows = from_server.full_windows as i64;
+    row.server_syns = from_server.syns as i64;
+    row.server_fins = from_server.fins as i64;
+    row.server_resets = from_server.resets as i64;
+    row.server_stuck_ns = from_server.stuck_ns as i64;
+    row.server_stuck_since_ns = from_server.stuck_since_ns;
+    row.server_stuck_bytes = from_server.stuck_bytes as i64;
+    row.server_passed_bytes = from_server.passed_bytes as i64;
+    row.server_shut_ns = from_server.shut_ns as i64;
+    row.server_shut_since_ns = from_server.shut_since_ns;
     row.server_segment_max_bytes = from_server.segment_max_bytes as i64;
     row.server_peak_1ms_bytes = from_server.peak_1ms_bytes as i64;
     row.server_peak_1s_bytes = from_server.peak_1s_bytes as i64;
+    row.refused = (from_client.refused + from_server.refused) as i64;
+    row.challenged = (from_client.challenged + from_server.challenged) as i64;
     let shortest = [from_client.rtt_min_ns, from_server.rtt_min_ns];
     row.rtt_min_ns = shortest.into_iter().flatten().min().map(u64::cast_signed);
     let samples = from_client.rtt_samples + from_server.rtt_samples;

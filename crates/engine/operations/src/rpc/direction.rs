@@ -133,7 +133,7 @@ impl<S: RecordSink> DirectionSink<'_, S> {
     #[inline]
     fn end_message(&mut self, slot: Slot, is_call: bool, message: &Message) {
         let connection = self.all.connections[self.connection]
-            .as_deref()
+            .as_deref_mut()
             .expect("a slot in use");
         let passed = connection.passed[self.direction];
         let operation = &mut self.all.operations[slot];
@@ -151,6 +151,9 @@ impl<S: RecordSink> DirectionSink<'_, S> {
             (row.reply_end_ns, row.reply_frame) = (end_ns, frame);
             (row.reply_input, row.reply_bytes) = (input, bytes);
             operation.reply_done = true;
+            if connection.late_ack.is_some() {
+                connection.end_ack_wait(self.direction, row.call_end_ns, row.reply_time_ns);
+            }
             if connection.recoveries.iter().any(Option::is_some) {
                 let call = (row.call_time_ns, row.call_end_ns);
                 let reply = (row.reply_time_ns, row.reply_end_ns);

@@ -378,8 +378,13 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         let pieces = [call.piece()];
         let arguments = call.procedure.decode_call(&pieces);
         let all = &mut *self.all;
-        let rpc = all.connections[self.connection].as_deref();
-        let reply = rpc.expect("a slot in use").replied_to(call, self.message);
+        let rpc = all.connections[self.connection].as_deref_mut();
+        let rpc = rpc.expect("a slot in use");
+        if rpc.late_ack.is_some() {
+            let direction = call.direction().opposite();
+            rpc.end_ack_wait(direction, call.end_ns, self.message.first.stamp_ns);
+        }
+        let reply = rpc.replied_to(call, self.message);
         let caller = all.fast.callers.get(call.caller);
         let call = (call, &arguments);
         let mut rows = FastRows::new(call, (&reply, results), caller, self.counters);

@@ -26,6 +26,7 @@ use crate::operation::{CallRef, EarlyReply, OPERATION_BYTES, OperationTable, Sig
 use crate::rows::{Rows, Scratch, Wants};
 use crate::slot::Slot;
 
+mod acknowledgements;
 mod connection;
 mod connection_rows;
 mod datagrams;

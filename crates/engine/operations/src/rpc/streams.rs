@@ -10,6 +10,7 @@ use lineside_rpc::record::{self, Records};
 use lineside_wire::Direction;
 
 use super::Operations;
+use super::acknowledgements::LateAck;
 use super::connection::{CONNECTION_BYTES, RpcConnection};
 use super::direction::DirectionSink;
 use super::tls::{self, Probe};
@@ -136,6 +137,22 @@ impl<S: RecordSink> StreamSink for Operations<S> {
         let from = rpc.passed[direction] + from;
         let recoveries = rpc.recoveries[direction].get_or_insert_default();
         recoveries.add(from, since_ns, until_ns);
+    }
+
+    fn on_late_acknowledgement(
+        &mut self,
+        connection: usize,
+        direction: Direction,
+        since_ns: i64,
+        at_ns: i64,
+        within_ns: i64,
+    ) {
+        self.connection(connection).late_ack = Some(Box::new(LateAck {
+            direction,
+            since_ns,
+            at_ns,
+            within_ns,
+        }));
     }
 
     fn on_interval(
