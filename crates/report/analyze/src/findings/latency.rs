@@ -7,6 +7,7 @@
 use lineside_words::{grouped, percent, time};
 use serde_json::json;
 
+use super::delayed_ack;
 use super::network::Ways;
 use super::scene::Scene;
 use super::stalls::{STALL_MIN_NS, Stall, Stalls};
@@ -53,7 +54,7 @@ pub(super) fn findings(
     let stalled_ns: u64 = found.iter().map(|finding| finding.lost_ns).sum();
     let has = |kinds: &[&str]| network.iter().any(|finding| kinds.contains(&finding.kind));
     // Where replies wait for earlier ones to leave the server, that counts as the server's time.
-    if !has(&["window", "full_link"]) {
+    if !has(&["window", "full_link"]) && !delayed_ack::explains(network) {
         let slow = slow_server(watch, &totals, ways, scene);
         let jump = jump(watch, ways, scene);
         if slow.is_none() && jump.is_none() && !has(&["loss"]) {

@@ -5,7 +5,9 @@
 //!                                      └─► watch, stalls ─► latency ──┤
 //!                                              └─► suspects, a second │
 //!                                                  pass if need be ───┤
-//!  the table connections ──────────────────────► network ─────────────┼─► Findings::find ─► ranked
+//!  the table connections ─┬────────────────────► network ─────────────┼─► Findings::find ─► ranked
+//!                         └─► peers ─► unreachable, no_progress,      │
+//!                                      delayed_ack ───────────────────┤
 //!  the finished report ────────────────────────► workload ────────────┤
 //!  a forwarder's certificate ──────────────────► forwarder ───────────┘
 //! ```
@@ -18,14 +20,18 @@
 //! need not read the sentence.
 
 mod advice;
+mod delayed_ack;
 mod failures;
 mod forwarder;
 mod latency;
 mod network;
 mod no_answer;
+mod no_progress;
+mod peers;
 mod scene;
 mod stalls;
 mod suspects;
+mod unreachable;
 mod waits;
 mod watch;
 mod workload;
@@ -42,6 +48,7 @@ pub(crate) use scene::Scene;
 use failures::Failures;
 use network::Network;
 use no_answer::NoAnswer;
+use peers::Peers;
 use suspects::Found;
 use watch::Watch;
 
@@ -88,6 +95,12 @@ impl Findings {
         let network = Network::of(scene.trace, &mut self.watch);
         let mut found = network.findings(scene);
         let ways = network.ways();
+        let peers = Peers::of(scene);
+        let stands = no_progress::findings(&peers);
+        found.retain(|finding| !is_of_hole(finding, &stands));
+        found.extend(stands);
+        found.extend(unreachable::findings(&peers));
+        found.extend(delayed_ack::findings(&peers, &self.watch, &ways, scene));
         let suspects = suspects::suspects(&mut self.watch, scene);
         let mut ones = { suspects.iter() }
             .flat_map(|suspects| suspects::findings(suspects, &self.watch, &ways, scene))
@@ -127,6 +140,12 @@ const OF_CLIENTS: [&str; 9] = [
     "slow_client",
     "one_at_a_time",
 ];
+
+/// Whether the losses of a connection are those of segments that are too long for the way.
+fn is_of_hole(finding: &Finding, stands: &[Finding]) -> bool {
+    let is_hole = |one: &&Finding| one.basis["how"] == "mtu_hole";
+    finding.kind == "loss" && { stands.iter().filter(is_hole) }.any(|one| one.who == finding.who)
+}
 
 /// Whether what TCP had to do explains why one is slow: to this client, or for everybody where
 /// replies wait for earlier ones to leave, which counts as the server's time.

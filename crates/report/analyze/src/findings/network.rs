@@ -66,6 +66,7 @@ const HEADERS_BYTES: u64 = 80;
 /// Ways from the tap: the shortest round trips to both ends.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Ways {
+    pub(super) client_ns: Option<u64>,
     pub(super) server_ns: Option<u64>,
 }
 
@@ -333,6 +334,7 @@ impl Network {
             .filter(|connection| connection.sent[1].rtt_min_ns.is_some())
             .max_by_key(|connection| connection.times.operations);
         Ways {
+            client_ns: most.and_then(|connection| connection.sent[0].rtt_min_ns),
             server_ns: most.and_then(|connection| connection.sent[1].rtt_min_ns),
         }
     }

@@ -213,6 +213,25 @@ impl Chosen {
             && self.operation.is_none()
     }
 
+    /// Whether whole connections are chosen, by time or by client.
+    pub(crate) fn are_of_connections(&self) -> bool {
+        self.user_id.is_none()
+            && self.files.is_none()
+            && self.connections.is_none()
+            && self.operation.is_none()
+    }
+
+    /// Whether connections of a client are chosen.
+    pub(crate) fn has_client(&self, client: &str) -> bool {
+        self.client.as_ref().is_none_or(|chosen| chosen == client)
+    }
+
+    /// Whether some of the time between two is chosen.
+    pub(crate) fn overlaps(&self, first_ns: i64, last_ns: i64) -> bool {
+        self.since_ns.is_none_or(|since| last_ns >= since)
+            && self.until_ns.is_none_or(|until| first_ns < until)
+    }
+
     /// Whether an operation of that time is chosen. One without a time is, unless times were asked
     /// for.
     pub(crate) fn has_time(&self, time_ns: Option<i64>) -> bool {
