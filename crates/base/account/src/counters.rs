@@ -60,6 +60,8 @@ registry! {
     FramesHeaderCut = "frames.outcome.header_cut", Outcome, "frames of which the snap length cut \
         the headers";
     FramesFiltered = "frames.outcome.filtered", Outcome, "frames that the filter (-f) took away";
+    FramesOtherTap = "frames.outcome.other_tap", Outcome, "frames of a second tap, which another \
+        input has as well: they give times, not rows";
     FramesFilteredTagged = "frames.filtered_tagged", Plain, "of the frames that the filter took away, \
         those with a VLAN tag, which an expression without 'vlan' cannot match";
     FramesElsewhere = "frames.outcome.elsewhere", Outcome, "frames of a file of 'emulate \

@@ -56,6 +56,11 @@ macro_rules! for_each_table {
                 `inputs` of `trace.json`, from 0" null "the end of the call was not seen";
                 reply_input: Option<i32>, Dictionary, "the input of `reply_frame`"
                     null "the end of the reply was not seen";
+                client_tap_call_ns: Option<i64>, Delta, "of captures of both ends: when the tap farther \
+                from the callee saw the bytes that `call_frame` ends with, by that tap's own clock"
+                    null "no second tap, or it did not see them";
+                client_tap_reply_ns: Option<i64>, Delta, "the same of `reply_frame`"
+                    null "no second tap, or it did not see them";
                 intended_time_ns: Option<i64>, Delta, "when a load generator meant to send the call"
                     null "the row comes from a capture";
                 client_address: Address, Dictionary, "the caller; a callback's caller is the NFS server";

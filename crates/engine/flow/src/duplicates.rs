@@ -20,7 +20,8 @@ const PREFIX: usize = 64;
 ///
 /// Two TCP segments are the same if ports, sequence numbers, length, identification and checksum
 /// are. The checksum covers the addresses and all bytes, timestamps among them, so that a sender's
-/// own retransmission differs. Other packets are the same if their first 64 bytes are, except for
+/// own retransmission differs; one that is still left to an adapter fits any, since a tap of all
+/// interfaces of a host sees a packet before that and after it. Other packets are the same if their first 64 bytes are, except for
 /// time to live and header checksum, and those around the end of long headers; if a snap length
 /// left fewer of one of them, its headers decide. The copy of a packet without payload must also
 /// differ in its input, tags, link addresses, time to live or tunnel, since genuine duplicate
@@ -40,8 +41,8 @@ pub(crate) struct Duplicates {
 }
 
 struct Table {
-    /// Signature; the time until which it counts; where it was seen, above the slot of the one
-    /// before.
+    /// Signature; the time until which it counts; where it was seen, above the checksum, above the
+    /// slot of the one before.
     ring: Box<[[u64; 3]; SEEN]>,
     heads: Box<[u32; SEEN]>,
     next: usize,
@@ -75,7 +76,15 @@ impl Duplicates {
             0 => seen_by(origin, ip),
             _ => 0,
         };
-        self.find(now, signature_of(ip, tcp), seen_by, counters)
+        let marks = Marks {
+            seen_by,
+            checksum: match tcp.checksum_offloaded {
+                true => ANY_CHECKSUM,
+                false if tcp.checksum == ANY_CHECKSUM => !ANY_CHECKSUM,
+                false => tcp.checksum,
+            },
+        };
+        self.find(now, signature_of(ip, tcp), marks, counters)
     }
 
     /// The same for a datagram.
@@ -140,14 +149,17 @@ impl Duplicates {
             let rest = packet.get(headers_len - FRAGMENT_HEADER_LEN..);
             signature ^= mix(rest.unwrap_or(&[]), [u64::MAX; 2]).rotate_left(7);
         }
-        self.find(now, signature, seen_by, counters)
+        let marks = Marks {
+            seen_by,
+            checksum: ANY_CHECKSUM,
+        };
+        self.find(now, signature, marks, counters)
     }
 
-    /// `seen_by` is 0 if it does not matter.
     #[inline]
-    fn find(&mut self, now: i64, signature: u64, seen_by: u32, counters: &mut Counters) -> bool {
+    fn find(&mut self, now: i64, signature: u64, marks: Marks, counters: &mut Counters) -> bool {
         let Some(table) = &mut self.table else {
-            return self.begin(now, signature, seen_by, counters);
+            return self.begin(now, signature, marks, counters);
         };
         let now_at = order(now);
         let head = &mut table.heads[(signature >> (64 - SEEN.trailing_zeros())) as usize & MASK];
@@ -159,21 +171,17 @@ impl Duplicates {
             if slot_age <= age || until < now_at {
                 break;
             }
-            if is_same(seen, signature) && (seen_by == 0 || (link >> 32) as u32 != seen_by) {
+            if is_same(seen, signature) && marks.are_of_copy(link) {
                 return true;
             }
-            (slot, age) = (link as u32, slot_age);
+            (slot, age) = (link as u32 & MASK as u32, slot_age);
         }
         let place = &mut table.ring[table.next & MASK];
         if place[1] >= now_at {
             counters.count(Counter::DuplicatesLimit);
         }
         let until = order(now.saturating_add(self.window_ns));
-        *place = [
-            signature,
-            until,
-            u64::from(seen_by) << 32 | u64::from(*head),
-        ];
+        *place = [signature, until, marks.above(*head)];
         *head = table.next as u32;
         table.next = (table.next + 1) & MASK;
         false
@@ -181,7 +189,7 @@ impl Duplicates {
 
     /// Memory is taken when the first packet comes; without it, nothing is recognised.
     #[cold]
-    fn begin(&mut self, now: i64, signature: u64, seen_by: u32, counters: &mut Counters) -> bool {
+    fn begin(&mut self, now: i64, signature: u64, marks: Marks, counters: &mut Counters) -> bool {
         let Some(lease) = self.budget.lease(SEEN * size_of::<([u64; 3], u32)>()) else {
             counters.count(Counter::DuplicatesLimit);
             self.window_ns = 0;
@@ -193,7 +201,37 @@ impl Duplicates {
             next: 0,
             _lease: lease,
         });
-        self.find(now, signature, seen_by, counters)
+        self.find(now, signature, marks, counters)
+    }
+}
+
+/// The checksum of a packet that any other fits.
+const ANY_CHECKSUM: u16 = 0;
+
+/// What else distinguishes packets of one signature.
+#[derive(Clone, Copy)]
+struct Marks {
+    /// Where it was seen; 0 if that does not matter.
+    seen_by: u32,
+    checksum: u16,
+}
+
+impl Marks {
+    /// Whether a packet that lies with `link` in the ring is another copy.
+    #[inline]
+    fn are_of_copy(self, link: u64) -> bool {
+        let checksum = (link >> 16) as u16;
+        (self.seen_by == 0 || (link >> 32) as u32 != self.seen_by)
+            && (checksum == self.checksum
+                || checksum == ANY_CHECKSUM
+                || self.checksum == ANY_CHECKSUM)
+    }
+
+    /// In one word with the slot of the one before, which has fewer than 16 bits.
+    #[inline]
+    fn above(self, slot: u32) -> u64 {
+        const { assert!(SEEN <= 1 << 16) };
+        u64::from(self.seen_by) << 32 | u64::from(self.checksum) << 16 | u64::from(slot)
     }
 }
 
@@ -208,7 +246,7 @@ fn order(time_ns: i64) -> u64 {
     time_ns as u64 ^ 1 << 63
 }
 
-/// A number made of what distinguishes a segment from others.
+/// A number made of what distinguishes a segment from others, but for its checksum.
 #[inline]
 fn signature_of(ip: &Ip, tcp: &TcpHeader) -> u64 {
     let ports = u64::from(tcp.source_port) << 48 | u64::from(tcp.destination_port) << 32;
@@ -216,7 +254,7 @@ fn signature_of(ip: &Ip, tcp: &TcpHeader) -> u64 {
     let len = (tcp.payload_len as u64) << 24;
     fold(
         u64::from(tcp.sequence.0) << 32 | u64::from(tcp.acknowledgement.0),
-        (ports | u64::from(ip.identification) << 16 | u64::from(tcp.checksum)) ^ len,
+        (ports | u64::from(ip.identification) << 16) ^ len,
     )
 }
 
@@ -358,6 +396,40 @@ mod tests {
             assert!(!has_come(0, 0));
             assert_eq!(has_come(0, 10), is_repeat_a_copy);
             assert!(has_come(1, 20), "by another tap");
+        }
+    }
+
+    /// A tap of all interfaces sees a packet as its sender leaves it to the adapter, and then as
+    /// it leaves.
+    #[test]
+    fn a_checksum_that_is_left_to_an_adapter_fits_the_one_that_it_makes() {
+        let builder = FrameBuilder::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+        let bytes = builder.tcp(&TcpFields::default(), b"data");
+        let Dissected::Tcp(ip, whole) = dissect(1, &bytes, bytes.len()) else {
+            panic!("a segment");
+        };
+        let partial = TcpHeader {
+            checksum: 0x1234,
+            checksum_offloaded: true,
+            ..whole
+        };
+        let damaged = TcpHeader {
+            checksum: whole.checksum ^ 1,
+            ..whole
+        };
+        let frame = Frame::copied(&bytes, Descriptor::default()).share();
+        for (order, is_copy) in [
+            ([partial, whole], true),
+            ([whole, partial], true),
+            ([whole, damaged], false),
+        ] {
+            let mut duplicates = Duplicates::new(1_000_000, &Budget::new(1 << 20));
+            let mut has_come = |now, tcp| {
+                let origin = Origin::Frame(&frame);
+                duplicates.has_segment(now, &origin, &ip, tcp, &mut Counters::new())
+            };
+            assert!(!has_come(0, &order[0]));
+            assert_eq!(has_come(30_000, &order[1]), is_copy);
         }
     }
 

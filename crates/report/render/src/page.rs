@@ -4,7 +4,7 @@ use lineside_analyze::{Report, Zone};
 use lineside_words::{grouped, percent};
 
 use crate::block::{Block, Section};
-use crate::section::{capture, forwarder, link, load, load_pictures, monitors, usage};
+use crate::section::{capture, forwarder, link, load, load_pictures, monitors, two_taps, usage};
 use crate::summary::{Summary, chosen, insights, title};
 
 /// A report in words.
@@ -44,6 +44,7 @@ pub(crate) fn page(report: &Report, zone: &Zone) -> Page {
     let before = [
         capture::missing(report, zone),
         findings(report, zone),
+        two_taps::section(&report.trace.two_taps),
         capture::workload(report),
         capture::over_time(&report.over_time, zone).filter(|_| pictures.is_empty()),
         capture::errors(report, zone),

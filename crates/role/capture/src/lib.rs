@@ -19,6 +19,7 @@ mod measured;
 mod one_place;
 mod pipeline;
 mod role;
+mod taps;
 
 pub use lineside_flow::Config as FlowConfig;
 pub use lineside_flow::Transport;

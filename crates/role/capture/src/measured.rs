@@ -1,19 +1,38 @@
+use lineside_account::Counters;
 use lineside_frame::Burst;
 use lineside_port::{Port, PortError, Receive, Received, Wrapper};
 use lineside_run::{Looks, Measuring};
 use lineside_store::Removed;
 use lineside_trace::Summaries;
 
-/// A port whose frames monitors see, in the order in which they come out.
+use crate::taps::Dropped;
+
+/// A port whose frames monitors see, in the order in which they come out. Behind them those go away
+/// that another tap has too.
 pub struct Measured<P> {
     port: P,
     measuring: Option<Measuring>,
+    dropped: Dropped,
 }
 
 impl<P: Port> Measured<P> {
     /// Shows monitors what comes out of `port`; without any, nothing.
     pub fn new(port: P, measuring: Option<Measuring>) -> Self {
-        Self { port, measuring }
+        Self {
+            port,
+            measuring,
+            dropped: Dropped::default(),
+        }
+    }
+
+    /// Lets these frames go away from now on.
+    pub(crate) fn leave_out(&mut self, dropped: Dropped) {
+        self.dropped = dropped;
+    }
+
+    /// What was counted of the frames that went away, whom nobody behind this port sees.
+    pub(crate) fn dropped(&self) -> &Counters {
+        self.dropped.counters()
     }
 
     /// Where others ask what monitors have found so far; `None` without any.
@@ -51,6 +70,11 @@ impl<P: Receive> Wrapper for Measured<P> {
                 measuring.on_frame(frame, |input| self.port.facts_of(input));
             }
             measuring.answer();
+        }
+        if let Some(kept) = self.dropped.take_from(burst, start)
+            && let Ok(Received::Frames(_)) = received
+        {
+            return Ok(Received::Frames(kept));
         }
         received
     }

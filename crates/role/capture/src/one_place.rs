@@ -270,11 +270,21 @@ impl<P: Receive> Wrapper for OnePlace<P> {
     }
 }
 
+/// The port and the point of an interface that `emulate --write-pcap` named.
+fn place_named(name: &str) -> Option<(&str, Point)> {
+    let (name, point) = name.rsplit_once('.')?;
+    Some((name, Point::named(point)?))
+}
+
+/// Whether frames of an interface of this name were seen at a place of an emulated path.
+pub(crate) fn is_place_of_path(name: &str) -> bool {
+    place_named(name).is_some()
+}
+
 impl Places {
     /// The place that an interface of this name is.
     fn named(&mut self, name: &str) -> Option<Place> {
-        let (name, point) = name.rsplit_once('.')?;
-        let point = Point::named(point)?;
+        let (name, point) = place_named(name)?;
         let position = self.ports.iter().position(|port| port.name == name);
         let path_port = position.unwrap_or_else(|| {
             self.ports.push(PathPort {

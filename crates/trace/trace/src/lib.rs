@@ -36,6 +36,7 @@ pub mod read;
 mod sample;
 #[cfg(feature = "parquet")]
 mod table_encoder;
+mod two_taps;
 
 #[cfg(feature = "parquet")]
 pub use columns::{GivenCell, GivenColumn, GivenKind, GivenPart, GivenTable};
@@ -52,6 +53,7 @@ pub use manifest::{
 };
 #[cfg(feature = "parquet")]
 pub use merge::{MergeError, Merged, merge_parts};
+pub use two_taps::{TwoTaps, WayBetween};
 
 /// The version of the tables: a new column raises the second number, a changed one the first.
 pub const SCHEMA_VERSION: &str = "2.6";

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::form::Differences;
-use crate::{SCHEMA_VERSION, certificate};
+use crate::{SCHEMA_VERSION, TwoTaps, certificate};
 
 /// The whole of `trace.json`. It is rewritten while a run goes on, and last of all at its end.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -32,6 +32,9 @@ pub struct Manifest {
     pub inputs: Vec<InputFacts>,
     /// The clocks of those inputs, in the same order.
     pub clocks: Vec<ClockFacts>,
+    /// Inputs that are two taps of one path; absent if none are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub two_taps: Vec<TwoTaps>,
     /// The tables by name.
     pub tables: BTreeMap<String, TableSummary>,
     /// What a run that goes on holds in memory, and a kill loses; absent once it has ended.

@@ -5,6 +5,7 @@
 //! A test that cannot run prints one line that begins with `SKIP: ` and gives the reason; `./test`
 //! counts these.
 
+mod both_ends;
 mod built;
 mod bundle;
 mod compare;

@@ -12,7 +12,7 @@ mod monitors;
 
 use std::collections::BTreeMap;
 
-use lineside_trace::{InputFacts, SandboxFacts, State};
+use lineside_trace::{InputFacts, SandboxFacts, State, TwoTaps};
 use serde::Serialize;
 
 use crate::emulation::Emulation;
@@ -242,6 +242,9 @@ pub struct TraceFacts {
     /// When it was recorded; null where that is not known, or where a part of the trace was
     /// deleted.
     pub recorded: Option<Recorded>,
+    /// Inputs that are two taps of one path.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub two_taps: Vec<TwoTaps>,
     /// Whether foreign bytes were read in a sandbox, if it is known.
     pub sandbox: Option<SandboxFacts>,
     /// Columns that the report needs and an older lineside did not write, as `table.column`.

@@ -223,6 +223,7 @@ fn manifest_facts(manifest: &Manifest) -> TraceFacts {
         tool: format!("{} {}", manifest.tool.name, manifest.tool.version),
         inputs: manifest.inputs.clone(),
         recorded: recorded(manifest),
+        two_taps: manifest.two_taps.clone(),
         sandbox: manifest.sandbox.clone(),
         passed_over: manifest.passed_over.clone(),
         ..TraceFacts::default()

@@ -10,4 +10,5 @@ pub(crate) mod load_pictures;
 pub(crate) mod load_summary;
 pub(crate) mod monitors;
 mod switch;
+pub(crate) mod two_taps;
 pub(crate) mod usage;

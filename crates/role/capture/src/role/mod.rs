@@ -21,6 +21,7 @@ mod watch;
 
 use std::fs::Metadata;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use lineside_account::{Budget, Counters};
@@ -41,6 +42,7 @@ use crate::cores::Failed;
 use crate::filtered::Filtered;
 use crate::measured::Measured;
 use crate::one_place::OnePlace;
+use crate::taps::{self, Stamps, Taps};
 use single_thread::Ran;
 use watch::{Around, Stop, Watch};
 
@@ -155,10 +157,24 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
         budget: &budget,
         progress,
     };
+    let mut taps = match settings.live.is_none() && settings.follow.is_none() {
+        true => taps::find(&settings.inputs, &budget),
+        false => Taps::default(),
+    };
+    { taps.notes.iter() }.for_each(|note| around.progress.note(note));
+    run.manifest.two_taps = std::mem::take(&mut taps.pairs);
+    (port.port_mut().port_mut()).leave_out(std::mem::take(&mut taps.dropped));
     let mut watch = Watch::new(settings, &mut run, around);
     let respond = settings.respond.zip(port.port_mut().port_mut().looks());
     let respond = respond.map(|(respond, looks)| respond(looks));
-    let mut take = || take_frames(settings, &budget, &mut port, &mut watch);
+    let mut take = || {
+        take_frames(
+            settings,
+            (&budget, taps.stamps.as_ref()),
+            &mut port,
+            &mut watch,
+        )
+    };
     let mut ran = match answering.zip(respond) {
         Some((answering, respond)) => answering.during(respond, take)?,
         None => take()?,
@@ -446,7 +462,7 @@ fn open_writer(
 /// Takes all frames, into whatever is written.
 fn take_frames(
     settings: &Settings,
-    budget: &Budget,
+    (budget, other_tap): (&Budget, Option<&Arc<Stamps>>),
     port: &mut Input,
     watch: &mut Watch<'_>,
 ) -> Result<Ran, CaptureError> {
@@ -465,6 +481,7 @@ fn take_frames(
                 budget,
                 frames_max: settings.frames_max,
                 latencies: watch.latencies(),
+                other_tap: other_tap.cloned(),
             };
             thread.run(port, |port, turn| watch.on_burst(port, turn))?
         }
@@ -475,6 +492,7 @@ fn take_frames(
                 folder: &folder,
                 encoder: &settings.rotation.encoder(&settings.tables, &trace_id),
                 budget,
+                other_tap: other_tap.cloned(),
             };
             on_cores.run(port, watch)?
         }

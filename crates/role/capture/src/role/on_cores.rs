@@ -21,6 +21,7 @@ use super::tally::{RowTally, Tallying};
 use super::watch::{Watch, Writing};
 use super::{CaptureError, Input, Settings};
 use crate::cores::{Cores, Done, Failed, Progress};
+use crate::taps::Stamps;
 
 /// What the reader and the encoders share.
 #[derive(Default)]
@@ -173,6 +174,8 @@ pub(super) struct OnCores<'a> {
     pub(super) folder: &'a RunFolder,
     pub(super) encoder: &'a EncoderConfig,
     pub(super) budget: &'a Budget,
+    /// What another tap saw.
+    pub(super) other_tap: Option<Arc<Stamps>>,
 }
 
 impl OnCores<'_> {
@@ -238,6 +241,7 @@ impl OnCores<'_> {
             rows: Tallying {
                 tally: RowTally::default(),
                 latencies,
+                other_tap: self.other_tap.clone(),
                 next,
             },
             memory: self.budget.lease(0),

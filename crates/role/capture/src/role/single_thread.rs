@@ -17,6 +17,8 @@ use super::tally::{Discard, RowTally, Tally, Tallying};
 use super::watch::Writing;
 use crate::arrivals::Span;
 use crate::pipeline::{Pipeline, run};
+use crate::taps::Stamps;
+use lineside_operations::Config;
 use lineside_operations::{Config, Waiting};
 
 /// What taking frames came to.
@@ -66,6 +68,8 @@ pub(super) struct SingleThread<'a> {
     pub(super) frames_max: u64,
     /// Where latencies go, if anybody looks at them meanwhile.
     pub(super) latencies: Option<Arc<SharedTimes>>,
+    /// What another tap saw.
+    pub(super) other_tap: Option<Arc<Stamps>>,
 }
 
 /// A run between two bursts.
@@ -131,6 +135,7 @@ impl SingleThread<'_> {
         let sink = Tallying {
             tally: RowTally::default(),
             latencies: self.latencies,
+            other_tap: self.other_tap,
             next: TraceEncoder::new(&encoder, Parts(writer)),
         };
         let mut memory = self.budget.lease(0);
@@ -204,6 +209,7 @@ pub fn capture_into(
         budget,
         frames_max: u64::MAX,
         latencies: None,
+        other_tap: None,
     };
     let ran = thread.run(port, |_, _| Step::Continue)?;
     match ran.failure {
@@ -221,6 +227,7 @@ pub fn tally_of(port: &mut impl Receive, budget: &Budget) -> (Tally, Counters, V
     let sink = Tallying {
         tally: RowTally::default(),
         latencies: None,
+        other_tap: None,
         next: Discard,
     };
     let mut pipeline = Pipeline::new(config, budget, sink);

@@ -5,8 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lineside_measure::SharedTimes;
-use lineside_rows::{OperationCells, OperationRows, RecordSink, RowRef, Table, Word, is_success};
+use lineside_rows::{
+    OperationCells, OperationRow, OperationRows, RecordSink, RowRef, Table, Word, is_success,
+};
 use serde::Serialize;
+
+use crate::taps::{Stamped, Stamps};
 
 /// Operations, counted as they pass.
 #[derive(Debug, Default, Clone, Serialize)]
@@ -91,6 +95,8 @@ pub(super) struct Tallying<S> {
     pub tally: RowTally,
     /// Their latencies; only of a live run, whose line shows them.
     pub latencies: Option<Arc<SharedTimes>>,
+    /// What another tap saw of them.
+    pub other_tap: Option<Arc<Stamps>>,
     /// Where the rows go.
     pub next: S,
 }
@@ -270,6 +276,11 @@ impl<S: RecordSink> RecordSink for Tallying<S> {
             let mut counting = Counting::default();
             row.put_to(&mut counting);
             self.count(&counting);
+            if let Some(stamps) = &self.other_tap {
+                let mut row = OperationRow::clone(row);
+                stamps.set(&mut row);
+                return self.next.row(RowRef::Operations(&row));
+            }
         }
         self.next.row(row);
     }
@@ -279,7 +290,10 @@ impl<S: RecordSink> RecordSink for Tallying<S> {
         let mut counting = Counting::default();
         rows.operation(&mut counting);
         self.count(&counting);
-        self.next.operation(rows);
+        match &self.other_tap {
+            None => self.next.operation(rows),
+            Some(stamps) => self.next.operation(&mut Stamped { rows, stamps }),
+        }
     }
 }
 

@@ -436,6 +436,7 @@ pub(super) fn with_filtered(mut seen: Seen, port: &Input) -> Seen {
         seen.removed.add(removed);
     }
     seen.counters.merge(measured.port().counters());
+    seen.counters.merge(measured.dropped());
     seen.counters.merge(places.counters());
     seen.counters
         .add(Counter::RowsLimit, seen.removed.totals.rows);

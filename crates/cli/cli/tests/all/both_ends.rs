@@ -1,0 +1,235 @@
+//! Captures of both ends of a path, given together.
+
+use lineside_rows::Table;
+use lineside_testkit::capture::{self, Frame};
+use lineside_trace::{Manifest, State};
+use lineside_wire::{Dissected, dissect};
+
+use crate::support::{Record, counters, example, lineside, manifest, records, talk};
+
+const HOUR_NS: i64 = 3_600_000_000_000;
+
+/// What the server's tap sees, and the client's, `way_ns` away, by a clock that is `ahead_ns`.
+fn both_ends(way_ns: i64, ahead_ns: i64) -> [Vec<Frame>; 2] {
+    let mut server = capture::read(&example()).expect("the example");
+    server.retain(|frame| is_from_server(frame).is_some());
+    server.sort_by_key(|frame| frame.stamp_ns);
+    let mut client = server.clone();
+    for frame in &mut client {
+        let later_ns = match is_from_server(frame) {
+            Some(true) => way_ns,
+            _ => -way_ns,
+        };
+        frame.stamp_ns = frame
+            .stamp_ns
+            .map(|stamp_ns| stamp_ns + later_ns + ahead_ns);
+    }
+    client.sort_by_key(|frame| frame.stamp_ns);
+    [server, client]
+}
+
+fn is_from_server(frame: &Frame) -> Option<bool> {
+    let wire_len = frame.wire_len as usize;
+    let [from, to] = match dissect(frame.link_type, &frame.bytes, wire_len) {
+        Dissected::Tcp(_, tcp) => [tcp.source_port, tcp.destination_port],
+        Dissected::Udp(_, udp) => [udp.source_port, udp.destination_port],
+        _ => return None,
+    };
+    Some(from == 2049 || to != 2049 && from < to)
+}
+
+/// The trace of files with these frames, in this order, and what was printed.
+fn captured(inputs: &[&[Frame]], options: &[&str]) -> (Vec<Record>, Manifest, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let paths = (0..inputs.len()).map(|at| folder.path().join(format!("{at}.pcap")));
+    let paths: Vec<_> = paths.collect();
+    for (path, frames) in paths.iter().zip(inputs) {
+        std::fs::write(path, capture::write(frames)).expect("room");
+    }
+    let out = folder.path().join("trace");
+    let output = { lineside().arg("capture").args(&paths).arg("-o").arg(&out) }
+        .args(options)
+        .output()
+        .expect("it runs");
+    assert!(output.status.success(), "{}", talk(&output));
+    let manifest = manifest(&out);
+    let counted = counters(&manifest);
+    assert_eq!(counted.broken_identity(), None);
+    let report = lineside()
+        .arg("report")
+        .arg(&out)
+        .output()
+        .expect("it runs");
+    let printed = talk(&output) + &String::from_utf8_lossy(&report.stdout);
+    (records(&out, Table::Operations), manifest, printed)
+}
+
+/// Rows without what the number of inputs changes, and without the other tap's columns.
+fn rows(operations: &[Record]) -> Vec<String> {
+    let is_other = |column: &str| {
+        column.starts_with("client_tap")
+            || column.ends_with("_input")
+            || column.ends_with("_id") && column != "user_id" && column != "group_id"
+            || column == "repeat_of"
+    };
+    let mut rows: Vec<_> = operations
+        .iter()
+        .map(|row| row.text_without(is_other))
+        .collect();
+    rows.sort();
+    rows
+}
+
+fn assert_stamps(operations: &[Record], way_ns: i64, ahead_ns: i64) {
+    for row in operations {
+        for (own, other, later_ns) in [
+            ("call_end_ns", "client_tap_call_ns", -way_ns),
+            ("reply_end_ns", "client_tap_reply_ns", way_ns),
+        ] {
+            let own = row.integer(own).map(|ns| ns + later_ns + ahead_ns);
+            assert_eq!(row.integer(other), own, "{other}");
+        }
+    }
+}
+
+#[test]
+fn both_ends_are_one_set_of_rows_at_any_delay_and_by_any_clock() {
+    let (alone, expected) = {
+        let [server, _] = both_ends(0, 0);
+        let (operations, manifest, _) = captured(&[&server], &[]);
+        (rows(&operations), manifest.verdict.state)
+    };
+    for (way_ns, ahead_ns, options) in [
+        (100_000, 0, [].as_slice()),
+        (5_000_000, 700_000, &["--cores", "2"]),
+        (30_000_000, 3 * HOUR_NS, &[]),
+        (30_000_000, -50 * HOUR_NS, &[]),
+    ] {
+        let [server, client] = both_ends(way_ns, ahead_ns);
+        for (inputs, place) in [([&server[..], &client], 0), ([&client, &server], 1)] {
+            let what = format!("{way_ns} {ahead_ns} {place}");
+            let (operations, manifest, printed) = captured(&inputs, options);
+            assert_eq!(rows(&operations), alone, "{what}");
+            assert_stamps(&operations, way_ns, ahead_ns);
+            let inputs = operations
+                .iter()
+                .filter_map(|row| row.integer("call_input"));
+            assert!(inputs.clone().all(|input| input == place), "{what}");
+            let [taps] = &manifest.two_taps[..] else {
+                panic!("{what}: {:?}", manifest.two_taps);
+            };
+            assert!(
+                taps.server_tap.ends_with(&format!("/{place}.pcap")),
+                "{what}"
+            );
+            assert_eq!(taps.round_trip_ns, Some(2 * way_ns), "{what}");
+            assert_eq!(taps.clock_offset_ns, Some(-ahead_ns), "{what}");
+            assert_eq!([taps.lost_to_server, taps.lost_to_client], [0; 2], "{what}");
+            assert_eq!(manifest.verdict.state, expected, "{:?}", manifest.verdict);
+            assert!(printed.contains("nearer to the server"), "{printed}");
+            assert!(printed.contains("clock of"), "{printed}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_has_both_ends_is_one_set_of_rows() {
+    let [server, _] = both_ends(0, 0);
+    let alone = rows(&captured(&[&server], &[]).0);
+    for (way_ns, ahead_ns) in [
+        (10_000_000, 0),
+        (30_000_000, 300_000),
+        (1_000_000, 3 * HOUR_NS),
+    ] {
+        let [server, client] = both_ends(way_ns, ahead_ns);
+        let mut merged = [server, client].concat();
+        merged.sort_by_key(|frame| frame.stamp_ns);
+        let (operations, manifest, _) = captured(&[&merged], &[]);
+        if ahead_ns == 3 * HOUR_NS {
+            // The first packets show one tap.
+            continue;
+        }
+        let frames = ["call_frame", "reply_frame"];
+        let without = |operations: &[Record]| -> Vec<String> {
+            let of = |row: &Record| {
+                row.text_without(|column| {
+                    frames.contains(&column)
+                        || column.starts_with("client_tap")
+                        || column.ends_with("_id")
+                        || column == "repeat_of"
+                })
+            };
+            let mut rows: Vec<_> = operations.iter().map(of).collect();
+            rows.sort();
+            rows
+        };
+        assert_eq!(operations.len(), alone.len());
+        let [server, _] = both_ends(0, 0);
+        assert_eq!(without(&operations), without(&captured(&[&server], &[]).0));
+        assert_stamps(&operations, way_ns, ahead_ns);
+        assert_eq!(manifest.two_taps[0].round_trip_ns, Some(2 * way_ns));
+        assert_eq!(manifest.two_taps[0].clock_offset_ns, Some(-ahead_ns));
+    }
+}
+
+/// One end alone, the same twice, another day: nothing is invented, no row is lost or doubled.
+#[test]
+fn what_are_no_two_ends_is_reported_and_changes_no_rows() {
+    let [server, client] = both_ends(5_000_000, 0);
+    let (operations, _, _) = captured(&[&server], &[]);
+    let alone = rows(&operations);
+    let (twice, manifest, printed) = captured(&[&server, &server], &[]);
+    assert_eq!(rows(&twice), alone);
+    assert!(
+        twice
+            .iter()
+            .all(|row| row.integer("client_tap_call_ns").is_none())
+    );
+    assert!(printed.contains("the same capture again"), "{printed}");
+    assert_eq!(manifest.two_taps[0].round_trip_ns, Some(0));
+    // One end that begins later, in any order: its rows are there once.
+    for late in [&server[server.len() / 2..], &server[..server.len() / 2]] {
+        for inputs in [[late, &client[..]], [&client, late]] {
+            let (operations, manifest, _) = captured(&inputs, &[]);
+            assert_eq!(operations.len(), alone.len());
+            assert_eq!(manifest.two_taps.len(), 1);
+        }
+    }
+    // A ring's files follow each other.
+    let (first, second) = server.split_at(server.len() / 2);
+    let (ring, manifest, printed) = captured(&[first, second], &[]);
+    assert_eq!(rows(&ring).len(), alone.len());
+    assert_eq!(manifest.two_taps, [], "{printed}");
+    // One direction at the other end.
+    let one_way = |from_server| -> Vec<Frame> {
+        let kept = |frame: &&Frame| is_from_server(frame) == Some(from_server);
+        client.iter().filter(kept).cloned().collect()
+    };
+    for from_server in [false, true] {
+        let (operations, manifest, printed) = captured(&[&one_way(from_server), &server], &[]);
+        assert_eq!(rows(&operations), alone);
+        assert_eq!(manifest.two_taps[0].round_trip_ns, None);
+        assert!(printed.contains("one direction"), "{printed}");
+    }
+}
+
+#[test]
+fn what_the_tap_of_the_server_missed_is_read_of_the_other() {
+    let [mut server, client] = both_ends(5_000_000, 0);
+    let alone = captured(&[&server], &[]).0.len();
+    // The server's tap misses every hundredth frame: what it missed is taken of the other.
+    let mut number = 0;
+    server.retain(|_| {
+        number += 1;
+        number % 100 != 0
+    });
+    let (operations, manifest, _) = captured(&[&server, &client], &[]);
+    assert_eq!(operations.len(), alone);
+    assert!(manifest.two_taps[0].unseen_by_server_tap > 0);
+    assert_eq!(
+        manifest.verdict.state,
+        State::Complete,
+        "{:?}",
+        manifest.verdict
+    );
+}

@@ -1,0 +1,285 @@
+//! Packets of the connections that two taps may have in common, as far as they identify them.
+
+use crate::one_place::is_place_of_path;
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use lineside_account::{Budget, Lease};
+use lineside_frame::{Burst, FrameRef};
+use lineside_port::{Receive, Received};
+use lineside_run::open;
+use lineside_wire::tcp::{HEADER_LEN, TcpOption, TcpOptions};
+use lineside_wire::{Direction, Dissected, FourTuple, Ip, TcpFlags, TcpHeader, dissect};
+
+use super::Tap;
+use super::sample::Samples;
+
+/// Packets for which memory is drawn at once.
+const DRAWN: usize = 1 << 14;
+
+/// Frames asked for at once.
+const BURST: usize = 256;
+
+/// A packet of a flow.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Packet {
+    pub(super) stamp_ns: i64,
+    pub(super) frame: u32,
+    /// Of TCP, the number of its first byte; of others, what identifies it.
+    pub(super) sequence: u32,
+    /// Sequence numbers that it takes: bytes, SYN, FIN.
+    pub(super) len: u32,
+    pub(super) acknowledgement: u32,
+    /// What copies have in common, and what is sent again has not: identification, time stamp
+    /// option, acknowledgement.
+    pub(super) mark: u32,
+}
+
+/// What a packet belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Key {
+    ends: [(std::net::IpAddr, u16); 2],
+    protocol: u8,
+}
+
+impl Key {
+    pub(super) fn hosts(&self) -> [std::net::IpAddr; 2] {
+        self.ends.map(|(address, _)| address)
+    }
+
+    pub(super) fn ports(&self) -> [u16; 2] {
+        self.ends.map(|(_, port)| port)
+    }
+
+    pub(super) fn is_tcp(&self) -> bool {
+        self.protocol == lineside_wire::PROTOCOL_TCP
+    }
+}
+
+/// A packet with its place.
+pub(super) struct Placed {
+    pub(super) tap: Tap,
+    pub(super) key: Key,
+    pub(super) direction: Direction,
+    pub(super) packet: Packet,
+    /// Who opens the connection, if it shows that.
+    pub(super) opener: Option<Direction>,
+}
+
+/// A connection at both taps.
+#[derive(Debug, Default)]
+pub(super) struct Flow {
+    /// Who sent the SYN.
+    pub(super) opener: Option<Direction>,
+    /// By tap, then by direction.
+    pub(super) packets: [[Vec<Packet>; 2]; 2],
+}
+
+/// All connections of two taps.
+pub(super) struct Flows {
+    pub(super) by_key: BTreeMap<Key, Flow>,
+    _lease: Lease,
+}
+
+impl Flows {
+    /// Reads what two taps have of hosts that both know. `None`: there is no memory for it.
+    pub(super) fn read(
+        inputs: &[PathBuf],
+        taps: [Tap; 2],
+        samples: &Samples,
+        budget: &Budget,
+    ) -> Option<Self> {
+        let mut lease = budget.lease(0)?;
+        let (mut by_key, mut count) = (BTreeMap::<Key, Flow>::new(), 0);
+        let mut files = taps.map(|tap| tap.input).to_vec();
+        files.dedup();
+        let mut fits = true;
+        for input in files {
+            read_packets(inputs, input, budget, |placed| {
+                let Some(place) = taps.iter().position(|tap| *tap == placed.tap) else {
+                    return ControlFlow::Continue(());
+                };
+                if !samples.share_hosts(taps, placed.key.hosts()) {
+                    return ControlFlow::Continue(());
+                }
+                if count % DRAWN == 0 {
+                    // As lists grow, they take up to twice what is in them, and later as much for
+                    // what is made of it.
+                    fits = lease.resize((count + DRAWN) * 4 * size_of::<Packet>());
+                    if !fits {
+                        return ControlFlow::Break(());
+                    }
+                }
+                count += 1;
+                let flow = by_key.entry(placed.key).or_default();
+                flow.opener = flow.opener.or(placed.opener);
+                flow.packets[place][placed.direction].push(placed.packet);
+                ControlFlow::Continue(())
+            });
+        }
+        let is_in_both = |flow: &Flow| {
+            let mut taps = flow.packets.iter();
+            taps.all(|directions| directions.iter().any(|packets| !packets.is_empty()))
+        };
+        by_key.retain(|_, flow| is_in_both(flow));
+        fits.then_some(Self {
+            by_key,
+            _lease: lease,
+        })
+    }
+}
+
+/// Gives each packet of a file to `each`, until that breaks off. What cannot be read ends it: the
+/// run itself reports that.
+pub(super) fn read_packets(
+    inputs: &[PathBuf],
+    input: u16,
+    budget: &Budget,
+    mut each: impl FnMut(&Placed) -> ControlFlow<()>,
+) {
+    read_frames(&inputs[usize::from(input)], budget, |frame| {
+        match placed(input, frame) {
+            Some(placed) => each(&placed),
+            None => ControlFlow::Continue(()),
+        }
+    });
+}
+
+fn read_frames(path: &Path, budget: &Budget, mut each: impl FnMut(&FrameRef) -> ControlFlow<()>) {
+    let Ok(opened) = open(std::slice::from_ref(&path.to_owned()), budget) else {
+        return;
+    };
+    let (mut port, mut burst) = (opened.port, Burst::with_capacity(BURST));
+    loop {
+        let received = port.receive(&mut burst, BURST);
+        // Where a path's frames are read, `OnePlace` decides.
+        let mut frames = { burst.iter() }.filter(|frame| {
+            let interfaces = port.facts_of(0).map(|facts| &facts.interfaces);
+            let at = usize::from(frame.descriptor().interface);
+            let name = interfaces.and_then(|all| all.get(at)?.name.as_deref());
+            !name.is_some_and(is_place_of_path)
+        });
+        if frames.any(|frame| each(frame).is_break()) {
+            return;
+        }
+        burst.clear();
+        if !matches!(
+            received,
+            Ok(Received::Frames(_) | Received::Interrupted | Received::Idle { .. })
+        ) {
+            return;
+        }
+    }
+}
+
+/// What a frame says of its packet, unless that has no time or belongs to nothing.
+pub(super) fn placed(input: u16, frame: &FrameRef) -> Option<Placed> {
+    let descriptor = frame.descriptor();
+    let bytes = frame.bytes();
+    let wire_len = descriptor.wire_len as usize;
+    let of_rest = |ip: &Ip, from: usize, ports: [u16; 2], what: u64| {
+        let rest = bytes.get(from..).unwrap_or_default();
+        let rest = &rest[..rest.len().min(48)];
+        Fields {
+            ports,
+            sequence: hash((ip.identification, what, rest)),
+            len: 1,
+            ..Fields::default()
+        }
+    };
+    let (
+        ip,
+        protocol,
+        Fields {
+            ports,
+            sequence,
+            len,
+            acknowledgement,
+            mark,
+            opener,
+        },
+    ) = match dissect(descriptor.link_type.0, bytes, wire_len) {
+        Dissected::Tcp(ip, tcp) => (ip, ip.protocol, of_tcp(&ip, &tcp, bytes)),
+        Dissected::Udp(ip, udp) => {
+            let ports = [udp.source_port, udp.destination_port];
+            (
+                ip,
+                ip.protocol,
+                of_rest(&ip, udp.payload, ports, udp.payload_len as u64),
+            )
+        }
+        Dissected::Fragment(ip, part) => {
+            let what = u64::from(part.identification) << 32 | part.offset as u64;
+            (ip, u8::MAX, of_rest(&ip, ip.payload, [0; 2], what))
+        }
+        _ => return None,
+    };
+    let (tuple, direction) = FourTuple::of(&ip, ports[0], ports[1]).canonical();
+    Some(Placed {
+        tap: Tap {
+            input,
+            interface: descriptor.interface,
+        },
+        key: Key {
+            ends: tuple.ends().map(|end| (end.address, end.port)),
+            protocol,
+        },
+        direction,
+        packet: Packet {
+            stamp_ns: descriptor.stamp_ns?,
+            frame: u32::try_from(descriptor.number).ok()?,
+            sequence,
+            len,
+            acknowledgement,
+            mark,
+        },
+        opener: opener.map(|is_sender| match is_sender {
+            true => direction,
+            false => direction.opposite(),
+        }),
+    })
+}
+
+/// What a packet's headers give.
+#[derive(Default)]
+struct Fields {
+    ports: [u16; 2],
+    sequence: u32,
+    len: u32,
+    acknowledgement: u32,
+    mark: u32,
+    /// Whether the sender opens the connection.
+    opener: Option<bool>,
+}
+
+fn of_tcp(ip: &Ip, tcp: &TcpHeader, bytes: &[u8]) -> Fields {
+    let ports = [tcp.source_port, tcp.destination_port];
+    let is_syn = tcp.flags.contains(TcpFlags::SYN);
+    let is_fin = tcp.flags.contains(TcpFlags::FIN);
+    let len = tcp.payload_len as u32 + u32::from(is_syn) + u32::from(is_fin);
+    let options = bytes.get(ip.payload..).unwrap_or_default();
+    let options = &options[..options.len().min(tcp.header_len)];
+    let mut options = TcpOptions::new(options.get(HEADER_LEN..).unwrap_or_default());
+    let time = options.find_map(|option| match option {
+        Ok(TcpOption::Timestamps { value, .. }) => Some(value),
+        _ => None,
+    });
+    let mark = hash((ip.identification, time, tcp.acknowledgement.0));
+    let opener = is_syn.then(|| !tcp.flags.contains(TcpFlags::ACK));
+    Fields {
+        ports,
+        sequence: tcp.sequence.0,
+        len,
+        acknowledgement: tcp.acknowledgement.0,
+        mark,
+        opener,
+    }
+}
+
+fn hash(what: impl Hash) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    what.hash(&mut hasher);
+    hasher.finish() as u32
+}
