@@ -11,7 +11,7 @@ use crate::block::{
     Chart, Colour, Insight, Layer, Line, NOT_KNOWN, Scale, alarm, line, state_word,
 };
 use crate::section::capture::{loss_text, moved_bytes};
-use crate::section::{forwarder_summary, link_summary, load_summary, monitors};
+use crate::section::{forwarder_summary, link_summary, load_summary, monitors, two_taps};
 
 /// The first screen in words: each line has a label, and parts of which the last may be left out.
 pub(crate) struct Summary {
@@ -99,6 +99,7 @@ fn seen(report: &Report, zone: &Zone) -> Vec<Line> {
     lines.push(line("from", [from]));
     lines.push(line("runs", runs(report)));
     lines.push(line("only", chosen(report, zone)));
+    lines.push(line("two taps", two_taps::summary(&report.trace.two_taps)));
 
     lines.extend(verdict(report, zone));
     lines.push(alarm("lost", missing.losses.iter().map(loss_text)));

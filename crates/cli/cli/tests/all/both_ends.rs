@@ -127,7 +127,8 @@ fn both_ends_are_one_set_of_rows_at_any_delay_and_by_any_clock() {
             assert_eq!([taps.lost_to_server, taps.lost_to_client], [0; 2], "{what}");
             assert_eq!(manifest.verdict.state, expected, "{:?}", manifest.verdict);
             assert!(printed.contains("nearer to the server"), "{printed}");
-            assert!(printed.contains("clock of"), "{printed}");
+            assert!(printed.contains("clock"), "{printed}");
+            assert!(printed.contains("two taps"), "{printed}");
         }
     }
 }
@@ -145,10 +146,6 @@ fn a_file_that_has_both_ends_is_one_set_of_rows() {
         let mut merged = [server, client].concat();
         merged.sort_by_key(|frame| frame.stamp_ns);
         let (operations, manifest, _) = captured(&[&merged], &[]);
-        if ahead_ns == 3 * HOUR_NS {
-            // The first packets show one tap.
-            continue;
-        }
         let frames = ["call_frame", "reply_frame"];
         let without = |operations: &[Record]| -> Vec<String> {
             let of = |row: &Record| {

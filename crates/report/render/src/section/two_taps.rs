@@ -13,23 +13,64 @@ pub(crate) fn section(pairs: &[TwoTaps]) -> Option<Section> {
     })
 }
 
+/// Both in short, of each pair.
+pub(crate) fn summary(pairs: &[TwoTaps]) -> Vec<String> {
+    let one = |taps: &TwoTaps| {
+        let median = |way: &Option<WayBetween>| {
+            way.as_ref()
+                .map_or_else(|| "?".to_owned(), |way| signed(way.median_ns))
+        };
+        let lost = match (taps.lost_to_server, taps.lost_to_client) {
+            (0, 0) => "nothing lost between them".to_owned(),
+            (to_server, to_client) => format!(
+                "lost between them {} packets to the server, {} to the client",
+                grouped(to_server),
+                grouped(to_client)
+            ),
+        };
+        let name = |tap: &str| tap.rsplit('/').next().unwrap_or_default().to_owned();
+        [
+            format!(
+                "{} there, {} back",
+                median(&taps.to_server),
+                median(&taps.to_client)
+            ),
+            lost,
+            clocks(taps),
+            format!("rows of {}", name(&taps.server_tap)),
+        ]
+    };
+    pairs.iter().flat_map(one).collect()
+}
+
+fn clocks(taps: &TwoTaps) -> String {
+    match taps.clock_offset_ns {
+        None => "one direction in common shows no clocks' offset".to_owned(),
+        Some(0) => "the clocks agree".to_owned(),
+        Some(offset_ns) => format!(
+            "the server's side is {} {}",
+            time(offset_ns.unsigned_abs()),
+            if offset_ns < 0 { "behind" } else { "ahead" },
+        ),
+    }
+}
+
 fn blocks(taps: &TwoTaps) -> Vec<Block> {
     let (server, client) = (&taps.server_tap, &taps.client_tap);
-    let clocks = match (taps.round_trip_ns, taps.clock_offset_ns) {
-        (Some(round_trip_ns), Some(offset_ns)) => format!(
-            "The clock of {server} is {} {} that of {client}, if the fastest packets take as long \
-             there as back; the round trip between the taps, {}, does not depend on it.",
-            time(offset_ns.unsigned_abs()),
-            if offset_ns < 0 { "behind" } else { "ahead of" },
+    let distance = match taps.round_trip_ns {
+        Some(round_trip_ns) => format!(
+            "If the fastest packets take as long there as back, {}; the round trip between the \
+             taps, {}, does not depend on that.",
+            clocks(taps),
             time(round_trip_ns.unsigned_abs()),
         ),
-        _ => "They have packets of one direction in common, which shows neither the distance nor \
-              the clocks' offset."
+        None => "They have packets of one direction in common, which shows neither the distance \
+                 nor the clocks' offset."
             .to_owned(),
     };
     let about = format!(
         "{server} is nearer to the server than {client}: rows, frames and server times are of \
-         {server}. {} packets of {} connections are in both. {clocks}",
+         {server}. {} packets with bytes, of {} connections, are in both. {distance}",
         grouped(taps.packets),
         grouped(taps.connections),
     );

@@ -3,6 +3,7 @@
 use crate::one_place::is_place_of_path;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::IpAddr;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -13,14 +14,21 @@ use lineside_run::open;
 use lineside_wire::tcp::{HEADER_LEN, TcpOption, TcpOptions};
 use lineside_wire::{Direction, Dissected, FourTuple, Ip, TcpFlags, TcpHeader, dissect};
 
-use super::Tap;
-use super::sample::Samples;
-
 /// Packets for which memory is drawn at once.
 const DRAWN: usize = 1 << 14;
 
+/// Stands for the protocol of fragments; the number is reserved.
+const FRAGMENTS: u8 = u8::MAX;
+
 /// Frames asked for at once.
 const BURST: usize = 256;
+
+/// Where frames were seen: an input, or one interface of a file that describes several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Tap {
+    pub(super) input: u16,
+    pub(super) interface: u16,
+}
 
 /// A packet of a flow.
 #[derive(Debug, Clone, Copy)]
@@ -40,17 +48,22 @@ pub(super) struct Packet {
 /// What a packet belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Key {
-    ends: [(std::net::IpAddr, u16); 2],
+    ends: [(IpAddr, u16); 2],
     protocol: u8,
 }
 
 impl Key {
-    pub(super) fn hosts(&self) -> [std::net::IpAddr; 2] {
+    pub(super) fn hosts(&self) -> [IpAddr; 2] {
         self.ends.map(|(address, _)| address)
     }
 
     pub(super) fn ports(&self) -> [u16; 2] {
         self.ends.map(|(_, port)| port)
+    }
+
+    /// Fragments have no ports, so it is of all connections of two hosts.
+    pub(super) fn is_of_fragments(&self) -> bool {
+        self.protocol == FRAGMENTS
     }
 
     pub(super) fn is_tcp(&self) -> bool {
@@ -84,11 +97,11 @@ pub(super) struct Flows {
 }
 
 impl Flows {
-    /// Reads what two taps have of hosts that both know. `None`: there is no memory for it.
+    /// Reads what two taps have of hosts that they share. `None`: there is no memory for it.
     pub(super) fn read(
         inputs: &[PathBuf],
         taps: [Tap; 2],
-        samples: &Samples,
+        shared: impl Fn([IpAddr; 2]) -> bool,
         budget: &Budget,
     ) -> Option<Self> {
         let mut lease = budget.lease(0)?;
@@ -101,7 +114,7 @@ impl Flows {
                 let Some(place) = taps.iter().position(|tap| *tap == placed.tap) else {
                     return ControlFlow::Continue(());
                 };
-                if !samples.share_hosts(taps, placed.key.hosts()) {
+                if !shared(placed.key.hosts()) {
                     return ControlFlow::Continue(());
                 }
                 if count % DRAWN == 0 {
@@ -119,11 +132,9 @@ impl Flows {
                 ControlFlow::Continue(())
             });
         }
-        let is_in_both = |flow: &Flow| {
-            let mut taps = flow.packets.iter();
-            taps.all(|directions| directions.iter().any(|packets| !packets.is_empty()))
-        };
-        by_key.retain(|_, flow| is_in_both(flow));
+        let is_seen = |tap: &[Vec<Packet>; 2]| tap.iter().any(|packets| !packets.is_empty());
+        // Of a file that has both, each packet is of either.
+        by_key.retain(|_, flow| taps[0] == taps[1] || flow.packets.iter().all(is_seen));
         fits.then_some(Self {
             by_key,
             _lease: lease,
@@ -212,7 +223,7 @@ pub(super) fn placed(input: u16, frame: &FrameRef) -> Option<Placed> {
         }
         Dissected::Fragment(ip, part) => {
             let what = u64::from(part.identification) << 32 | part.offset as u64;
-            (ip, u8::MAX, of_rest(&ip, ip.payload, [0; 2], what))
+            (ip, FRAGMENTS, of_rest(&ip, ip.payload, [0; 2], what))
         }
         _ => return None,
     };

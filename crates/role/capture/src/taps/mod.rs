@@ -27,26 +27,21 @@ use lineside_account::{Budget, Counter, Counters};
 use lineside_frame::{Burst, FrameRef};
 use lineside_trace::TwoTaps;
 
-use flows::Flows;
+use flows::{Flows, Tap};
 use pair::Outcome;
 use sample::Samples;
 
 pub(crate) use stamps::{Stamped, Stamps};
 
-/// Inputs among which taps are looked for. More are a ring's files, each of which would be read
-/// twice.
-const INPUTS_MAX: usize = 8;
-
-/// Where frames were seen: an input, or one interface of a file that describes several.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Tap {
-    input: u16,
-    interface: u16,
-}
+/// Inputs among which taps are looked for, and taps. More are a ring's files, each of which would
+/// be read twice.
+const TAPS_MAX: usize = 8;
 
 /// What was found before the run.
 #[derive(Default)]
 pub(crate) struct Taps {
+    /// Taps whose frames go away, each with the one for which they do.
+    order: Vec<[Tap; 2]>,
     /// Pairs of taps, for `trace.json`.
     pub(crate) pairs: Vec<TwoTaps>,
     /// What the user should know.
@@ -59,7 +54,7 @@ pub(crate) struct Taps {
 
 /// Looks for packets that several of these files have.
 pub(crate) fn find(inputs: &[PathBuf], budget: &Budget) -> Taps {
-    let are_files = inputs.len() <= INPUTS_MAX && { inputs.iter() }
+    let are_files = inputs.len() <= TAPS_MAX && { inputs.iter() }
         .all(|path| path.metadata().is_ok_and(|facts| facts.is_file()));
     let mut taps = Taps::default();
     if !are_files {
@@ -67,8 +62,9 @@ pub(crate) fn find(inputs: &[PathBuf], budget: &Budget) -> Taps {
     }
     let samples = Samples::of(inputs, budget);
     let mut stamps = BTreeMap::new();
-    for [one, other] in samples.pairs(inputs, budget) {
-        match Flows::read(inputs, [one, other], &samples, budget) {
+    for [one, other] in samples.pairs(inputs, TAPS_MAX, budget) {
+        let shared = |hosts| samples.share_hosts([one, other], hosts);
+        match Flows::read(inputs, [one, other], shared, budget) {
             Some(mut flows) => {
                 let outcome = pair::compare(&mut flows, [one, other], inputs);
                 taps.take(outcome, &mut stamps);
@@ -87,7 +83,23 @@ pub(crate) fn find(inputs: &[PathBuf], budget: &Budget) -> Taps {
 }
 
 impl Taps {
+    /// Whether the frames of `one` go away for `other`, perhaps by way of taps between them.
+    fn gives_way(&self, one: Tap, other: Tap) -> bool {
+        let mut next = self
+            .order
+            .iter()
+            .filter(|[from, to]| *from == one && from != to);
+        next.any(|[_, to]| *to == other || self.gives_way(*to, other))
+    }
+
     fn take(&mut self, outcome: Outcome, stamps: &mut BTreeMap<(u16, u32), i64>) {
+        let [client, server] = outcome.taps;
+        // Of three taps at nearly one place, each might give way to the next.
+        let is_circle = client != server && self.gives_way(server, client);
+        if outcome.facts.packets == 0 || is_circle {
+            return;
+        }
+        self.order.push(outcome.taps);
         for (input, frame) in outcome.dropped {
             self.dropped.add(input, frame);
         }

@@ -19,8 +19,7 @@ use lineside_trace::{TwoTaps, WayBetween};
 use lineside_wire::Direction;
 use lineside_words::{grouped, time};
 
-use super::Tap;
-use super::flows::{Flow, Flows, Key, Packet};
+use super::flows::{Flow, Flows, Key, Packet, Tap};
 use super::matching::Index;
 
 /// Ports at which servers listen although their callers' may be lower: NFS, rpcbind, mountd.
@@ -30,8 +29,14 @@ const SERVER_PORTS: [u16; 3] = [2049, 111, 20048];
 /// in the wrong place.
 const OFFSET_MAX_NS: i64 = 1_000_000_000;
 
+/// An acknowledgement this long before or after all that the server's tap has of a connection shows
+/// nothing new: the last one of a connection, which was on its way when that tap ended.
+const EDGE_NS: i64 = 1_000_000_000;
+
 /// What a pair of taps comes to.
 pub(super) struct Outcome {
+    /// The taps, the server's last.
+    pub(super) taps: [Tap; 2],
     pub(super) facts: TwoTaps,
     pub(super) note: String,
     /// Frames that go away, by input and number.
@@ -53,18 +58,24 @@ struct Known {
 }
 
 pub(super) fn compare(flows: &mut Flows, taps: [Tap; 2], inputs: &[PathBuf]) -> Outcome {
+    let servers = servers(&flows.by_key);
     let mut known = BTreeMap::new();
     for (key, flow) in &mut flows.by_key {
+        let hosts = key.hosts();
+        let to_server = match key.is_of_fragments() {
+            true => servers.get(&hosts).map(|(_, way)| *way),
+            false => None,
+        };
+        let to_server = to_server.unwrap_or_else(|| to_server_of(key, flow));
         if taps[0] == taps[1] {
-            split(key, flow);
+            split(flow, to_server);
         }
-        known.insert(*key, judge(key, flow));
+        known.insert(*key, judge(key, flow, to_server));
     }
     let votes = votes(&known);
-    let all = votes
-        .values()
-        .fold([0; 2], |sum, vote| [sum[0] + vote[0], sum[1] + vote[1]]);
-    let server_tap = usize::from(all[1] > all[0]);
+    let add = |sum: [usize; 2], vote: &[usize; 2]| [sum[0] + vote[0], sum[1] + vote[1]];
+    let all = votes.values().fold([0; 2], add);
+    let most = usize::from(all[1] > all[0]);
     let mut sums = Sums::default();
     for (key, flow) in &flows.by_key {
         let known = &known[key];
@@ -72,19 +83,34 @@ pub(super) fn compare(flows: &mut Flows, taps: [Tap; 2], inputs: &[PathBuf]) -> 
             // Another connection of the same ends.
             continue;
         }
-        let nearer = known.server_tap.unwrap_or_else(|| {
-            let both = [0, 1].map(|tap| flow.packets[tap].iter().all(|each| !each.is_empty()));
-            match (both, votes.get(&server_of(key, known.to_server))) {
-                ([true, false], _) => 0,
-                ([false, true], _) => 1,
-                (_, Some(vote)) if vote[0] != vote[1] => usize::from(vote[1] > vote[0]),
-                _ => server_tap,
-            }
-        });
-        let is_main = nearer == server_tap;
-        sums.add(key, flow, (known, nearer, is_main), taps);
+        let both = flow
+            .packets
+            .each_ref()
+            .map(|tap| tap.iter().all(|way| !way.is_empty()));
+        let nearer = match (both, votes.get(&server_of(key, known.to_server))) {
+            ([true, false], _) => 0,
+            ([false, true], _) => 1,
+            (_, Some(vote)) if vote[0] != vote[1] => usize::from(vote[1] > vote[0]),
+            _ => most,
+        };
+        sums.add(key, flow, (known, nearer, nearer == most), taps);
     }
-    sums.finish(server_tap, taps, inputs)
+    sums.finish(most, taps, inputs)
+}
+
+/// For two hosts, the direction to the server of the connection with most packets.
+fn servers(flows: &BTreeMap<Key, Flow>) -> BTreeMap<[IpAddr; 2], (usize, Direction)> {
+    let mut servers = BTreeMap::new();
+    for (key, flow) in flows.iter().filter(|(key, _)| !key.is_of_fragments()) {
+        let packets = flow.packets.iter().flatten().map(Vec::len).sum();
+        let most = servers
+            .entry(key.hosts())
+            .or_insert((0, Direction::Forward));
+        if packets > most.0 {
+            *most = (packets, to_server_of(key, flow));
+        }
+    }
+    servers
 }
 
 /// Which tap each server's connections have at its side, in packets.
@@ -104,7 +130,7 @@ fn server_of(key: &Key, to_server: Direction) -> IpAddr {
 }
 
 /// Who opened it, or else who has the port of a server.
-fn to_server(key: &Key, flow: &Flow) -> Direction {
+fn to_server_of(key: &Key, flow: &Flow) -> Direction {
     let ports = key.ports();
     let is_server = ports.map(|port| SERVER_PORTS.contains(&port));
     flow.opener.unwrap_or(match is_server {
@@ -118,7 +144,7 @@ fn to_server(key: &Key, flow: &Flow) -> Direction {
 
 /// Each packet of a file twice: the first copies are of the tap that it passed first. That is the
 /// sender's, but where a reply would come before its call: there one clock is behind.
-fn split(key: &Key, flow: &mut Flow) {
+fn split(flow: &mut Flow, to_server: Direction) {
     let mut by_order = [[Vec::new(), Vec::new()], [Vec::new(), Vec::new()]];
     for direction in Direction::BOTH {
         let mut counts = BTreeMap::<(u32, u32, u32, u32), usize>::new();
@@ -139,7 +165,6 @@ fn split(key: &Key, flow: &mut Flow) {
     }
     let [first, second] = by_order;
     flow.packets = [first, second];
-    let to_server = to_server(key, flow);
     let back = to_server.opposite();
     if !answers_early(flow, to_server) {
         let [first, second] = &mut flow.packets;
@@ -170,7 +195,7 @@ fn indexes<'a>(key: &Key, taps: [&'a [Packet]; 2]) -> [Index<'a>; 2] {
     taps.map(|packets| Index::new(packets, origin, key.is_tcp()))
 }
 
-fn judge(key: &Key, flow: &Flow) -> Known {
+fn judge(key: &Key, flow: &Flow, to_server: Direction) -> Known {
     let between = Direction::BOTH.map(|direction| {
         let [one, other] = indexes(
             key,
@@ -183,7 +208,6 @@ fn judge(key: &Key, flow: &Flow) -> Known {
         took.sort_unstable();
         took
     });
-    let to_server = to_server(key, flow);
     let there = between[to_server].first();
     let back = between[to_server.opposite()].last();
     let server_tap = there
@@ -221,7 +245,7 @@ impl Sums {
         &mut self,
         key: &Key,
         flow: &Flow,
-        (known, nearer, is_main): (&Known, usize, bool),
+        (known, nearer, is_usual): (&Known, usize, bool),
         taps: [Tap; 2],
     ) {
         let sign = if nearer == 1 { 1 } else { -1 };
@@ -263,13 +287,19 @@ impl Sums {
                     Some((_, true)) => true,
                     // Nothing else brings these bytes.
                     Some((_, false)) => is_watched && offset_ns.abs() > OFFSET_MAX_NS,
-                    None => is_watched,
+                    None => watched.is_some_and(|(first_ns, last_ns)| {
+                        let [first_ns, last_ns] = [
+                            first_ns.saturating_sub(EDGE_NS),
+                            last_ns.saturating_add(EDGE_NS),
+                        ];
+                        (first_ns..=last_ns).contains(&at_ns)
+                    }),
                 };
                 if goes {
                     self.dropped.push((taps[1 - nearer].input, packet.frame));
                 }
             }
-            if is_main {
+            if is_usual {
                 let place = usize::from(way != known.to_server);
                 let took = known.between[way].iter();
                 let sign = if place == 0 { sign } else { -sign };
@@ -303,16 +333,22 @@ impl Sums {
                 p99_ns: at(99)?,
             })
         };
-        let name = |tap: Tap| {
-            let path = inputs[usize::from(tap.input)].display();
-            match taps[0] != taps[1] && taps[0].input == taps[1].input {
-                true => format!("{path}, interface {}", tap.interface),
+        let name = |which: usize| {
+            let path = inputs[usize::from(taps[which].input)].display();
+            let side = if which == server_tap {
+                "server"
+            } else {
+                "client"
+            };
+            match taps[0].input == taps[1].input {
+                true if taps[0] == taps[1] => format!("{path} (copies at the {side}'s side)"),
+                true => format!("{path} (interface {})", taps[which].interface),
                 false => path.to_string(),
             }
         };
         let facts = TwoTaps {
-            server_tap: name(taps[server_tap]),
-            client_tap: name(taps[1 - server_tap]),
+            server_tap: name(server_tap),
+            client_tap: name(1 - server_tap),
             connections: self.connections,
             packets: self.packets,
             round_trip_ns: least.map(|(there, back)| there + back),
@@ -333,6 +369,7 @@ impl Sums {
             false => note(&facts),
         };
         Outcome {
+            taps: [taps[1 - server_tap], taps[server_tap]],
             facts,
             note,
             dropped: self.dropped,
@@ -362,6 +399,10 @@ fn lost(from: &Index<'_>, to: &Index<'_>, usual_ns: i64) -> [u64; 2] {
 
 fn note(facts: &TwoTaps) -> String {
     let clocks = match (facts.round_trip_ns, facts.clock_offset_ns) {
+        (Some(round_trip_ns), Some(0)) => format!(
+            "a round trip between them takes {}; their clocks agree",
+            time(round_trip_ns.unsigned_abs()),
+        ),
         (Some(round_trip_ns), Some(offset_ns)) => format!(
             "a round trip between them takes {}; the clock of the first is {} {} that of the other",
             time(round_trip_ns.unsigned_abs()),

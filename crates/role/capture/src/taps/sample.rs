@@ -11,13 +11,19 @@ use std::path::PathBuf;
 use lineside_account::Budget;
 use lineside_wire::Direction;
 
-use super::flows::{Key, Packet, Placed, read_packets};
-use super::{INPUTS_MAX, Tap};
+use super::flows::{Key, Packet, Placed, Tap, read_packets};
 
 /// Frames of a file that are looked at. Of one file alone fewer: most are of one tap, and this is
 /// all that they pay.
 const FRAMES: usize = 4096;
 const FRAMES_OF_ONE: usize = 1024;
+
+/// Frames of a file alone whose first ones look like two taps': of a fast connection, the copies of
+/// the first packets come behind all of those.
+const FRAMES_OF_SUSPECT: usize = 1 << 16;
+
+/// Packets that lie behind others of their connection, or came before, that arouse suspicion.
+const SUSPECT_MIN: u32 = 8;
 
 /// Packets of a connection that must come twice in one file.
 const TWICE_MIN: usize = 8;
@@ -38,6 +44,10 @@ struct Sample {
     ends: HashSet<End>,
     hosts: HashSet<[IpAddr; 2]>,
     first_ns: Option<i64>,
+    /// How far each direction of a connection has come.
+    latest: HashMap<(Key, Direction), u32>,
+    /// Packets that did not go further.
+    behind: u32,
     /// Packets with bytes: how often each came, and the least time between two.
     times: HashMap<(Key, Direction, u32, u32), Twice>,
 }
@@ -64,18 +74,24 @@ impl Samples {
             1 => FRAMES_OF_ONE,
             _ => FRAMES,
         };
-        for input in 0..inputs.len().min(INPUTS_MAX) {
-            let mut left = frames_max;
+        for input in 0..inputs.len() {
+            let mut count = 0;
             read_packets(inputs, input as u16, budget, |placed| {
                 samples.add(placed);
-                left -= 1;
-                match left {
-                    0 => ControlFlow::Break(()),
-                    _ => ControlFlow::Continue(()),
+                count += 1;
+                let goes_on = count < frames_max
+                    || inputs.len() == 1 && count < FRAMES_OF_SUSPECT && samples.are_suspect();
+                match goes_on {
+                    true => ControlFlow::Continue(()),
+                    false => ControlFlow::Break(()),
                 }
             });
         }
         samples
+    }
+
+    fn are_suspect(&self) -> bool {
+        self.0.values().any(|sample| sample.behind >= SUSPECT_MIN)
     }
 
     fn add(&mut self, placed: &Placed) {
@@ -84,6 +100,12 @@ impl Samples {
         sample.hosts.insert(placed.key.hosts());
         let Some(end) = end_of(placed) else { return };
         sample.ends.insert(end);
+        let (key, direction, number) = end;
+        let latest = sample.latest.entry((key, direction)).or_insert(number);
+        match number.wrapping_sub(*latest).cast_signed() {
+            1.. => *latest = number,
+            behind => sample.behind += u32::from(key.is_tcp() && behind < 0),
+        }
         let Packet {
             sequence,
             mark,
@@ -107,9 +129,18 @@ impl Samples {
     }
 
     /// The taps that have packets in common. A tap with itself: one file has each packet twice.
-    pub(super) fn pairs(&self, inputs: &[PathBuf], budget: &Budget) -> Vec<[Tap; 2]> {
+    /// None if there are more taps than `taps_max`.
+    pub(super) fn pairs(
+        &self,
+        inputs: &[PathBuf],
+        taps_max: usize,
+        budget: &Budget,
+    ) -> Vec<[Tap; 2]> {
         let taps: Vec<_> = self.0.keys().copied().collect();
         let mut pairs = Vec::new();
+        if taps.len() > taps_max {
+            return pairs;
+        }
         for (at, &one) in taps.iter().enumerate() {
             if self.comes_twice(one) {
                 pairs.push([one, one]);
