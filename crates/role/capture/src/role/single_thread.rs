@@ -18,7 +18,6 @@ use super::watch::Writing;
 use crate::arrivals::Span;
 use crate::pipeline::{Pipeline, run};
 use crate::taps::Stamps;
-use lineside_operations::Config;
 use lineside_operations::{Config, Waiting};
 
 /// What taking frames came to.

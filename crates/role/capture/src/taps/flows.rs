@@ -1,6 +1,5 @@
 //! Packets of the connections that two taps may have in common, as far as they identify them.
 
-use crate::one_place::is_place_of_path;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
@@ -9,10 +8,12 @@ use std::path::{Path, PathBuf};
 
 use lineside_account::{Budget, Lease};
 use lineside_frame::{Burst, FrameRef};
-use lineside_port::{Receive, Received};
+use lineside_port::{Port, Receive, Received};
 use lineside_run::open;
 use lineside_wire::tcp::{HEADER_LEN, TcpOption, TcpOptions};
 use lineside_wire::{Direction, Dissected, FourTuple, Ip, TcpFlags, TcpHeader, dissect};
+
+use crate::one_place::is_place_of_path;
 
 /// Packets for which memory is drawn at once.
 const DRAWN: usize = 1 << 14;
