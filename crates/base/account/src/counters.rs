@@ -217,6 +217,8 @@ registry! {
         waited for 1 s or longer when their connection or the input ended";
     OperationsUdpIncomplete = "rpc.operations_udp_incomplete", Plain, "operations over UDP of \
         which a part was not read: a snap length cut it, fragments were lost, or it is malformed";
+    RepliesShort = "rpc.replies_short", Plain, "replies that were seen whole and end before their \
+        last field: their server ended them early";
     Resynchronised = "rpc.resynchronised", Plain, "times that the place of the next record was \
         lost and found again";
     CandidatesRejected = "rpc.candidates_rejected", Plain, "places that looked like an RPC header \

@@ -273,6 +273,9 @@ macro_rules! for_each_table {
                 highest_slot: Option<i64>, Dictionary, "SEQUENCE: highest slot in use by the client";
                 client_id: Option<i64>, Dictionary, "client id that the operation names or gives, its bits";
                 owner: Blob, Dictionary, "OPEN, LOCK: the owner, as the client names it";
+                client_name: Blob, Dictionary, "EXCHANGE_ID, SETCLIENTID: what the client calls itself";
+                client_verifier: Option<i64>, Dictionary, "the same: the verifier, another one after \
+                each start of the client, its bits";
                 stateid: Blob, Dictionary, "state id in the arguments, without its sequence: 12 bytes";
                 stateid_sequence: Option<i64>, Dictionary, "its sequence";
                 reply_stateid: Blob, Dictionary, "state id in the results, without its sequence: 12 bytes";
@@ -302,6 +305,8 @@ macro_rules! for_each_table {
                 reply_offset: Option<i64>, Dictionary, "SEEK: where it was found";
                 reply_flags: Option<i64>, Dictionary, "EXCHANGE_ID, CREATE_SESSION, SEQUENCE: flags of the \
                 result";
+                stateid_statuses: Text, Dictionary, "TEST_STATEID: the status of each state id, with \
+                commas between";
                 change: Option<i64>, Dictionary, "object afterwards: change attribute, its bits";
                 owner_name: Text, Dictionary, "object afterwards: owner, as NFSv4 names it";
                 owner_group_name: Text, Dictionary, "object afterwards: group of the owner, as NFSv4 names \
@@ -317,9 +322,15 @@ macro_rules! for_each_table {
             }
 
             /// What the programs beside NFS have (MOUNT, portmap, rpcbind, NLM, KLM, NSM, RQUOTA,
-            /// NFSACL): a row for each call that has any of it.
+            /// NFSACL), and why RPC refused a call of any program: a row for each call that has any
+            /// of it.
             Services services ServiceRow ServiceColumns null "not in this call, or not seen" {
                 operation_id: i64, Delta, "the call, as in `operations`";
+                auth_error: Word, Dictionary, "`AUTH_ERROR` in `rpc_status`: the reason: \
+                `AUTH_TOOWEAK`, `RPCSEC_GSS_CREDPROBLEM`, ...";
+                version_min: Option<i64>, Dictionary, "`PROG_MISMATCH` in `rpc_status`: the lowest \
+                version of the program that the server has; `RPC_MISMATCH`: of RPC";
+                version_max: Option<i64>, Dictionary, "the highest one";
                 auth_flavors: Text, Dictionary, "MNT: the authentication flavors that the server accepts, \
                 with commas between";
                 entries: Option<i64>, Dictionary, "DUMP, EXPORT, GETADDRLIST: entries of the list in the \

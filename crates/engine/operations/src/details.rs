@@ -2,6 +2,7 @@
 
 use lineside_frame::View;
 use lineside_rows::{Blob, Nfs4Row, NfsRow, RecordSink, RowRef, ServiceRow, Table, Text, Word};
+use lineside_rpc::message::{AcceptStatus, Rejection, ReplyHeader};
 
 /// Rows of an operation in the tables that belong to one protocol each. One whose flag is not set
 /// is empty.
@@ -37,6 +38,28 @@ impl Details {
             self.service.operation_id = operation_id;
             sink.row(RowRef::Services(&self.service));
         }
+    }
+
+    /// Why RPC refused a call.
+    #[cold]
+    pub(crate) fn set_refusal(&mut self, reply: &ReplyHeader<'_>) {
+        let row = &mut self.service;
+        let versions = match reply {
+            ReplyHeader::Denied(Rejection::AuthError(Some(status))) => {
+                row.auth_error = word(status.name(), status.0);
+                self.has_service = true;
+                return;
+            }
+            ReplyHeader::Denied(Rejection::RpcMismatch(versions)) => versions,
+            ReplyHeader::Accepted(reply) => match &reply.status {
+                AcceptStatus::ProgMismatch(versions) => versions,
+                _ => return,
+            },
+            _ => return,
+        };
+        row.version_min = versions.low.map(i64::from);
+        row.version_max = versions.high.map(i64::from);
+        self.has_service = true;
     }
 
     /// Empty again; memory of texts is kept.

@@ -194,6 +194,14 @@ pub const RULES: [Rule; 40] = [
     rule(
         Incomplete,
         Counted(
+            Counter::RepliesShort,
+            "replies end before their last field, although they were seen whole: their server \
+            ends them early, and the report names it",
+        ),
+    ),
+    rule(
+        Incomplete,
+        Counted(
             Counter::FramesDamagedNotTcp,
             "damaged frames were not read, and nothing shows whether they came again",
         ),

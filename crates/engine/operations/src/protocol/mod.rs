@@ -166,6 +166,20 @@ pub(crate) trait Incoming {
         if cursor.fault() == Some(Fault::Malformed) {
             counters.count(Counter::RecordsMalformed);
         }
+        self.note_short(cursor);
+    }
+
+    /// Counts results that end before their last field although the message was seen whole: then
+    /// it is the server that ended them.
+    #[inline]
+    fn note_short(&mut self, cursor: &Cursor<'_>) {
+        if cursor.fault() == Some(Fault::End) {
+            let message = self.message();
+            let is_whole = message.missing == 0 && message.ended && !message.cut;
+            if is_whole && self.is_complete() {
+                self.operations().1.count(Counter::RepliesShort);
+            }
+        }
     }
 
     /// Whether files in the results are reported: not if they may be those of another call.

@@ -165,13 +165,15 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         reply: &ReplyHeader<'_>,
         cursor: &mut Cursor<'_>,
     ) -> Want {
-        let operation = &self.all.operations[slot];
+        let operation = &mut self.all.operations[slot];
         let mut procedure = Procedure::default();
         if reply.is_success() {
             procedure = operation.procedure;
             if operation.is_wrapped {
                 unwrap(cursor);
             }
+        } else {
+            operation.details.set_refusal(reply);
         }
         let answer = Answer {
             xid,

@@ -11,44 +11,15 @@ use lineside_words::{grouped, percent};
 use serde_json::json;
 
 use super::advice::{From, Service, judged, status_name};
+use super::few::Few;
 use crate::model::{ErrorCount, Finding, Report};
 use crate::numbers::{share, share_at_least};
 use crate::read::batch::Batch;
 use crate::read::columns::{Word, Words};
 use crate::read::lexica::Lexica;
 
-/// Clients and servers of a status that are counted one by one.
-const ENDS_MAX: usize = 64;
-/// Of a failure that has one end: so much of it is that end's.
-const MOST_SHARE: f64 = 0.9;
 /// Most calls of an operation fail, by what the share is at least.
 const MOST_CALLS_SHARE: f64 = 0.5;
-
-/// How many times each of a few.
-#[derive(Debug, Default)]
-struct Few(Vec<(Word, u64)>);
-
-impl Few {
-    fn add(&mut self, word: Word, count: u64) {
-        match self.0.iter().position(|(other, _)| *other == word) {
-            Some(at) => self.0[at].1 += count,
-            None if self.0.len() < ENDS_MAX => self.0.push((word, count)),
-            None => (),
-        }
-    }
-
-    fn merge(&mut self, other: &Self) {
-        for &(word, count) in &other.0 {
-            self.add(word, count);
-        }
-    }
-
-    /// The one that has nearly all.
-    fn only(&self, all: u64) -> Option<Word> {
-        let most = self.0.iter().max_by_key(|(_, count)| *count)?;
-        (share(most.1, all) >= MOST_SHARE).then_some(most.0)
-    }
-}
 
 /// Who asked, and who answered.
 #[derive(Debug, Default)]

@@ -22,14 +22,19 @@
 mod advice;
 mod delayed_ack;
 mod failures;
+mod few;
 mod forwarder;
 mod latency;
+mod listing;
 mod network;
 mod no_answer;
 mod no_progress;
 mod peers;
+mod noted;
 mod scene;
+mod services;
 mod stalls;
+mod state;
 mod suspects;
 mod unreachable;
 mod waits;
@@ -49,6 +54,7 @@ use failures::Failures;
 use network::Network;
 use no_answer::NoAnswer;
 use peers::Peers;
+use noted::Noted;
 use suspects::Found;
 use watch::Watch;
 
@@ -57,6 +63,7 @@ pub(crate) struct Findings {
     watch: Watch,
     no_answer: NoAnswer,
     failures: Failures,
+    noted: Noted,
 }
 
 impl Findings {
@@ -66,6 +73,7 @@ impl Findings {
             watch: Watch::new(trace, span),
             no_answer: NoAnswer::default(),
             failures: Failures::default(),
+            noted: Noted::default(),
         }
     }
 
@@ -86,6 +94,7 @@ impl Findings {
         self.no_answer.add(batch, (name, &own[at]), rows, lexica)?;
         let server = Words::of(name, &own[at], &mut lexica.servers)?;
         self.failures.add(batch, &server, rows, lexica);
+        self.noted.add(batch, &server, rows, lexica);
         self.watch.add(batch, own, rows, lexica)
     }
 
@@ -116,7 +125,7 @@ impl Findings {
         found.extend(latency);
         found.extend(ones.into_iter().map(|one| one.finding));
         found.extend(self.no_answer.findings(scene));
-        found.extend(self.failures.findings(scene.report, scene.lexica));
+        found.extend(self.failed(scene));
         found.extend(workload::findings(scene.report));
         if scene.report.load.is_some() {
             found.retain(|finding| !OF_CLIENTS.contains(&finding.kind));
@@ -125,6 +134,18 @@ impl Findings {
         found.extend(forwarding.flat_map(forwarder::findings));
         rank(&mut found);
         (found, network.rates(scene.report.trace.speed_bps()))
+    }
+}
+
+impl Findings {
+    /// What failed, and state that client and server disagree about.
+    fn failed(&self, scene: &mut Scene<'_>) -> Vec<Finding> {
+        let mut found = self.failures.findings(scene.report, scene.lexica);
+        services::add_reasons(&mut found, &self.noted, scene);
+        found.extend(services::findings(&self.noted, scene));
+        found.extend(state::findings(&self.noted, scene));
+        found.extend(listing::findings(&self.noted, scene));
+        found
     }
 }
 

@@ -267,6 +267,11 @@ fn each_rule_has_its_state_and_its_sentence() {
             malformed",
         ),
         (
+            counters(&[(Counter::RepliesShort, 5)]),
+            "5 replies end before their last field, although they were seen whole: their server \
+            ends them early, and the report names it",
+        ),
+        (
             counters(&[(Counter::FramesDamagedNotTcp, 2)]),
             "2 damaged frames were not read, and nothing shows whether they came again",
         ),

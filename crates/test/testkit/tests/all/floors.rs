@@ -33,7 +33,7 @@ const RENDER: Floors = &[
         "run_stats",
         "slow",
     ],
-    &["lines", "section", "svg"],
+    &["failed", "lines", "section", "svg"],
     &[
         "chart",
         "forwarder_lines",

@@ -36,9 +36,24 @@ pub(super) fn of_call(
         set_blob(&mut nfs4.owner, owner);
         any4 = true;
     }
+    any4 |= set_client(call, nfs4);
     let (in_nfs, in_nfs4) = set_arguments(call, nfs, nfs4);
     details.has_nfs |= in_nfs;
     details.has_nfs4 |= any4 || in_nfs4;
+}
+
+/// Sets what a client calls itself; whether it does.
+fn set_client(call: &v4::Call<'_>, nfs4: &mut Nfs4Row) -> bool {
+    let (name, verifier) = match call {
+        v4::Call::ExchangeId(args) => (&args.owner, args.verifier),
+        v4::Call::SetClientId(args) => (&args.id, args.verifier),
+        _ => return false,
+    };
+    if let Some(name) = name {
+        set_blob(&mut nfs4.client_name, name);
+    }
+    nfs4.client_verifier = verifier.map(bits);
+    name.is_some() || verifier.is_some()
 }
 
 /// Sets the cells of the arguments that one operation has; whether there are any in `nfs`, and in
@@ -174,6 +189,21 @@ pub(super) fn of_reply(
     details.has_nfs4 |= any4 || in_nfs4;
 }
 
+/// Sets the status of each state id; whether there are any.
+fn set_statuses(ok: &v4::TestStateIdOk<'_>, nfs4: &mut Nfs4Row) -> bool {
+    let cell = &mut nfs4.stateid_statuses;
+    for status in ok.statuses.iter() {
+        if !cell.is_null() {
+            cell.append(b",");
+        }
+        match v4::status_name(status) {
+            Some(name) => cell.append(name.as_bytes()),
+            None => cell.append(status.to_string().as_bytes()),
+        }
+    }
+    !cell.is_null()
+}
+
 /// Sets the cells of the results that one operation has; whether there are any in `nfs`, and in
 /// `nfs4`.
 fn set_results(reply: &v4::Reply<'_>, nfs: &mut NfsRow, nfs4: &mut Nfs4Row) -> (bool, bool) {
@@ -200,6 +230,9 @@ fn set_results(reply: &v4::Reply<'_>, nfs: &mut NfsRow, nfs4: &mut Nfs4Row) -> (
                 nfs.entries = ok.eof.map(|_| ok.entries.iter().count() as i64);
                 any = true;
             }
+        }
+        Reply::TestStateId(outcome) => {
+            any4 |= outcome.ok().is_some_and(|ok| set_statuses(ok, nfs4));
         }
         Reply::Sequence(outcome) => {
             let flags = outcome.ok().and_then(|ok| ok.status_flags);

@@ -201,6 +201,7 @@ impl<'r, I: Incoming> CompoundReader<'r, I> {
         let Some(slot) = self.result_row(reply.number(), cursor) else {
             return Step::Stop;
         };
+        self.incoming.note_short(cursor);
         let server = self.incoming.sender();
         let (operations, counters) = self.incoming.operations();
         let operation = &mut operations[slot];
@@ -259,6 +260,7 @@ impl<'r, I: Incoming> CompoundReader<'r, I> {
         if let Some(attributes) = reply.attributes() {
             columns::object(attributes, row, &mut operation.details, counters);
         }
+        self.incoming.note_short(cursor);
         match cursor.fault() {
             Some(_) => Step::Stop,
             None => Step::Next,
