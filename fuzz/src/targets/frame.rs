@@ -11,12 +11,22 @@ use super::Bytes;
 
 /// The link types that are known, and one that is not.
 const LINK_TYPES: [u16; 11] = [1, 113, 276, 0, 108, 12, 14, 101, 228, 229, 147];
+/// Those that few captures have, behind 0x40 of the choices.
+const RARE_LINK_TYPES: [u16; 20] = [
+    9, 50, 51, 104, 105, 117, 119, 122, 127, 138, 163, 166, 192, 197, 204, 205, 226, 239, 242, 258,
+];
 
 /// Frames, each behind its length and a byte of choices; a byte of choices for all ends the input.
 pub(crate) fn run(data: &[u8]) {
     let mut bytes = Bytes(data);
     let choice = bytes.last();
-    let link_type = LINK_TYPES[usize::from(choice & 15) % LINK_TYPES.len()];
+    let link_type = match choice & 0x40 {
+        0 => LINK_TYPES[usize::from(choice & 15) % LINK_TYPES.len()],
+        _ => {
+            let at = usize::from(choice & 15 | choice >> 3 & 16);
+            RARE_LINK_TYPES[at % RARE_LINK_TYPES.len()]
+        }
+    };
     let config = Config {
         fragments_held_max_bytes: if choice & 16 == 0 { 8 << 20 } else { 3000 },
         ..Config::default()

@@ -138,9 +138,23 @@ registry! {
         because --decode-as declares that they are no RPC";
     ConnectionsLeftAloneRpc = "connections.left_alone_rpc", Plain, "of them, those that began like \
         RPC";
-    ConnectionsTls = "connections.tls", Plain, "connections that went over to TLS (RFC 9289): what \
-        they carry from then on is not read";
-    TlsRecords = "tls.records", Plain, "TLS records of those connections";
+    ConnectionsTls = "connections.tls", Plain, "connections of RPC with TLS, which is not read: by \
+        the probe of RFC 9289, or from the first byte at port 111, 2049 or one that --decode-as \
+        declares to be RPC";
+    TlsBytes = "tls.bytes", Plain, "TCP payload bytes of those connections, from the handshake on";
+    TlsRecords = "tls.records", Plain, "TLS records of connections that were seen from their \
+        handshake on";
+    ConnectionsTlsOther = "other.tls_connections", Plain, "connections with TLS from the first byte \
+        at other ports";
+    TlsOtherBytes = "other.tls_bytes", Plain, "TCP payload bytes of those connections";
+    RoceBytes = "other.roce_bytes", Plain, "bytes of datagrams of RoCEv2 (RDMA), which is not read";
+    IwarpBytes = "other.iwarp_bytes", Plain, "TCP payload bytes of connections with iWARP (RDMA), \
+        which is not read";
+    SmbEncryptedBytes = "other.smb_encrypted_bytes", Plain, "TCP payload bytes of connections with \
+        encrypted SMB3";
+    SflowBytes = "other.sflow_bytes", Plain, "bytes of datagrams of sFlow, which hold samples of \
+        other frames";
+    EspBytes = "other.esp_bytes", Plain, "bytes of frames with ESP (IPsec)";
     ConnectionsLimit = "limits.connections", Limit, "connections refused or evicted because the \
         table was full";
 
@@ -207,6 +221,8 @@ registry! {
     RepliesWithoutCall = "rpc.replies_without_call", Plain, "replies whose call was never seen";
     RepliesWithoutCallBegun = "rpc.replies_without_call_begun", Plain, "of these, those of TCP \
         connections whose beginning was captured, so that their calls should have been";
+    RepliesWithoutCallCut = "rpc.replies_without_call_cut", Plain, "of these, those of TCP \
+        connections of which the snap length had cut the calls' direction";
     RepliesWithoutCallUdp = "rpc.replies_without_call_udp", Plain, "of these, those over UDP";
     DatagramsDoubted = "rpc.datagrams_doubted", Plain, "UDP datagrams that look like RPC and were \
         not believed, since nothing else on their ports does: replies without calls, and calls \

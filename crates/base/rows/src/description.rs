@@ -540,7 +540,8 @@ macro_rules! for_each_table {
                 outer one first, with commas between" null "no VLAN tag";
                 encapsulation: Text, Dictionary, "tunnels around the packets, first frame, the outer one \
                 first, with commas between: `ipip`, `gre`, `erspan1`, `erspan2`, `erspan3`, `vxlan`, \
-                        `vxlan-gpe`, `geneve`, `mpls` (each label), `pppoe`, `pbb`, `gtp`, `l2tp`, `etherip`"
+                        `vxlan-gpe`, `geneve`, `mpls` (each label), `pppoe`, `pbb`, `gtp`, `l2tp`, `etherip`, \
+                        `lisp`, `tzsp`"
                     null "no tunnel";
                 tunnel_ids: Text, Dictionary, "the number that each of them carries, with commas between: \
                 GRE's key, ERSPAN's session, the network identifier of VXLAN and GENEVE, MPLS's label, \

@@ -27,6 +27,8 @@ pub enum Dissected {
     NotIp,
     /// IP that is encrypted, compressed, or wrapped in a way that is not known.
     IpUnread,
+    /// IP that is encrypted by ESP: RFC 4303, RFC 3948.
+    Esp,
     /// IP, but neither TCP nor UDP nor a tunnel that is known.
     OtherProtocol,
     /// Behind more than [`Layers::MAX`] tags or tunnels.

@@ -56,6 +56,8 @@ pub mod ether_type {
     pub const CISCO_METADATA: u16 = 0x8909;
     /// The tag of a ring that is seamlessly redundant: IEC 62439-3, 5.
     pub const HSR: u16 = 0x892f;
+    /// A stamp that a switch of Arista adds in front of the type.
+    pub const ARISTA: u16 = 0xd28b;
     /// A network service header: RFC 8300, 2.2.
     pub const SERVICE_HEADER: u16 = 0x894f;
     /// A frame that is secured, and perhaps encrypted: IEEE 802.1AE, 9.

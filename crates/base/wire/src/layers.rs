@@ -58,6 +58,10 @@ pub enum TunnelKind {
     L2tp,
     /// Ethernet in IP: RFC 3378.
     EtherIp,
+    /// RFC 9300.
+    Lisp,
+    /// TaZmen's sniffer protocol.
+    Tzsp,
 }
 
 impl TunnelKind {
@@ -78,6 +82,8 @@ impl TunnelKind {
             Self::Gtp => "gtp",
             Self::L2tp => "l2tp",
             Self::EtherIp => "etherip",
+            Self::Lisp => "lisp",
+            Self::Tzsp => "tzsp",
         }
     }
 }

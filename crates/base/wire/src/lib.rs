@@ -54,8 +54,10 @@ pub mod ipv4;
 pub mod ipv6;
 mod layers;
 mod link;
+pub mod link_type;
 pub mod neighbour;
 mod plain;
+mod rare_link;
 mod seq_number;
 pub mod tcp;
 mod transport;
@@ -74,7 +76,7 @@ pub use plain::{PlainEnds, PlainSegment};
 pub use seq_number::SeqNumber;
 pub use tcp::TcpFlags;
 pub use transport::{TcpHeader, UdpHeader};
-pub use tunnel::may_be_tunnel;
+pub use tunnel::{DeclaredTunnel, declare_tunnels, may_be_tunnel};
 
 /// IP protocol number of TCP.
 pub const PROTOCOL_TCP: u8 = 6;

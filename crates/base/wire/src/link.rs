@@ -4,6 +4,7 @@ use crate::bytes::{array, u16_at};
 use crate::dissect::Dissected;
 use crate::ethernet::{self, TAG_LEN, Tag, ether_type};
 use crate::layers::{Layers, Tunnel, TunnelKind};
+use crate::rare_link;
 
 /// Which network header follows the link header, as far as we read any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,8 +62,12 @@ pub(crate) fn network(
         12 | 14 | 101 => Ok((Network::ByVersion, 0)),
         228 => Ok((Network::Ipv4, 0)),
         229 => Ok((Network::Ipv6, 0)),
-        _ => Err(Unread::Unknown),
+        rare => rare_link::network(rare, bytes, layers),
     }
+}
+
+pub(crate) fn byte_at(bytes: &[u8], offset: usize) -> Result<u8, Unread> {
+    bytes.get(offset).copied().ok_or(Unread::Malformed)
 }
 
 /// The same of an Ethernet frame that begins at `offset`.
@@ -77,14 +82,18 @@ pub(crate) fn in_ethernet(
 
 /// The type field at `offset` ends the link header, if no tags follow.
 #[inline]
-fn tagged(bytes: &[u8], offset: usize, layers: &mut Layers) -> Result<(Network, usize), Unread> {
+pub(crate) fn tagged(
+    bytes: &[u8],
+    offset: usize,
+    layers: &mut Layers,
+) -> Result<(Network, usize), Unread> {
     let ether_type = array(bytes, offset).ok_or(Unread::Malformed)?;
     tags(bytes, u16::from_be_bytes(*ether_type), offset + 2, layers)
 }
 
 /// Walks tags from `offset`, where the header that `ether_type` names begins.
 #[inline]
-fn tags(
+pub(crate) fn tags(
     bytes: &[u8],
     mut ether_type: u16,
     mut offset: usize,
@@ -163,6 +172,12 @@ fn behind_rare(
             layers.set_link(offset + 4);
             typed(offset + 4 + ethernet::field::ETHER_TYPE)
         }
+        // Arista's stamp: subtype 1, a version, and a time of 64 or 48 bits.
+        ether_type::ARISTA => match array::<4>(bytes, offset).ok_or(Unread::Malformed)? {
+            [0, 1, 0 | 1, 0x10] => typed(offset + 12),
+            [0, 1, 0 | 1, 0x20] => typed(offset + 10),
+            _ => Err(Unread::NotIp),
+        },
         ether_type::VN_TAG | ether_type::HSR => typed(offset + 4),
         ether_type::E_TAG => typed(offset + 6),
         // Version, the number of options; each takes four bytes.

@@ -5,6 +5,8 @@
 //! What does not fit stays what it is without the tunnel.
 
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
+use std::sync::OnceLock;
 
 use crate::bytes::{array, u16_at, u32_at};
 use crate::dissect::{Dissected, HeaderChecksum, Ip, Walk, ipv4_checksum};
@@ -12,6 +14,7 @@ use crate::ethernet::{self, ether_type};
 use crate::evidence;
 use crate::layers::{Layers, Tunnel, TunnelKind};
 use crate::link::{self, Network, Unread};
+use crate::rare_link;
 use crate::transport::UdpHeader;
 
 /// RFC 7348, 5.
@@ -26,11 +29,44 @@ const OLD_VXLAN_PORT: u16 = 8472;
 const GTP_PORT: u16 = 2152;
 /// RFC 2661, 8.1.
 const L2TP_PORT: u16 = 1701;
-/// Of tunnels that are not read: Teredo (RFC 4380, 2.7), LISP (RFC 9300, 4.1), IPsec behind
-/// translated addresses (RFC 3948, 2), CAPWAP (RFC 5415, 3.1), Linux's "foo over UDP", GUE, MPLS
-/// (RFC 7510, 3), TaZmen.
-const UNREAD_PORTS: [u16; 8] = [3544, 4341, IPSEC_PORT, 5247, 5555, 6080, 6635, 37008];
+/// RFC 9300, 4.1.
+const LISP_PORT: u16 = 4341;
+/// RFC 7510, 3.
+const MPLS_PORT: u16 = 6635;
+/// TaZmen's sniffer protocol: MikroTik's routers, access points.
+const TZSP_PORT: u16 = 37008;
+/// Of tunnels that are read to one of their ports, or not at all: Teredo (RFC 4380, 2.7), IPsec
+/// behind translated addresses (RFC 3948, 2), CAPWAP (RFC 5415, 3.1), Linux's "foo over UDP", GUE.
+const UNREAD_PORTS: [u16; 8] = [
+    3544, LISP_PORT, IPSEC_PORT, 5247, 5555, 6080, MPLS_PORT, TZSP_PORT,
+];
 const IPSEC_PORT: u16 = 4500;
+
+/// A tunnel that the user declares to be at other ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeclaredTunnel {
+    /// RFC 7348.
+    Vxlan,
+    /// RFC 8926.
+    Geneve,
+}
+
+/// What the user declared. One for the process: frames are dissected in many places, each of which
+/// has to find the same packet in a frame, and it is known before the first of them.
+static DECLARED: OnceLock<Vec<(RangeInclusive<u16>, DeclaredTunnel)>> = OnceLock::new();
+
+/// Declares tunnels by their destination ports; of several that fit the last one counts. Only the
+/// first call of a process has an effect.
+pub fn declare_tunnels(ports: Vec<(RangeInclusive<u16>, DeclaredTunnel)>) {
+    let _ = DECLARED.set(ports);
+}
+
+fn declared(port: u16) -> Option<DeclaredTunnel> {
+    let mut rules = DECLARED.get()?.iter().rev();
+    rules
+        .find(|(ports, _)| ports.contains(&port))
+        .map(|&(_, kind)| kind)
+}
 
 /// Whether a datagram with these ports, of source and destination, may be a tunnel's.
 #[inline]
@@ -42,6 +78,7 @@ pub fn may_be_tunnel(ports: [u16; 2]) -> bool {
     ) || ports.contains(&L2TP_PORT)
         || UNREAD_PORTS.contains(&source)
         || UNREAD_PORTS.contains(&destination)
+        || declared(destination).is_some()
 }
 
 impl Walk<'_> {
@@ -60,8 +97,9 @@ impl Walk<'_> {
             }
             97 => return self.ether_ip(ip, start, end),
             115 => return self.l2tp_in_ip(ip, start, end),
-            // Encrypted (RFC 4303), compressed (RFC 3173), with less of a header (RFC 2004).
-            50 | 55 | 108 => return Dissected::IpUnread,
+            50 => return Dissected::Esp,
+            // Compressed (RFC 3173), with less of a header (RFC 2004).
+            55 | 108 => return Dissected::IpUnread,
             // Errors quote the packet that they are about.
             1 | 58 => return Dissected::OtherProtocol,
             _ => return self.unread(start, Dissected::OtherProtocol),
@@ -207,11 +245,17 @@ impl Walk<'_> {
         let outside = (self.bytes, self.end);
         // Whatever padding the outer packet has is not the tunnel's.
         self.narrow(end);
+        let declared = declared(udp.destination_port);
         let found = match udp.destination_port {
+            _ if declared == Some(DeclaredTunnel::Vxlan) => self.vxlan(ip, start),
+            _ if declared == Some(DeclaredTunnel::Geneve) => self.geneve(ip, start),
             VXLAN_PORT | OLD_VXLAN_PORT => self.vxlan(ip, start),
             VXLAN_GPE_PORT => self.vxlan_gpe(ip, start),
             GENEVE_PORT => self.geneve(ip, start),
             GTP_PORT => self.gtp(ip, start),
+            LISP_PORT => self.lisp(ip, start).or_else(|| self.if_ip(start)),
+            MPLS_PORT => self.mpls_in_udp(ip, start),
+            TZSP_PORT => self.tzsp(ip, start).or_else(|| self.if_ip(start)),
             L2TP_PORT => self.l2tp_in_udp(ip, start),
             _ if udp.source_port == L2TP_PORT => self.l2tp_in_udp(ip, start),
             _ => self.unread_in_udp(udp),
@@ -285,6 +329,61 @@ impl Walk<'_> {
         })
     }
 
+    /// RFC 9300, 5.1: eight bytes, then an IP packet; the flag I with the instance's number.
+    fn lisp(&mut self, ip: &Ip, start: usize) -> Option<Dissected> {
+        let header: &[u8; 8] = array(self.bytes, start)?;
+        let inside = start + 8;
+        if !evidence::is_ip(self.bytes, inside, self.end) {
+            return None;
+        }
+        let id = (header[0] & 0x08 != 0).then(|| u32_at(header, 4) >> 8);
+        Some(self.packet_in(TunnelKind::Lisp, id, ip, Network::ByVersion, inside))
+    }
+
+    /// RFC 7510, 3: a label stack, below which there is IP.
+    fn mpls_in_udp(&mut self, ip: &Ip, start: usize) -> Option<Dissected> {
+        self.if_ip(start)?;
+        Some(self.mpls(Some((ip.source, ip.destination)), start))
+    }
+
+    /// Version 1, a packet that was received or sent, what it begins with, tags up to the last one.
+    fn tzsp(&mut self, ip: &Ip, start: usize) -> Option<Dissected> {
+        const PADDING: u8 = 0;
+        const END: u8 = 1;
+        let &[1, 0 | 1, high, low] = array(self.bytes, start)? else {
+            return None;
+        };
+        let mut inside = start + 4;
+        loop {
+            inside += match *self.bytes.get(inside)? {
+                END => break,
+                PADDING => 1,
+                _ => 2 + usize::from(*self.bytes.get(inside + 1)?),
+            };
+        }
+        inside += 1;
+        let link_type = match u16::from_be_bytes([high, low]) {
+            1 if is_ethernet(self.bytes, inside) => {
+                return Some(self.ethernet_in(TunnelKind::Tzsp, None, ip, inside));
+            }
+            4 => 9,
+            7 => 101,
+            18 => 105,
+            119 => 119,
+            127 => 163,
+            _ => return None,
+        };
+        if !self.enter(TunnelKind::Tzsp, None, ip, self.end) {
+            return Some(Dissected::TooDeep);
+        }
+        Some(
+            match rare_link::inside(link_type, self.bytes, inside, &mut self.layers) {
+                Ok((network, at)) => self.packet(network, at),
+                Err(why) => self.unread(inside, why.into()),
+            },
+        )
+    }
+
     /// 3GPP TS 29.281, 5: version 1, a packet of a user, all of the datagram.
     fn gtp(&mut self, ip: &Ip, start: usize) -> Option<Dissected> {
         let header: &[u8; 8] = array(self.bytes, start)?;
@@ -348,7 +447,7 @@ impl Walk<'_> {
         let is_ipsec = [udp.source_port, udp.destination_port] == [IPSEC_PORT; 2];
         // Keys are exchanged behind four zeros: RFC 3948, 2.2.
         match array(self.bytes, udp.payload) {
-            Some(spi) if is_ipsec && *spi != [0; 4] => Some(Dissected::IpUnread),
+            Some(spi) if is_ipsec && *spi != [0; 4] => Some(Dissected::Esp),
             _ => self.if_ip(udp.payload),
         }
     }

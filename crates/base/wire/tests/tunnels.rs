@@ -87,6 +87,7 @@ fn every_tunnel_leads_to_the_packet_inside() {
                     | Wrap::ServiceHeader
                     | Wrap::Pppoe
                     | Wrap::Backbone
+                    | Wrap::AristaStamp
                     | Wrap::Mpls
                     | Wrap::MplsControlWord
                     | Wrap::MplsEthernet
@@ -122,9 +123,12 @@ fn a_port_alone_is_no_tunnel() {
         let words = [xid, 0, 2, 100_003, 3, 7, 0, 0, 0, 0];
         words.map(u32::to_be_bytes).concat()
     };
-    for port in [4789, 4790, 6081, 8472, 2152, 1701, 4341, 3544, 5247] {
+    for port in [
+        4789, 4790, 6081, 8472, 2152, 1701, 4341, 3544, 5247, 6635, 37008,
+    ] {
         for xid in [
             0x30ff_0020,
+            0x0100_0001,
             0x0002_0001,
             0x4002_0028,
             0x0003_0000,
@@ -277,19 +281,18 @@ fn unread_ip_is_distinguished_from_other_frames() {
             // PPPoE with compressed headers; with an encrypted packet.
             in_type(0x8864, &[0x11, 0, 0, 1, 0, 20, 0, 0x2d, 0x45, 1, 2, 3]),
             in_type(0x8864, &[0x11, 0, 0, 1, 0, 20, 0, 0xfd, 0x90, 1, 2, 3]),
-            // A protocol that nobody knows; PIM's register; ESP; compressed.
+            // A protocol that nobody knows; PIM's register; compressed.
             in_ip(201, &[&[1, 2, 3], packet].concat()),
             in_ip(103, &[&[0x21, 0, 0, 0, 0, 0, 0, 0], packet].concat()),
-            in_ip(50, &[0x5a; 60]),
             in_ip(108, &[0x5a; 60]),
             // GRE of a type that is not read; L2TP with a long sublayer.
             in_ip(47, &[&[0, 0, 0x88, 0x3e, 1, 2, 3, 4], packet].concat()),
             in_ip(115, &[&[1; 31], packet].concat()),
-            // LISP, Teredo, CAPWAP from its port, IPsec behind translated addresses.
-            udp([700, 4341], &[0x80, 0, 0, 1, 0, 0, 0, 0]),
+            // Teredo, CAPWAP from its port; LISP and TaZmen's with other headers.
+            udp([700, 4341], &[0x80, 0, 0, 1]),
+            udp([700, 37008], &[2, 0, 0, 1, 1]),
             udp([700, 3544], &[]),
             udp([5247, 700], &[0, 0x20, 3, 0, 0, 0, 0, 0]),
-            udp([4500, 4500], &[1, 2, 3, 4]),
             // A user of GTP behind something.
             udp([2152, 2152], &{
                 let len = u16::try_from(3 + packet.len()).expect("short");
@@ -306,6 +309,18 @@ fn unread_ip_is_distinguished_from_other_frames() {
             );
         }
     }
+}
+
+#[test]
+fn esp_is_named_also_behind_translated_addresses() {
+    let ends = FrameBuilder::new([10, 9, 0, 1].into(), [10, 9, 0, 2].into());
+    let behind = ends.udp(4500, 4500, &[1; 60]);
+    for frame in [in_ip(50, &[0x5a; 60]), behind] {
+        assert_eq!(dissect(1, &frame, frame.len()), Dissected::Esp);
+    }
+    // Keys are exchanged in the clear.
+    let keys = ends.udp(4500, 4500, &[0; 60]);
+    assert!(matches!(dissect(1, &keys, keys.len()), Dissected::Udp(..)));
 }
 
 #[test]

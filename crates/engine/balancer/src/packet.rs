@@ -51,7 +51,9 @@ impl Packet {
             Dissected::Udp(ip, udp) => Self::of_udp(&ip, udp, bytes),
             Dissected::Fragment(ip, fragment) => Self::of_fragment(&ip, fragment, bytes),
             Dissected::NotIp | Dissected::UnknownLink => Err(Outcome::NotIp),
-            Dissected::IpUnread | Dissected::OtherProtocol => Err(Outcome::OtherProtocol),
+            Dissected::IpUnread | Dissected::Esp | Dissected::OtherProtocol => {
+                Err(Outcome::OtherProtocol)
+            }
             Dissected::TooDeep => Err(Outcome::Tagged),
             _ => Err(Outcome::Malformed),
         }

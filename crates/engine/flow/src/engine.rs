@@ -131,6 +131,10 @@ impl Engine {
             }
             Dissected::NotIp => plain(Counter::FramesNotIp),
             Dissected::IpUnread => plain(Counter::FramesIpUnread),
+            Dissected::Esp => {
+                counters.add(Counter::EspBytes, wire_len as u64);
+                plain(Counter::FramesIpUnread)
+            }
             Dissected::OtherProtocol => plain(Counter::FramesOtherProtocol),
             Dissected::TooDeep => plain(Counter::FramesTooDeep),
             Dissected::UnknownLink => plain(Counter::FramesUnknownLink),

@@ -116,7 +116,7 @@ impl Stack {
         }
         match dissect_outermost(descriptor.link_type.0, bytes, wire_len) {
             Dissected::Tcp(ip, tcp) => self.on_tcp(frame, &ip, &tcp, effects),
-            Dissected::NotIp | Dissected::OtherProtocol | Dissected::IpUnread => {
+            Dissected::NotIp | Dissected::OtherProtocol | Dissected::IpUnread | Dissected::Esp => {
                 self.on_control(bytes, effects);
             }
             Dissected::Udp(ip, udp) => self.on_udp(frame, &ip, &udp, effects),

@@ -66,13 +66,21 @@ pub enum Wrap {
     Pptp,
     /// Ethernet in IP: RFC 3378.
     EtherIp,
+    /// LISP with an instance: RFC 9300.
+    Lisp,
+    /// MPLS in UDP: RFC 7510.
+    MplsUdp,
+    /// TaZmen's sniffer protocol with tags.
+    Tzsp,
+    /// Arista's stamp in front of the type.
+    AristaStamp,
     /// VXLAN in ERSPAN II behind a VLAN tag: an overlay, mirrored.
     Nested,
 }
 
 impl Wrap {
     /// Every way.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 32] = [
         Self::Vlans,
         Self::OldVlans,
         Self::Llc,
@@ -100,6 +108,10 @@ impl Wrap {
         Self::L2tp3Udp,
         Self::Pptp,
         Self::EtherIp,
+        Self::Lisp,
+        Self::MplsUdp,
+        Self::Tzsp,
+        Self::AristaStamp,
         Self::Nested,
     ];
 
@@ -119,6 +131,10 @@ impl Wrap {
             Self::L2tp3Udp => "l2tp3-udp",
             Self::Pptp => "pptp",
             Self::EtherIp => "etherip",
+            Self::Lisp => "lisp",
+            Self::MplsUdp => "mpls-udp",
+            Self::Tzsp => "tzsp",
+            Self::AristaStamp => "arista-stamp",
             Self::IpInIpv4 => "ip-in-ipv4",
             Self::IpInIpv6 => "ip-in-ipv6",
             Self::Gre => "gre",
@@ -151,6 +167,10 @@ impl Wrap {
             Self::L2tp3 | Self::L2tp3Udp => ["l2tp", "305419896", ""],
             Self::Pptp => ["gre", "", ""],
             Self::EtherIp => ["etherip", "", ""],
+            Self::Lisp => ["lisp", "77", ""],
+            Self::MplsUdp => ["mpls", "100", ""],
+            Self::Tzsp => ["tzsp", "", ""],
+            Self::AristaStamp => ["", "", ""],
             Self::IpInIpv4 | Self::IpInIpv6 => ["ipip", "", ""],
             Self::Gre => ["gre", "", ""],
             Self::GreOptions => ["gre", "3735928559", ""],
@@ -194,6 +214,8 @@ pub fn wrap(frame: &Frame, how: Wrap, number: u16) -> Frame {
             | Wrap::Gtp
             | Wrap::L2tp2
             | Wrap::Pptp
+            | Wrap::Lisp
+            | Wrap::MplsUdp
     );
     if ip_only && protocol == 0 {
         return ethernet;
@@ -211,12 +233,21 @@ pub fn wrap(frame: &Frame, how: Wrap, number: u16) -> Frame {
             ],
         ),
         Wrap::OldVlans => tagged(&ethernet, &[(0x9200, 6), (0x9300, 7)]),
-        Wrap::Llc | Wrap::LinkTags | Wrap::ServiceHeader | Wrap::Pppoe | Wrap::Backbone => {
-            on_the_link(&ethernet, how)
-        }
-        Wrap::Gtp | Wrap::L2tp2 | Wrap::L2tp3 | Wrap::L2tp3Udp | Wrap::Pptp | Wrap::EtherIp => {
-            over_the_way(&ethernet, how, number)
-        }
+        Wrap::Llc
+        | Wrap::LinkTags
+        | Wrap::ServiceHeader
+        | Wrap::Pppoe
+        | Wrap::Backbone
+        | Wrap::AristaStamp => on_the_link(&ethernet, how),
+        Wrap::Gtp
+        | Wrap::L2tp2
+        | Wrap::L2tp3
+        | Wrap::L2tp3Udp
+        | Wrap::Pptp
+        | Wrap::EtherIp
+        | Wrap::Lisp
+        | Wrap::MplsUdp
+        | Wrap::Tzsp => over_the_way(&ethernet, how, number),
         Wrap::IpInIpv4 => in_ipv4(number, protocol, packet),
         Wrap::IpInIpv6 => in_ipv6(protocol, packet),
         Wrap::Gre => in_ipv4(number, 47, behind(&[0, 0, high, low], &packet)),
@@ -311,6 +342,10 @@ fn on_the_link(ethernet: &Frame, how: Wrap) -> Frame {
             ];
             return behind(&[addresses, tags.concat()].concat(), &typed);
         }
+        Wrap::AristaStamp => {
+            let stamp = [0xd2, 0x8b, 0, 1, 1, 0x10, 1, 2, 3, 4, 5, 6, 7, 8];
+            return behind(&[&addresses[..], &stamp].concat(), &typed);
+        }
         Wrap::ServiceHeader => {
             // Six words: four of context, of type 1.
             let next = if is_ipv4 { 1 } else { 2 };
@@ -371,6 +406,16 @@ fn over_the_way(ethernet: &Frame, how: Wrap, number: u16) -> Frame {
         Wrap::L2tp3Udp => {
             let header = [0, 3, 0, 0, 0x12, 0x34, 0x56, 0x78];
             in_ipv4(number, 17, in_udp(1701, behind(&header, ethernet)))
+        }
+        Wrap::Lisp => {
+            let header = [0x88, 1, 2, 3, 0, 0, 77, 1];
+            in_ipv4(number, 17, in_udp(4341, behind(&header, &packet)))
+        }
+        Wrap::MplsUdp => in_ipv4(number, 17, in_udp(6635, behind(&[0, 6, 0x41, 64], &packet))),
+        Wrap::Tzsp => {
+            // A strength of signal, padding, the length of the original, the end.
+            let header = [1, 0, 0, 1, 10, 1, 0xc8, 0, 41, 2, 0, 99, 1];
+            in_ipv4(number, 17, in_udp(37008, behind(&header, ethernet)))
         }
         Wrap::Pptp => {
             // Key (length, call), sequence and acknowledgement; PPP with a short protocol.
