@@ -1,24 +1,29 @@
 //! Naming files that are no captures, so that a user sees at once what went wrong.
 
-use crate::PortError;
+use crate::{PortError, erf};
 
-/// The error for a file that begins with `bytes` and is neither pcap nor pcapng.
+/// The error for a file that begins with `bytes` and is neither pcap nor pcapng; `None` if it may
+/// be of the one format that has no mark.
 #[cold]
-pub(crate) fn foreign(name: &str, bytes: &[u8]) -> PortError {
+pub(crate) fn foreign(name: &str, bytes: &[u8]) -> Option<PortError> {
+    let looks = looks_like(bytes);
+    if looks.is_none() && erf::begins(bytes) {
+        return None;
+    }
     let begins: Vec<String> = bytes
         .iter()
         .take(8)
         .map(|byte| format!("{byte:02x}"))
         .collect();
-    PortError::Foreign {
+    Some(PortError::Foreign {
         name: name.to_owned(),
         begins: begins.join(" "),
-        looks: looks_like(bytes).map_or_else(String::new, |looks| format!(", like {looks}")),
-    }
+        looks: looks.map_or_else(String::new, |looks| format!(", like {looks}")),
+    })
 }
 
 /// What files begin with, and what they are.
-const BEGINNINGS: [(&[u8], &str); 15] = [
+const BEGINNINGS: [(&[u8], &str); 21] = [
     (
         b"snoop\0\0\0",
         "a snoop file: convert it with 'editcap -F nsecpcap'",
@@ -53,6 +58,30 @@ const BEGINNINGS: [(&[u8], &str); 15] = [
         "a Network Monitor file: convert it with 'editcap -F nsecpcap'",
     ),
     (
+        b"iptrace 1.0",
+        "an iptrace file: convert it with 'editcap -T ether -F nsecpcap'",
+    ),
+    (
+        b"iptrace 2.0",
+        "an iptrace file: convert it with 'editcap -T ether -F nsecpcap'",
+    ),
+    (
+        b"TR\0d\0",
+        "a nettl file: convert it with 'editcap -T ether -F nsecpcap'",
+    ),
+    (
+        b"\0\0\0\x01\0\0\0\0\0\x07\xd0\0",
+        "a nettl file: convert it with 'editcap -T ether -F nsecpcap'",
+    ),
+    (
+        b"TRSNIFF data",
+        "a Sniffer file: convert it with 'editcap -F nsecpcap'",
+    ),
+    (
+        b"\x7fver",
+        "a Peek file: convert it with 'editcap -F nsecpcap'",
+    ),
+    (
         b"XCP\0",
         "a NetXRay file: convert it with 'editcap -F nsecpcap'",
     ),
@@ -70,22 +99,11 @@ fn looks_like(bytes: &[u8]) -> Option<&'static str> {
     {
         return Some(what);
     }
-    if is_erf(bytes) {
-        return Some("an ERF file: convert it with 'editcap -F nsecpcap'");
+    // POSIX's mark, in the header of the first file.
+    if bytes.get(257..262) == Some(b"ustar") {
+        return Some("a tar archive: unpack it with 'tar xf', which also takes compressed ones");
     }
+    let bytes = &bytes[..bytes.len().min(24)];
     let is_text = |byte: &u8| matches!(byte, b'\t' | b'\n' | b'\r' | b' '..=b'~' | 0x80..);
     bytes.iter().all(is_text).then_some("text")
-}
-
-/// ERF has no magic: seconds in the upper half of a little-endian stamp, a type, a record length.
-fn is_erf(bytes: &[u8]) -> bool {
-    let Some(&[_, _, _, _, s0, s1, s2, s3, kind, _, len_high, len_low]) = bytes.first_chunk()
-    else {
-        return false;
-    };
-    let seconds = u32::from_le_bytes([s0, s1, s2, s3]);
-    // From 1996, when the first such cards were made, to 2038.
-    (820_454_400..0x8000_0000).contains(&seconds)
-        && (1..=48).contains(&(kind & 0x7f))
-        && u16::from_be_bytes([len_high, len_low]) >= 16
 }

@@ -16,6 +16,7 @@
 
 mod blocks;
 mod encode;
+mod erf;
 mod error;
 mod folder;
 mod foreign;

@@ -14,29 +14,44 @@ pub(crate) struct Pcap {
     pub(crate) link_type: LinkType,
     /// Nanoseconds of the unit in which stamps count the part of a second.
     pub(crate) unit_ns: i64,
+    /// Bytes that a variant has after the header of the file.
+    pub(crate) more_len: usize,
     header_len: usize,
 }
+
+/// AIX writes version 2.2, nanoseconds, and interface types of SNMP in the place of link types:
+/// Ethernet, token ring, FDDI, loopback.
+const AIX_VERSION: [u16; 2] = [2, 2];
+const AIX_LINK_TYPES: [(u16, u16); 4] = [(6, 1), (9, 6), (15, 10), (24, 0)];
 
 impl Pcap {
     /// Reads a file header; `None` if the magic number is another.
     pub(crate) fn new(header: &[u8; FILE_HEADER_LEN]) -> Option<Self> {
         let magic = array(header, 0)?;
         let known = |magic| match magic {
-            0xa1b2_c3d4 => Some((1_000, 16)),
-            0xa1b2_3c4d => Some((1, 16)),
+            0xa1b2_c3d4 => Some((1_000, 16, 0)),
+            0xa1b2_3c4d => Some((1, 16, 0)),
             // Kuznetzov's patched libpcap: interface, protocol and packet type in each record.
-            0xa1b2_cd34 => Some((1_000, 24)),
+            0xa1b2_cd34 => Some((1_000, 24, 0)),
+            // Ixia, of its hardware and its software: the bytes of all records follow the header.
+            0x1c00_01ac | 0x1c00_01ab => Some((1_000, 16, 4)),
             _ => None,
         };
-        let (order, (unit_ns, header_len)) = [Order::Little, Order::Big]
+        let (order, (mut unit_ns, header_len, more_len)) = [Order::Little, Order::Big]
             .into_iter()
             .find_map(|order| Some((order, known(order.u32(magic))?)))?;
         // The upper half has the length of frame check sequences, which no header counts.
-        let link_type = LinkType(order.u32(array(header, 20)?) as u16);
+        let mut link_type = LinkType(order.u32(array(header, 20)?) as u16);
+        let version = [order.u16(array(header, 4)?), order.u16(array(header, 6)?)];
+        let mut of_aix = AIX_LINK_TYPES.iter().filter(|_| version == AIX_VERSION);
+        if let Some(&(_, meant)) = of_aix.find(|(theirs, _)| *theirs == link_type.0) {
+            (link_type, unit_ns) = (LinkType(meant), 1);
+        }
         Some(Self {
             order,
             link_type,
             unit_ns,
+            more_len,
             header_len,
         })
     }

@@ -11,6 +11,7 @@ use lineside_account::Budget;
 use lineside_frame::{Burst, Descriptor};
 
 use crate::blocks::{Filling, Purpose};
+use crate::erf;
 use crate::foreign::foreign;
 use crate::pcap::{FILE_HEADER_LEN, Pcap};
 use crate::pcapng::{Pcapng, SECTION_HEADER};
@@ -40,7 +41,11 @@ pub struct CaptureReader {
 enum Format {
     Pcap(Pcap),
     Pcapng(Pcapng),
+    Erf,
 }
+
+/// Bytes from which a file is recognised that is no capture: tar's mark lies at 257.
+const FOREIGN_LEN: usize = 512;
 
 /// Compressed bytes that are read at once for a file's first frame.
 const LOOK_LEN: u64 = 4096;
@@ -149,14 +154,14 @@ impl CaptureReader {
                 ..Facts::default()
             },
         };
-        reader.read_header()?;
+        reader.read_header(FILE_HEADER_LEN)?;
         if let Some(compression) = Compression::detect(reader.blocks.writer.ready()) {
             let len = match purpose {
                 Purpose::Look => Some(LOOK_LEN),
                 Purpose::Read(len) => len,
             };
             reader.decompress(compression, &pool.budget, len)?;
-            reader.read_header()?;
+            reader.read_header(FILE_HEADER_LEN)?;
         }
         reader.on_header()?;
         Ok(reader)
@@ -180,10 +185,10 @@ impl CaptureReader {
         &mut self.facts
     }
 
-    /// Makes as many bytes ready as a file header has, or all there are.
-    fn read_header(&mut self) -> Result<(), PortError> {
-        while self.blocks.writer.ready().len() < FILE_HEADER_LEN {
-            match self.fill(FILE_HEADER_LEN)? {
+    /// Makes so many bytes ready, or all there are.
+    fn read_header(&mut self, len: usize) -> Result<(), PortError> {
+        while self.blocks.writer.ready().len() < len {
+            match self.fill(len)? {
                 Filled::Some | Filled::Interrupted => {}
                 Filled::End | Filled::PoolEmpty => break,
             }
@@ -222,7 +227,7 @@ impl CaptureReader {
         let is_pcapng = header.starts_with(&SECTION_HEADER.to_be_bytes());
         let pcap = Pcap::new(&header);
         if len >= 4 && pcap.is_none() && !is_pcapng {
-            return Err(foreign(name, &ready[..len]));
+            return self.on_other_header();
         }
         if len < FILE_HEADER_LEN {
             return Err(PortError::HeaderCut {
@@ -249,6 +254,22 @@ impl CaptureReader {
         self.facts.note_link_type(pcap.link_type);
         self.format = Format::Pcap(pcap);
         self.skip(FILE_HEADER_LEN);
+        self.skip_left = pcap.more_len;
+        Ok(())
+    }
+
+    /// A file that is neither pcap nor pcapng.
+    #[cold]
+    fn on_other_header(&mut self) -> Result<(), PortError> {
+        self.read_header(FOREIGN_LEN)?;
+        let ready = self.blocks.writer.ready();
+        let begin = &ready[..ready.len().min(FOREIGN_LEN)];
+        if let Some(error) = foreign(&self.facts.name, begin) {
+            return Err(error);
+        }
+        self.facts.format = "ERF".to_owned();
+        self.facts.resolution_ns = Some(1);
+        self.format = Format::Erf;
         Ok(())
     }
 
@@ -272,6 +293,10 @@ impl CaptureReader {
                 }
                 Format::Pcapng(pcapng) => {
                     let step = pcapng.step(ready, &mut self.facts);
+                    self.on_step(step, burst)?
+                }
+                Format::Erf => {
+                    let step = erf::step(ready, &mut self.facts);
                     self.on_step(step, burst)?
                 }
             };
@@ -373,7 +398,7 @@ impl CaptureReader {
     fn on_end(&mut self) {
         self.ended = true;
         let is_whole = match &self.format {
-            Format::Pcap(_) => true,
+            Format::Pcap(_) | Format::Erf => true,
             Format::Pcapng(pcapng) => pcapng.is_between_blocks(),
         };
         if !self.blocks.writer.ready().is_empty() || self.skip_left > 0 || !is_whole {

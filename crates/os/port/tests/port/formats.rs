@@ -536,6 +536,93 @@ fn frames_have_the_numbers_that_tshark_gives_them() -> io::Result<()> {
     Ok(())
 }
 
+/// Nanoseconds and types of interfaces, not of links, as AIX writes them; Ixia's longer header.
+#[test]
+fn variants_of_pcap_are_read() {
+    for is_big in [false, true] {
+        for (theirs, ours) in [(6, 1), (24, 0), (15, 10), (1, 1)] {
+            let mut file = Bytes::new(is_big);
+            file.pcap_header(0xa1b2_c3d4, theirs);
+            let version = if is_big { [0, 2] } else { [2, 0] };
+            file.bytes[6..8].copy_from_slice(&version);
+            file.pcap_record(5, 123_456, 9, b"frame");
+            let frames = read(&file.bytes).clean();
+            let unit_ns = if theirs == 1 { 1000 } else { 1 };
+            assert_eq!(frames[0].stamp_ns, Some(5_000_000_000 + 123_456 * unit_ns));
+            assert_eq!(frames[0].link_type, ours);
+        }
+        for magic in [0x1c00_01ac, 0x1c00_01ab] {
+            let mut file = Bytes::new(is_big);
+            file.pcap_header(magic, 1);
+            file.u32(21);
+            file.pcap_record(5, 123_456, 9, b"frame");
+            let frames = read(&file.bytes).clean();
+            assert_eq!(frames[0].stamp_ns, Some(5_123_456_000));
+            assert_eq!(frames[0].bytes, b"frame");
+            for len in 24..file.bytes.len() {
+                assert!(read(&file.bytes[..len]).frames.is_empty());
+            }
+        }
+    }
+}
+
+/// A record of ERF: its type, extensions, and what follows them.
+fn erf_record(kind: u8, extensions: &[u8], wire_len: u16, bytes: &[u8]) -> Vec<u8> {
+    let len = (16 + extensions.len() + bytes.len()) as u16;
+    let mut record = vec![0, 0, 0, 0x80];
+    record.extend(1_700_000_000_u32.to_le_bytes());
+    record.extend([kind, 1]);
+    record.extend(len.to_be_bytes());
+    record.extend([0, 0]);
+    record.extend(wire_len.to_be_bytes());
+    [&record[..], extensions, bytes].concat()
+}
+
+#[test]
+fn erf_files_are_read() {
+    // Ethernet with padding behind; behind two extensions; a packet; padding; of a type without.
+    let file = [
+        erf_record(2, &[], 5, b"\0\0framexxx"),
+        erf_record(
+            0x82,
+            &[0x83, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0],
+            60,
+            b"\0\0cut",
+        ),
+        erf_record(22, &[], 6, b"packet"),
+        erf_record(48, &[], 0, &[0; 24]),
+        erf_record(27, &[], 4, b"meta"),
+    ];
+    let whole = file.concat();
+    let frames = read(&whole).clean();
+    let found: Vec<_> = frames
+        .iter()
+        .map(|frame| (frame.link_type, frame.wire_len, frame.bytes.as_slice()))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            (1, 5, &b"frame"[..]),
+            (1, 60, b"cut"),
+            (228, 6, b"packet"),
+            (197, 20, &file[4][..]),
+        ]
+    );
+    let half = Some(1_700_000_000_500_000_000);
+    assert!(frames.iter().all(|frame| frame.stamp_ns == half));
+    assert_eq!(read(&gzip(&whole)).clean(), frames);
+    // Cut at each length, and with a record that is shorter than its header.
+    for len in 24..whole.len() {
+        assert!(read(&whole[..len]).error.is_none());
+    }
+    let mut wrong = whole;
+    wrong[file[0].len() + 10..][..2].copy_from_slice(&[0, 15]);
+    let outcome = read(&wrong);
+    assert_eq!(outcome.frames.len(), 1);
+    let error = outcome.error.expect("shorter than a header").to_string();
+    assert!(error.contains("fewer than 16"), "{error}");
+}
+
 /// Windows beyond the usual one are found in the frame header, whichever way it encodes them.
 #[test]
 fn wide_windows_of_zstd_are_read() {

@@ -50,8 +50,8 @@ const RENDER: Floors = &[
 const PORT: Floors = &[
     &["error", "lib", "record", "rotation"],
     &[
-        "blocks", "foreign", "live", "merge", "pcap", "pcapng", "recorded", "source", "watched",
-        "wrapper",
+        "blocks", "erf", "foreign", "live", "merge", "pcap", "pcapng", "recorded", "source",
+        "watched", "wrapper",
     ],
     &["encode", "folder", "reader"],
     &["output", "tail"],
