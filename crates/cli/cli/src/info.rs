@@ -77,7 +77,7 @@ fn of_capture(arguments: &Arguments) -> anyhow::Result<Exit> {
     } else {
         let mut out = String::new();
         input_lines(&inputs, &mut out);
-        traffic_lines(&counters, &mut out);
+        traffic_lines(&counters, &inputs, &mut out);
         tally_lines(&tally, &mut out);
         print(&out)?;
     }

@@ -10,7 +10,7 @@ use lineside_account::{Counter, Counters};
 use lineside_analyze::Zone;
 use lineside_capture::Tally;
 use lineside_render::{Style, WIDTH, terminal};
-use lineside_run::{counted, unread};
+use lineside_run::{counted, named, unread};
 use lineside_trace::{InputFacts, Manifest, SCHEMA_VERSION, TableSummary};
 use lineside_words::{bytes, escape, escape_json, grouped, signed_time};
 use serde::Serialize;
@@ -173,7 +173,7 @@ pub(crate) fn filter_line(manifest: &Manifest, out: &mut String) {
     );
 }
 
-pub(crate) fn traffic_lines(counters: &Counters, out: &mut String) {
+pub(crate) fn traffic_lines(counters: &Counters, inputs: &[InputFacts], out: &mut String) {
     let value = |counter| counters.value(counter);
     let _ = writeln!(
         out,
@@ -188,9 +188,11 @@ pub(crate) fn traffic_lines(counters: &Counters, out: &mut String) {
         (Counter::FramesCut, "frames cut by the snap length"),
         (Counter::Resynchronised, "times resynchronised"),
     ];
+    let link_types = inputs.iter().flat_map(|input| input.link_types.clone());
     let lines = [
         ("disorder", counted(&disorder, counters)),
-        ("not read", unread(counters)),
+        ("not RPC", named(counters)),
+        ("not read", unread(counters, link_types)),
     ];
     for (lead, found) in lines {
         if let Some(found) = found {

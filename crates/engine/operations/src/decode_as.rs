@@ -4,13 +4,15 @@ use std::ops::RangeInclusive;
 
 use lineside_flow::Transport;
 use lineside_rpc::message::is_registered;
-use lineside_wire::Endpoint;
+use lineside_wire::{DeclaredTunnel, Endpoint};
 
 /// Rules about ports and programs; of several that fit, the last one counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DecodeAs {
     /// What passes through ports of either end.
     pub ports: Vec<(Transport, RangeInclusive<u16>, PortRule)>,
+    /// Tunnels at ports of UDP that are not theirs, for the whole process.
+    pub tunnels: Vec<(RangeInclusive<u16>, DeclaredTunnel)>,
     /// Calls of the first program mean what those of the second do; 0 stands for none.
     pub programs: Vec<(u32, u32)>,
 }

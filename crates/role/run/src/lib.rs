@@ -66,5 +66,5 @@ pub use runs::{Runs, RunsError};
 pub use sources::{Looked, Sources};
 pub use verdict::{
     Check, Evidence, LinkEvidence, LoadEvidence, RULES, Reason, Rule, TapEvidence, counted, drops,
-    judge, unread,
+    judge, named, unread,
 };

@@ -15,8 +15,10 @@ use lineside_trace::{State, Verdict};
 use lineside_words::{bytes, grouped, time};
 
 pub use load::LoadEvidence;
+pub use other::{named, unread};
 
 mod load;
+mod other;
 
 /// What is known of a run when it is judged; a role leaves empty what it does not have.
 #[derive(Debug, Clone, Default)]
@@ -102,7 +104,8 @@ use Check::{Counted, Input, Link, Load, Run};
 use State::{Disturbed, Incomplete, Limited};
 
 /// All rules, in the order of their reasons.
-pub const RULES: [Rule; 40] = [
+pub const RULES: [Rule; 43] = [
+    rule(Incomplete, Run(other::tls_of_rpc)),
     rule(Incomplete, Run(nothing_read)),
     rule(Incomplete, Run(stream_lost)),
     rule(
@@ -172,6 +175,14 @@ pub const RULES: [Rule; 40] = [
             "replies may be those of another call with the same xid",
         ),
     ),
+    rule(
+        Incomplete,
+        Counted(
+            Counter::RepliesWithoutCallCut,
+            "replies have no call, because the snap length cut the calls: capture whole frames \
+            (-s 0)",
+        ),
+    ),
     rule(Incomplete, Run(replies_without_calls)),
     rule(Incomplete, Run(replies_without_calls_udp)),
     rule(Incomplete, Run(calls_without_replies_udp)),
@@ -213,7 +224,7 @@ pub const RULES: [Rule; 40] = [
             "packets were read whose checksum turned out to be wrong",
         ),
     ),
-    rule(Incomplete, Run(not_read)),
+    rule(Incomplete, Run(other::not_read)),
     rule(Incomplete, Input(dropped_by_recorder)),
     rule(Incomplete, Input(dropped_live)),
     rule(Incomplete, Input(|facts| facts.warnings.clone())),
@@ -392,7 +403,7 @@ fn nothing_read(evidence: &Evidence<'_>) -> Vec<Reason> {
         value(Counter::FramesFiltered),
     );
     if frames > filtered {
-        return vec![no_rpc(evidence, frames - filtered)];
+        return vec![other::no_rpc(evidence, frames - filtered)];
     }
     let Some(filter) = evidence.filter else {
         return vec!["no frame came".to_owned()];
@@ -413,28 +424,6 @@ fn nothing_read(evidence: &Evidence<'_>) -> Vec<Reason> {
     }]
 }
 
-fn no_rpc(evidence: &Evidence<'_>, frames: u64) -> Reason {
-    let there = [
-        (Counter::FramesTcp, "with TCP"),
-        (Counter::FramesUdp, "with UDP"),
-        (Counter::FramesFragment, "IP fragments"),
-        (Counter::FramesOtherProtocol, "with other IP protocols"),
-        (Counter::FramesNotIp, "without IP"),
-        (Counter::FramesIpUnread, "with IP that could not be read"),
-        (
-            Counter::FramesUnknownLink,
-            "of link types that are not known",
-        ),
-    ];
-    let there = counted(&there, &evidence.counters);
-    let there = there.map_or(String::new(), |there| format!(": {there}"));
-    let hint = match evidence.counters.value(Counter::ConnectionsLeftAlone) {
-        0 => "; where a port carries RPC all the same, --decode-as says so".to_owned(),
-        alone => format!("; --decode-as leaves {} connections alone", grouped(alone)),
-    };
-    format!("no RPC in {} frames{there}{hint}", grouped(frames))
-}
-
 /// Over UDP, calls cut off by a capture's beginning and end, or never answered by a server, look
 /// like frames that the tap missed. Above this share, one in twenty, a reason is reported.
 const UDP_SHARE: u64 = 20;
@@ -446,9 +435,16 @@ fn replies_without_calls_udp(evidence: &Evidence<'_>) -> Vec<Reason> {
     if orphans <= calls / UDP_SHARE {
         return Vec::new();
     }
+    let cut = match value(Counter::FramesCut) {
+        0 => String::new(),
+        cut => format!(
+            ", or the snap length cut them ({} frames are cut)",
+            grouped(cut)
+        ),
+    };
     vec![format!(
         "{} replies over UDP have no call, beside {} calls: the tap missed them, or sees one \
-        direction only",
+        direction only{cut}",
         grouped(orphans),
         grouped(calls)
     )]
@@ -471,6 +467,7 @@ fn calls_without_replies_udp(evidence: &Evidence<'_>) -> Vec<Reason> {
 fn replies_without_calls(evidence: &Evidence<'_>) -> Vec<Reason> {
     let value = |counter| evidence.counters.value(counter);
     let (orphans, replies) = (value(Counter::RepliesWithoutCall), value(Counter::Replies));
+    let orphans = orphans - value(Counter::RepliesWithoutCallCut);
     if evidence.inputs.len() < 2 || orphans <= replies / ORPHANS_SHARE {
         return Vec::new();
     }
@@ -480,48 +477,6 @@ fn replies_without_calls(evidence: &Evidence<'_>) -> Vec<Reason> {
         grouped(orphans),
         grouped(replies)
     )]
-}
-
-fn not_read(evidence: &Evidence<'_>) -> Vec<Reason> {
-    let unread = unread(&evidence.counters).into_iter();
-    unread.map(|unread| format!("not read: {unread}")).collect()
-}
-
-/// What could not be read, by cause; `None` if everything could.
-pub fn unread(counters: &Counters) -> Option<String> {
-    let causes = [
-        (
-            Counter::FramesUnknownLink,
-            "frames of link types that are not known",
-        ),
-        (
-            Counter::FramesIpUnread,
-            "frames with IP that is encrypted, compressed, or wrapped in a way that is not known",
-        ),
-        (
-            Counter::FramesTooDeep,
-            "frames with too many tags or tunnels",
-        ),
-        (
-            Counter::FramesHeaderCut,
-            "frames whose headers the snap length cut",
-        ),
-        (
-            Counter::MalformedLink,
-            "frames too short for their link header",
-        ),
-        (Counter::MalformedIp, "malformed IP packets"),
-        (Counter::MalformedTunnel, "malformed tunnel packets"),
-        (Counter::MalformedTcp, "malformed TCP segments"),
-        (Counter::MalformedUdp, "malformed UDP datagrams"),
-        (Counter::MalformedFragment, "malformed IP fragments"),
-        (
-            Counter::DatagramsUnread,
-            "packets put together from fragments",
-        ),
-        (Counter::RecordsMalformed, "malformed RPC records"),
-    ];
-    counted(&causes, counters)
 }
 
 /// The counters that are not 0, each with its words; `None` if all are 0.

@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 
 use lineside_account::{Counter, Counters};
 use lineside_capture::{DecodeAs, PortRule, Transport, program_name};
+use lineside_wire::DeclaredTunnel;
 use lineside_words::{grouped, nearest};
 
 /// The layers of rules.
@@ -11,6 +12,12 @@ const LAYERS: [&str; 3] = ["tcp.port", "udp.port", "rpc.program"];
 
 /// The protocols that a port can carry.
 const PORT_RULES: [(&str, PortRule); 2] = [("rpc", PortRule::Rpc), ("none", PortRule::None)];
+
+/// The tunnels that a port of UDP can carry.
+const TUNNELS: [(&str, DeclaredTunnel); 2] = [
+    ("vxlan", DeclaredTunnel::Vxlan),
+    ("geneve", DeclaredTunnel::Geneve),
+];
 
 /// The protocols that a program can have: with `rpc` only headers are read.
 const PROGRAMS: [(&str, u32); 10] = [
@@ -101,6 +108,15 @@ fn add(rule: &str, decode_as: &mut DecodeAs) -> Result<(), String> {
     };
     let ports = ports(value)
         .ok_or_else(|| format!("'{value}' is neither a port nor a range such as 2049-2051"))?;
+    if let Some(&(_, tunnel)) = TUNNELS.iter().find(|(word, _)| *word == protocol) {
+        if transport == Transport::Tcp {
+            return Err(format!(
+                "{protocol} is a tunnel in UDP: write udp.port=={value},{protocol}"
+            ));
+        }
+        decode_as.tunnels.push((ports, tunnel));
+        return Ok(());
+    }
     if !PORT_RULES.iter().any(|(word, _)| *word == protocol)
         && PROGRAMS.iter().any(|(word, _)| *word == protocol)
     {
@@ -164,6 +180,8 @@ mod tests {
             ports("udp.port == 53-54, none"),
             [(Transport::Udp, 53..=54, PortRule::None)]
         );
+        let rules = parsed("udp.port==10800,vxlan").expect("a rule");
+        assert_eq!(rules.tunnels, [(10800..=10800, DeclaredTunnel::Vxlan)]);
         let rules = parsed("rpc.program==0x20000003,nfs").expect("a rule");
         assert_eq!(rules.programs, [(536_870_915, 100_003)]);
         let rules = parsed("rpc.program==1073746484,rpc").expect("a rule");
@@ -180,6 +198,7 @@ mod tests {
             ("tcp.port==5-3,rpc", "2049-2051"),
             ("tcp.port==80,non", "none"),
             ("tcp.port==2050,nfs", "tcp.port==2050,rpc"),
+            ("tcp.port==2050,geneve", "udp.port==2050,geneve"),
             ("rpc.program==many,nfs", "0x20000003"),
             ("rpc.program==7,mnt", "mount"),
             ("rpc.program==100005,nfs", "is mount"),

@@ -78,7 +78,7 @@ keys! {
             .short('s').long("snapshot-length").value("N")
             .default(|| 0);
         decode_as: Vec<String> = key("Decode a port or program as this protocol: tcp.port==20490,rpc (none: \
-        ignore the port), rpc.program==0x20000003,nfs; can be repeated")
+        ignore the port), udp.port==10800,vxlan, rpc.program==0x20000003,nfs; can be repeated")
             .short('d').long("decode-as").value("RULE")
             .example("tcp.port==20490,rpc")
             .default(Vec::new);

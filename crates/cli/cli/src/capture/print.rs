@@ -57,7 +57,7 @@ pub(super) fn print_summary(
     input_lines(&manifest.inputs, &mut out);
     filter_line(manifest, &mut out);
     if output.is_some() {
-        traffic_lines(counters, &mut out);
+        traffic_lines(counters, &manifest.inputs, &mut out);
         tally_lines(tally, &mut out);
         table_lines(&manifest.tables, &mut out);
     }

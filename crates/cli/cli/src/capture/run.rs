@@ -39,6 +39,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         settings.made = Some(runs.run().clone());
     }
     let mut terminal = Terminal::new(arguments.quiet);
+    lineside_wire::declare_tunnels(settings.config.decode_as.tunnels.clone());
     let captured = capture(&settings, &mut terminal);
     terminal.finish();
     let outcome = captured?;

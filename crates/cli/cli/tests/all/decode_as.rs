@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use lineside_testkit::capture::{self, Frame};
+use lineside_testkit::wrap::{Wrap, wrap_all};
 
 use crate::support::{Trace, example, lineside, talk};
 
@@ -42,6 +43,42 @@ fn rows(trace: &Trace) -> Vec<String> {
 
 fn write(path: &Path, frames: &[Frame]) {
     std::fs::write(path, capture::write(frames)).expect("written");
+}
+
+/// Each frame in a tunnel whose datagrams go to this port.
+fn in_tunnel(how: Wrap, port: u16) -> Vec<Frame> {
+    let mut frames = wrap_all(&capture::read(&example()).expect("the example"), how);
+    for frame in &mut frames {
+        // Behind Ethernet and IPv4 or IPv6.
+        let udp = if frame.bytes[12] == 8 { 34 } else { 54 };
+        frame.bytes[udp + 2..udp + 4].copy_from_slice(&port.to_be_bytes());
+    }
+    frames
+}
+
+#[test]
+fn tunnels_at_ports_that_are_not_theirs_are_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("tunnel");
+    for (how, word) in [(Wrap::Vxlan, "vxlan"), (Wrap::Geneve, "geneve")] {
+        write(
+            &path,
+            &wrap_all(&capture::read(&example()).expect("the example"), how),
+        );
+        let expected = rows(&Trace::of(&path, &[]));
+        assert!(expected.len() > 100);
+        write(&path, &in_tunnel(how, 10_800));
+        assert!(rows(&Trace::of(&path, &[])).is_empty());
+        let rule = format!("udp.port==10800,{word}");
+        for cores in ["1", "2"] {
+            let options = ["--decode-as", &rule, "--cores", cores];
+            assert_eq!(
+                rows(&Trace::of(&path, &options)),
+                expected,
+                "{word} {cores}"
+            );
+        }
+    }
 }
 
 #[test]

@@ -143,14 +143,11 @@ pub(crate) trait Incoming {
 
     /// The arguments have been read, as far as they came. `handle` is that of the call's file.
     fn end_call(&mut self, slot: Slot, handle: Option<View<'_>>, cursor: &Cursor<'_>) {
-        let (operations, counters) = self.operations();
-        operations[slot].row.call_incomplete = cursor.fault().is_some();
-        if cursor.fault() == Some(Fault::Malformed) {
-            counters.count(Counter::RecordsMalformed);
-        }
+        self.count_malformed(cursor);
+        self.operations().0[slot].row.call_incomplete = cursor.fault().is_some();
         // The handle is kept until the reply gives the type, if this connection has not reported
         // the file yet.
-        let file_id = operations[slot].row.file_id;
+        let file_id = self.operations().0[slot].row.file_id;
         if self.wants().files
             && let (Some(handle), Some(file)) = (handle, file_id)
             && !self.has_reported(file)
@@ -161,10 +158,23 @@ pub(crate) trait Incoming {
 
     /// The results have been read, as far as they came.
     fn end_reply(&mut self, slot: Slot, cursor: &Cursor<'_>) {
-        let (operations, counters) = self.operations();
-        operations[slot].row.reply_incomplete = cursor.fault().is_some();
-        if cursor.fault() == Some(Fault::Malformed) {
-            counters.count(Counter::RecordsMalformed);
+        self.count_malformed(cursor);
+        self.operations().0[slot].row.reply_incomplete = cursor.fault().is_some();
+    }
+
+    /// A message that was read to where it cannot be right: a field contradicts the protocol, or
+    /// the message ends before its fields do, and nothing of it is missing.
+    fn count_malformed(&mut self, cursor: &Cursor<'_>) {
+        let is_malformed = match cursor.fault() {
+            Some(Fault::Malformed) => true,
+            Some(Fault::End) => {
+                let message = self.message();
+                self.is_complete() && message.ended && !message.cut && message.missing == 0
+            }
+            Some(Fault::Hole) | None => false,
+        };
+        if is_malformed {
+            self.operations().1.count(Counter::RecordsMalformed);
         }
         self.note_short(cursor);
     }

@@ -9,6 +9,7 @@ use lineside_wire::{Direction, Endpoint};
 
 use super::acknowledgements::{AckWaits, LateAck};
 use super::connection_id;
+use super::foreign::{Look, may_be_foreign};
 use super::recovery::Recoveries;
 use super::tls::{Probe, TlsRecords};
 use crate::blocks::{Blocks, Summed};
@@ -53,7 +54,8 @@ pub(crate) struct RpcConnection {
     /// Of the latest reply to a call on the fast path whose data follows: what comes before that.
     pub(super) fast_reply: Option<Box<HeldReply>>,
     pub(super) program: Word,
-    /// RPC's part of TLS, and the records of both directions once it has begun.
+    /// RPC's part of TLS, or what else the connection may carry; and the records of both directions
+    /// once TLS has begun.
     pub(super) probe: Option<Probe>,
     pub(super) family: Family,
     pub(super) tls: Option<Box<[TlsRecords; 2]>>,
@@ -68,6 +70,8 @@ pub(crate) struct RpcConnection {
     pub(super) ack_waits: AckWaits,
     /// Replies over TCP whose call was never seen.
     pub(super) orphans: u64,
+    /// The snap length cut bytes of a direction.
+    pub(super) is_cut: [bool; 2],
     /// A call was answered.
     pub(super) is_answered: bool,
     /// When it ended, by FIN or RST.
@@ -84,11 +88,16 @@ impl RpcConnection {
         records: [Option<Box<Records>>; 2],
         now: i64,
     ) -> Self {
+        let (ends, transport) = (facts.ends(), facts.transport());
+        let look = may_be_foreign(transport, &ends).then(|| {
+            let served = facts.initiator().map(Direction::opposite);
+            Probe::Looking(Look::new(&ends, served, family.is_forced_rpc()))
+        });
         Self {
             id: connection_id(facts),
-            ends: facts.ends(),
+            ends,
             pairs: [None, None],
-            transport: facts.transport(),
+            transport,
             network: facts.layers().virtual_network(),
             records,
             open: [None, None],
@@ -101,7 +110,7 @@ impl RpcConnection {
             fast_caller: None,
             fast_reply: None,
             program: Word::None,
-            probe: None,
+            probe: look,
             family,
             tls: None,
             resynchronised: 0,
@@ -110,6 +119,7 @@ impl RpcConnection {
             late_ack: None,
             ack_waits: AckWaits::default(),
             orphans: 0,
+            is_cut: [false; 2],
             is_answered: false,
             ended_ns: None,
             known: KnownFiles::default(),

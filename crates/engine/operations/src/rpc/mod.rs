@@ -34,6 +34,7 @@ mod direction;
 mod early;
 mod eviction;
 mod fast_path;
+mod foreign;
 mod holes;
 mod incoming;
 mod noted;

@@ -128,7 +128,8 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         }
         self.counters.count(Counter::Replies);
         self.counters.count(Counter::RepliesWithoutCall);
-        self.all.note_orphan(self.connection, self.counters);
+        self.all
+            .note_orphan(self.connection, self.direction, self.counters);
         let slot = if self.message.first_offset >> PLACE_BITS != 0 {
             self.counters.count(Counter::PlacesLimit);
             None

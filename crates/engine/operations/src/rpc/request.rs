@@ -104,7 +104,9 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
             let key = calls::key(self.direction.index(), request.xid);
             let connection = self.all.connection(self.connection);
             // The answer may have come first, where the tap was late.
-            connection.probe.get_or_insert(Probe::Asked(key));
+            if let None | Some(Probe::Looking(_)) = connection.probe {
+                connection.probe = Some(Probe::Asked(key));
+            }
         }
         if P::GOES_ON
             && let Some(bytes) = self.arguments_need(request, &start)

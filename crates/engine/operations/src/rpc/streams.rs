@@ -3,7 +3,7 @@
 
 use lineside_account::{Counter, Counters};
 use lineside_flow::{Connection, FlowCounts, StreamSink, Transport, Value};
-use lineside_frame::Chunk;
+use lineside_frame::{Cause, Chunk};
 use lineside_rows::RecordSink;
 use lineside_rpc::calls::OnReply;
 use lineside_rpc::record::{self, Records};
@@ -13,6 +13,7 @@ use super::Operations;
 use super::acknowledgements::LateAck;
 use super::connection::{CONNECTION_BYTES, RpcConnection};
 use super::direction::DirectionSink;
+use super::foreign::{self, Foreign};
 use super::tls::{self, Probe};
 use crate::family::Family;
 
@@ -65,7 +66,9 @@ impl<S: RecordSink> StreamSink for Operations<S> {
         if let Family::Unread { .. } = rpc.family {
             return self.skip(connection, after_syn.then_some(chunk));
         }
-        if rpc.probe.is_some() && self.is_tls(connection, direction, &chunk, counters) {
+        if rpc.probe.is_some()
+            && self.is_foreign(connection, direction, after_syn, &chunk, counters)
+        {
             return;
         }
         let before = counters.value(Counter::Resynchronised);
@@ -98,6 +101,11 @@ impl<S: RecordSink> StreamSink for Operations<S> {
         if let Family::Unread { .. } = family {
             return self.skip(connection, chunks.first().copied());
         }
+        if self.connection(connection).probe.is_some()
+            && self.is_foreign_datagram(connection, direction, chunks, counters)
+        {
+            return;
+        }
         self.connection(connection).datagram_ns = self.now;
         let elsewhere = chunks
             .first()
@@ -122,6 +130,9 @@ impl<S: RecordSink> StreamSink for Operations<S> {
         offset: i64,
         hole: Chunk<'_>,
     ) {
+        if hole.missing() == Some(Cause::SnapLength) {
+            self.connection(connection).is_cut[direction.index()] = true;
+        }
         self.write_loss(connection, facts, direction, offset, hole);
     }
 
@@ -187,18 +198,74 @@ impl<S: RecordSink> StreamSink for Operations<S> {
 }
 
 impl<S: RecordSink> Operations<S> {
-    /// Counts a reply whose call was never seen.
-    pub(super) fn note_orphan(&mut self, connection: usize, counters: &mut Counters) {
+    /// Counts a reply whose call was never seen; `direction` is the reply's.
+    pub(super) fn note_orphan(
+        &mut self,
+        connection: usize,
+        direction: Direction,
+        counters: &mut Counters,
+    ) {
         let rpc = self.connection(connection);
         match rpc.transport {
+            Transport::Tcp if rpc.is_cut[direction.opposite().index()] => {
+                counters.count(Counter::RepliesWithoutCallCut);
+            }
             Transport::Tcp => rpc.orphans += 1,
             Transport::Udp => counters.count(Counter::RepliesWithoutCallUdp),
         }
     }
 
+    /// Counts what is not RPC in the clear; false as long as nothing shows that it is not.
+    #[cold]
+    fn is_foreign(
+        &mut self,
+        connection: usize,
+        direction: Direction,
+        after_syn: bool,
+        chunk: &Chunk<'_>,
+        counters: &mut Counters,
+    ) -> bool {
+        let rpc = self.connection(connection);
+        match &mut rpc.probe {
+            Some(Probe::Foreign(foreign)) if !foreign.is_tls() => {
+                counters.add(foreign.bytes(), chunk.len() as u64);
+                true
+            }
+            Some(Probe::Looking(_)) if rpc.caller.is_some() => {
+                rpc.probe = None;
+                false
+            }
+            Some(Probe::Looking(look)) => {
+                let found = look.on_stream(direction, after_syn, chunk);
+                let Some(Ok(foreign)) = found else {
+                    rpc.probe = found.and_then(Result::err).map(Probe::Looking);
+                    return false;
+                };
+                // Until here it was taken for what might be RPC.
+                let before = (rpc.passed[0] + rpc.passed[1]) as u64 - chunk.len() as u64;
+                counters.add(foreign.bytes(), before);
+                self.begin_foreign(connection, foreign, counters);
+                self.is_foreign(connection, direction, after_syn, chunk, counters)
+            }
+            _ => self.is_tls(connection, direction, chunk, counters),
+        }
+    }
+
+    /// No RPC comes in the clear any more.
+    fn begin_foreign(&mut self, connection: usize, foreign: Foreign, counters: &mut Counters) {
+        self.finish_records(connection, counters);
+        if let Some(counter) = foreign.connections() {
+            counters.count(counter);
+        }
+        let rpc = self.connection(connection);
+        rpc.probe = Some(Probe::Foreign(foreign));
+        if foreign.is_tls() {
+            rpc.tls.get_or_insert_default();
+        }
+    }
+
     /// Counts the TLS records of a connection that may go over to TLS; false until its handshake
     /// begins.
-    #[cold]
     fn is_tls(
         &mut self,
         connection: usize,
@@ -220,12 +287,34 @@ impl<S: RecordSink> Operations<S> {
             if !begins || is_refused {
                 return false;
             }
-            // No RPC comes in the clear any more.
-            self.finish_records(connection, counters);
-            counters.count(Counter::ConnectionsTls);
+            self.begin_foreign(connection, Foreign::TlsOfRpc, counters);
         }
-        let records = self.connection(connection).tls.get_or_insert_default();
+        let rpc = self.connection(connection);
+        if let Some(Probe::Foreign(foreign)) = rpc.probe {
+            counters.add(foreign.bytes(), chunk.len() as u64);
+        }
+        let records = rpc.tls.get_or_insert_default();
         counters.add(Counter::TlsRecords, records[direction].on_stream(chunk));
+        true
+    }
+
+    /// Counts a datagram that is not RPC.
+    #[cold]
+    fn is_foreign_datagram(
+        &mut self,
+        connection: usize,
+        direction: Direction,
+        chunks: &[Chunk<'_>],
+        counters: &mut Counters,
+    ) -> bool {
+        let ends = &self.connection(connection).ends;
+        let first = chunks.first().filter(|chunk| chunk.missing().is_none());
+        let bytes = first.map_or(&[][..], |chunk| chunk.bytes());
+        let Some(found) = foreign::of_datagram(ends, direction, bytes) else {
+            return false;
+        };
+        let len: usize = chunks.iter().map(Chunk::len).sum();
+        counters.add(found.bytes(), len as u64);
         true
     }
 

@@ -4,13 +4,20 @@
 
 use lineside_frame::Chunk;
 
+use super::foreign::{Foreign, Look};
+
 /// Bytes of a TLS record's header (RFC 8446 section 5.1): type, version, length.
 const HEADER: usize = 5;
 const HANDSHAKE: u8 = 22;
 
-/// How far a connection is on its way to TLS (RFC 9289 section 4.1).
+/// How far a connection is on its way to TLS (RFC 9289 section 4.1), or to something else that is
+/// not RPC in the clear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Probe {
+    /// It may be anything.
+    Looking(Look),
+    /// It carries this, which is not read.
+    Foreign(Foreign),
     /// The call with this key in the connection's pairs asked for it.
     Asked(u64),
     /// The server agreed, as far as its answer was seen.

@@ -1,5 +1,6 @@
 //! Each rule with a case, in their order, and what several make of a state.
 
+use lineside_frame::LinkType;
 use lineside_port::Interface;
 
 use super::*;
@@ -177,6 +178,16 @@ fn each_rule_has_its_state_and_its_sentence() {
     let failed = |text: &str| vec![text.to_owned()];
     let mut cases = vec![
         (
+            counters(&[
+                (Counter::TlsBytes, 3072),
+                (Counter::StreamBytes, 4096),
+                (Counter::ConnectionsTls, 2),
+            ]),
+            "not read: 3 KiB of TLS (75.0 % of the TCP payload) in 2 connections of RPC: capture \
+            where it is in the clear (of stunnel for EFS or Azure, the client's interface lo), or \
+            mount without TLS (xprtsec=none)",
+        ),
+        (
             Evidence {
                 looks_for_rpc: true,
                 filter: Some("tcp port 2049"),
@@ -240,6 +251,11 @@ fn each_rule_has_its_state_and_its_sentence() {
             "1 replies may be those of another call with the same xid",
         ),
         (
+            counters(&[(Counter::RepliesWithoutCallCut, 6)]),
+            "6 replies have no call, because the snap length cut the calls: capture whole frames \
+            (-s 0)",
+        ),
+        (
             Evidence {
                 inputs: vec![&plain, &plain],
                 ..counters(&orphans)
@@ -286,7 +302,8 @@ fn each_rule_has_its_state_and_its_sentence() {
                 (Counter::RecordsMalformed, 2),
             ]),
             "not read: 3 frames with IP that is encrypted, compressed, or wrapped in a way \
-            that is not known, 4 malformed IP packets, 2 malformed RPC records",
+            that is not known, 4 malformed IP packets, 2 malformed RPC messages, which contradict \
+            the protocol or end before their fields do",
         ),
         (
             inputs(&[&recorded]),
@@ -444,6 +461,45 @@ fn a_run_that_found_no_rpc_says_what_is_there() {
     );
     let found = looking(&[(Counter::FramesReceived, 3), (Counter::Replies, 1)]);
     assert_eq!(judge(&found).state, State::Complete);
+}
+
+#[test]
+fn what_is_no_rpc_is_named_with_a_way_on() {
+    let facts = Facts {
+        link_types: [1, 189].map(LinkType).to_vec(),
+        ..Facts::default()
+    };
+    let reasons = |values: &[(Counter, u64)]| {
+        let evidence = Evidence {
+            looks_for_rpc: true,
+            inputs: vec![&facts],
+            ..counters(values)
+        };
+        judge(&evidence).reasons
+    };
+    let frames = (Counter::FramesReceived, 30);
+    assert_eq!(
+        reasons(&[frames, (Counter::FramesUnknownLink, 30)]),
+        [
+            "no RPC in 30 frames: 30 of link type 189 (USB_LINUX), which is not read",
+            "not read: 30 frames of link type 189 (USB_LINUX), which is not read"
+        ]
+    );
+    assert_eq!(
+        reasons(&[frames, (Counter::FramesUdp, 30), (Counter::RoceBytes, 2048)]),
+        [
+            "no RPC in 30 frames: 30 with UDP; there is RoCEv2 (RDMA) 2 KiB: NFS over RDMA is not \
+            read: mount with proto=tcp, or trace the client's events 'rpcrdma'"
+        ]
+    );
+    // What is named makes no verdict where there is RPC.
+    for counter in [
+        Counter::TlsOtherBytes,
+        Counter::SflowBytes,
+        Counter::IwarpBytes,
+    ] {
+        assert!(reasons(&[frames, (Counter::RpcCalls, 1), (counter, 9)]).is_empty());
+    }
 }
 
 #[test]

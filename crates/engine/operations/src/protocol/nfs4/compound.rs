@@ -102,12 +102,7 @@ impl<'r, I: Incoming> CompoundReader<'r, I> {
                 // A long operation is not tried again at each segment that comes.
                 Step::Wait => return Want::More(cursor.needed().max(2 * before.remaining())),
                 Step::Stop => {
-                    if cursor.fault() == Some(Fault::Malformed) {
-                        self.incoming
-                            .operations()
-                            .1
-                            .count(Counter::RecordsMalformed);
-                    }
+                    self.incoming.count_malformed(&cursor);
                     break;
                 }
             }
