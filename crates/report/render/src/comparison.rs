@@ -23,7 +23,8 @@ pub fn comparison(comparison: &Comparison, full: bool, style: &Style) -> String 
         };
         wrapped("! ", &kept, style, &mut out);
     }
-    let is_empty = comparison.a.operations == 0 || comparison.b.operations == 0;
+    let is_empty =
+        comparison.comparisons == 0 || comparison.a.operations == 0 || comparison.b.operations == 0;
     if !is_empty {
         changes(comparison, full, style, &mut out);
     }

@@ -143,6 +143,10 @@ fn fill(row: &mut OperationRow, worker: u64, request: &Row, program: &Program, n
     let port = |port: u16| (port != 0).then_some(i32::from(port));
     let [client, server] = request.ends;
     let id = id(worker, request.ordinal);
+    let asked = Request {
+        ordinal: request.ordinal,
+        slot: request.slot,
+    };
     *row = OperationRow {
         operation_id: id,
         rpc_id: id,
@@ -158,10 +162,7 @@ fn fill(row: &mut OperationRow, worker: u64, request: &Row, program: &Program, n
         server_port: port(server.1),
         transport: Some(program.transport),
         program: Word::Known(program.name),
-        operation: Word::Known(names.operation(Request {
-            ordinal: request.ordinal,
-            slot: request.slot,
-        })),
+        operation: Word::Known(names.operation(asked)),
         status: status(request.status, names),
         transferred: request.status.map(|_| signed(request.content_bytes)),
         call_bytes: Some(signed(request.request_bytes)),
@@ -169,6 +170,7 @@ fn fill(row: &mut OperationRow, worker: u64, request: &Row, program: &Program, n
         failure: request.cause.map(Cause::name),
         ..OperationRow::default()
     };
+    names.describe(asked, request.status, row);
 }
 
 /// A status as the protocol calls it, or its number.

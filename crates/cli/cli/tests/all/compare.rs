@@ -217,6 +217,27 @@ fn doubts_come_first_and_in_words() {
 }
 
 #[test]
+fn traces_without_a_common_operation_are_not_compared() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let traffic = Traffic::default();
+    written("a", &folder, &traffic, |_| true);
+    written("b", &folder, &traffic, |each| {
+        (each.name, each.latency_ns) = ("MNT", each.latency_ns * 100.0);
+        true
+    });
+    let comparison = json(&folder, &["a", "b"]);
+    let doubt = comparison["doubts"][0].as_str().expect("a doubt");
+    assert!(
+        doubt.contains("cannot be compared: no operation is in both"),
+        "{doubt}"
+    );
+    assert!(doubt.contains("MNT in B"), "{doubt}");
+    assert_eq!(changes(&comparison), [""; 0]);
+    let screen = printed(&folder, &["compare", "a", "b"]);
+    assert!(!screen.contains("Nothing changed"), "{screen}");
+}
+
+#[test]
 fn figures_of_a_comparison_are_duckdbs() {
     let Some(python) = python() else {
         println!("SKIP: no Python with duckdb (LINESIDE_PYTHON): ./test makes one");

@@ -14,6 +14,7 @@
 //! Clients and files repeat what their operation shows. They are news where they differ from it.
 
 mod appearances;
+mod comparable;
 mod judge;
 mod questions;
 mod sample;
@@ -37,8 +38,16 @@ pub fn compare(a: (&Path, &Filter), b: (&Path, &Filter)) -> Result<Comparison, T
         Sample::of(Trace::open_all(a.0, &a.1.zone)?, a.0, a.1)?,
         Sample::of(Trace::open_all(b.0, &b.1.zone)?, b.0, b.1)?,
     ];
-    let judged = judge::judge(&mut a, &mut b);
-    let doubts = doubts(&a, &b);
+    let mut judged = judge::judge(&mut a, &mut b);
+    let mut doubts = doubts(&a, &b);
+    doubts.extend(comparable::of_different_roles(&a, &b));
+    if let Some(why) = comparable::why_not(&a, &b) {
+        doubts.insert(0, why);
+        // Totals of different things say nothing of each other.
+        judged.changes.clear();
+        judged.unchanged.clear();
+        judged.comparisons = 0;
+    }
     Ok(Comparison {
         compare_version: COMPARE_VERSION,
         parameters: CompareParameters {

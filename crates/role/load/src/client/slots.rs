@@ -58,6 +58,8 @@ pub(super) struct Slots {
     pub(super) all: Vec<Slot>,
     pub(super) locals: Option<Locals>,
     pub(super) targets: Vec<Target>,
+    /// The address that the transport chose towards each of them, if it did.
+    chosen: Vec<Option<IpAddr>>,
     next_local: u64,
     next_target: usize,
 }
@@ -172,6 +174,7 @@ impl Slots {
         Self {
             all: vec![slot; count as usize],
             locals,
+            chosen: vec![None; targets.len()],
             targets,
             next_local: 0,
             next_target: 0,
@@ -203,18 +206,32 @@ impl Slots {
 
 impl Slots {
     /// The local end of a connection, as the transport chose it.
-    pub(super) fn set_local(&mut self, slot: u32, (_, port): End) {
+    pub(super) fn set_local(&mut self, slot: u32, (address, port): End) {
         if self.locals.is_none() {
-            self.all[slot as usize].local = port.into();
+            let entry = &mut self.all[slot as usize];
+            entry.local = port.into();
+            let chosen = self.chosen.get_mut(usize::from(entry.target));
+            if let Some(chosen) = chosen.filter(|_| !address.is_unspecified()) {
+                *chosen = Some(address);
+            }
         }
     }
 
-    /// The ends of a slot's connection. Where the transport chose the address, it is left open.
+    /// The ends of a slot's connection. Where the transport chose the address, it is the one that
+    /// it chose last towards this server.
     pub(super) fn ends(&self, slot: u32) -> [End; 2] {
         let entry = &self.all[slot as usize];
         let remote = self.targets[usize::from(entry.target)];
         let local = match &self.locals {
-            None => (unspecified(remote.0), entry.local as u16),
+            None => {
+                let chosen = self
+                    .chosen
+                    .get(usize::from(entry.target))
+                    .copied()
+                    .flatten();
+                let address = chosen.unwrap_or_else(|| unspecified(remote.0));
+                (address, entry.local as u16)
+            }
             Some(locals) => locals
                 .pair(entry.local)
                 .unwrap_or_else(|| (unspecified(remote.0), 0)),

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use lineside_rows::OperationRow;
 use lineside_time::Nanoseconds;
 use serde::{Deserialize, Serialize};
 
@@ -62,6 +63,12 @@ pub trait Named {
     /// What a status is called in `operations`.
     fn status(&self, status: u32) -> Cow<'static, str> {
         status.to_string().into()
+    }
+
+    /// Sets what else the row of a request has, whose answer had this status: what it asks, and
+    /// of which file.
+    fn describe(&self, request: Request, status: Option<u32>, row: &mut OperationRow) {
+        let _ = (request, status, row);
     }
 }
 

@@ -6,7 +6,9 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::{Record, Trace, repository, talk, wait_until};
+use lineside_rows::Table;
+
+use crate::support::{Guarded, Record, Trace, lineside, records, repository, talk, wait_until};
 use crate::wall::lab::Lab;
 use crate::wall::wire::obstacle;
 
@@ -92,6 +94,59 @@ fn are_equal(ours: &Rows, trace: &Trace, requests: usize) {
     assert!(statuses["NFS3_OK"] > requests * 9 / 10, "{statuses:?}");
 }
 
+/// tcpdump at the loopback interface.
+struct Recording {
+    tcpdump: Guarded,
+    log: PathBuf,
+}
+
+impl Recording {
+    /// Records the frames of a port; returns once it listens.
+    fn start(file: &Path, port: u16) -> Self {
+        let log = file.with_extension("log");
+        let tcpdump = Command::new("tcpdump")
+            .args(["-Z", "root", "-i", "lo", "-B", "262144", "-w"])
+            .arg(file)
+            .args(["--time-stamp-precision=nano", "tcp", "port"])
+            .arg(port.to_string())
+            .stderr(std::fs::File::create(&log).expect("a log"))
+            .spawn()
+            .expect("tcpdump");
+        let recording = Self {
+            tcpdump: Guarded(tcpdump),
+            log,
+        };
+        wait_until("tcpdump listens", || recording.says("listening on"));
+        recording
+    }
+
+    fn says(&self, what: &str) -> bool {
+        std::fs::read_to_string(&self.log).is_ok_and(|log| log.contains(what))
+    }
+
+    /// Ends it, with all frames.
+    fn finish(mut self) {
+        // tcpdump reads the kernel's buffer at least once a second.
+        let pause = Command::new("sleep").arg("1.2").status();
+        assert!(pause.is_ok_and(|status| status.success()));
+        let stop = Command::new("kill")
+            .args(["-INT", &self.tcpdump.id().to_string()])
+            .status();
+        assert!(stop.is_ok_and(|status| status.success()));
+        self.tcpdump.wait().expect("it ends");
+        assert!(
+            self.says("\n0 packets dropped by kernel"),
+            "the capture is not complete"
+        );
+    }
+}
+
+/// A free port of the loopback interface.
+fn free_port() -> u16 {
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    free.local_addr().expect("an address").port()
+}
+
 #[test]
 fn rows_of_a_load_are_those_of_its_capture() {
     if let Some(why) = obstacle(&["tcpdump"]) {
@@ -101,20 +156,8 @@ fn rows_of_a_load_are_those_of_its_capture() {
     let program = program();
     let folder = crate::support::private_folder();
     let file = folder.path().join("load.pcap");
-    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-    let port = free.local_addr().expect("an address").port();
-    drop(free);
-    let log = folder.path().join("log");
-    let mut recording = Command::new("tcpdump")
-        .args(["-Z", "root", "-i", "lo", "-B", "262144", "-w"])
-        .arg(&file)
-        .args(["--time-stamp-precision=nano", "tcp", "port"])
-        .arg(port.to_string())
-        .stderr(std::fs::File::create(&log).expect("a log"))
-        .spawn()
-        .expect("tcpdump");
-    let message = |what: &str| std::fs::read_to_string(&log).is_ok_and(|log| log.contains(what));
-    wait_until("tcpdump listens", || message("listening on"));
+    let port = free_port();
+    let recording = Recording::start(&file, port);
     let server = format!("self:{port}");
     let output = Command::new(program)
         .args([&server, "/export", "4000"])
@@ -122,20 +165,98 @@ fn rows_of_a_load_are_those_of_its_capture() {
     let output = output.expect("it runs");
     assert!(output.status.success(), "{}", talk(&output));
     let ours = loaded(&output.stdout);
-    // tcpdump reads the kernel's buffer at least once a second.
-    let pause = Command::new("sleep").arg("1.2").status();
-    assert!(pause.is_ok_and(|status| status.success()));
-    let stop = Command::new("kill")
-        .args(["-INT", &recording.id().to_string()])
-        .status();
-    assert!(stop.is_ok_and(|status| status.success()));
-    recording.wait().expect("it ends");
-    assert!(
-        message("\n0 packets dropped by kernel"),
-        "the capture is not complete"
-    );
+    recording.finish();
     let trace = Trace::of(&file, &[]);
     are_equal(&ours, &trace, 4_000);
+}
+
+/// The columns in which a load's row and that of its capture agree.
+const TEXTS: [&str; 9] = [
+    "client_address",
+    "server_address",
+    "transport",
+    "program",
+    "operation",
+    "rpc_status",
+    "status",
+    "auth_flavor",
+    "name",
+];
+const NUMBERS: [&str; 12] = [
+    "server_port",
+    "program_number",
+    "version",
+    "user_id",
+    "group_id",
+    "file_id",
+    "offset",
+    "count",
+    "transferred",
+    "call_bytes",
+    "client_port",
+    "xid",
+];
+
+#[test]
+fn the_table_of_a_load_is_that_of_its_capture() {
+    if let Some(why) = obstacle(&["tcpdump"]) {
+        println!("SKIP: the table of a load is not compared: {why}");
+        return;
+    }
+    let folder = crate::support::private_folder();
+    let file = folder.path().join("load.pcap");
+    let port = free_port();
+    let recording = Recording::start(&file, port);
+    let server = lineside()
+        .args(["load", "serve", &format!("nfs=127.0.0.1:{port}")])
+        .spawn()
+        .expect("it runs");
+    let server = Guarded(server);
+    wait_until("the server listens", || {
+        std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok()
+    });
+    let run = folder.path().join("run");
+    let mix =
+        "null:5%,getattr:20%,lookup:15%,read:30%,write:15%,readdirplus:5%,fsstat:5%,commit:5%";
+    let output = lineside()
+        .args([
+            "load",
+            &format!("nfs://127.0.0.1:{port}/export?mountport={port}"),
+        ])
+        .args(["-n", "2000", "-c", "4", "--mix", mix, "-o"])
+        .arg(&run)
+        .output()
+        .expect("it runs");
+    assert!(output.status.success(), "{}", talk(&output));
+    recording.finish();
+    drop(server);
+    let capture = folder.path().join("capture");
+    let output = lineside()
+        .arg("capture")
+        .arg(&file)
+        .arg("-o")
+        .arg(&capture)
+        .output();
+    let output = output.expect("it runs");
+    assert!(output.status.success(), "{}", talk(&output));
+    let of = |folder: &Path| -> BTreeMap<_, _> {
+        let rows = records(folder, Table::Operations).into_iter();
+        let row = |row: Record| {
+            let texts = TEXTS.map(|column| row.text(column).map(str::to_owned));
+            let numbers = NUMBERS.map(|column| row.integer(column));
+            ((numbers[10], numbers[11]), (texts, numbers))
+        };
+        rows.map(row).collect()
+    };
+    let (ours, theirs) = (of(&run), of(&capture));
+    assert_eq!(ours.len(), 2_000);
+    for (key, row) in &ours {
+        assert_eq!(Some(row), theirs.get(key));
+    }
+    let compared = lineside().arg("compare").arg(&capture).arg(&run).output();
+    let compared = String::from_utf8_lossy(&compared.expect("it runs").stdout).into_owned();
+    assert!(compared.contains("B is of a load"), "{compared}");
+    assert!(!compared.contains("cannot be compared"), "{compared}");
 }
 
 #[test]

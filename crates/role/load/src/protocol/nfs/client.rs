@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use lineside_frame::{Cursor, Fault, Piece};
 use lineside_nfs::v3::{self, Procedure};
+use lineside_rows::OperationRow;
 use lineside_rpc::message::{
     AcceptStatus, Auth, AuthSys, Body, CallHeader, Flavor, Header, LAST_FRAGMENT, RPC_VERSION,
     Rejection, ReplyHeader,
@@ -14,6 +15,7 @@ use lineside_rpc::xdr::{Array, Handle, Name, Opaque, Optional, Xdr, pad, padding
 use super::content;
 use super::mix::{Draws, NAMES, NfsMix, NfsRequest, PROCEDURES};
 use super::records::{Heads, Limits, Records};
+use super::rows;
 use super::tree::Tree;
 use crate::protocol::{Answer, Broken, Client, Named, Outstanding, Request};
 
@@ -140,6 +142,19 @@ impl Nfs {
 
 /// Appends the arguments of a request.
 fn write_arguments(request: NfsRequest, draws: &Draws, tree: &Tree, out: &mut Vec<u8>) {
+    with_call(request, draws.mix(), tree, |call| call.encode(out));
+    if request.procedure == Procedure::Write {
+        append_data(request, out);
+    }
+}
+
+/// Gives `take` the call that a request is.
+pub(super) fn with_call<T>(
+    request: NfsRequest,
+    mix: &NfsMix,
+    tree: &Tree,
+    take: impl FnOnce(&v3::Call<'_>) -> T,
+) -> T {
     let NfsRequest {
         file,
         offset,
@@ -176,7 +191,7 @@ fn write_arguments(request: NfsRequest, draws: &Draws, tree: &Tree, out: &mut Ve
             file: handle,
             offset,
             count,
-            stable: Some(draws.mix().stable),
+            stable: Some(mix.stable),
             data_len: count,
         }),
         Procedure::ReadDir => v3::Call::ReadDir(v3::ReadDirArgs {
@@ -202,10 +217,7 @@ fn write_arguments(request: NfsRequest, draws: &Draws, tree: &Tree, out: &mut Ve
         }),
         _ => v3::Call::Null(()),
     };
-    call.encode(out);
-    if request.procedure == Procedure::Write {
-        append_data(request, out);
-    }
+    take(&call)
 }
 
 fn append_data(request: NfsRequest, out: &mut Vec<u8>) {
@@ -351,6 +363,12 @@ impl Named for Nfs {
 
     fn status(&self, status: u32) -> Cow<'static, str> {
         status_name(status)
+    }
+
+    fn describe(&self, request: Request, status: Option<u32>, row: &mut OperationRow) {
+        row.xid = Some(i64::from(request.ordinal as u32));
+        let asked = self.request(request.ordinal);
+        rows::describe(asked, status, self.draws.mix(), &self.tree, row);
     }
 }
 

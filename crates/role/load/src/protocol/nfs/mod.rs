@@ -18,6 +18,7 @@ mod mix;
 pub mod prepare;
 mod preparer;
 mod records;
+mod rows;
 mod server;
 mod store;
 mod tree;
