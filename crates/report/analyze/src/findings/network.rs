@@ -7,12 +7,14 @@
 //! | acknowledgements that come ever later while much flows, or messages that trickle in at one rate | `full_link` | network |
 //! | one call at a time, over a round trip that takes longer than the server | `one_at_a_time` | client |
 
+mod one_at_a_time;
+
 use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
 use lineside_rows::Table;
 use lineside_trace::read::{Column, ReadError};
-use lineside_words::{bytes, grouped, percent, rate, time};
+use lineside_words::{bytes, grouped, percent, time};
 use serde_json::{Value, json};
 
 use super::scene::Scene;
@@ -44,8 +46,6 @@ const TRANSFER_SHARE: f64 = 0.3;
 const WINDOW_BYTES_MAX: u64 = 256 << 10;
 /// Operations of a connection that show how it is used.
 const OPERATIONS_MIN: u64 = 50;
-/// The share of its time that a connection waits for round trips.
-const ROUND_TRIPS_SHARE: f64 = 0.5;
 /// By how much, and to what, a round trip grows where a queue is in the way.
 const QUEUE_FACTOR: u64 = 8;
 const QUEUE_MIN_NS: u64 = 10_000_000;
@@ -380,7 +380,7 @@ impl Network {
             (link, loss) => found.extend(link.into_iter().chain(loss)),
         }
         found.extend(window);
-        found.extend(self.one_at_a_time(operations));
+        found.extend(one_at_a_time::found(&self.connections, operations));
         found
     }
 
@@ -526,67 +526,6 @@ impl Network {
                 ("rtt_queue_min_ns", json!(QUEUE_MIN_NS)),
                 ("plateau_factor_max", json!(PLATEAU_FACTOR)),
                 ("transfer_share_min", json!(TRANSFER_SHARE)),
-            ]
-            .into(),
-            ..Finding::default()
-        })
-    }
-
-    /// Connections that wait for a round trip with each call.
-    fn one_at_a_time(&self, operations: u64) -> Option<Finding> {
-        let round_trips = |connection: &Connection| -> Option<u64> {
-            let times = &connection.times;
-            let rtt = connection.rtt_ns().filter(|&rtt| rtt >= RTT_MIN_NS)?;
-            let lasted = times.last_ns?.abs_diff(times.first_ns?);
-            let waited = rtt * times.operations;
-            let is_used = times.operations >= OPERATIONS_MIN && connection.outstanding_max <= 1;
-            let server = times.server_ns / times.operations.max(1);
-            (is_used
-                && share(waited, lasted) >= ROUND_TRIPS_SHARE
-                && rtt >= 2 * server.saturating_sub(connection.sent[1].rtt_min_ns.unwrap_or(0)))
-            .then_some(waited)
-        };
-        let waiting: Vec<(&Connection, u64)> = { self.connections.iter() }
-            .filter_map(|connection| Some((connection, round_trips(connection)?)))
-            .collect();
-        let (worst, _) = *waiting.iter().max_by_key(|(_, waited)| *waited)?;
-        let lost_ns = waiting.iter().map(|(_, waited)| waited).sum();
-        let number: u64 = waiting.iter().map(|(each, _)| each.times.operations).sum();
-        let rtt = worst.rtt_ns().unwrap_or(0);
-        let lasted = { worst.times.first_ns.zip(worst.times.last_ns) }
-            .map_or(0, |(first, last)| last.abs_diff(first));
-        let in_all = worst.times.operations as f64 / (lasted.max(1) as f64 / 1e9);
-        Some(Finding {
-            kind: "one_at_a_time",
-            place: Some(Place::Client),
-            who: worst.client.clone(),
-            what: format!(
-                "the client asks one at a time: each of {} operations waits for a round trip of {}",
-                grouped(number),
-                time(rtt)
-            ),
-            evidence: format!(
-                "never more than one call was outstanding; {} operations; the server itself \
-                takes {} on average",
-                rate(in_all),
-                time(
-                    (worst.times.server_ns / worst.times.operations.max(1))
-                        .saturating_sub(worst.sent[1].rtt_min_ns.unwrap_or(0))
-                )
-            ),
-            advice: "let the application have more requests at once (threads, asynchronous I/O, \
-                read-ahead), or make each larger (rsize, wsize); nconnect alone does not help"
-                .to_owned(),
-            lost_ns,
-            operations_share: share(number, operations),
-            basis: [
-                ("connections", json!(waiting.len())),
-                ("operations", json!(number)),
-                ("operations_min", json!(OPERATIONS_MIN)),
-                ("rtt_min_ns", json!(rtt)),
-                ("rtt_bound_ns", json!(RTT_MIN_NS)),
-                ("round_trips_share_min", json!(ROUND_TRIPS_SHARE)),
-                ("outstanding_max", json!(worst.outstanding_max)),
             ]
             .into(),
             ..Finding::default()
