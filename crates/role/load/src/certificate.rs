@@ -103,6 +103,7 @@ pub fn certificate(
         asked,
         duration_s,
         requests: requests(&outcome.counts, status_name),
+        fill: outcome.fill,
         connections: ConnectionCounts {
             opened: outcome.counts.opened,
             closed: outcome.counts.closed,

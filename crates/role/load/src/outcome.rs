@@ -1,6 +1,7 @@
 //! What came of a run: of one process, or of several that made one load together.
 
 use lineside_time::Nanoseconds;
+use lineside_trace::certificate::load::Fill;
 use serde::{Deserialize, Serialize};
 
 use crate::results::{Counts, RecentTimes, RequestTimes};
@@ -58,6 +59,9 @@ pub struct Outcome {
     pub broken_identity: Option<String>,
     /// What kept the run from being what was asked, while it went on.
     pub notes: Vec<String>,
+    /// Values that were stored before it.
+    #[serde(default)]
+    pub fill: Option<Fill>,
 }
 
 impl Outcome {
@@ -92,6 +96,7 @@ impl Outcome {
         self.allocated_bytes += other.allocated_bytes;
         self.broken_identity = self.broken_identity.take().or(other.broken_identity);
         self.notes.extend(other.notes);
+        self.fill = self.fill.take().or(other.fill);
     }
 }
 

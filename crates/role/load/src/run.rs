@@ -104,6 +104,15 @@ pub trait Observer {
     }
 }
 
+/// Of a watch, whether the run is to stop: before requests leave, there is nothing else to report.
+pub(crate) struct OnlyStops<'a>(pub(crate) &'a mut dyn Observer);
+
+impl Observer for OnlyStops<'_> {
+    fn stops(&mut self) -> bool {
+        self.0.stops()
+    }
+}
+
 /// Why a run cannot begin, or ended early.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

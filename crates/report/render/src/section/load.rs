@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use lineside_analyze::LoadReport;
 use lineside_trace::certificate::load::{
-    Asked, DepartureFigures, FitFigures, Generator, Load, Quantiles,
+    Asked, DepartureFigures, Fill, FitFigures, Generator, Load, Quantiles,
 };
 use lineside_words::{bytes, grouped, number, percent, rate, signed_time, time};
 
@@ -134,6 +134,35 @@ pub(crate) fn answered(load: &Load) -> [String; 3] {
     ]
 }
 
+/// What was stored before the load.
+fn filled(fill: Fill) -> String {
+    format!(
+        "{} of {} values, {} in {:.1} s, apart from the counts here",
+        grouped(fill.stored),
+        grouped(fill.values),
+        bytes(fill.request_bytes),
+        fill.duration_s
+    )
+}
+
+/// Whether most GETs missed: a server answers them from an empty store.
+fn missed(load: &Load) -> String {
+    let of = |status: &str| load.requests.statuses.get(status).copied().unwrap_or(0);
+    let (hits, misses) = (of("HIT"), of("MISS"));
+    let is_missed = load.asked.protocol == "memcached" && misses > hits;
+    match (is_missed, load.fill) {
+        (false, _) => String::new(),
+        (true, None) => format!(
+            "{} of GETs missed: it has few of these keys; --fill all stores their values first",
+            percent(misses as f64 / (hits + misses) as f64)
+        ),
+        (true, Some(_)) => format!(
+            "{} of GETs missed: it does not hold what was stored",
+            percent(misses as f64 / (hits + misses) as f64)
+        ),
+    }
+}
+
 /// The outcomes of requests and connections that are worth a line.
 pub(crate) fn counts(load: &Load) -> Vec<(&'static str, String)> {
     let (requests, connections) = (&load.requests, &load.connections);
@@ -144,7 +173,9 @@ pub(crate) fn counts(load: &Load) -> Vec<(&'static str, String)> {
         format!("{name}{colon} {}", grouped(count))
     });
     let mut all = vec![
+        ("filled first", load.fill.map_or_else(String::new, filled)),
         ("statuses", statuses.collect::<Vec<_>>().join(", ")),
+        ("store", missed(load)),
         ("failed", causes(&requests.failed)),
         ("not sent", causes(&requests.unsent)),
         ("not opened", causes(&connections.refused)),

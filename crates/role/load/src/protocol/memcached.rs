@@ -1,5 +1,7 @@
 //! memcached's text protocol, by the parsers and the store of `lineside-memcached`.
 
+mod fill;
+
 use std::borrow::Cow;
 
 use lineside_http::Url;
@@ -10,6 +12,8 @@ use lineside_memcached::{
 use lineside_time::{Nanoseconds, Random};
 use lineside_words::WordError;
 use lineside_workload::{Keys, Purpose, Sizes, seed_for};
+
+use fill::Filled;
 
 use super::{
     Answer, Answers, Broken, Client, Key, Named, Outstanding, Preset, PresetValue, Protocol,
@@ -71,6 +75,16 @@ pub(super) static MEMCACHED: Protocol = Protocol {
                 "Share of memcached requests that read; the others store [default: 90%]",
             )
         },
+        Key {
+            value: "N|all|none",
+            example: Some("all"),
+            ..Key::new(
+                "fill",
+                "fill",
+                "Store memcached values of the first N keys, or of all, before the load \
+                 [default: none; of --preset etc all]",
+            )
+        },
     ],
     ..Protocol::new(
         "memcached",
@@ -114,6 +128,8 @@ pub(super) static ETC: Preset = Preset {
             PresetValue::Text("generalized-pareto mean 329 shape 0.348238 max 1MB"),
         ),
         ("get_ratio", PresetValue::Text("96.77%")),
+        // The measured store was years old.
+        ("fill", PresetValue::Text("all")),
     ],
     with_rate: &[(
         "arrivals",
@@ -133,9 +149,16 @@ fn client(words: &Words<'_>) -> Result<(Url, Box<dyn Requests>), UsageError> {
         get_share: share(gets).map_err(|why| UsageError(format!("get_ratio: {why}")))?,
         seed: words.seed,
     };
+    let values = fill::values(words.text("fill").unwrap_or("none"), mix.keys.count())?;
     let peer = ServeStreams(|| MemcachedServer::new(Limits::default()));
-    let requests = Streams::with_peer(move || Memcached::new(mix.clone()), peer);
-    Ok((server, Box::new(requests)))
+    let of_load = mix.clone();
+    let requests = Streams::with_peer(move || Memcached::new(of_load.clone()), peer);
+    let filled = Filled {
+        requests,
+        mix,
+        values,
+    };
+    Ok((server, Box::new(filled)))
 }
 
 /// Which requests a client makes.
@@ -160,6 +183,8 @@ pub struct Memcached {
     lines: Lines,
     seeds: [u64; 4],
     key: Vec<u8>,
+    /// Stores the values of all keys, one after the other.
+    fills: bool,
 }
 
 /// The statuses of answers.
@@ -188,10 +213,22 @@ impl Memcached {
             lines: Lines::new(LINES_MAX),
             seeds,
             key: Vec::with_capacity(KEY_MAX),
+            fills: false,
+        }
+    }
+
+    /// Requests that store the value of each key of this mix, in the keys' order.
+    fn filling(mix: Mix) -> Self {
+        Self {
+            fills: true,
+            ..Self::new(mix)
         }
     }
 
     fn is_get(&self, ordinal: u64) -> bool {
+        if self.fills {
+            return false;
+        }
         let mut random = Random::new(self.seeds[1] ^ ordinal.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         random.chance(self.mix.get_share)
     }
@@ -250,7 +287,10 @@ impl Client for Memcached {
     type Reader = MemcachedReader;
 
     fn write(&mut self, request: Request, out: &mut Vec<u8>) {
-        let number = self.mix.keys.draw(self.seeds[0], request.ordinal);
+        let number = match self.fills {
+            true => request.ordinal,
+            false => self.mix.keys.draw(self.seeds[0], request.ordinal),
+        };
         let len = self.mix.key_len.draw(self.seeds[2], number).clamp(16, 250) as usize;
         self.key.clear();
         push_hex(number, &mut self.key);

@@ -22,6 +22,8 @@ pub struct Load {
     pub rates: Rates,
     /// Requests.
     pub requests: RequestCounts,
+    /// Values that were stored before the load, which are in none of its counts; null without.
+    pub fill: Option<Fill>,
     /// Connections.
     pub connections: ConnectionCounts,
     /// From the planned instant to the end of the answer; null without answers, as the next two.
@@ -54,6 +56,21 @@ impl Certificate for Load {
     fn is_of(role: Option<Role>) -> bool {
         role == Some(Role::Load)
     }
+}
+
+/// Values that were stored before a load, so that its requests find them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct Fill {
+    /// Values, of all servers together.
+    pub values: u64,
+    /// Of these, stored.
+    pub stored: u64,
+    /// Bytes of the requests.
+    pub request_bytes: u64,
+    /// How long it took.
+    pub duration_s: f64,
 }
 
 /// What a run was to do.

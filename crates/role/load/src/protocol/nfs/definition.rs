@@ -15,7 +15,7 @@ use super::{
 use crate::launch::{Launch, Requests, Streams};
 use crate::outcome::Outcome;
 use crate::protocol::{Key, KeyKind, Protocol, Service, ServiceWords};
-use crate::run::{LoadError, Observer};
+use crate::run::{LoadError, Observer, OnlyStops};
 use crate::serve::{Serve, ServeStreams};
 use crate::words::{UsageError, Words, sizes};
 
@@ -154,15 +154,6 @@ impl Requests for Calls {
         let tree = Arc::new(tree);
         let make = || Nfs::new(self.mix.clone(), Arc::clone(&tree));
         Streams::new(make).run(launch, observer)
-    }
-}
-
-/// Of an observer, whether the run is to stop: before requests leave, there is nothing else to report.
-struct OnlyStops<'a>(&'a mut dyn Observer);
-
-impl Observer for OnlyStops<'_> {
-    fn stops(&mut self) -> bool {
-        self.0.stops()
     }
 }
 
