@@ -137,7 +137,7 @@ keys! {
         tap: bool = key("Capture the frames that leave into a trace in RUN; frames that the \
         capture misses are counted, the link never waits for it")
             .long("tap")
-            .only(INTERFACES);
+            .only(LIVE);
         no_checksum_completion: bool = key("Do not compute the checksums that a sender left to its \
         adapter")
             .long("no-checksum-completion")

@@ -345,7 +345,7 @@ fn flags_of_another_mode_and_a_missing_mode_are_refused() {
     for (mode, flag, is_for) in [
         (capture, &["--wait", "nonsense"][..], live),
         (capture, &["--method", "af_packet"], interfaces_only),
-        (capture, &["--tap"], interfaces_only),
+        (capture, &["--tap"], live),
         (capture, &["--no-checksum-completion"], interfaces_only),
         (capture, &["-a", "duration:1"], interfaces_only),
         (capture, &["--outside"], commands_only),
@@ -358,7 +358,6 @@ fn flags_of_another_mode_and_a_missing_mode_are_refused() {
         (between, &["--server-wait", "1s"], commands_only),
         (between, &["-c", "1"], capture_only),
         (capture, &["-b", "files:2"], "between"),
-        (commands, &["--tap"], interfaces_only),
         (commands, &["--method", "auto"], interfaces_only),
         (commands, &["-a", "duration:1"], interfaces_only),
         (commands, &["-f", "tcp"], capture_only),
