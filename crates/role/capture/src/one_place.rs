@@ -395,7 +395,9 @@ impl Places {
                     "client"
                 };
                 let read = self.ports.iter().filter(|port| port.pairs > 0);
-                let read = read.map(|port| format!("{} ({} pairs)", port.name, port.pairs));
+                let pairs = |count| if count == 1 { "pair" } else { "pairs" };
+                let read = read
+                    .map(|port| format!("{} ({} {})", port.name, port.pairs, pairs(port.pairs)));
                 let read: Vec<_> = read.collect();
                 match read.is_empty() {
                     true => "each frame where it came".to_owned(),
@@ -416,7 +418,7 @@ impl Places {
             }
         };
         Some(format!(
-            "the input has frames at several places of one path (ports {}); read is {where_read}; \
+            "the input has frames at several places of one path (ports {}); read: {where_read}; \
             {} frames of other places do not count again (--at server, client or a port chooses)",
             names.join(", "),
             grouped(self.elsewhere),
