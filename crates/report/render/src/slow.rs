@@ -113,6 +113,7 @@ pub fn operations(slow: &Slow, zone: &Zone) -> String {
 pub(crate) fn heading_of(per: Per) -> &'static str {
     match per {
         Per::Client => "CLIENT",
+        Per::Server => "SERVER",
         Per::File => "FILE",
         Per::Directory => "DIRECTORY",
         Per::User => "UID",

@@ -161,8 +161,8 @@ impl SlowArguments {
         }
         if let (None, Some(by @ (SlowBy::Slow | SlowBy::Operations))) = (self.per, self.by) {
             return Err(ConfigError::usage(&format!(
-                "--by {} sorts groups: add --per client, file, directory, user, operation, \
-                connection, minute or status",
+                "--by {} sorts groups: add --per client, server, file, directory, user, \
+                operation, connection, minute or status",
                 if by == SlowBy::Slow {
                     "slow"
                 } else {
@@ -184,8 +184,9 @@ impl SlowArguments {
 }
 
 /// The words of `--per`, each with a help where it is not plain.
-const PER: [(&str, &str, Per); 8] = [
+const PER: [(&str, &str, Per); 9] = [
     ("client", "", Per::Client),
+    ("server", "", Per::Server),
     ("file", "", Per::File),
     ("directory", "", Per::Directory),
     ("user", "", Per::User),
@@ -249,6 +250,9 @@ pub(super) struct FilterArguments {
     /// Only this client
     #[arg(long, value_name = "ADDRESS")]
     client: Option<String>,
+    /// Only this server
+    #[arg(long, value_name = "ADDRESS")]
+    server: Option<String>,
     /// Only this user
     #[arg(long, value_name = "UID")]
     user: Option<i64>,
@@ -273,6 +277,7 @@ impl FilterArguments {
             since: self.since,
             until: self.until,
             client: self.client.clone(),
+            server: self.server.clone(),
             user_id: self.user,
             file: self.file.clone(),
             connection: self.connection.clone(),

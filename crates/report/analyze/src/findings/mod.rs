@@ -32,6 +32,7 @@ mod no_progress;
 mod noted;
 mod peers;
 mod scene;
+mod servers;
 mod services;
 mod stalls;
 mod state;
@@ -115,6 +116,14 @@ impl Findings {
             .flat_map(|suspects| suspects::findings(suspects, &self.watch, &ways, scene))
             .collect::<Vec<_>>();
         ones.retain(|one| !is_of_network(&one.finding, &found));
+        if let Some(server) = servers::finding(&self.watch.by_server, &network, scene) {
+            // Clients and files that wait for that server are no findings of their own.
+            ones.retain(|one| {
+                one.server_lost_ns > server.server_lost_ns
+                    || 2 * one.server_lost_ns < one.finding.lost_ns
+            });
+            ones.push(server);
+        }
         let mut latency = latency::findings(&mut self.watch, &ways, &found, scene);
         latency.retain(|finding| !is_of_one(finding, &ones));
         if let Some(suspects) = &suspects {
@@ -124,8 +133,8 @@ impl Findings {
         }
         found.extend(latency);
         found.extend(ones.into_iter().map(|one| one.finding));
-        found.extend(self.no_answer.findings(scene));
         found.extend(self.failed(scene));
+        found.extend(self.no_answer.findings(scene));
         found.extend(workload::findings(scene.report));
         if scene.report.load.is_some() {
             found.retain(|finding| !OF_CLIENTS.contains(&finding.kind));

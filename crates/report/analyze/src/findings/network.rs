@@ -339,6 +339,13 @@ impl Network {
         }
     }
 
+    /// The shortest round trip from the tap to a server.
+    pub(super) fn way_to(&self, server: &str) -> Option<u64> {
+        let its = { self.connections.iter() }.filter(|connection| connection.server == server);
+        its.filter_map(|connection| connection.sent[1].rtt_min_ns)
+            .min()
+    }
+
     /// The busiest ends.
     pub(super) fn rates(&self, speed_bps: Option<u64>) -> Vec<WireRate> {
         let of_end = |connection: &Connection, end: usize| WireRate {

@@ -19,6 +19,8 @@ pub(super) const KINDS_MAX: usize = 24;
 /// Connections and servers, at most.
 const CONNECTIONS_MAX: usize = 1 << 18;
 const SERVERS_MAX: usize = 16;
+/// Servers that are kept apart; the operations of others are compared with none.
+const COMPARED_MAX: usize = 64;
 /// Four steps for each power of two from 1 us to 68 s.
 const BUCKETS: usize = 104;
 /// The share of the time at its begin and end in which a state may have begun before or may end
@@ -166,6 +168,46 @@ impl Connections {
     }
 }
 
+/// The times of each server, from the second one on that occurs: where there is one alone, nothing
+/// is collected.
+#[derive(Debug, Default)]
+pub(super) struct Servers {
+    first: Option<Word>,
+    pub(super) known: Vec<(Word, Vec<Cell>)>,
+}
+
+impl Servers {
+    #[inline]
+    pub(super) fn add(&mut self, server: Word, kind: u8, server_ns: u64) {
+        if self.known.is_empty() && *self.first.get_or_insert(server) == server {
+            return;
+        }
+        self.add_of_several(server, kind, server_ns);
+    }
+
+    #[inline(never)]
+    fn add_of_several(&mut self, server: Word, kind: u8, server_ns: u64) {
+        let kind = usize::from(kind);
+        if kind >= KINDS_MAX {
+            return;
+        }
+        let known = self.known.iter().position(|(word, _)| *word == server);
+        let at = match known {
+            Some(at) => at,
+            None if self.known.len() < COMPARED_MAX => {
+                self.known.push((server, Vec::new()));
+                self.known.len() - 1
+            }
+            None => return,
+        };
+        let kinds = &mut self.known[at].1;
+        if kinds.len() <= kind {
+            kinds.resize(kind + 1, Cell::default());
+        }
+        kinds[kind].add(server_ns);
+    }
+}
+
 /// A call and its reply.
 pub(super) struct Call {
     pub(super) kind: u8,
@@ -209,6 +251,7 @@ pub(super) struct Watch {
     /// Of each kind all steps.
     pub(super) cells: Vec<Vec<Cell>>,
     pub(super) waits: Waits,
+    pub(super) by_server: Servers,
     pub(super) connections: Connections,
     step_of: Steps,
     pub(super) servers: Vec<(Word, Stalls)>,
@@ -249,6 +292,7 @@ impl Watch {
             kinds: Vec::new(),
             cells: Vec::new(),
             waits: Waits::default(),
+            by_server: Servers::default(),
             connections: Connections::default(),
             step_of: Steps::new(start_ns, step_ns),
             servers: Vec::new(),
@@ -288,6 +332,9 @@ impl Watch {
             let waited = waited.unwrap_or_default();
             watch.add_call(call, waited, connection_id.get(row));
             let [_, call_end, reply, reply_end] = call.times;
+            watch
+                .by_server
+                .add(server.get(row), call.kind, call.server_ns());
             let stalls = watch.stalls(server.get(row));
             stalls.add(call.client, call_end, [reply, reply_end], waited[0]);
         });

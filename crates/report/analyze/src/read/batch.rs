@@ -68,6 +68,7 @@ pub(crate) struct Batch<'a> {
     connection_id: Option<Integers<'a>>,
     pub(crate) name: Option<Texts<'a>>,
     waits: &'a Waits,
+    server: Option<Words<'a>>,
 }
 
 impl<'a> Batch<'a> {
@@ -135,6 +136,10 @@ impl<'a> Batch<'a> {
                 None => None,
             },
             waits: &chosen.waits,
+            server: match chosen.server {
+                Some(_) => Some(column!(Words, &mut lexica.servers)),
+                None => None,
+            },
         };
         let users = (0..batch.rows).filter_map(|row| batch.user_id.get(row));
         lexica.note(batch.operation.distinct(), users, chosen.user_id);
@@ -208,9 +213,15 @@ impl<'a> Batch<'a> {
             return (0..self.rows).collect();
         }
         let [client, operation] = chosen.words(&lexica.clients, &lexica.words);
+        let server = { chosen.server.as_ref() }.map(|server| lexica.servers.find(server));
+        let is_of_server = |row: usize| {
+            let column = server.zip(self.server.as_ref());
+            column.is_none_or(|(server, column)| server == Some(column.get(row)))
+        };
         let is_chosen = |&row: &usize| {
             chosen.has_time(self.time(row))
                 && client.is_none_or(|client| client == Some(self.client.get(row)))
+                && is_of_server(row)
                 && operation.is_none_or(|operation| operation == Some(self.operation.get(row)))
                 && { chosen.user_id }.is_none_or(|user| self.user_id.get(row) == Some(user))
                 && self.is_of_chosen_file(chosen, row)

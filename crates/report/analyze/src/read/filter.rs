@@ -87,6 +87,8 @@ pub struct Filter {
     pub until: Option<Moment>,
     /// Those of this client, an address as in the column `client_address`.
     pub client: Option<String>,
+    /// Those of this server, an address as in the column `server_address`.
+    pub server: Option<String>,
     /// Those of this uid, as in the column `user_id`.
     pub user_id: Option<i64>,
     /// Those about files whose path fits this pattern, or of this `file_id`.
@@ -111,6 +113,8 @@ pub struct Asked {
     pub until_ns: Option<i64>,
     /// Of which client.
     pub client: Option<String>,
+    /// Of which server.
+    pub server: Option<String>,
     /// Of which uid.
     pub user_id: Option<i64>,
     /// About which files: a pattern for their paths, or a `file_id`.
@@ -126,6 +130,7 @@ pub(crate) struct Chosen {
     pub(crate) since_ns: Option<i64>,
     pub(crate) until_ns: Option<i64>,
     client: Option<String>,
+    pub(crate) server: Option<String>,
     pub(crate) user_id: Option<i64>,
     pub(crate) files: Option<ChosenFiles>,
     pub(crate) connections: Option<ChosenConnections>,
@@ -158,14 +163,16 @@ impl Filter {
                 Moment::Clock(time) => on_the_day(time),
             })
         };
+        // `::0001` and `::1` are the same host.
+        let address = |host: &String| {
+            let address: Result<std::net::IpAddr, _> = host.parse();
+            address.map_or_else(|_| host.clone(), |address| address.to_string())
+        };
         Chosen {
             since_ns: absolute(self.since),
             until_ns: absolute(self.until),
-            // `::0001` and `::1` are the same client.
-            client: self.client.as_ref().map(|client| {
-                let address: Result<std::net::IpAddr, _> = client.parse();
-                address.map_or_else(|_| client.clone(), |address| address.to_string())
-            }),
+            client: self.client.as_ref().map(address),
+            server: self.server.as_ref().map(address),
             user_id: self.user_id,
             files: None,
             connections: None,
@@ -187,6 +194,7 @@ impl Chosen {
             since_ns: self.since_ns,
             until_ns: self.until_ns,
             client: filter.client.clone(),
+            server: filter.server.clone(),
             user_id: filter.user_id,
             file: filter.file.clone(),
             connection: filter.connection.clone(),
@@ -199,7 +207,9 @@ impl Chosen {
         let rpc_id = self.reads_rpc_id.then_some("rpc_id");
         let connection = self.connections.is_some().then_some("connection_id");
         let name = self.files.is_some().then_some("name");
-        rpc_id.into_iter().chain(connection).chain(name)
+        let server = self.server.is_some().then_some("server_address");
+        let columns = rpc_id.into_iter().chain(connection).chain(name);
+        columns.chain(server)
     }
 
     /// Whether every operation is chosen.
@@ -207,6 +217,7 @@ impl Chosen {
         self.since_ns.is_none()
             && self.until_ns.is_none()
             && self.client.is_none()
+            && self.server.is_none()
             && self.user_id.is_none()
             && self.files.is_none()
             && self.connections.is_none()
@@ -254,16 +265,16 @@ impl Chosen {
 
     /// After the pass: what was asked for must have occurred.
     pub(crate) fn check(&self, lexica: &Lexica, unreadable: &[String]) -> Result<(), TraceError> {
-        if let Some(client) = &self.client
-            && lexica.clients.find(client).is_none()
-        {
-            let known: Vec<_> = lexica.clients.texts().collect();
-            return Err(unknown(
-                "client",
-                client,
-                nearest(client, known),
-                unreadable,
-            ));
+        for (what, asked, lexicon) in [
+            ("client", &self.client, &lexica.clients),
+            ("server", &self.server, &lexica.servers),
+        ] {
+            if let Some(asked) = asked
+                && lexicon.find(asked).is_none()
+            {
+                let known: Vec<_> = lexicon.texts().collect();
+                return Err(unknown(what, asked, nearest(asked, known), unreadable));
+            }
         }
         if let Some(user_id) = self.user_id
             && !lexica.has_user(user_id)

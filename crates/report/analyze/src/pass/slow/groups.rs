@@ -35,6 +35,8 @@ const MINUTE_NS: i64 = 60_000_000_000;
 pub enum Per {
     /// The caller.
     Client,
+    /// The callee.
+    Server,
     /// The file or directory that they are about.
     File,
     /// The directory that they are about, or that of their file.
@@ -179,6 +181,7 @@ pub(super) fn key(
     let word = |word: Word| (word != Lexicon::NONE).then(|| i64::from(word));
     match per {
         Per::Client => Some(i64::from(batch.client.get(row))),
+        Per::Server => Some(i64::from(facts.server.get(row))),
         Per::File => batch.file_id.get(row),
         Per::Directory => {
             let operation = lexica.words.text(batch.operation.get(row));
@@ -322,6 +325,7 @@ fn first(
     };
     let text = |key: Option<i64>| match (per, key) {
         (Per::Client, Some(word)) => lexica.clients.text(word as Word),
+        (Per::Server, Some(word)) => lexica.servers.text(word as Word),
         (Per::Operation | Per::Status, Some(word)) => lexica.words.text(word as Word),
         _ => "",
     };
@@ -398,6 +402,7 @@ impl Names {
     pub(super) fn name(&self, key: i64, lexica: &Lexica) -> String {
         match self.per {
             Per::Client => lexica.clients.text(key as Word).to_owned(),
+            Per::Server => lexica.servers.text(key as Word).to_owned(),
             Per::Operation | Per::Status => lexica.words.text(key as Word).to_owned(),
             Per::File | Per::Directory => self.paths.path(key).unwrap_or_default(),
             Per::User => key.to_string(),
