@@ -43,6 +43,7 @@ mod star;
 mod stats;
 mod steps;
 mod tags;
+mod tapped_commands;
 pub(crate) mod troubles;
 mod undisturbed;
 mod unit;
