@@ -143,6 +143,7 @@ pub(super) fn finding(servers: &Servers, network: &Network, scene: &Scene<'_>) -
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::read::columns::Word;
 
     const US: u64 = 1_000;
 
@@ -157,31 +158,37 @@ mod tests {
         servers
     }
 
+    /// How the server with this word stands.
+    fn of(servers: &Servers, word: Word) -> Option<Standing> {
+        let at = servers.known.iter().position(|(each, _)| *each == word);
+        standing(servers, at.expect("a server"))
+    }
+
     #[test]
     fn the_slow_one_of_two_servers_stands_out() {
         let two = servers(&[200, 40_000]);
-        assert!(standing(&two, 0).is_none());
-        let slow = standing(&two, 1).expect("slow");
+        assert!(of(&two, 1).is_none());
+        let slow = of(&two, 2).expect("slow");
         assert!(slow.factor > 100.0 && slow.operations == 101);
         let many = servers(&[900, 1_000, 1_100, 9_000]);
-        assert!((0..3).all(|at| standing(&many, at).is_none()));
-        assert!(standing(&many, 3).is_some());
+        assert!((1..4).all(|word| of(&many, word).is_none()));
+        assert!(of(&many, 4).is_some());
     }
 
     #[test]
     fn one_server_alone_and_equal_ones_do_not_stand_out() {
         assert!(servers(&[40_000]).known.is_empty());
         let equal = servers(&[5_000, 6_000, 8_000]);
-        assert!((0..3).all(|at| standing(&equal, at).is_none()));
+        assert!((1..4).all(|word| of(&equal, word).is_none()));
         // By much, but in microseconds.
         let quick = servers(&[20, 900]);
-        assert!(standing(&quick, 1).is_none());
+        assert!(of(&quick, 2).is_none());
     }
 
     #[test]
     fn a_server_with_some_slow_operations_is_not_slow_as_such() {
         let mut servers = servers(&[1_000, 1_000]);
         (0..50).for_each(|_| servers.add(2, 0, 400_000 * US));
-        assert!(standing(&servers, 1).is_none());
+        assert!(of(&servers, 2).is_none());
     }
 }
