@@ -395,7 +395,7 @@ impl Places {
                     "client"
                 };
                 let read = self.ports.iter().filter(|port| port.pairs > 0);
-                let pairs = |count| if count == 1 { "pair" } else { "pairs" };
+                let pairs = |count: u64| if count == 1 { "pair" } else { "pairs" };
                 let read = read
                     .map(|port| format!("{} ({} {})", port.name, port.pairs, pairs(port.pairs)));
                 let read: Vec<_> = read.collect();
