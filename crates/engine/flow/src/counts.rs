@@ -177,19 +177,20 @@ impl Connection {
         self.counts[direction].add_packet(payload_len, wire_len, descriptor.stamp_ns);
     }
 
-    /// Counts a FIN or RST by which a direction ended.
+    /// Counts a FIN or RST by which a direction ended; whether it is one.
     #[inline]
     pub(crate) fn count_end(
         &mut self,
         direction: Direction,
         tcp: &TcpHeader,
         descriptor: &Descriptor,
-    ) {
+    ) -> bool {
         let ends = tcp.flags.contains(TcpFlags::RST) && self.is_reset
             || tcp.flags.contains(TcpFlags::FIN) && self.ended[direction];
         if let Some(stamp_ns) = descriptor.stamp_ns.filter(|_| ends) {
             self.counts[direction].ended_ns.get_or_insert(stamp_ns);
         }
+        ends
     }
 
     /// Reports the counts of the interval that is over, if this packet belongs to another one.

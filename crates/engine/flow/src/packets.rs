@@ -217,11 +217,13 @@ impl Connections {
         context.counters.add(Counter::StreamBytes, payload_len);
         match role {
             None => {
-                if let Some(is_reset) = note_end(connection, direction, tcp) {
-                    context.sink.on_end(slot, is_reset);
+                let ended = note_end(connection, direction, tcp);
+                if connection.count_end(direction, tcp, origin.descriptor()) {
+                    context.sink.on_end(slot, ended == Some(true));
+                }
+                if ended.is_some() {
                     self.set_deadline(slot, context.shared);
                 }
-                self.at(slot).count_end(direction, tcp, origin.descriptor());
             }
             Some(Syn::Own | Syn::BeginsNext) => {
                 let stamp_ns = origin.descriptor().stamp_ns;

@@ -90,7 +90,8 @@ pub trait StreamSink {
         start_ns: i64,
         counts: &[FlowCounts; 2],
     );
-    /// A connection was reset, or both its directions have ended; packets of it may still come.
+    /// A connection was reset, or a side has ended it by FIN, the other perhaps not yet; packets of
+    /// it may still come.
     fn on_end(&mut self, _connection: usize, _is_reset: bool) {}
     /// Nothing more comes of this connection.
     fn on_close(&mut self, connection: usize, facts: &Connection, counters: &mut Counters);

@@ -66,7 +66,7 @@ impl Gauges {
 
     /// Adds what a run held in memory: all that is known is how many calls waited at last, and
     /// since when the oldest of them.
-    pub(super) fn add_in_memory(&mut self, memory: &InMemory) {
+    fn add_in_memory(&mut self, memory: &InMemory) {
         let oldest_ns = memory
             .time_ns
             .saturating_sub_unsigned(memory.oldest_wait_ns);
@@ -93,8 +93,12 @@ impl Gauges {
         }
     }
 
-    /// The gauges of all intervals; the last one ends at `last_ns`.
-    pub(super) fn finish(mut self, last_ns: i64) -> Vec<Gauge> {
+    /// The gauges of all intervals, with what waits in a run's memory; the last one ends at
+    /// `last_ns`.
+    pub(super) fn finish(mut self, in_memory: Option<InMemory>, last_ns: i64) -> Vec<Gauge> {
+        if let Some(memory) = in_memory {
+            self.add_in_memory(&memory);
+        }
         let intervals = self.more.len() - 1;
         let mut gauges = vec![Gauge::default(); intervals];
         let mut waiting = 0;
@@ -127,7 +131,7 @@ mod tests {
         gauges.wait(5, 0, 3);
         gauges.wait(12, 1, 2);
         gauges.wait(25, 2, 4);
-        let found: Vec<_> = { gauges.finish(36).into_iter() }
+        let found: Vec<_> = { gauges.finish(None, 36).into_iter() }
             .map(|gauge| (gauge.waiting, gauge.oldest_ns))
             .collect();
         assert_eq!(found, [(1, 5), (2, 15), (2, 25), (1, 11)]);

@@ -80,21 +80,8 @@ pub fn intervals(path: &Path, filter: &Filter, interval_ns: u64) -> Result<Serie
     let interval_ns = interval_ns.max(1);
     let in_memory = in_memory(&trace);
     let span = with_waits(span, &chosen, in_memory);
-    let count = span.map_or(0, |(first, last)| last.abs_diff(first) / interval_ns + 1);
-    if count > INTERVALS_MAX {
-        return Err(TraceError::Intervals {
-            count,
-            max: INTERVALS_MAX,
-        });
-    }
-    let start_ns = span.map_or(0, |(first, _)| first);
-    let starts = (0..count).map(|at| start_ns.saturating_add_unsigned(at * interval_ns));
-    let mut intervals: Vec<_> = starts
-        .map(|start_ns| Interval {
-            start_ns,
-            ..Interval::default()
-        })
-        .collect();
+    let mut intervals = empty(span, interval_ns)?;
+    let (start_ns, last_ns) = span.unwrap_or_default();
     let mut lexica = Lexica::new();
     let mut compound = Compound::default();
     let mut gauges = Gauges::new(start_ns, interval_ns, intervals.len());
@@ -140,11 +127,7 @@ pub fn intervals(path: &Path, filter: &Filter, interval_ns: u64) -> Result<Serie
         Ok(())
     });
     chosen.check(&lexica, &trace.warnings)?;
-    if let Some(memory) = in_memory {
-        gauges.add_in_memory(&memory);
-    }
-    let gauges = gauges.finish(span.map_or(0, |(_, last)| last));
-    for (interval, gauge) in intervals.iter_mut().zip(gauges) {
+    for (interval, gauge) in intervals.iter_mut().zip(gauges.finish(in_memory, last_ns)) {
         (interval.waiting, interval.oldest_wait_ns) = (gauge.waiting, gauge.oldest_ns);
     }
     Ok(Series {
@@ -154,6 +137,24 @@ pub fn intervals(path: &Path, filter: &Filter, interval_ns: u64) -> Result<Serie
         intervals,
         unreadable: trace.warnings,
     })
+}
+
+/// The intervals of a time.
+fn empty(span: Option<(i64, i64)>, interval_ns: u64) -> Result<Vec<Interval>, TraceError> {
+    let count = span.map_or(0, |(first, last)| last.abs_diff(first) / interval_ns + 1);
+    if count > INTERVALS_MAX {
+        return Err(TraceError::Intervals {
+            count,
+            max: INTERVALS_MAX,
+        });
+    }
+    let first_ns = span.map_or(0, |(first, _)| first);
+    let starts = (0..count).map(|at| first_ns.saturating_add_unsigned(at * interval_ns));
+    let of = |start_ns| Interval {
+        start_ns,
+        ..Interval::default()
+    };
+    Ok(starts.map(of).collect())
 }
 
 /// What a run that goes on, or was killed, held in memory, if calls waited there for long: they

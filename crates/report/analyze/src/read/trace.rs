@@ -341,7 +341,8 @@ impl Trace {
         runs.flat_map(|run| self.parts_of(run, table)).collect()
     }
 
-    fn parts_of(&mut self, run: usize, table: Table) -> Vec<PathBuf> {
+    /// The same of one run.
+    pub(crate) fn parts_of(&mut self, run: usize, table: Table) -> Vec<PathBuf> {
         let (parts, warning) = self.folders[run].parts(table);
         warning.into_iter().for_each(|warning| self.warn(warning));
         parts
@@ -415,28 +416,39 @@ impl Trace {
         columns: &[&str],
         mut take: impl FnMut(&[Column]) -> Result<(), ReadError>,
     ) {
-        let shift = id_shift(run);
         for path in self.parts_of(run, table) {
-            let Some(part) = self.open_part(&path) else {
-                continue;
-            };
-            self.note_lacks(table, &part, columns);
-            let read = part.batches(columns, BATCH_ROWS).and_then(|mut batches| {
-                while let Some(batch) = batches.next() {
-                    let mut batch = batch?;
-                    if shift != 0 {
-                        let named = columns.iter().zip(&mut batch);
-                        { named.filter(|(name, _)| IDS.contains(name)) }
-                            .for_each(|(_, ids)| ids.add(shift));
-                    }
-                    take(&batch)?;
-                    batches.reuse(batch);
+            self.batches_of_part((run, &path), table, columns, &mut take);
+        }
+    }
+
+    /// The same of one part of a run.
+    pub(crate) fn batches_of_part(
+        &mut self,
+        (run, path): (usize, &Path),
+        table: Table,
+        columns: &[&str],
+        mut take: impl FnMut(&[Column]) -> Result<(), ReadError>,
+    ) {
+        let shift = id_shift(run);
+        let Some(part) = self.open_part(path) else {
+            return;
+        };
+        self.note_lacks(table, &part, columns);
+        let read = part.batches(columns, BATCH_ROWS).and_then(|mut batches| {
+            while let Some(batch) = batches.next() {
+                let mut batch = batch?;
+                if shift != 0 {
+                    let named = columns.iter().zip(&mut batch);
+                    { named.filter(|(name, _)| IDS.contains(name)) }
+                        .for_each(|(_, ids)| ids.add(shift));
                 }
-                Ok(())
-            });
-            if let Err(error) = read {
-                self.damaged(&path, &error);
+                take(&batch)?;
+                batches.reuse(batch);
             }
+            Ok(())
+        });
+        if let Err(error) = read {
+            self.damaged(path, &error);
         }
     }
 

@@ -210,24 +210,26 @@ impl Waits {
 /// The calls without a reply, by `rpc_id`, and when the first call was answered that repeats one,
 /// by the `rpc_id` of that one. Most traces have none, and most parts: two columns show it.
 fn calls_of(trace: &mut Trace, run: usize) -> (HashMap<i64, Call>, HashMap<i64, i64>) {
-    let mut has_any = false;
-    trace.batches_of(run, Table::Operations, &FLAGS, |batch| {
-        let [missing, repeat_of] = batch else {
-            return Ok(());
-        };
-        let rows = missing.len();
-        let missing = Flags::of(FLAGS[0], missing)?;
-        let repeat_of = Integers::of(FLAGS[1], repeat_of)?;
-        has_any = has_any || missing.are_any() || (0..rows).any(|row| repeat_of.get(row).is_some());
-        Ok(())
-    });
     let (mut calls, mut answered) = (HashMap::new(), HashMap::new());
-    if !has_any {
-        return (calls, answered);
+    for path in trace.parts_of(run, Table::Operations) {
+        let part = (run, path.as_path());
+        let mut has_any = false;
+        trace.batches_of_part(part, Table::Operations, &FLAGS, |batch| {
+            let [missing, repeat_of] = batch else {
+                return Ok(());
+            };
+            let rows = missing.len();
+            let missing = Flags::of(FLAGS[0], missing)?;
+            let repeat_of = Integers::of(FLAGS[1], repeat_of)?;
+            has_any |= missing.are_any() || (0..rows).any(|row| repeat_of.get(row).is_some());
+            Ok(())
+        });
+        if has_any {
+            trace.batches_of_part(part, Table::Operations, &CALLS, |batch| {
+                add_calls(batch, &mut calls, &mut answered)
+            });
+        }
     }
-    trace.batches_of(run, Table::Operations, &CALLS, |batch| {
-        add_calls(batch, &mut calls, &mut answered)
-    });
     (calls, answered)
 }
 
@@ -246,14 +248,18 @@ fn add_calls(
     let again = Counts::of(CALLS[9], &batch[9])?;
     let operation = Texts::of(CALLS[10], &batch[10])?;
     for row in 0..batch[0].len() {
-        let (Some(id), first) = (rpc_id.get(row), repeat_of.get(row)) else {
+        let (is_missing, first) = (missing.get(row), repeat_of.get(row));
+        if !is_missing && first.is_none() {
+            continue;
+        }
+        let Some(id) = rpc_id.get(row) else {
             continue;
         };
         if let (Some(first), Some(end)) = (first, reply_end.get(row)) {
             let at = answered.entry(first).or_insert(end);
             *at = end.min(*at);
         }
-        if !missing.get(row) || call_missing.get(row) || calls.len() >= CALLS_MAX {
+        if !is_missing || call_missing.get(row) || calls.len() >= CALLS_MAX {
             continue;
         }
         let name = operation.get(row).unwrap_or_default();
@@ -306,19 +312,22 @@ fn connections(
         }
         Ok(())
     });
-    let columns = ["connection_id", "direction", "time_ns"];
+    let columns = ["connection_id", "direction", "time_ns", "cause"];
     trace.batches_of(run, Table::Losses, &columns, |batch| {
-        let [id, direction, time] = batch else {
+        let [id, direction, time, cause] = batch else {
             return Ok(());
         };
         let rows = id.len();
         let id = Integers::of(columns[0], id)?;
         let direction = Texts::of(columns[1], direction)?;
         let time = Integers::of(columns[2], time)?;
+        let cause = Texts::of(columns[3], cause)?;
         for row in 0..rows {
             let of = id.get(row).and_then(|id| connections.get_mut(&id));
-            let is_of_client = direction.get(row) == Some("client_to_server");
-            if let Some(of) = of.filter(|_| !is_of_client) {
+            // Memory ran short for a call, and its reply counts as one without a call.
+            let is_its = direction.get(row) != Some("client_to_server")
+                || cause.get(row) == Some("call_given_up");
+            if let Some(of) = of.filter(|_| is_its) {
                 of.missed_ns = of.missed_ns.max(time.get(row));
             }
         }
