@@ -43,4 +43,5 @@ mod tcp;
 mod traffic;
 mod tshark;
 mod usage;
+mod waits;
 mod wall;
