@@ -451,7 +451,7 @@ macro_rules! for_each_table {
                 interval if it began before";
                 client_stuck_since_ns: Option<i64>, Delta, "when that time began" null "there was none";
                 client_stuck_bytes: i64, Dictionary, "of these bytes, payload of the segment that did not get \
-                through, the shortest if it was cut anew; if the tap saw no segment, all that is missing";
+                through; if the tap saw none, all that is missing; 0: it did in the end";
                 client_passed_bytes: i64, Dictionary, "payload of the longest segment that got through meanwhile, \
                 or in their place; 0: none is known";
                 client_shut_ns: i64, Dictionary, "the longest time for which the client's window was shut while the \
@@ -493,7 +493,7 @@ macro_rules! for_each_table {
                 interval if it began before";
                 server_stuck_since_ns: Option<i64>, Delta, "when that time began" null "there was none";
                 server_stuck_bytes: i64, Dictionary, "of these bytes, payload of the segment that did not get \
-                through, the shortest if it was cut anew; if the tap saw no segment, all that is missing";
+                through; if the tap saw none, all that is missing; 0: it did in the end";
                 server_passed_bytes: i64, Dictionary, "payload of the longest segment that got through meanwhile, \
                 or in their place; 0: none is known";
                 server_shut_ns: i64, Dictionary, "the longest time for which the server's window was shut while the \
@@ -528,8 +528,9 @@ macro_rules! for_each_table {
                 refused: i64, Dictionary, "connections asked for, by either end, that an RST refused";
                 challenged: i64, Dictionary, "connections asked for, by either end, that the other answered \
                 with an acknowledgement of an older connection between the same ports (RFC 5961)";
-                reply_ack_waits: i64, Dictionary, "replies that left within a round trip of an \
-                acknowledgement that freed them: one that came late, or one that opened a full window";
+                reply_ack_waits: i64, Dictionary, "replies that left within a round trip of a late \
+                acknowledgement that freed them, or behind such replies: it was of all that the server had \
+                sent, or opened a full window";
                 reply_ack_wait_ns: i64, Dictionary, "how long these replies were kept back at most: that is \
                 no time of the server";
                 outstanding_max: i64, Dictionary, "RPC calls that waited for their replies at once, at \

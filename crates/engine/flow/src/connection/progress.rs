@@ -3,7 +3,7 @@
 //!
 //! All of this is noted at segments that need a closer look anyway. When stuck bytes were
 //! acknowledged is therefore not known to the segment: they count until they were sent or asked for
-//! last.
+//! last, and those that never were until the last segment of the end that waits for them.
 
 use lineside_wire::{Direction, SeqNumber};
 
@@ -20,7 +20,10 @@ pub(crate) struct Stuck {
     last_ns: i64,
     /// Of the segment that was sent there last; 0: the tap saw none.
     sent_len: u32,
-    /// Of the shortest one before it, which did not get through.
+    /// How often, one after the other.
+    sent_times: u32,
+    /// Of the one before it that was sent twice or more, and did not get through. What was sent
+    /// once may be several segments that the sender's adapter cuts.
     failed_len: Option<u32>,
     /// Up to the first later bytes that the receiver has.
     gap: u32,
@@ -54,11 +57,13 @@ impl Stuck {
 
     /// The bytes are sent again.
     fn on_sent_again(&mut self, len: u32) {
-        if self.sent_len > 0 {
-            let failed = self.failed_len.unwrap_or(u32::MAX);
-            self.failed_len = Some(failed.min(self.sent_len));
+        if len != self.sent_len {
+            if self.sent_times > 1 {
+                self.failed_len = Some(self.sent_len);
+            }
+            (self.sent_len, self.sent_times) = (len, 0);
         }
-        self.sent_len = len;
+        self.sent_times += 1;
     }
 
     /// The receiver has these bytes beyond them; `before`: it had those.
@@ -87,16 +92,19 @@ impl Stuck {
             .saturating_sub(self.since_ns)
             .max(0)
             .unsigned_abs();
-        if self.at.is_none() || lasted_ns == 0 || lasted_ns < counts.stuck_ns {
+        let is_news = lasted_ns > 0 || self.gap > 0 && counts.stuck_since_ns.is_none();
+        if self.at.is_none() || !is_news || lasted_ns < counts.stuck_ns {
             return;
         }
         let has_passed = self.at.is_some_and(|at| acknowledgement.is_after(at));
-        let (stuck, passed) = match (self.failed_len, has_passed) {
+        let (stuck, passed) = match (has_passed, self.failed_len) {
             // What was sent in place of longer segments.
-            (Some(failed), true) if self.sent_len < failed => (failed, self.sent_len),
-            (Some(failed), _) => (failed.min(self.sent_len), 0),
-            (None, _) if self.sent_len > 0 => (self.sent_len, 0),
-            (None, _) => (self.gap, 0),
+            (true, Some(failed)) if self.sent_len < failed => (failed, self.sent_len),
+            // What had been lost got through in the end.
+            (true, _) => (0, self.sent_len),
+            (false, Some(failed)) => (failed.min(self.sent_len), 0),
+            (false, None) if self.sent_len > 0 => (self.sent_len, 0),
+            (false, None) => (self.gap, 0),
         };
         counts.stuck_ns = lasted_ns;
         counts.stuck_since_ns = Some(self.since_ns);
@@ -180,13 +188,17 @@ impl Connection {
     /// The interval is over: whether stuck bytes got through by now.
     pub(crate) fn settle_progress(&mut self) {
         for direction in Direction::BOTH {
-            let acknowledgement = self.senders[direction.opposite()].acknowledgement;
-            let counts = &mut self.counts[direction];
+            let other = &self.senders[direction.opposite()];
+            let (acknowledgement, last_ns) = (other.acknowledgement, other.last_ns);
             let stuck = &mut self.senders[direction].stuck;
-            let is_over = { stuck.at }.is_some_and(|at| acknowledgement.is_after(at));
-            if counts.stuck_ns > 0 || is_over && stuck.failed_len.is_some() {
-                stuck.count(acknowledgement, counts);
+            let Some(at) = stuck.at else {
+                continue;
+            };
+            let is_over = acknowledgement.is_after(at);
+            if !is_over {
+                stuck.last_ns = stuck.last_ns.max(last_ns);
             }
+            stuck.count(acknowledgement, &mut self.counts[direction]);
             if is_over {
                 *stuck = Stuck::default();
             }

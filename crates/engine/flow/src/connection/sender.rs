@@ -38,7 +38,7 @@ pub(crate) struct Sender {
     /// Of its last segment, and when that came.
     pub(super) acknowledgement: SeqNumber,
     window: u16,
-    last_ns: i64,
+    pub(super) last_ns: i64,
     pub(super) probe: Probe,
     /// Its window counts in units of two to this power; `None`: its SYN was not seen.
     shift: Option<u8>,

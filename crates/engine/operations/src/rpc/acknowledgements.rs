@@ -18,6 +18,8 @@ pub(super) struct LateAck {
     /// When the last of those had passed.
     pub(super) since_ns: i64,
     pub(super) at_ns: i64,
+    /// When the last that it freed had left; at first, `at_ns`.
+    pub(super) left_ns: i64,
     /// A round trip from the tap to their sender and back.
     pub(super) within_ns: i64,
 }
@@ -30,31 +32,34 @@ pub(super) struct AckWaits {
 }
 
 impl RpcConnection {
-    /// A reply of `direction` has ended: whether it was kept back. `call_end_ns`: when its call had
-    /// come, `reply_ns`: when the reply began.
+    /// A reply of `direction` has ended: whether it was kept back, itself or behind others that
+    /// were. `call_end_ns`: when its call had come; `reply_ns`: its first byte and its last one.
     #[cold]
     pub(super) fn end_ack_wait(
         &mut self,
         direction: Direction,
         call_end_ns: Option<i64>,
-        reply_ns: Option<i64>,
+        reply_ns: [Option<i64>; 2],
     ) {
-        let (Some(late), Some(reply_ns)) = (&self.late_ack, reply_ns) else {
+        let (Some(late), [Some(first_ns), Some(last_ns)]) = (&mut self.late_ack, reply_ns) else {
             return;
         };
         // What began before it is the acknowledged itself.
-        if late.direction != direction || reply_ns < late.at_ns {
+        if late.direction != direction || first_ns < late.at_ns {
             return;
         }
         let within_ns = late.within_ns.max(WITHIN_MIN_NS);
         let waited_ns = call_end_ns.map(|end_ns| late.at_ns - end_ns.max(late.since_ns));
         // A wait of less than two round trips may end with an acknowledgement by chance.
-        if let Some(waited_ns) = waited_ns.filter(|&ns| ns >= 2 * within_ns)
-            && reply_ns - late.at_ns <= within_ns
-        {
+        let is_long = waited_ns.is_none_or(|ns| ns >= 2 * within_ns);
+        if !is_long || first_ns - late.left_ns > within_ns {
+            self.late_ack = None;
+            return;
+        }
+        late.left_ns = last_ns;
+        if let Some(waited_ns) = waited_ns {
             self.ack_waits.replies += 1;
             self.ack_waits.waited_ns += waited_ns;
         }
-        self.late_ack = None;
     }
 }

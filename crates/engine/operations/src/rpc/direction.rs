@@ -152,7 +152,8 @@ impl<S: RecordSink> DirectionSink<'_, S> {
             (row.reply_input, row.reply_bytes) = (input, bytes);
             operation.reply_done = true;
             if connection.late_ack.is_some() {
-                connection.end_ack_wait(self.direction, row.call_end_ns, row.reply_time_ns);
+                let reply_ns = [row.reply_time_ns, row.reply_end_ns];
+                connection.end_ack_wait(self.direction, row.call_end_ns, reply_ns);
             }
             if connection.recoveries.iter().any(Option::is_some) {
                 let call = (row.call_time_ns, row.call_end_ns);

@@ -382,7 +382,8 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         let rpc = rpc.expect("a slot in use");
         if rpc.late_ack.is_some() {
             let direction = call.direction().opposite();
-            rpc.end_ack_wait(direction, call.end_ns, self.message.first.stamp_ns);
+            let reply_ns = [self.message.first.stamp_ns, self.message.last.stamp_ns];
+            rpc.end_ack_wait(direction, call.end_ns, reply_ns);
         }
         let reply = rpc.replied_to(call, self.message);
         let caller = all.fast.callers.get(call.caller);

@@ -162,6 +162,7 @@ impl<S: RecordSink> StreamSink for Operations<S> {
             direction,
             since_ns,
             at_ns,
+            left_ns: at_ns,
             within_ns,
         }));
     }

@@ -183,12 +183,13 @@ fn unacknowledged(stuck: &[&Peer], end: usize) -> Option<Finding> {
             time(sent.stuck_ns)
         ),
         evidence: format!(
-            "nothing else of it got through either{}",
+            "nothing shows that anything else of it got through meanwhile{}",
             several(stuck.len())
         ),
         advice: format!(
             "look whether the {to}'s host is up (ping {address}), and what drops packets on the \
-            way to it"
+            way to it; if small packets pass, an MTU hole: ping -M do -s {} {address}",
+            sent.stuck_bytes
         ),
         lost_ns: stuck.iter().map(|peer| peer.sent[end].stuck_ns).sum(),
         basis: [

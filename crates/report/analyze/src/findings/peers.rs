@@ -83,7 +83,7 @@ impl Sent {
         self.fins += number(3);
         self.resets += number(4);
         self.segment_max = self.segment_max.max(number(5));
-        if number(6) > self.stuck_ns {
+        if number(6) > self.stuck_ns || self.stuck_since_ns.is_none() {
             (self.stuck_ns, self.stuck_bytes) = (number(6), number(7));
             (self.passed_bytes, self.stuck_since_ns) = (number(8), value(11));
         }
@@ -112,6 +112,21 @@ pub(super) struct Peer {
     pub(super) ack_wait_ns: u64,
 }
 
+impl Peer {
+    /// Bytes that were missing when the connection's last packet came are missing until the end of
+    /// the capture: a receiver asks for them once, where nothing more comes.
+    fn wait_until(&mut self, end_ns: i64) {
+        for sent in &mut self.sent {
+            if let Some(since_ns) = sent.stuck_since_ns
+                && since_ns.saturating_add_unsigned(sent.stuck_ns) >= self.last_ns
+            {
+                let until_end_ns = end_ns.saturating_sub(since_ns).max(0).unsigned_abs();
+                sent.stuck_ns = sent.stuck_ns.max(until_end_ns);
+            }
+        }
+    }
+}
+
 /// Connections of RPC's hosts and ports.
 #[derive(Debug, Default)]
 pub(super) struct Peers {
@@ -120,7 +135,7 @@ pub(super) struct Peers {
     servers: HashSet<String>,
     services: HashSet<(String, i32)>,
     decode_as: Vec<(i32, i32)>,
-    /// When the capture's last packet of a connection came.
+    /// When the capture's last packet came.
     pub(super) end_ns: i64,
 }
 
@@ -141,6 +156,9 @@ impl Peers {
             return peers;
         }
         peers.decode_as = decode_as(scene.trace);
+        let clocks = { scene.trace.manifest.iter() }.flat_map(|manifest| &manifest.clocks);
+        let end_ns = clocks.filter_map(|clock| clock.last_ns).max();
+        peers.end_ns = end_ns.unwrap_or(i64::MIN);
         scene
             .trace
             .batches(Table::Connections, &OF_RPC, |batch| peers.note_hosts(batch));
@@ -153,6 +171,11 @@ impl Peers {
             let chosen = &*scene.chosen;
             chosen.has_client(&peer.client) && chosen.overlaps(peer.first_ns, peer.last_ns)
         });
+        let end_ns = peers.end_ns;
+        peers
+            .all
+            .iter_mut()
+            .for_each(|peer| peer.wait_until(end_ns));
         peers
             .all
             .sort_unstable_by_key(|peer| (peer.first_ns, peer.id));

@@ -194,7 +194,7 @@ fn finding((server, port, vain): &Key<'_>, group: &Group<'_>, peers: &Peers) -> 
         peers.end_ns
     };
     let lasted = time(group.last_ns.abs_diff(group.first_ns));
-    let syns = grouped(group.syns);
+    let syns = counted(group.syns, "SYN");
     let clients: Vec<&str> = group.clients.iter().copied().collect();
     let from = match clients[..] {
         [one] => one.to_owned(),
@@ -204,17 +204,17 @@ fn finding((server, port, vain): &Key<'_>, group: &Group<'_>, peers: &Peers) -> 
         peer.server == *server && peer.sent[1].packets > 0 && peer.last_ns > group.first_ns
     });
     let what = match vain {
-        Vain::Unanswered => format!("nobody answers at {to}: {syns} SYNs in {lasted}"),
+        Vain::Unanswered => format!("nobody answers at {to}: {syns} in {lasted}"),
         Vain::Refused => format!(
-            "{to} refuses connections: {} times, by RST",
-            grouped(group.refused)
+            "{to} refuses connections by RST: {}",
+            counted(group.refused, "time")
         ),
         Vain::Challenged => format!(
             "{to} answers {} SYNs with acknowledgements of an older connection (a challenge ACK)",
             grouped(group.challenged)
         ),
         Vain::Unfinished => format!(
-            "connections to {to} never come about: {} answers to {syns} SYNs in {lasted}, which \
+            "connections to {to} never come about: {} answers to {syns} in {lasted}, which \
             the client does not acknowledge",
             grouped(group.answers)
         ),
@@ -262,6 +262,12 @@ fn finding((server, port, vain): &Key<'_>, group: &Group<'_>, peers: &Peers) -> 
     }
 }
 
+/// `1 SYN`, `2 SYNs`
+fn counted(number: u64, what: &str) -> String {
+    let more = if number == 1 { "" } else { "s" };
+    format!("{} {what}{more}", grouped(number))
+}
+
 fn place(vain: Vain, has_called: bool) -> Place {
     match vain {
         Vain::Unanswered if has_called => Place::Network,
@@ -274,9 +280,9 @@ fn place(vain: Vain, has_called: bool) -> Place {
 
 fn evidence(vain: Vain, group: &Group<'_>, from: &str, has_called: bool) -> String {
     let asked = format!(
-        "{from} asked {} times, {} SYNs",
-        grouped(group.connections),
-        grouped(group.syns)
+        "{from} asked for {} by {}",
+        counted(group.connections, "connection"),
+        counted(group.syns, "SYN")
     );
     let more = match vain {
         Vain::Unanswered if has_called => "; the same host sends on other connections meanwhile",
