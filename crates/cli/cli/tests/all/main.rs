@@ -38,6 +38,7 @@ mod report;
 mod runs;
 mod services;
 mod slow;
+mod standing;
 mod support;
 mod tcp;
 mod traffic;
