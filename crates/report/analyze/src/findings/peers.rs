@@ -226,8 +226,10 @@ impl Peers {
         let (id, first, last) = (integers(0)?, integers(6)?, integers(7)?);
         let counts: Vec<Integers<'_>> = (8..names.len()).map(integers).collect::<Result<_, _>>()?;
         for row in 0..batch[0].len() {
-            self.end_ns = self.end_ns.max(last.get(row).unwrap_or(i64::MIN));
             let (Some(id), Some(port)) = (id.get(row), server_port.get(row)) else {
+                continue;
+            };
+            let (Some(first_ns), Some(last_ns)) = (first.get(row), last.get(row)) else {
                 continue;
             };
             let (Some(from), Some(to), Some("tcp")) =
@@ -240,7 +242,6 @@ impl Peers {
             {
                 continue;
             }
-            let first_ns = first.get(row).unwrap_or(i64::MAX);
             let peer = found.entry(id).or_insert_with(|| Peer {
                 id,
                 client: from.to_owned(),
@@ -252,7 +253,8 @@ impl Peers {
                 ..Peer::default()
             });
             peer.first_ns = peer.first_ns.min(first_ns);
-            peer.last_ns = peer.last_ns.max(last.get(row).unwrap_or(i64::MIN));
+            peer.last_ns = peer.last_ns.max(last_ns);
+            self.end_ns = self.end_ns.max(last_ns);
             let number = |at: usize| counts[at].get(row).map_or(0, |n| n.max(0).unsigned_abs());
             peer.refused += number(0);
             peer.challenged += number(1);

@@ -193,8 +193,6 @@ fn finding((server, port, vain): &Key<'_>, group: &Group<'_>, peers: &Peers) -> 
     } else {
         peers.end_ns
     };
-    let lasted = time(group.last_ns.abs_diff(group.first_ns));
-    let syns = counted(group.syns, "SYN");
     let clients: Vec<&str> = group.clients.iter().copied().collect();
     let from = match clients[..] {
         [one] => one.to_owned(),
@@ -203,6 +201,44 @@ fn finding((server, port, vain): &Key<'_>, group: &Group<'_>, peers: &Peers) -> 
     let has_called = { peers.all.iter() }.any(|peer| {
         peer.server == *server && peer.sent[1].packets > 0 && peer.last_ns > group.first_ns
     });
+    Finding {
+        kind: if group.is_callback {
+            "cb_path_down"
+        } else {
+            "unreachable"
+        },
+        place: Some(place(*vain, has_called)),
+        since_ns: Some(group.first_ns),
+        until_ns: group.is_over.then_some(group.last_ns),
+        who: if clients.len() == 1 {
+            from.clone()
+        } else {
+            to.clone()
+        },
+        what: what(*vain, group, &to),
+        evidence: evidence(*vain, group, &from, has_called),
+        advice: advice(*vain, group.is_callback, server, *port),
+        lost_ns: until_ns.abs_diff(group.first_ns),
+        basis: [
+            ("how", json!(vain.name())),
+            ("server", json!(server)),
+            ("server_port", json!(port)),
+            ("connections", json!(group.connections)),
+            ("syns", json!(group.syns)),
+            ("refused", json!(group.refused)),
+            ("challenged", json!(group.challenged)),
+            ("lasted_ns", json!(group.last_ns.abs_diff(group.first_ns))),
+            ("unanswered_min_ns", json!(UNANSWERED_MIN_NS)),
+            ("resets_min", json!(RESETS_MIN)),
+        ]
+        .into(),
+        ..Finding::default()
+    }
+}
+
+fn what(vain: Vain, group: &Group<'_>, to: &str) -> String {
+    let lasted = time(group.last_ns.abs_diff(group.first_ns));
+    let syns = counted(group.syns, "SYN");
     let what = match vain {
         Vain::Unanswered => format!("nobody answers at {to}: {syns} in {lasted}"),
         Vain::Refused => format!(
@@ -223,42 +259,9 @@ fn finding((server, port, vain): &Key<'_>, group: &Group<'_>, peers: &Peers) -> 
             grouped(group.connections)
         ),
     };
-    let what = match group.is_callback {
+    match group.is_callback {
         true => format!("the callback path is down, recalls cannot come: {what}"),
         false => what,
-    };
-    Finding {
-        kind: if group.is_callback {
-            "cb_path_down"
-        } else {
-            "unreachable"
-        },
-        place: Some(place(*vain, has_called)),
-        since_ns: Some(group.first_ns),
-        until_ns: group.is_over.then_some(group.last_ns),
-        who: if clients.len() == 1 {
-            from.clone()
-        } else {
-            to.clone()
-        },
-        what,
-        evidence: evidence(*vain, group, &from, has_called),
-        advice: advice(*vain, group.is_callback, server, *port),
-        lost_ns: until_ns.abs_diff(group.first_ns),
-        basis: [
-            ("how", json!(vain.name())),
-            ("server", json!(server)),
-            ("server_port", json!(port)),
-            ("connections", json!(group.connections)),
-            ("syns", json!(group.syns)),
-            ("refused", json!(group.refused)),
-            ("challenged", json!(group.challenged)),
-            ("lasted_ns", json!(group.last_ns.abs_diff(group.first_ns))),
-            ("unanswered_min_ns", json!(UNANSWERED_MIN_NS)),
-            ("resets_min", json!(RESETS_MIN)),
-        ]
-        .into(),
-        ..Finding::default()
     }
 }
 
