@@ -49,10 +49,10 @@ pub(crate) fn network(
             _ => Err(Unread::NotIp),
         },
         239 => netfilter_log(bytes),
-        // RFC 4391, 6 and 9.1.1: a link-layer address, a type, two bytes reserved.
+        // RFC 4391, 6: behind the global route header a type and two bytes reserved.
         242 => {
-            let ether_type = array(bytes, 20).ok_or(Unread::Malformed)?;
-            tags(bytes, u16::from_be_bytes(*ether_type), 24, layers)
+            let ether_type = array(bytes, 40).ok_or(Unread::Malformed)?;
+            tags(bytes, u16::from_be_bytes(*ether_type), 44, layers)
         }
         258 => {
             let header: &[u8; 12] = array(bytes, 0).ok_or(Unread::Malformed)?;
@@ -354,7 +354,7 @@ mod tests {
                     &packet,
                 ]),
             ),
-            (242, of(&[&[0; 20], ether_type, &[0, 0], &packet])),
+            (242, of(&[&[0; 40], ether_type, &[0, 0], &packet])),
             (
                 258,
                 of(&[&filled(108, &[108, 0, 0, 0, 1, 0, 0, 0, 1]), &ethernet]),
