@@ -5,7 +5,9 @@ mod connection;
 use lineside_account::{Budget, Counter, Counters};
 use lineside_capture::{Config, DecodeAs, Pipeline, PortRule, Transport};
 use lineside_frame::{Burst, Descriptor, Frame, LinkType};
+use lineside_nfs::v3;
 use lineside_rows::CollectedRows;
+use lineside_rpc::message::{Auth, encode_record};
 use lineside_wire::TcpFlags;
 use lineside_wire::build::FrameBuilder;
 
@@ -115,7 +117,21 @@ fn iwarp_smb_roce_and_sflow_are_counted_by_name() {
     // To these ports, but something else.
     frames.push(ends.udp(50_000, 4791, &[0xff; 40]));
     frames.push(ends.udp(50_000, 6343, &[0xff; 40]));
-    let (_, counters) = run(&frames, DecodeAs::default());
+    // RPC beside it is read.
+    let null = (v3::Call::Null(()), v3::Reply::Null(()));
+    let messages = connection::nfs(9, Auth::none(), &null.0, &null.1, b"");
+    let records = messages.map(|message| {
+        let mut record = Vec::new();
+        encode_record(&[], &message, &mut record);
+        record
+    });
+    frames.extend(connection(
+        true,
+        2050,
+        &records.each_ref().map(Vec::as_slice),
+    ));
+    let (rows, counters) = run(&frames, DecodeAs::default());
+    assert_eq!(rows.operations.len(), 1);
     for (counter, expected) in [
         (Counter::SmbEncryptedBytes, 256),
         (Counter::IwarpBytes, 34),

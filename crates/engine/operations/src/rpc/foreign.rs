@@ -10,7 +10,6 @@ use lineside_frame::Chunk;
 use lineside_wire::{Direction, Endpoint};
 
 use super::connection_rows::SERVICES;
-use super::tls::is_handshake;
 
 /// Pieces of a connection's streams that are looked at. Of a capture that begins in the middle, so
 /// many hold the beginnings of several messages also where one takes twenty segments. A guess.
@@ -171,7 +170,7 @@ fn record_len(header: &[u8; HEADER]) -> Option<u16> {
 
 /// A record of a handshake with a hello of client or server in it: RFC 8446 section 4.
 fn is_hello(bytes: &[u8]) -> bool {
-    is_handshake(bytes) && matches!(bytes, [_, _, _, _, _, 1 | 2, 0, _, _, 3, ..])
+    matches!(bytes, [22, 3, 1..=4, _, _, 1 | 2, 0, _, _, 3, ..])
 }
 
 /// RFC 5044 section 7.1.
