@@ -495,7 +495,7 @@ fn frames_have_the_numbers_that_tshark_gives_them() -> io::Result<()> {
         file.enhanced(0, 0, 60, &[0; 60]);
     }
     let path = std::env::temp_dir().join(format!("lineside-numbers-{}", std::process::id()));
-    std::fs::write(&path, &file.bytes)?;
+    fs::write(&path, &file.bytes)?;
     let fields = [
         "-T",
         "fields",
@@ -509,7 +509,7 @@ fn frames_have_the_numbers_that_tshark_gives_them() -> io::Result<()> {
         .arg(&path)
         .args(fields)
         .output();
-    std::fs::remove_file(&path)?;
+    fs::remove_file(&path)?;
 
     let (pool, mut numbers) = (pool(), Vec::new());
     let mut reader =
