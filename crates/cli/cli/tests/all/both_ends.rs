@@ -47,7 +47,11 @@ fn captured(inputs: &[&[Frame]], options: &[&str]) -> (Vec<Record>, Manifest, St
         std::fs::write(path, capture::write(frames)).expect("room");
     }
     let out = folder.path().join("trace");
-    let output = { lineside().arg("capture").args(&paths).arg("-o").arg(&out) }
+    let output = lineside()
+        .arg("capture")
+        .args(&paths)
+        .arg("-o")
+        .arg(&out)
         .args(options)
         .output()
         .expect("it runs");

@@ -1,7 +1,6 @@
 //! Packets of the connections that two taps may have in common, as far as they identify them.
 
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -54,6 +53,20 @@ pub(super) struct Key {
 }
 
 impl Key {
+    /// A number made of it and of what is in it.
+    pub(super) fn mixed(&self, direction: Direction, what: u32) -> u64 {
+        let [one, other] = self
+            .ends
+            .map(|(address, port)| (bits(address), u64::from(port)));
+        let ports = one.1 << 48 | other.1 << 32 | u64::from(self.protocol) << 8;
+        mix(&[
+            one.0,
+            other.0,
+            ports | direction.index() as u64,
+            u64::from(what),
+        ])
+    }
+
     pub(super) fn hosts(&self) -> [IpAddr; 2] {
         self.ends.map(|(address, _)| address)
     }
@@ -196,7 +209,7 @@ pub(super) fn placed(input: u16, frame: &FrameRef) -> Option<Placed> {
         let rest = &rest[..rest.len().min(48)];
         Fields {
             ports,
-            sequence: hash((ip.identification, what, rest)),
+            sequence: mix(&[ip.identification.into(), what, mix_bytes(rest)]) as u32,
             len: 1,
             ..Fields::default()
         }
@@ -278,7 +291,9 @@ fn of_tcp(ip: &Ip, tcp: &TcpHeader, bytes: &[u8]) -> Fields {
         Ok(TcpOption::Timestamps { value, .. }) => Some(value),
         _ => None,
     });
-    let mark = hash((ip.identification, time, tcp.acknowledgement.0));
+    let time = time.map_or(0, |time| 1 << 32 | u64::from(time));
+    let sent = u64::from(ip.identification) << 32 | u64::from(tcp.acknowledgement.0);
+    let mark = mix(&[time, sent]) as u32;
     let opener = is_syn.then(|| !tcp.flags.contains(TcpFlags::ACK));
     Fields {
         ports,
@@ -290,8 +305,27 @@ fn of_tcp(ip: &Ip, tcp: &TcpHeader, bytes: &[u8]) -> Fields {
     }
 }
 
-fn hash(what: impl Hash) -> u32 {
-    let mut hasher = DefaultHasher::new();
-    what.hash(&mut hasher);
-    hasher.finish() as u32
+fn bits(address: IpAddr) -> u64 {
+    match address {
+        IpAddr::V4(address) => address.to_bits().into(),
+        IpAddr::V6(address) => mix(&[address.to_bits() as u64, (address.to_bits() >> 64) as u64]),
+    }
+}
+
+/// A number made of words: both halves of a product, as wyhash mixes (Wang Yi 2019).
+fn mix(words: &[u64]) -> u64 {
+    words.iter().fold(0x9e37_79b9_7f4a_7c15, |mixed, word| {
+        let product = u128::from(mixed ^ word) * 0xd1b5_4a32_d192_ed03;
+        (product >> 64) as u64 ^ product as u64
+    })
+}
+
+/// The same of bytes.
+fn mix_bytes(bytes: &[u8]) -> u64 {
+    let words = bytes.chunks(8).map(|chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        u64::from_le_bytes(word)
+    });
+    words.fold(bytes.len() as u64, |mixed, word| mix(&[mixed, word]))
 }

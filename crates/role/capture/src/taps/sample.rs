@@ -3,7 +3,7 @@
 //! Files that follow each other, a ring's, share connections and no packets. To know that, each of
 //! a few named files is read to its end once.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -13,16 +13,17 @@ use lineside_wire::Direction;
 
 use super::flows::{Key, Packet, Placed, Tap, read_packets};
 
-/// Frames of a file that are looked at. Of one file alone fewer: most are of one tap, and this is
-/// all that they pay.
-const FRAMES: usize = 4096;
-const FRAMES_OF_ONE: usize = 1024;
+/// Frames of each of several files that are looked at.
+const FRAMES: usize = 1024;
 
-/// Frames of a file alone whose first ones look like two taps': of a fast connection, the copies of
-/// the first packets come behind all of those.
+/// Frames of a file alone by which it is suspected: all that most captures pay.
+const FRAMES_OF_ONE: usize = 256;
+
+/// Frames of one that is: of a fast connection, the copies of the first packets come behind all of
+/// those.
 const FRAMES_OF_SUSPECT: usize = 1 << 16;
 
-/// Packets that lie behind others of their connection, or came before, that arouse suspicion.
+/// Packets that bring their connection no further that arouse suspicion.
 const SUSPECT_MIN: u32 = 8;
 
 /// Packets of a connection that must come twice in one file.
@@ -34,21 +35,18 @@ const MIRROR_NS: i64 = 1_000_000;
 /// Files further apart that share addresses and ports are of other times.
 const APART_NS: i64 = 12 * 3600 * 1_000_000_000;
 
-/// The end of a packet in its connection; also segments that an adapter cuts or joins share some
-/// of these.
-type End = (Key, Direction, u32);
+/// The end of a packet in its connection, as a number; also segments that an adapter cuts or joins
+/// share some of these.
+type End = u64;
 
 /// The first packets of a tap.
 #[derive(Default)]
 struct Sample {
-    ends: HashSet<End>,
-    hosts: HashSet<[IpAddr; 2]>,
+    ends: HashMap<End, [IpAddr; 2]>,
+    keys: BTreeSet<Key>,
+    hosts: BTreeSet<[IpAddr; 2]>,
     first_ns: Option<i64>,
-    /// How far each direction of a connection has come.
-    latest: HashMap<(Key, Direction), u32>,
-    /// Packets that did not go further.
-    behind: u32,
-    /// Packets with bytes: how often each came, and the least time between two.
+    /// Of one file alone, packets with bytes: how often each came.
     times: HashMap<(Key, Direction, u32, u32), Twice>,
 }
 
@@ -62,49 +60,66 @@ struct Twice {
 /// The first packets of all taps.
 pub(super) struct Samples(BTreeMap<Tap, Sample>);
 
+/// Whether packets of a file bring their connections no further, as each second copy does: cheap,
+/// for every capture of one file pays for it.
+fn is_suspect(inputs: &[PathBuf], budget: &Budget) -> bool {
+    // How far a direction of a connection has come, in one of a few places, which the last one has.
+    const PLACES: usize = 256;
+    let mut latest = [(0, 0); PLACES];
+    let (mut count, mut behind) = (0, 0);
+    read_packets(inputs, 0, budget, |placed| {
+        let Packet { sequence, len, .. } = placed.packet;
+        count += 1;
+        if len > 0 && placed.key.is_tcp() {
+            let who = placed.key.mixed(placed.direction, 0);
+            let end = sequence.wrapping_add(len);
+            let (before, came) = std::mem::replace(&mut latest[who as usize % PLACES], (who, end));
+            let is_behind = before == who && end.wrapping_sub(came).cast_signed() <= 0;
+            behind += u32::from(is_behind);
+        }
+        match count < FRAMES_OF_ONE && behind < SUSPECT_MIN {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        }
+    });
+    behind >= SUSPECT_MIN
+}
+
 fn end_of(placed: &Placed) -> Option<End> {
     let Packet { sequence, len, .. } = placed.packet;
-    (len > 0).then(|| (placed.key, placed.direction, sequence.wrapping_add(len)))
+    (len > 0).then(|| { placed.key }.mixed(placed.direction, sequence.wrapping_add(len)))
 }
 
 impl Samples {
     pub(super) fn of(inputs: &[PathBuf], budget: &Budget) -> Self {
         let mut samples = Self(BTreeMap::new());
-        let frames_max = match inputs.len() {
-            1 => FRAMES_OF_ONE,
-            _ => FRAMES,
-        };
+        let is_alone = inputs.len() == 1;
+        if is_alone && !is_suspect(inputs, budget) {
+            return samples;
+        }
         for input in 0..inputs.len() {
-            let mut count = 0;
+            let mut left = if is_alone { FRAMES_OF_SUSPECT } else { FRAMES };
             read_packets(inputs, input as u16, budget, |placed| {
-                samples.add(placed);
-                count += 1;
-                let goes_on = count < frames_max
-                    || inputs.len() == 1 && count < FRAMES_OF_SUSPECT && samples.are_suspect();
-                match goes_on {
-                    true => ControlFlow::Continue(()),
-                    false => ControlFlow::Break(()),
+                samples.add(placed, is_alone);
+                left -= 1;
+                match left {
+                    0 => ControlFlow::Break(()),
+                    _ => ControlFlow::Continue(()),
                 }
             });
         }
         samples
     }
 
-    fn are_suspect(&self) -> bool {
-        self.0.values().any(|sample| sample.behind >= SUSPECT_MIN)
-    }
-
-    fn add(&mut self, placed: &Placed) {
+    fn add(&mut self, placed: &Placed, is_alone: bool) {
         let sample = self.0.entry(placed.tap).or_default();
         sample.first_ns.get_or_insert(placed.packet.stamp_ns);
         sample.hosts.insert(placed.key.hosts());
+        sample.keys.insert(placed.key);
         let Some(end) = end_of(placed) else { return };
-        sample.ends.insert(end);
-        let (key, direction, number) = end;
-        let latest = sample.latest.entry((key, direction)).or_insert(number);
-        match number.wrapping_sub(*latest).cast_signed() {
-            1.. => *latest = number,
-            behind => sample.behind += u32::from(key.is_tcp() && behind < 0),
+        sample.ends.insert(end, placed.key.hosts());
+        if !is_alone {
+            return;
         }
         let Packet {
             sequence,
@@ -172,10 +187,8 @@ impl Samples {
     /// Whether half of the first packets of `other` are in `one`, of hosts that both know.
     fn has_of(&self, inputs: &[PathBuf], one: Tap, other: Tap, budget: &Budget) -> bool {
         let taps = [one, other];
-        let ends = self.0[&other].ends.iter();
-        let mut sought: HashSet<&End> = ends
-            .filter(|(key, ..)| self.share_hosts(taps, key.hosts()))
-            .collect();
+        let mut sought = self.0[&other].ends.clone();
+        sought.retain(|_, hosts| self.share_hosts(taps, *hosts));
         let all = sought.len();
         if all == 0 {
             return false;
@@ -199,13 +212,10 @@ impl Samples {
         let mut samples = self.0.iter();
         let (one, of_one) = samples.next()?;
         let (other, of_other) = samples.next()?;
-        let keys = |sample: &Sample| -> HashSet<Key> {
-            sample.ends.iter().map(|(key, ..)| *key).collect()
-        };
         let apart_ns = of_one.first_ns?.abs_diff(of_other.first_ns?);
         let are_two = samples.next().is_none() && one.input != other.input;
-        let share = !keys(of_one).is_disjoint(&keys(of_other));
-        let share_packets = !of_one.ends.is_disjoint(&of_other.ends);
+        let share = !of_one.keys.is_disjoint(&of_other.keys);
+        let share_packets = { of_one.ends.keys() }.any(|end| of_other.ends.contains_key(end));
         (are_two && share && !share_packets && apart_ns > APART_NS as u64).then(|| {
             format!(
                 "{} and {} begin {} h apart and have connections between the same ends, but no \
