@@ -38,6 +38,12 @@ pub struct MonitorsAsked {
 }
 
 impl MonitorsAsked {
+    /// After this time the reply says that the monitors, which are busy, found nothing.
+    const PATIENCE: Duration = Duration::from_secs(1);
+    /// A look takes the monitors at most a tenth of their time, however often they are asked:
+    /// frames wait meanwhile.
+    const REST: u32 = 9;
+
     /// `looks` is where they are asked; without it there are none.
     pub fn new(looks: Option<Looks>) -> Self {
         Self {
@@ -46,13 +52,7 @@ impl MonitorsAsked {
         }
     }
 
-    /// After this time the reply says that the monitors, which are busy, found nothing.
-    const PATIENCE: Duration = Duration::from_secs(1);
-    /// A look takes the monitors at most a tenth of their time, however often they are asked:
-    /// frames wait meanwhile.
-    const REST: u32 = 9;
-
-    /// What each has found, at most [`PATIENCE`](Self::PATIENCE) ago.
+    /// What each has found; nothing new is looked for while a look is fresh.
     pub fn stats(&mut self) -> Vec<MonitorStats> {
         let Some(looks) = &self.looks else {
             return Vec::new();
