@@ -13,7 +13,8 @@
 //!   the ports, drops the privileges and turns the loop until its end.
 //! * With a payload mode, frames wait in a queue, and the payload cache says where their payloads
 //!   lie meanwhile.
-//! * [`settings`] reads the words of services, and of requests; these are answered between two turns, so that a change is never half made.
+//! * [`settings`] reads the words of services and of requests; these are answered between two
+//!   turns, so that a change is never half made.
 #![forbid(unsafe_code)]
 
 mod course;
