@@ -40,9 +40,13 @@ struct Asked {
     first_ns: Option<i64>,
 }
 
-/// Programs of which rpcbind knows no port. One that it knows in another version, or by another
-/// transport, is no finding: clients try them in turn.
-fn not_registered(noted: &Noted, scene: &mut Scene<'_>) -> Vec<Finding> {
+/// A version, and its transport.
+type Service = (i64, String);
+/// By server and program.
+type Registered = BTreeMap<(Word, i64), BTreeMap<Service, Asked>>;
+
+/// What rpcbind was asked for.
+fn registered(noted: &Noted, scene: &mut Scene<'_>) -> Registered {
     let columns = [
         "target_program",
         "target_version",
@@ -52,8 +56,7 @@ fn not_registered(noted: &Noted, scene: &mut Scene<'_>) -> Vec<Finding> {
         "target_address",
     ];
     let cells = noted.cells(scene.trace, Table::Services, &[What::Port], columns);
-    type Service = (i64, String);
-    let mut all: BTreeMap<(Word, i64), BTreeMap<Service, Asked>> = BTreeMap::new();
+    let mut all = Registered::new();
     for note in noted.of(What::Port).into_iter().filter(|note| !note.failed) {
         let Some([program, version, protocol, netid, port, address]) = cells.get(&note.id) else {
             continue;
@@ -83,6 +86,13 @@ fn not_registered(noted: &Noted, scene: &mut Scene<'_>) -> Vec<Finding> {
             asked.with += 1;
         }
     }
+    all
+}
+
+/// Programs of which rpcbind knows no port. One that it knows in another version, or by another
+/// transport, is no finding: clients try them in turn.
+fn not_registered(noted: &Noted, scene: &mut Scene<'_>) -> Vec<Finding> {
+    let all = registered(noted, scene);
     let mut found = Vec::new();
     for ((server, program), services) in all {
         let Some(name) = program_name(program) else {

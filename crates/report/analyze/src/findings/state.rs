@@ -44,12 +44,17 @@ struct Recalled {
     returned_ns: Option<i64>,
 }
 
-/// Delegations that were not returned within a second.
-fn recalls(noted: &Noted, scene: &mut Scene<'_>) -> Option<Finding> {
-    let recalls = noted.of(What::Recall);
-    if recalls.is_empty() {
-        return None;
+impl Recalled {
+    /// Until it was returned, or the last that was seen.
+    fn waited_ns(&self, last_ns: Option<i64>) -> Option<u64> {
+        let until = self.returned_ns.or(last_ns)?;
+        u64::try_from(until.checked_sub(self.first_ns?)?).ok()
     }
+}
+
+/// The recalls of each delegation.
+fn recalled(noted: &Noted, scene: &mut Scene<'_>) -> Vec<Recalled> {
+    let recalls = noted.of(What::Recall);
     let whats = [What::Recall, What::Return];
     let cells = noted.cells(scene.trace, Table::Nfs4, &whats, ["stateid"]);
     let mut all: HashMap<&Cell, Recalled> = HashMap::new();
@@ -71,18 +76,19 @@ fn recalls(noted: &Noted, scene: &mut Scene<'_>) -> Option<Finding> {
             recalled.returned_ns = recalled.returned_ns.or(note.call_ns);
         }
     }
-    let waited = |each: &Recalled| {
-        let until = each.returned_ns.or(noted.last_ns);
-        let first = each.first_ns?;
-        u64::try_from(until?.checked_sub(first)?).ok()
-    };
-    let late = all
-        .values()
-        .filter(|each| waited(each) >= Some(WAIT_MIN_NS));
+    all.into_values().collect()
+}
+
+/// Delegations that were not returned within a second.
+fn recalls(noted: &Noted, scene: &mut Scene<'_>) -> Option<Finding> {
+    let all = recalled(noted, scene);
+    let recalls: u64 = all.iter().map(|each| each.recalls).sum();
+    let waited = |each: &Recalled| each.waited_ns(noted.last_ns);
+    let late = all.iter().filter(|each| waited(each) >= Some(WAIT_MIN_NS));
     let late: Vec<&Recalled> = late.collect();
     let worst = *late
         .iter()
-        .max_by_key(|each| (waited(each), each.first_ns))?;
+        .max_by_key(|each| (waited(each), each.first_ns, each.recalls))?;
     let never = late
         .iter()
         .filter(|each| each.returned_ns.is_none())
@@ -116,9 +122,9 @@ fn recalls(noted: &Noted, scene: &mut Scene<'_>) -> Option<Finding> {
             .to_owned(),
         failed: true,
         lost_ns: waited_ns,
-        operations_share: share(recalls.len() as u64, scene.report.totals.calls),
+        operations_share: share(recalls, scene.report.totals.calls),
         basis: [
-            ("recalls", json!(recalls.len())),
+            ("recalls", json!(recalls)),
             ("delegations", json!(all.len())),
             ("late", json!(late.len())),
             ("never_returned", json!(never)),
@@ -279,8 +285,8 @@ impl Waiting {
     }
 }
 
-/// Locks that are asked for, and come a second later or never.
-fn locks(noted: &Noted, scene: &mut Scene<'_>) -> Option<Finding> {
+/// Locks of each client on each file.
+fn waiting(noted: &Noted, scene: &Scene<'_>) -> HashMap<(Word, Option<i64>), Waiting> {
     let mut all: HashMap<(Word, Option<i64>), Waiting> = HashMap::new();
     let mut steps = noted.of(What::Lock);
     steps.extend(noted.of(What::Granted));
@@ -302,9 +308,6 @@ fn locks(noted: &Noted, scene: &mut Scene<'_>) -> Option<Finding> {
         if status.ends_with("_BLOCKED") || status.ends_with("_DENIED") {
             waiting.refused += 1;
             waiting.since_ns = waiting.since_ns.or(note.call_ns);
-        } else if status.ends_with("ERR_DENIED") {
-            waiting.refused += 1;
-            waiting.since_ns = waiting.since_ns.or(note.call_ns);
         } else if !note.failed {
             waiting.end(note.reply_ns, false);
         }
@@ -315,6 +318,12 @@ fn locks(noted: &Noted, scene: &mut Scene<'_>) -> Option<Finding> {
     {
         waiting.end(noted.last_ns, true);
     }
+    all
+}
+
+/// Locks that are asked for, and come a second later or never.
+fn locks(noted: &Noted, scene: &mut Scene<'_>) -> Option<Finding> {
+    let all = waiting(noted, scene);
     let late = all
         .iter()
         .filter(|(_, waiting)| waiting.longest_ns >= WAIT_MIN_NS);
