@@ -1,6 +1,8 @@
 //! What the report finds in made-up traffic: who is slow, since when and until when; that noise has
 //! no findings, and that what comes near one is none.
 
+use std::cell::Cell;
+
 use lineside_analyze::{Filter, Finding, Place, report};
 use lineside_rows::ConnectionRow;
 use tempfile::TempDir;
@@ -88,6 +90,30 @@ fn a_client_is_slow_from_a_time_to_a_time() {
         "{finding:#?}"
     );
     assert_eq!(finding.basis["was_quick"], true);
+}
+
+#[test]
+fn a_client_that_sends_all_at_once_is_no_slow_client() {
+    // Its calls of a second come together, and the server serves one after another; or they
+    // come as they do, and take as long.
+    let sends = |at_once: bool| {
+        let turn = Cell::new((0, 0.0));
+        found(&minute(1), |each| {
+            if each.client == 3 {
+                let second = each.at_ns / SECOND_NS;
+                let (last, ahead) = turn.get();
+                let ahead = if last == second { ahead + 1.0 } else { 0.0 };
+                turn.set((second, ahead));
+                if at_once {
+                    each.at_ns = second * SECOND_NS + ahead as i64 * 1_000;
+                }
+                each.latency_ns = 5e5 * (ahead + 1.0);
+            }
+            true
+        })
+    };
+    assert_eq!(sends(true), []);
+    only(sends(false), "slow_client", "10.1.0.3");
 }
 
 #[test]

@@ -20,6 +20,7 @@
 //! need not read the sentence.
 
 mod advice;
+mod bursts;
 mod delayed_ack;
 mod failures;
 mod few;

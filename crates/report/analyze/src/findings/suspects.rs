@@ -16,6 +16,7 @@ use lineside_rows::Table;
 use lineside_words::{grouped, percent, time};
 use serde_json::json;
 
+use super::bursts;
 use super::network::Ways;
 use super::scene::Scene;
 use super::waits::{EXCESS_MIN_NS, OPERATIONS_MIN, TIME_SHARE_MIN};
@@ -268,6 +269,8 @@ fn was_quick(own: &Line, kinds: &[(usize, f64)], first: usize, last: usize) -> b
 /// Suspects, and what the second pass collects of them.
 pub(super) struct Suspects {
     clients: Vec<(Word, Line)>,
+    /// Of each client, when its calls came.
+    calls: Vec<bursts::Calls>,
     files: Vec<(i64, Line)>,
     /// Of all: latencies, the server's time.
     all: [Line; 2],
@@ -295,6 +298,7 @@ impl Suspects {
             both: { clients.iter() }
                 .map(|_| files.iter().map(|_| [line(), line()]).collect())
                 .collect(),
+            calls: clients.iter().map(|_| bursts::Calls::default()).collect(),
             clients: clients.into_iter().map(|word| (word, line())).collect(),
             files: files.into_iter().map(|id| (id, line())).collect(),
             all: [line(), line()],
@@ -331,6 +335,7 @@ impl Suspects {
             .and_then(|id| self.files.iter().position(|(each, _)| *each == id));
         if let Some(client) = client {
             self.clients[client].1.add(call, kind, latency_ns);
+            self.calls[client].add(call.step, call.begin_ns());
         }
         if let Some(file) = file {
             self.files[file].1.add(call, kind, server_ns);
@@ -360,6 +365,13 @@ impl Suspects {
         } else if let Some((word, _)) = self.clients.iter().find(|(_, line)| is_alone(line)) {
             finding.who = scene.lexica.clients.text(*word).to_owned();
         }
+    }
+
+    /// Whether it is long because a client sends many calls at once.
+    fn waits_for_its_turn(&self, client: usize, standing: &Standing) -> bool {
+        let steps = standing.first..=standing.last;
+        let turns = self.calls[client].turns(&steps, standing.usual_ns);
+        standing.factor < FACTOR_MIN * turns
     }
 
     /// Whether a client stands out without a file, and that file without the client.
@@ -424,6 +436,7 @@ pub(super) fn findings(
     };
     let lines = suspects.clients.iter().map(|(_, line)| line).collect();
     let mut clients = worst(lines, 0, totals.clients);
+    clients.retain(|(at, standing)| !suspects.waits_for_its_turn(*at, standing));
     let lines = suspects.files.iter().map(|(_, line)| line).collect();
     let mut files = worst(lines, 1, objects);
     // A client may be slow because of the one file that it waits for, and a file because of the one
