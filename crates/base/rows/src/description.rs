@@ -410,10 +410,8 @@ macro_rules! for_each_table {
                 connection has a time";
                 interval_ns: Option<i64>, Dictionary, "length of the interval" null "no frame of the \
                 connection has a time";
-                first_time_ns: Option<i64>, Delta, "time of the connection's first packet in the interval"
-                    null "none of its frames has a time";
-                last_time_ns: Option<i64>, Delta, "time of its last packet in the interval"
-                    null "none of its frames has a time";
+                first_packet_ns: Option<i64>, Delta, "when the connection's first packet passed in the \
+                interval" null "none of its frames has a time";
                 client_address: Address, Dictionary, "the end that opened the connection or, if that was \
                 not seen, the end that calls";
                 server_address: Address, Dictionary, "the other one";

@@ -228,7 +228,6 @@ fn erf(bytes: &[u8], layers: &mut Layers) -> Result<(Network, usize), Unread> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::build::FrameBuilder;
     use crate::{Dissected, dissect};
 

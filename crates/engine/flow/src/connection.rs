@@ -432,10 +432,9 @@ impl Connection {
         &self.layers
     }
 
-    /// When the first packet and the last one of the interval that is reported came.
-    pub fn interval_times(&self) -> Option<(i64, i64)> {
+    /// When its first packet came in the interval; `None` if none with a time did.
+    pub fn interval_since_ns(&self) -> Option<i64> {
         self.since_ns
-            .map(|since_ns| (since_ns, self.last_ns.max(since_ns)))
     }
 
     /// The direction in which the end sends that opened it, if its handshake was seen.

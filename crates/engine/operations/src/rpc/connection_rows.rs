@@ -99,8 +99,7 @@ impl<S: RecordSink> Operations<S> {
             row.interval_start_ns = Some(start_ns);
             row.interval_ns = Some(interval_ns);
         }
-        let times = facts.interval_times();
-        (row.first_time_ns, row.last_time_ns) = times.unzip();
+        row.first_packet_ns = facts.interval_since_ns();
         let ends = facts.ends();
         let (client_end, server_end) = (ends[client], ends[client.opposite()]);
         row.client_address = Some(client_end.address);

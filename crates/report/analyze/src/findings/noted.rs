@@ -20,7 +20,6 @@ const NOTES_MAX: usize = 1 << 17;
 pub(super) enum What {
     Recall,
     Return,
-    Open,
     Client,
     TestStateId,
     Listing,
@@ -54,8 +53,6 @@ pub(super) struct Note {
     pub(super) what: What,
     pub(super) client: Word,
     pub(super) server: Word,
-    pub(super) operation: Word,
-    pub(super) program: Word,
     /// The status, or RPC's where there is none.
     pub(super) status: Word,
     pub(super) failed: bool,
@@ -119,8 +116,6 @@ impl Noted {
                 what,
                 client: batch.client.get(row),
                 server: server.get(row),
-                operation,
-                program: batch.program.get(row),
                 status: failure.unwrap_or(batch.status.get(row)),
                 failed: failure.is_some(),
                 call_ns: batch.call_time_ns.get(row),

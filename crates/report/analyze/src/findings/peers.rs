@@ -16,15 +16,16 @@ const HOSTS_MAX: usize = 65_536;
 /// Ports of NFS and of rpcbind.
 const WELL_KNOWN: [i32; 2] = [2049, 111];
 
-const SHARED: [&str; 12] = [
+const SHARED: [&str; 13] = [
     "connection_id",
     "client_address",
     "client_port",
     "server_address",
     "server_port",
     "transport",
-    "first_time_ns",
-    "last_time_ns",
+    "first_packet_ns",
+    "client_last_packet_ns",
+    "server_last_packet_ns",
     "refused",
     "challenged",
     "reply_ack_waits",
@@ -223,13 +224,14 @@ impl Peers {
         let integers = |at: usize| Integers::of(names[at], &batch[at]);
         let (client, server, transport) = (texts(1)?, texts(3)?, texts(5)?);
         let (client_port, server_port) = (shorts(2)?, shorts(4)?);
-        let (id, first, last) = (integers(0)?, integers(6)?, integers(7)?);
-        let counts: Vec<Integers<'_>> = (8..names.len()).map(integers).collect::<Result<_, _>>()?;
+        let (id, first, last) = (integers(0)?, integers(6)?, [integers(7)?, integers(8)?]);
+        let counts: Vec<Integers<'_>> = (9..names.len()).map(integers).collect::<Result<_, _>>()?;
         for row in 0..batch[0].len() {
             let (Some(id), Some(port)) = (id.get(row), server_port.get(row)) else {
                 continue;
             };
-            let (Some(first_ns), Some(last_ns)) = (first.get(row), last.get(row)) else {
+            let last_ns = last.iter().filter_map(|last| last.get(row)).max();
+            let (Some(first_ns), Some(last_ns)) = (first.get(row), last_ns) else {
                 continue;
             };
             let (Some(from), Some(to), Some("tcp")) =

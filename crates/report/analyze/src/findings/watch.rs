@@ -227,6 +227,11 @@ impl Call {
         self.times[3].abs_diff(self.times[0])
     }
 
+    /// When its first byte came.
+    pub(super) fn begin_ns(&self) -> i64 {
+        self.times[0]
+    }
+
     #[inline]
     pub(super) fn server_ns(&self) -> u64 {
         self.times[2].abs_diff(self.times[1])

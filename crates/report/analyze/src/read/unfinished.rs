@@ -149,6 +149,8 @@ mod tests {
             written: 1_000,
             in_memory: 1_234,
             waiting: 0,
+            calls_waiting: 0,
+            oldest_wait_ns: 0,
             time_ns: 1_700_000_013_000_000_000,
             since_ns: Some(1_700_000_003_000_000_000),
             rotate: vec!["64MiB".to_owned(), "10s".to_owned()],
