@@ -12,6 +12,7 @@ use lineside_capture::Tally;
 use lineside_render::{Style, WIDTH, terminal};
 use lineside_run::{counted, named, unread};
 use lineside_trace::{InputFacts, Manifest, SCHEMA_VERSION, TableSummary};
+use lineside_wire::link_type;
 use lineside_words::{bytes, escape, escape_json, grouped, signed_time};
 use serde::Serialize;
 
@@ -139,9 +140,16 @@ pub(crate) fn closing(folder: Option<&Path>, manifest: &Manifest) -> String {
 
 pub(crate) fn input_lines(inputs: &[InputFacts], out: &mut String) {
     for input in inputs {
+        // Nearly all are Ethernet.
+        let others = input.link_types.iter().filter(|&&number| number != 1);
+        let others: Vec<String> = others.map(|&number| link_type::with_name(number)).collect();
+        let others = match others.as_slice() {
+            [] => String::new(),
+            others => format!(", link type {}", others.join(", ")),
+        };
         let _ = writeln!(
             out,
-            "input        {} ({}): {} frames, {}",
+            "input        {} ({}): {} frames, {}{others}",
             escape(&input.name),
             escape(&input.format),
             grouped(input.frames),
