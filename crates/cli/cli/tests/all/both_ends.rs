@@ -32,7 +32,6 @@ fn is_from_server(frame: &Frame) -> Option<bool> {
     let wire_len = frame.wire_len as usize;
     let [from, to] = match dissect(frame.link_type, &frame.bytes, wire_len) {
         Dissected::Tcp(_, tcp) => [tcp.source_port, tcp.destination_port],
-        Dissected::Udp(_, udp) => [udp.source_port, udp.destination_port],
         _ => return None,
     };
     Some(from == 2049 || to != 2049 && from < to)
