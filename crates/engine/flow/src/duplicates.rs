@@ -221,10 +221,11 @@ impl Marks {
     #[inline]
     fn are_of_copy(self, link: u64) -> bool {
         let checksum = (link >> 16) as u16;
-        (self.seen_by == 0 || (link >> 32) as u32 != self.seen_by)
-            && (checksum == self.checksum
-                || checksum == ANY_CHECKSUM
-                || self.checksum == ANY_CHECKSUM)
+        // A sender leaves all checksums to its adapter or none: one of each are two sights of one
+        // packet, also of one without payload.
+        let is_filled_in = (checksum == ANY_CHECKSUM) != (self.checksum == ANY_CHECKSUM);
+        let is_elsewhere = self.seen_by == 0 || (link >> 32) as u32 != self.seen_by;
+        is_filled_in || checksum == self.checksum && is_elsewhere
     }
 
     /// In one word with the slot of the one before, which has fewer than 16 bits.
