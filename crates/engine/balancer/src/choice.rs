@@ -118,10 +118,13 @@ impl Chooser {
     fn share(&self, candidate: &Candidate, now: Nanoseconds) -> u64 {
         const WHOLE: u64 = 1000;
         let weight = u64::from(candidate.weight);
-        match candidate.rises_from {
-            Some(from) if now < from.saturating_add(self.slow_start) => {
-                let past = now.saturating_sub(from).max(0) as u64;
-                let thousandths = u128::from(past) * u128::from(WHOLE) / self.slow_start as u128;
+        // A check may have ended at a later instant than that of the frame.
+        let past = candidate
+            .rises_from
+            .map(|from| now.saturating_sub(from).max(0));
+        match past {
+            Some(past) if past < self.slow_start => {
+                let thousandths = past as u128 * u128::from(WHOLE) / self.slow_start as u128;
                 // It begins with a tenth: a node without any connection would never be checked.
                 weight * (thousandths as u64).max(WHOLE / 10)
             }
@@ -219,6 +222,28 @@ impl Chooser {
                     return;
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A check ends at the instant of its own turn, which may be after that of a frame.
+    #[test]
+    fn a_node_that_came_up_a_moment_later_gets_its_whole_share() {
+        for choice in [Choice::Maglev, Choice::LeastConnections, Choice::RoundRobin] {
+            let mut chooser = Chooser::new(choice, 0);
+            chooser.set(std::iter::once(Candidate {
+                node: 3,
+                address: ([192, 0, 2, 1], 80).into(),
+                weight: 1,
+                connections: 0,
+                rises_from: Some(1_000),
+            }));
+            assert_eq!(chooser.peek(999, 5), Some(3));
+            assert_eq!(chooser.choose(999, 5), Some(3));
         }
     }
 }
