@@ -45,7 +45,7 @@ mod workload;
 
 use lineside_trace::read::{Column, ReadError};
 
-use crate::model::{Finding, WireRate};
+use crate::model::{Finding, Place, WireRate};
 use crate::read::batch::Batch;
 use crate::read::columns::Words;
 use crate::read::lexica::Lexica;
@@ -203,11 +203,14 @@ fn is_of_one(finding: &Finding, ones: &[Found]) -> bool {
     is_of_server && ones.iter().any(most)
 }
 
-/// Worst first. Kinds and sentences break ties, so that a report is the same every time.
+/// Worst first; of what failed, those whose place is known. Kinds and sentences break ties, so that
+/// a report is the same every time.
 fn rank(findings: &mut [Finding]) {
+    let is_vague = |one: &Finding| one.failed && one.place == Some(Place::CannotTell);
     findings.sort_by(|one, other| {
         (other.severe.cmp(&one.severe))
             .then(other.failed.cmp(&one.failed))
+            .then(is_vague(one).cmp(&is_vague(other)))
             .then(other.lost_ns.cmp(&one.lost_ns))
             .then(other.operations_share.total_cmp(&one.operations_share))
             .then_with(|| (one.kind, &one.what).cmp(&(other.kind, &other.what)))

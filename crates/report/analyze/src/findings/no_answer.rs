@@ -229,12 +229,11 @@ impl Calls {
         };
         let why = match host {
             Host::Answers if answers => {
-                "the server's host acknowledges them, and its NFS server answers others alone: a \
-                 thread that hangs, or calls that it dropped"
+                "the server's host acknowledges them, and its server process answers others alone: \
+                 a thread that hangs, or calls that it dropped"
             }
             Host::Answers => {
-                "the server's host acknowledges them, and its NFS server answers none: a process \
-                 that hangs"
+                "the server's host acknowledges them, and its server process answers none: it hangs"
             }
             Host::TakesPart => {
                 "the server's host is there, and they do not come whole: it takes no more of them, \

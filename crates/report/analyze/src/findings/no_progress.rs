@@ -79,6 +79,8 @@ fn hole(holes: &[(&Peer, usize)]) -> Option<Finding> {
     };
     Some(Finding {
         kind: "no_progress",
+        severe: true,
+        failed: true,
         place: Some(Place::Network),
         since_ns: sent.stuck_since_ns,
         who: end_name(&worst.client, worst.client_port),
@@ -131,6 +133,8 @@ fn shut(shut: &[&Peer], end: usize) -> Option<Finding> {
     };
     Some(Finding {
         kind: "no_progress",
+        severe: true,
+        failed: true,
         place: Some(place),
         since_ns: sent.shut_since_ns,
         who: address.clone(),
@@ -174,6 +178,8 @@ fn unacknowledged(stuck: &[&Peer], end: usize) -> Option<Finding> {
     let address = [&worst.server, &worst.client][end];
     Some(Finding {
         kind: "no_progress",
+        severe: true,
+        failed: true,
         place: Some(Place::CannotTell),
         since_ns: sent.stuck_since_ns,
         who: end_name(&worst.client, worst.client_port),

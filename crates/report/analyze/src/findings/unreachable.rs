@@ -219,6 +219,8 @@ fn finding((server, port, vain): &Key<'_>, group: &Group<'_>, peers: &Peers) -> 
         evidence: evidence(*vain, group, &from, has_called),
         advice: advice(*vain, group.is_callback, server, *port),
         lost_ns: until_ns.abs_diff(group.first_ns),
+        severe: true,
+        failed: true,
         basis: [
             ("how", json!(vain.name())),
             ("server", json!(server)),
