@@ -1,11 +1,16 @@
 //! Captures of both ends of a path, given together.
 
+use std::net::IpAddr;
+
 use lineside_rows::Table;
 use lineside_testkit::capture::{self, Frame};
 use lineside_trace::{Manifest, State};
 use lineside_wire::{Dissected, dissect};
 
 use crate::support::{Record, counters, example, lineside, manifest, records, talk};
+
+/// How much longer everything takes than in the example.
+const SLOWER: i64 = 100;
 
 const HOUR_NS: i64 = 3_600_000_000_000;
 
@@ -14,6 +19,11 @@ fn both_ends(way_ns: i64, ahead_ns: i64) -> [Vec<Frame>; 2] {
     let mut server = capture::read(&example()).expect("the example");
     server.retain(|frame| is_from_server(frame).is_some());
     server.sort_by_key(|frame| frame.stamp_ns);
+    let first_ns = server.first().and_then(|first| first.stamp_ns).unwrap_or(0);
+    for frame in &mut server {
+        // Nobody is as fast as the example over a long way.
+        frame.stamp_ns = frame.stamp_ns.map(|ns| first_ns + SLOWER * (ns - first_ns));
+    }
     let mut client = server.clone();
     for frame in &mut client {
         let later_ns = match is_from_server(frame) {
@@ -28,13 +38,14 @@ fn both_ends(way_ns: i64, ahead_ns: i64) -> [Vec<Frame>; 2] {
     [server, client]
 }
 
+/// Of a TCP segment over IPv4, whether it is of the host of the server; the example has one.
 fn is_from_server(frame: &Frame) -> Option<bool> {
-    let wire_len = frame.wire_len as usize;
-    let [from, to] = match dissect(frame.link_type, &frame.bytes, wire_len) {
-        Dissected::Tcp(_, tcp) => [tcp.source_port, tcp.destination_port],
-        _ => return None,
-    };
-    Some(from == 2049 || to != 2049 && from < to)
+    match dissect(frame.link_type, &frame.bytes, frame.wire_len as usize) {
+        Dissected::Tcp(ip, _) if ip.source.is_ipv4() => {
+            Some(ip.source == IpAddr::from([192, 0, 2, 1]))
+        }
+        _ => None,
+    }
 }
 
 /// The trace of files with these frames, in this order, and what was printed.
@@ -136,42 +147,6 @@ fn both_ends_are_one_set_of_rows_at_any_delay_and_by_any_clock() {
     }
 }
 
-#[test]
-fn a_file_that_has_both_ends_is_one_set_of_rows() {
-    let [server, _] = both_ends(0, 0);
-    let alone = rows(&captured(&[&server], &[]).0);
-    for (way_ns, ahead_ns) in [
-        (10_000_000, 0),
-        (30_000_000, 300_000),
-        (1_000_000, 3 * HOUR_NS),
-    ] {
-        let [server, client] = both_ends(way_ns, ahead_ns);
-        let mut merged = [server, client].concat();
-        merged.sort_by_key(|frame| frame.stamp_ns);
-        let (operations, manifest, _) = captured(&[&merged], &[]);
-        let frames = ["call_frame", "reply_frame"];
-        let without = |operations: &[Record]| -> Vec<String> {
-            let of = |row: &Record| {
-                row.text_without(|column| {
-                    frames.contains(&column)
-                        || column.starts_with("client_tap")
-                        || column.ends_with("_id")
-                        || column == "repeat_of"
-                })
-            };
-            let mut rows: Vec<_> = operations.iter().map(of).collect();
-            rows.sort();
-            rows
-        };
-        assert_eq!(operations.len(), alone.len());
-        let [server, _] = both_ends(0, 0);
-        assert_eq!(without(&operations), without(&captured(&[&server], &[]).0));
-        assert_stamps(&operations, way_ns, ahead_ns);
-        assert_eq!(manifest.two_taps[0].round_trip_ns, Some(2 * way_ns));
-        assert_eq!(manifest.two_taps[0].clock_offset_ns, Some(-ahead_ns));
-    }
-}
-
 /// One end alone, the same twice, another day: nothing is invented, no row is lost or doubled.
 #[test]
 fn what_are_no_two_ends_is_reported_and_changes_no_rows() {
@@ -215,7 +190,7 @@ fn what_are_no_two_ends_is_reported_and_changes_no_rows() {
 
 #[test]
 fn what_the_tap_of_the_server_missed_is_read_of_the_other() {
-    let [mut server, client] = both_ends(5_000_000, 0);
+    let [mut server, client] = both_ends(1_000_000, 0);
     let alone = captured(&[&server], &[]).0.len();
     // The server's tap misses every hundredth frame: what it missed is taken of the other.
     let mut number = 0;
