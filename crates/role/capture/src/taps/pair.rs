@@ -201,9 +201,9 @@ fn judge(key: &Key, flow: &Flow, to_server: Direction) -> Known {
             key,
             [0, 1].map(|tap| flow.packets[tap][direction].as_slice()),
         );
-        let took = other.last_bytes().filter_map(|(byte, packet)| {
-            Some(packet.stamp_ns.checked_sub(one.sure(byte, packet)?)?)
-        });
+        let took = other
+            .last_bytes()
+            .filter_map(|(byte, packet)| packet.stamp_ns.checked_sub(one.sure(byte, packet)?));
         let mut took: Vec<_> = took.collect();
         took.sort_unstable();
         took
@@ -252,8 +252,11 @@ impl Sums {
         let [client, server] = [&flow.packets[1 - nearer], &flow.packets[nearer]];
         // From the client's tap to the server's, by the clocks.
         let usual = Direction::BOTH.map(|way| median(&known.between[way]).map(|ns| sign * ns));
-        let usual =
-            Direction::BOTH.map(|way| usual[way].or(usual[way.opposite()]).unwrap_or_default());
+        let usual = Direction::BOTH.map(|way| {
+            usual[way]
+                .or_else(|| usual[way.opposite()])
+                .unwrap_or_default()
+        });
         let offset_ns = (usual[0] + usual[1]) / 2;
         let has_both = known.between.iter().all(|way| !way.is_empty());
         let stamps = server.iter().flatten().map(|packet| packet.stamp_ns);
