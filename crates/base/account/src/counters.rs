@@ -246,7 +246,8 @@ registry! {
     CompoundLimit = "limits.compound_operations", Limit, "compounds of which only the beginning \
         was recorded because they have too many operations";
     OutstandingLimit = "limits.outstanding_calls", Limit, "calls given up because memory for \
-        operations was full: the oldest of the client that had most";
+        operations was full: the oldest of the client that had most; and replies over UDP that \
+        could not wait for their calls";
     ReplyLimit = "limits.reply_timeout", Limit, "replies whose call had been given up when they \
         came (reply_timeout)";
     PastLimit = "limits.past_calls", Limit, "calls forgotten within 65 s, because memory for them \

@@ -342,7 +342,11 @@ impl Walk<'_> {
 
     /// RFC 7510, 3: a label stack, below which there is IP.
     fn mpls_in_udp(&mut self, ip: &Ip, start: usize) -> Option<Dissected> {
-        self.if_ip(start)?;
+        let mut labels = self.bytes.get(start..)?.chunks_exact(4);
+        let inside = start + 4 * (labels.position(|label| label[2] & 1 != 0)? + 1);
+        if !evidence::is_ip(self.bytes, inside, self.end) {
+            self.if_ip(start)?;
+        }
         Some(self.mpls(Some((ip.source, ip.destination)), start))
     }
 

@@ -467,7 +467,7 @@ fn calls_without_replies_udp(evidence: &Evidence<'_>) -> Vec<Reason> {
 fn replies_without_calls(evidence: &Evidence<'_>) -> Vec<Reason> {
     let value = |counter| evidence.counters.value(counter);
     let (orphans, replies) = (value(Counter::RepliesWithoutCall), value(Counter::Replies));
-    let orphans = orphans - value(Counter::RepliesWithoutCallCut);
+    let orphans = orphans.saturating_sub(value(Counter::RepliesWithoutCallCut));
     if evidence.inputs.len() < 2 || orphans <= replies / ORPHANS_SHARE {
         return Vec::new();
     }

@@ -735,7 +735,8 @@ fn bytes_of_cut_frames_are_not_reported_as_zero() {
         .as_u64()
         .expect("a number");
     assert!(untold > 100, "{untold}");
-    assert_eq!(report["findings"][0]["kind"], "amounts");
+    let found = report["findings"].as_array().expect("a list");
+    assert!(found.iter().any(|finding| finding["kind"] == "amounts"));
     // Where the headers before the data are cut, there is no way to know its length.
     for row in records(&folder.path().join("trace"), Table::Operations) {
         let has = |column: &str, word: &str| row.text(column) == Some(word);

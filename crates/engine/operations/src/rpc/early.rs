@@ -29,10 +29,11 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         let is_first = !connection.calls.is_early(key);
         let claim = connection.claim();
         let bytes = size_of::<EarlyReply>() + EARLY_BYTES + self.message.len;
-        if connection.transport == lineside_flow::Transport::Udp
-            && is_first
-            && let Some(lease) = self.all.budget.lease_as(claim, bytes)
-        {
+        if connection.transport == lineside_flow::Transport::Udp && is_first {
+            let Some(lease) = self.all.budget.lease_as(claim, bytes) else {
+                self.counters.count(Counter::OutstandingLimit);
+                return false;
+            };
             let early = EarlyReply {
                 _lease: lease,
                 message: *self.message,

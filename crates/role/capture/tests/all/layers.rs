@@ -6,8 +6,13 @@ use lineside_testkit::layers::Uses;
 
 /// Modules, the lowest first; each uses only those of layers below.
 const LAYERS: &[&[&str]] = &[
-    &["arrivals", "filtered", "measured", "recorded"],
+    &["arrivals", "filtered", "recorded"],
     &["one_place"],
+    &["taps::flows"],
+    &["taps::matching", "taps::sample", "taps::stamps"],
+    &["taps::pair"],
+    &["taps"],
+    &["measured"],
     &["pipeline"],
     &["cores"],
     &["role"],

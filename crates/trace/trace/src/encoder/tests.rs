@@ -717,7 +717,7 @@ fn other_tools_read_a_trace() {
         .skip(1)
         .filter_map(|rest| rest.split("```").next())
         .collect();
-    assert_eq!(queries.len(), 5);
+    assert_eq!(queries.len(), 6);
     for query in queries {
         for trace in ["TRACE", "EMPTY"] {
             let query = query.replace("TRACE", trace);
