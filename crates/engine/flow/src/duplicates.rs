@@ -21,12 +21,12 @@ const PREFIX: usize = 64;
 /// Two TCP segments are the same if ports, sequence numbers, length, identification and checksum
 /// are. The checksum covers the addresses and all bytes, timestamps among them, so that a sender's
 /// own retransmission differs; one that is still left to an adapter fits any, since a tap of all
-/// interfaces of a host sees a packet before that and after it. Other packets are the same if their first 64 bytes are, except for
-/// time to live and header checksum, and those around the end of long headers; if a snap length
-/// left fewer of one of them, its headers decide. The copy of a packet without payload must also
-/// differ in its input, tags, link addresses, time to live or tunnel, since genuine duplicate
-/// acknowledgements are alike (RFC 5681, 2); and so must the copy of a datagram without an
-/// identification.
+/// interfaces of a host sees a packet before that and after it. Other packets are the same if their
+/// first 64 bytes are, except for time to live and header checksum, and those around the end of
+/// long headers; if a snap length left fewer of one of them, its headers decide. The copy of a
+/// packet without payload must also differ in its input, tags, link addresses, time to live or
+/// tunnel, since genuine duplicate acknowledgements are alike (RFC 5681, 2); and so must the copy
+/// of a datagram without an identification.
 ///
 /// To remember each segment of a plain capture would take 2 % of its time (`docs/decisions/0017`).
 /// So the engine remembers those of a connection's first moment, and all of a connection in which
@@ -403,7 +403,7 @@ mod tests {
     /// A tap of all interfaces sees a packet as its sender leaves it to the adapter, and then as
     /// it leaves.
     #[test]
-    fn a_checksum_that_is_left_to_an_adapter_fits_the_one_that_it_makes() {
+    fn a_checksum_left_to_an_adapter_fits_the_one_that_it_makes() {
         let builder = FrameBuilder::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
         let bytes = builder.tcp(&TcpFields::default(), b"data");
         let Dissected::Tcp(ip, whole) = dissect(1, &bytes, bytes.len()) else {

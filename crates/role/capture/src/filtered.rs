@@ -140,7 +140,8 @@ impl<P: Receive> Filtered<P> {
     }
 }
 
-/// Counts what is counted of each frame, of one that does not come out; its outcome is the caller's.
+/// Counts what is counted of each frame, of one that does not come out; its outcome is the
+/// caller's.
 pub(crate) fn count_unread(counters: &mut Counters, frame: &FrameRef) {
     let descriptor = frame.descriptor();
     let is_cut = frame.bytes().len() < descriptor.wire_len as usize;

@@ -1,8 +1,8 @@
 //! Rows of one place, of a capture file that has frames at several places of one path.
 //!
-//! A file of `emulate --write-pcap` has each frame as it came and as it left. Read as they are, both
-//! count, and the link's delay looks like the server's time. So each pair of hosts is read at one
-//! port, where its frames are in the order and at the times at which a tap there sees them:
+//! A file of `emulate --write-pcap` has each frame as it came and as it left. Read as they are,
+//! both count, and the link's delay looks like the server's time. So each pair of hosts is read at
+//! one port, where its frames are in the order and at the times at which a tap there sees them:
 //!
 //! ```text
 //!  client ──► eth1.came ─ link ─► eth2.left ──► server     --at server: eth2.left, eth2.came

@@ -54,15 +54,7 @@ impl Section {
             ..Self::defaults(ALL)
         };
         let mut section = self.over(defaults);
-        let memory_bytes = section
-            .memory
-            .as_ref()
-            .map_or(Ok(0), config::memory_bytes)?;
-        if memory_bytes < MEMORY_MIN {
-            return Err(ConfigError::new(format!(
-                "memory: {memory_bytes} bytes are too few: give 16MiB or more"
-            )));
-        }
+        let memory_bytes = section.memory_bytes()?;
         let mut rotation = rotation(
             section.rotate.as_deref().unwrap_or_default(),
             section.flush.as_deref().unwrap_or_default(),
@@ -117,6 +109,16 @@ impl Section {
             configuration: section.to_json(),
         };
         Ok((section, settings))
+    }
+
+    fn memory_bytes(&self) -> Result<usize, ConfigError> {
+        let bytes = { self.memory.as_ref() }.map_or(Ok(0), config::memory_bytes)?;
+        if bytes < MEMORY_MIN {
+            return Err(ConfigError::new(format!(
+                "memory: {bytes} bytes are too few: give 16MiB or more"
+            )));
+        }
+        Ok(bytes)
     }
 
     /// How data come, which decides when parts end.

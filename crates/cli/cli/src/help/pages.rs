@@ -36,7 +36,7 @@ pub(crate) const PAGES: [Page; 21] = [
         more: &[
             (
                 "Input",
-                &["c", "follow", "snapshot-length", "list-interfaces"],
+                &["at", "c", "follow", "snapshot-length", "list-interfaces"],
             ),
             ("Output", &["b", "rotate", "flush"]),
             (

@@ -21,8 +21,8 @@ const SYN_LATE_MAX: i64 = 64 << 10;
 /// After such a silence a SYN with the number of the one before begins another connection:
 /// Linux's TIME-WAIT.
 const AGAIN_NS: i64 = 60_000_000_000;
-/// So long does a sender wait at least before it repeats a SYN, which a mirror does not: half of RFC
-/// 6298's second.
+/// So long does a sender wait at least before it repeats a SYN, which a mirror does not: half of
+/// RFC 6298's second.
 const ASKED_AGAIN_NS: i64 = 500_000_000;
 
 impl Connection {

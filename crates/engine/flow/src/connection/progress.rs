@@ -43,7 +43,8 @@ pub(crate) struct Shut {
 type Blocks = [(SeqNumber, SeqNumber); 4];
 
 impl Stuck {
-    /// The receiver still waits for the byte `at`, `now_ns`; `since_ns`: since when, if that is new.
+    /// The receiver still waits for the byte `at`, `now_ns`; `since_ns`: since when, if that is
+    /// new.
     fn note(&mut self, at: SeqNumber, since_ns: i64, now_ns: i64) {
         if self.at != Some(at) {
             *self = Self {

@@ -88,15 +88,9 @@ impl Connection {
         let moment = self.moment(context.shared.now);
         if let Some(acknowledgement) = segment.acknowledgement {
             let stamp_ns = chunk.descriptor().stamp_ns;
-            let acknowledged = direction.opposite();
-            let is_late = self.on_acknowledgement(acknowledged, acknowledgement, moment, stamp_ns);
-            if let (true, 0, Some(at_ns)) = (is_late, segment.payload_len, stamp_ns) {
-                let offset = self.streams[acknowledged].offset(acknowledgement);
-                self.on_late_acknowledgement(acknowledged, offset, at_ns, context);
-            }
-            if self.streams[acknowledged].remembers_acks() {
-                self.draw_held(acknowledged, context);
-            }
+            let is_alone = segment.payload_len == 0;
+            let of = (direction.opposite(), acknowledgement);
+            self.take_acknowledgement(of, is_alone, (moment, stamp_ns), context);
         }
         if segment.payload_len > 0 {
             if self.streams[direction].state == State::Unseen {
@@ -151,6 +145,24 @@ impl Connection {
             self.advance(false, context);
         }
         Belongs::Here
+    }
+
+    /// Bytes of a direction are acknowledged, by a segment without payload if it `is_alone`.
+    fn take_acknowledgement<S: StreamSink>(
+        &mut self,
+        (direction, acknowledgement): (Direction, SeqNumber),
+        is_alone: bool,
+        (moment, stamp_ns): (Moment, Option<i64>),
+        context: &mut Context<'_, S>,
+    ) {
+        let is_late = self.on_acknowledgement(direction, acknowledgement, moment, stamp_ns);
+        if let (true, true, Some(at_ns)) = (is_late, is_alone, stamp_ns) {
+            let offset = self.streams[direction].offset(acknowledgement);
+            self.on_late_acknowledgement(direction, offset, at_ns, context);
+        }
+        if self.streams[direction].remembers_acks() {
+            self.draw_held(direction, context);
+        }
     }
 
     /// Begins a stream whose SYN was not seen. It is known where it stood when the tap began, from

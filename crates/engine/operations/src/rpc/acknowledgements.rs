@@ -1,6 +1,6 @@
 //! Replies that TCP kept back at the server until an acknowledgement came: a small one while
-//! another was under way (RFC 896, Nagle), or any while the client's window was full. The server had
-//! answered; what it waited for is the client's, or the way's.
+//! another was under way (RFC 896, Nagle), or any while the client's window was full. The server
+//! had answered; what it waited for is the client's, or the way's.
 
 use lineside_wire::Direction;
 

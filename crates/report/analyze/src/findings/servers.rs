@@ -1,9 +1,9 @@
-//! One of several servers that is slow while the others are not: an address of a filer, a data server
-//! of pNFS, a member of a cluster.
+//! One of several servers that is slow while the others are not: an address of a filer, a data
+//! server of pNFS, a member of a cluster.
 //!
-//! A server is compared with all others, kind by kind of operation, by its own time: from the end of
-//! the call to the begin of the reply. Of two servers either may be the odd one, so the slow one has
-//! to be slow with nearly all of its operations: three quarters of them take longer than three
+//! A server is compared with all others, kind by kind of operation, by its own time: from the end
+//! of the call to the begin of the reply. Of two servers either may be the odd one, so the slow one
+//! has to be slow with nearly all of its operations: three quarters of them take longer than three
 //! quarters of the others'. A server that is far away is none: its round trips are known.
 
 use lineside_words::{grouped, time};

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_again_is_found_by_its_marks_or_else_by_its_time() {
+    fn what_was_sent_again_is_found_by_its_marks_or_its_time() {
         let sent = [packet(0, 100, 1, 0), packet(0, 100, 2, 1000)];
         let sent = Index::new(&sent, 0, true);
         assert_eq!(sent.sure(99, &packet(0, 100, 2, 1030)), Some(1000));

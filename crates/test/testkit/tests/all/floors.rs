@@ -50,9 +50,10 @@ const RENDER: Floors = &[
 const PORT: Floors = &[
     &["error", "lib", "record", "rotation"],
     &[
-        "blocks", "erf", "foreign", "live", "merge", "pcap", "pcapng", "recorded", "source",
-        "watched", "wrapper",
+        "blocks", "erf", "live", "merge", "pcap", "pcapng", "recorded", "source", "watched",
+        "wrapper",
     ],
+    &["foreign"],
     &["encode", "folder", "reader"],
     &["output", "tail"],
     &["writer"],

@@ -6,15 +6,15 @@ use lineside_testkit::layers::{Group, Uses};
 use lineside_testkit::sources::Sizes;
 
 /// Groups of files that use each other in a circle, over all crates but those for tests.
-const GROUPS_MAX: usize = 37;
+const GROUPS_MAX: usize = 39;
 /// Those that are more than a module with its own submodules.
-const GROUPS_BEYOND_A_MODULE_MAX: usize = 23;
+const GROUPS_BEYOND_A_MODULE_MAX: usize = 24;
 /// Files of the largest group.
 const GROUP_FILES_MAX: usize = 25;
 
 /// Lines of a file, without its unit tests, and how many files have more.
 const FILE_LINES: usize = 800;
-const LONG_FILES_MAX: usize = 2;
+const LONG_FILES_MAX: usize = 1;
 /// Lines of code of a function, and how many functions have more.
 const FUNCTION_LINES: usize = 70;
 const LONG_FUNCTIONS_MAX: usize = 14;

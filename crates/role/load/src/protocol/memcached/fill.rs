@@ -1,5 +1,5 @@
-//! Values that are stored before a load begins: requests to an empty store would miss, which takes a
-//! server less than to answer. The load's counts, times and rows have nothing of it.
+//! Values that are stored before a load begins: requests to an empty store would miss, which takes
+//! a server less than to answer. The load's counts, times and rows have nothing of it.
 
 use std::borrow::Cow;
 
