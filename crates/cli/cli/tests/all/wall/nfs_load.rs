@@ -208,7 +208,7 @@ fn the_table_of_a_load_is_that_of_its_capture() {
     let port = free_port();
     let recording = Recording::start(&file, port);
     let server = lineside()
-        .args(["load", "serve", &format!("nfs=127.0.0.1:{port}")])
+        .args(["load", "serve", "nfs", &format!("127.0.0.1:{port}")])
         .spawn()
         .expect("it runs");
     let server = Guarded(server);
