@@ -604,8 +604,9 @@ fn unreadable_frames_are_in_the_verdict() {
     std::fs::write(&path, capture::write(&frames)).expect("written");
     let trace = Trace::of(&path, &[]);
     assert_eq!(trace.manifest.verdict.state, State::Incomplete);
-    let expected = "not read: 1 frames of link types that are not known, 1 malformed IP packets, 1 \
-        malformed RPC records";
+    let expected = "not read: 1 frames of link type 147 (USER0), which is not read, 1 malformed IP \
+        packets, 1 malformed RPC messages, which contradict the protocol or end before their \
+        fields do";
     let reasons = &trace.manifest.verdict.reasons;
     assert!(
         reasons.iter().any(|reason| reason == expected),
@@ -614,7 +615,7 @@ fn unreadable_frames_are_in_the_verdict() {
     let info = lineside().arg("info").arg(&path).output();
     let info = String::from_utf8(info.expect("lineside runs").stdout).expect("text");
     assert!(
-        info.contains("not read     1 frames of link types"),
+        info.contains("not read     1 frames of link type 147"),
         "{info}"
     );
 }

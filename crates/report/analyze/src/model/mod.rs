@@ -36,7 +36,7 @@ pub use monitors::{
 };
 
 /// [`Report::report_version`].
-pub const REPORT_VERSION: &str = "3.9";
+pub const REPORT_VERSION: &str = "3.10";
 
 /// The whole report.
 #[derive(Debug, Clone, Default, Serialize)]
