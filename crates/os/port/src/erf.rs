@@ -98,7 +98,7 @@ pub(crate) fn step(ready: &[u8], facts: &mut Facts) -> Result<Step, String> {
         len: kept,
         behind: room - kept,
         wire_len: wire_len.max(kept) as u32,
-        stamp_ns: Some(seconds * 1_000_000_000 + (fraction * 1_000_000_000 >> 32).cast_signed()),
+        stamp_ns: Some(seconds * 1_000_000_000 + ((fraction * 1_000_000_000) >> 32).cast_signed()),
         link_type,
         interface: u16::from(flags & 3),
         // An error of the receiver.

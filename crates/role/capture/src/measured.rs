@@ -3,7 +3,7 @@ use lineside_frame::Burst;
 use lineside_port::{Port, PortError, Receive, Received, Wrapper};
 use lineside_run::{Looks, Measuring};
 use lineside_store::Removed;
-use lineside_trace::Summaries;
+use lineside_trace::{Summaries, Verdict};
 
 use crate::taps::Dropped;
 
@@ -33,6 +33,11 @@ impl<P: Port> Measured<P> {
     /// What was counted of the frames that went away, whom nobody behind this port sees.
     pub(crate) fn dropped(&self) -> &Counters {
         self.dropped.counters()
+    }
+
+    /// Reports in the verdict what the frames showed of two taps.
+    pub(crate) fn doubt(&self, verdict: &mut Verdict) {
+        self.dropped.doubt(verdict);
     }
 
     /// Where others ask what monitors have found so far; `None` without any.

@@ -1,10 +1,11 @@
 //! Captures of both ends of a path, given together.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use lineside_rows::Table;
 use lineside_testkit::capture::{self, Frame};
-use lineside_trace::{Manifest, State};
+use lineside_trace::{Manifest, State, Verdict};
 use lineside_wire::{Dissected, dissect};
 
 use crate::support::{Record, counters, example, lineside, manifest, records, talk};
@@ -50,11 +51,16 @@ fn is_from_server(frame: &Frame) -> Option<bool> {
 
 /// The trace of files with these frames, in this order, and what was printed.
 fn captured(inputs: &[&[Frame]], options: &[&str]) -> (Vec<Record>, Manifest, String) {
+    let files: Vec<_> = inputs.iter().map(|frames| capture::write(frames)).collect();
+    captured_files(&files, options)
+}
+
+fn captured_files(inputs: &[Vec<u8>], options: &[&str]) -> (Vec<Record>, Manifest, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let paths = (0..inputs.len()).map(|at| folder.path().join(format!("{at}.pcap")));
     let paths: Vec<_> = paths.collect();
-    for (path, frames) in paths.iter().zip(inputs) {
-        std::fs::write(path, capture::write(frames)).expect("room");
+    for (path, bytes) in paths.iter().zip(inputs) {
+        std::fs::write(path, bytes).expect("room");
     }
     let out = folder.path().join("trace");
     let output = lineside()
@@ -83,6 +89,7 @@ fn rows(operations: &[Record]) -> Vec<String> {
     let is_other = |column: &str| {
         column.starts_with("client_tap")
             || column.ends_with("_input")
+            || column.ends_with("_frame")
             || column.ends_with("_id") && column != "user_id" && column != "group_id"
             || column == "repeat_of"
     };
@@ -207,4 +214,114 @@ fn what_the_tap_of_the_server_missed_is_read_of_the_other() {
         "{:?}",
         manifest.verdict
     );
+}
+
+/// The frames of both taps in the order of their stamps, as mergecap writes them: each with the
+/// number of its tap.
+fn merged([server, client]: [Vec<Frame>; 2]) -> Vec<(u32, Frame)> {
+    let of = |tap, frames: Vec<Frame>| frames.into_iter().map(move |frame| (tap, frame));
+    let mut frames: Vec<_> = of(0, client).chain(of(1, server)).collect();
+    frames.sort_by_key(|(_, frame)| frame.stamp_ns);
+    frames
+}
+
+fn pcap(frames: &[(u32, Frame)]) -> Vec<u8> {
+    let frames: Vec<_> = frames.iter().map(|(_, frame)| frame.clone()).collect();
+    capture::write(&frames)
+}
+
+/// A pcapng file of nanoseconds with two interfaces, or with one for both taps.
+fn pcapng(frames: &[(u32, Frame)], interfaces: u32) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut block = |kind: u32, body: &[u8]| {
+        let len = 12 + body.len().next_multiple_of(4);
+        let len = u32::try_from(len).expect("a small block").to_le_bytes();
+        out.extend(kind.to_le_bytes());
+        out.extend(len);
+        out.extend(body);
+        out.resize(out.len().next_multiple_of(4), 0);
+        out.extend(len);
+    };
+    let section = [
+        &0x1a2b_3c4d_u32.to_le_bytes()[..],
+        &[1, 0, 0, 0],
+        &[0xff; 8],
+    ];
+    block(0x0a0d_0d0a, &section.concat());
+    for _ in 0..interfaces {
+        let link_type = frames[0].1.link_type.to_le_bytes();
+        // No snap length, `if_tsresol` of 9.
+        let options = [0, 0, 0, 0, 9, 0, 1, 0, 9, 0, 0, 0, 0, 0, 0, 0];
+        block(1, &[&link_type[..], &[0; 2], &options].concat());
+    }
+    for (tap, frame) in frames {
+        let stamp_ns = frame.stamp_ns.expect("a stamp").cast_unsigned();
+        let kept_len = u32::try_from(frame.bytes.len()).expect("a frame");
+        let words = [
+            tap % interfaces,
+            (stamp_ns >> 32) as u32,
+            (stamp_ns & u64::from(u32::MAX)) as u32,
+            kept_len,
+            frame.wire_len,
+        ];
+        let head: Vec<_> = words.into_iter().flat_map(u32::to_le_bytes).collect();
+        block(6, &[head, frame.bytes.clone()].concat());
+    }
+    out
+}
+
+#[test]
+fn one_file_of_both_ends_is_one_set_of_rows() {
+    let [server, _] = both_ends(0, 0);
+    let alone = rows(&captured(&[&server], &[]).0);
+    for way_ns in [10_000_000, 60_000_000] {
+        let frames = merged(both_ends(way_ns, 0));
+        for (form, file) in [
+            ("pcap", pcap(&frames)),
+            ("pcapng", pcapng(&frames, 1)),
+            ("pcapng with two interfaces", pcapng(&frames, 2)),
+        ] {
+            let (operations, manifest, printed) = captured_files(&[file], &[]);
+            assert_eq!(rows(&operations), alone, "{form} {way_ns}: {printed}");
+            assert_stamps(&operations, way_ns, 0);
+            let [taps] = &manifest.two_taps[..] else {
+                panic!("{form} {way_ns}: {:?}", manifest.two_taps);
+            };
+            assert_eq!(taps.round_trip_ns, Some(2 * way_ns), "{form}");
+            assert_eq!(manifest.verdict.state, State::Complete, "{form}");
+        }
+    }
+}
+
+#[test]
+fn one_file_of_clocks_hours_apart_never_doubles_rows_silently() {
+    for ahead_ns in [2 * HOUR_NS, -2 * HOUR_NS] {
+        let ends = both_ends(10_000_000, ahead_ns);
+        // The second tap's packets begin within the look before the run.
+        let short = ends.clone().map(|end| end[..150].to_vec());
+        let (operations, manifest, printed) = captured_files(&[pcap(&merged(short))], &[]);
+        let call = |row: &Record| (row.integer("client_port"), row.integer("xid"));
+        let calls: BTreeSet<_> = operations.iter().map(call).collect();
+        assert_eq!(operations.len(), calls.len(), "{printed}");
+        assert_eq!(manifest.two_taps.len(), 1, "{printed}");
+        // They begin behind it.
+        for options in [[].as_slice(), &["--cores", "2"]] {
+            let (_, manifest, _) = captured_files(&[pcap(&merged(ends.clone()))], options);
+            let Verdict { state, reasons, .. } = &manifest.verdict;
+            assert_eq!(*state, State::Incomplete);
+            assert!(reasons.iter().any(|why| why.contains("count twice")));
+        }
+    }
+}
+
+#[test]
+fn one_file_of_taps_less_than_a_millisecond_apart_doubles_no_row() {
+    let [server, _] = both_ends(0, 0);
+    let alone = captured(&[&server], &[]).0.len();
+    for way_ns in [20_000, 200_000, 900_000] {
+        let frames = merged(both_ends(way_ns, 0));
+        for file in [pcap(&frames), pcapng(&frames, 1), pcapng(&frames, 2)] {
+            assert_eq!(captured_files(&[file], &[]).0.len(), alone, "{way_ns}");
+        }
+    }
 }

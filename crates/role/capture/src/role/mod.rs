@@ -225,7 +225,7 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
             None
         }
     };
-    let verdict = judge(&Evidence {
+    let mut verdict = judge(&Evidence {
         counters: seen.counters.clone(),
         inputs: port.facts(),
         failures,
@@ -234,6 +234,7 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
         filter: settings.filter_text.as_deref(),
         ..Evidence::default()
     });
+    port.port().port().doubt(&mut verdict);
     let written = run.end(verdict, clock.now());
     let complete = match &run.folder {
         // The error names it.

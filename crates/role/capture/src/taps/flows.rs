@@ -14,6 +14,8 @@ use lineside_wire::{Direction, Dissected, FourTuple, Ip, TcpFlags, TcpHeader, di
 
 use crate::one_place::is_place_of_path;
 
+use super::again::tail;
+
 /// Packets for which memory is drawn at once.
 const DRAWN: usize = 1 << 14;
 
@@ -93,6 +95,8 @@ pub(super) struct Placed {
     pub(super) packet: Packet,
     /// Who opens the connection, if it shows that.
     pub(super) opener: Option<Direction>,
+    /// The last bytes of its frame.
+    pub(super) tail: Option<u64>,
 }
 
 /// A connection at both taps.
@@ -264,6 +268,7 @@ pub(super) fn placed(input: u16, frame: &FrameRef) -> Option<Placed> {
             true => direction,
             false => direction.opposite(),
         }),
+        tail: tail(bytes),
     })
 }
 

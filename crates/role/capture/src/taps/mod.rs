@@ -13,6 +13,7 @@
 //! rows do not depend on how inputs are merged, nor on the number of cores. See
 //! `docs/decisions/0041-two-taps.md`.
 
+mod again;
 mod flows;
 mod matching;
 mod pair;
@@ -25,8 +26,9 @@ use std::sync::Arc;
 
 use lineside_account::{Budget, Counter, Counters};
 use lineside_frame::{Burst, FrameRef};
-use lineside_trace::TwoTaps;
+use lineside_trace::{TwoTaps, Verdict};
 
+use again::Again;
 use flows::{Flows, Tap};
 use pair::Outcome;
 use sample::Samples;
@@ -60,7 +62,7 @@ pub(crate) fn find(inputs: &[PathBuf], budget: &Budget) -> Taps {
     if !are_files {
         return taps;
     }
-    let samples = Samples::of(inputs, budget);
+    let samples = Samples::of(inputs, budget, &mut taps.dropped.again);
     let mut stamps = BTreeMap::new();
     for [one, other] in samples.pairs(inputs, TAPS_MAX, budget) {
         let shared = |hosts| samples.share_hosts([one, other], hosts);
@@ -115,6 +117,8 @@ pub(crate) struct Dropped {
     /// A bit a frame, of each input.
     bits: Vec<Vec<u64>>,
     counters: Counters,
+    /// What would show that one file has each packet twice after all.
+    again: Again,
 }
 
 impl Dropped {
@@ -137,6 +141,13 @@ impl Dropped {
         word.is_some_and(|word| word & 1 << (descriptor.number % 64) != 0)
     }
 
+    /// Reports in the verdict what the run noticed.
+    pub(crate) fn doubt(&self, verdict: &mut Verdict) {
+        if self.bits.is_empty() {
+            self.again.doubt(verdict);
+        }
+    }
+
     /// What was counted of the frames that went away.
     pub(crate) fn counters(&self) -> &Counters {
         &self.counters
@@ -146,6 +157,7 @@ impl Dropped {
     /// left of them. `None`: none ever goes away.
     pub(crate) fn take_from(&mut self, burst: &mut Burst, start: usize) -> Option<usize> {
         if self.bits.is_empty() {
+            self.again.look(&burst[start..]);
             return None;
         }
         let mut kept = start;

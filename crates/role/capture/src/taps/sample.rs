@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use lineside_account::Budget;
 use lineside_wire::Direction;
 
+use super::again::Again;
 use super::flows::{Key, Packet, Placed, Tap, read_packets};
 
 /// Frames of each of several files that are looked at.
@@ -30,7 +31,7 @@ const SUSPECT_MIN: u32 = 8;
 const TWICE_MIN: usize = 8;
 
 /// A copy within this is a mirror's (`--duplicate-window`), unless another interface shows it.
-const MIRROR_NS: i64 = 1_000_000;
+pub(super) const MIRROR_NS: i64 = 1_000_000;
 
 /// Files further apart that share addresses and ports are of other times.
 const APART_NS: i64 = 12 * 3600 * 1_000_000_000;
@@ -62,7 +63,7 @@ pub(super) struct Samples(BTreeMap<Tap, Sample>);
 
 /// Whether packets of a file bring their connections no further, as each second copy does: cheap,
 /// for every capture of one file pays for it.
-fn is_suspect(inputs: &[PathBuf], budget: &Budget) -> bool {
+fn is_suspect(inputs: &[PathBuf], budget: &Budget, again: &mut Again) -> bool {
     // How far a direction of a connection has come, in one of a few places, which the last one has.
     const PLACES: usize = 256;
     let mut latest = [(0, 0); PLACES];
@@ -73,9 +74,14 @@ fn is_suspect(inputs: &[PathBuf], budget: &Budget) -> bool {
         if len > 0 && placed.key.is_tcp() {
             let who = placed.key.mixed(placed.direction, 0);
             let end = sequence.wrapping_add(len);
-            let (before, came) = std::mem::replace(&mut latest[who as usize % PLACES], (who, end));
-            let is_behind = before == who && end.wrapping_sub(came).cast_signed() <= 0;
+            let place = &mut latest[who as usize % PLACES];
+            let is_behind = place.0 == who && end.wrapping_sub(place.1).cast_signed() <= 0;
             behind += u32::from(is_behind);
+            // Where it has come to stays: copies that come much later are all behind it.
+            if !is_behind {
+                *place = (who, end);
+            }
+            again.seek(placed);
         }
         match count < FRAMES_OF_ONE && behind < SUSPECT_MIN {
             true => ControlFlow::Continue(()),
@@ -85,16 +91,17 @@ fn is_suspect(inputs: &[PathBuf], budget: &Budget) -> bool {
     behind >= SUSPECT_MIN
 }
 
-fn end_of(placed: &Placed) -> Option<End> {
+pub(super) fn end_of(placed: &Placed) -> Option<End> {
     let Packet { sequence, len, .. } = placed.packet;
     (len > 0).then(|| { placed.key }.mixed(placed.direction, sequence.wrapping_add(len)))
 }
 
 impl Samples {
-    pub(super) fn of(inputs: &[PathBuf], budget: &Budget) -> Self {
+    /// Puts into `again` what the run looks for if one file shows nothing at its beginning.
+    pub(super) fn of(inputs: &[PathBuf], budget: &Budget, again: &mut Again) -> Self {
         let mut samples = Self(BTreeMap::new());
         let is_alone = inputs.len() == 1;
-        if is_alone && !is_suspect(inputs, budget) {
+        if is_alone && !is_suspect(inputs, budget, again) {
             return samples;
         }
         for input in 0..inputs.len() {

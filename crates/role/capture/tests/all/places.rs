@@ -56,7 +56,7 @@ fn example() -> Vec<Frame> {
     while reader.receive(&mut burst, 256).expect("no failure") != Received::End {
         for frame in burst.drain(..) {
             let mut at = *frame.descriptor();
-            let first_ns = *first_ns.get_or_insert(at.stamp_ns.expect("a stamp"));
+            let first_ns = *first_ns.get_or_insert_with(|| at.stamp_ns.expect("a stamp"));
             at.stamp_ns = at.stamp_ns.map(|ns| first_ns + (ns - first_ns) * SLOWER);
             frames.push(Frame::copied(frame.bytes(), at));
         }
