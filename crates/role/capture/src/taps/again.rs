@@ -11,7 +11,7 @@ use super::flows::{Placed, placed};
 use super::sample::{MIRROR_NS, end_of};
 
 /// Packets that are looked for: few, so that others rarely look like them.
-const SOUGHT_MAX: usize = 16;
+const SOUGHT_MAX: usize = 12;
 
 /// As many must come again. Fewer are retransmissions.
 const AGAIN_MIN: usize = 8;
@@ -39,11 +39,13 @@ pub(super) struct Again {
 impl Again {
     /// Adds a packet of the beginning, unless others end alike.
     pub(super) fn seek(&mut self, placed: &Placed) {
+        if self.sought.len() == SOUGHT_MAX || !placed.key.is_tcp() {
+            return;
+        }
         let (Some(tail), Some(end)) = (placed.tail, end_of(placed)) else {
             return;
         };
-        let is_new = self.bits & bit(tail) == 0;
-        if is_new && self.sought.len() < SOUGHT_MAX && placed.key.is_tcp() {
+        if self.bits & bit(tail) == 0 {
             self.bits |= bit(tail);
             self.sought.push(Sought {
                 tail,
@@ -81,11 +83,11 @@ impl Again {
         sought.came_again = later_ns > MIRROR_NS && end_of(&placed) == Some(sought.end);
     }
 
-    /// Whether at least half of the packets came again.
+    /// Whether most of the packets came again.
     fn came(&self) -> bool {
         let again = { self.sought.iter() }.filter(|sought| sought.came_again);
         let again = again.count();
-        again >= AGAIN_MIN && 2 * again >= self.sought.len()
+        again >= AGAIN_MIN
     }
 
     /// Reports in the verdict that packets count twice.

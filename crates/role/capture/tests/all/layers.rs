@@ -9,7 +9,12 @@ const LAYERS: &[&[&str]] = &[
     &["arrivals", "filtered", "recorded"],
     &["one_place"],
     &["taps::flows"],
-    &["taps::matching", "taps::sample", "taps::stamps"],
+    &[
+        "taps::again",
+        "taps::matching",
+        "taps::sample",
+        "taps::stamps",
+    ],
     &["taps::pair"],
     &["taps"],
     &["measured"],
