@@ -72,7 +72,10 @@ pub(crate) const PAGES: [Page; 21] = [
     Page {
         verb: "report",
         groups: &[
-            ("Operations", &["since", "until", "client", "operation"]),
+            (
+                "Operations",
+                &["since", "until", "client", "server", "operation"],
+            ),
             ("Form", &["json", "csv", "html", "interval"]),
             ("Judgement", &["assert", "junit"]),
         ],
@@ -95,7 +98,7 @@ pub(crate) const PAGES: [Page; 21] = [
         groups: &[
             (
                 "Operations",
-                &["at", "since", "until", "client", "operation"],
+                &["at", "since", "until", "client", "server", "operation"],
             ),
             ("Form", &["full", "json", "csv"]),
             ("Judgement", &["assert", "junit"]),
@@ -117,7 +120,10 @@ pub(crate) const PAGES: [Page; 21] = [
     Page {
         verb: "slow",
         groups: &[
-            ("Operations", &["since", "until", "client", "operation"]),
+            (
+                "Operations",
+                &["since", "until", "client", "server", "operation"],
+            ),
             ("List", &["top", "by", "per"]),
             ("Form", &["json", "csv"]),
         ],
@@ -134,7 +140,7 @@ pub(crate) const PAGES: [Page; 21] = [
         groups: &[
             (
                 "Operations",
-                &["status", "since", "until", "client", "operation"],
+                &["status", "since", "until", "client", "server", "operation"],
             ),
             ("List", &["top", "per"]),
             ("Form", &["json", "csv"]),

@@ -315,7 +315,7 @@ fn one_file_of_clocks_hours_apart_never_doubles_rows_silently() {
 }
 
 #[test]
-fn one_file_of_taps_less_than_a_millisecond_apart_doubles_no_row() {
+fn one_file_of_taps_below_a_millisecond_doubles_no_row() {
     let [server, _] = both_ends(0, 0);
     let alone = captured(&[&server], &[]).0.len();
     for way_ns in [20_000, 200_000, 900_000] {

@@ -7,17 +7,13 @@
 use lineside_frame::{Frame, FrameRef};
 use lineside_trace::{State, Verdict};
 
-use super::flows::{Placed, placed};
-use super::sample::{MIRROR_NS, end_of};
+use super::flows::{MIRROR_NS, Placed, Tail, end_of, placed, tail};
 
 /// Packets that are looked for: few, so that others rarely look like them.
 const SOUGHT_MAX: usize = 12;
 
 /// As many must come again. Fewer are retransmissions.
 const AGAIN_MIN: usize = 8;
-
-/// The last bytes of a frame, whatever its link layer.
-type Tail = u64;
 
 #[derive(Debug, Clone, Copy)]
 struct Sought {
@@ -104,15 +100,6 @@ impl Again {
                 .to_owned(),
         );
     }
-}
-
-/// The last bytes of a frame that is longer than what is padded.
-pub(super) fn tail(bytes: &[u8]) -> Option<Tail> {
-    const PADDED_LEN: usize = 80;
-    if bytes.len() < PADDED_LEN {
-        return None;
-    }
-    bytes.last_chunk().map(|last| Tail::from_le_bytes(*last))
 }
 
 /// One of 64 bits, by the upper bits of a product (Knuth's multiplicative hash).

@@ -14,7 +14,15 @@ use lineside_wire::{Direction, Dissected, FourTuple, Ip, TcpFlags, TcpHeader, di
 
 use crate::one_place::is_place_of_path;
 
-use super::again::tail;
+/// A copy within this is a mirror's (`--duplicate-window`), unless another interface shows it.
+pub(super) const MIRROR_NS: i64 = 1_000_000;
+
+/// The last bytes of a frame, whatever its link layer.
+pub(super) type Tail = u64;
+
+/// The end of a packet in its connection, as a number; also segments that an adapter cuts or joins
+/// share some of these.
+pub(super) type End = u64;
 
 /// Packets for which memory is drawn at once.
 const DRAWN: usize = 1 << 14;
@@ -333,4 +341,18 @@ fn mix_bytes(bytes: &[u8]) -> u64 {
         u64::from_le_bytes(word)
     });
     words.fold(bytes.len() as u64, |mixed, word| mix(&[mixed, word]))
+}
+
+pub(super) fn end_of(placed: &Placed) -> Option<End> {
+    let Packet { sequence, len, .. } = placed.packet;
+    (len > 0).then(|| { placed.key }.mixed(placed.direction, sequence.wrapping_add(len)))
+}
+
+/// The last bytes of a frame that is longer than what is padded.
+pub(super) fn tail(bytes: &[u8]) -> Option<Tail> {
+    const PADDED_LEN: usize = 80;
+    if bytes.len() < PADDED_LEN {
+        return None;
+    }
+    bytes.last_chunk().map(|last| Tail::from_le_bytes(*last))
 }

@@ -12,7 +12,7 @@ use lineside_account::Budget;
 use lineside_wire::Direction;
 
 use super::again::Again;
-use super::flows::{Key, Packet, Placed, Tap, read_packets};
+use super::flows::{End, Key, MIRROR_NS, Packet, Placed, Tap, end_of, read_packets};
 
 /// Frames of each of several files that are looked at.
 const FRAMES: usize = 1024;
@@ -30,15 +30,8 @@ const SUSPECT_MIN: u32 = 8;
 /// Packets of a connection that must come twice in one file.
 const TWICE_MIN: usize = 8;
 
-/// A copy within this is a mirror's (`--duplicate-window`), unless another interface shows it.
-pub(super) const MIRROR_NS: i64 = 1_000_000;
-
 /// Files further apart that share addresses and ports are of other times.
 const APART_NS: i64 = 12 * 3600 * 1_000_000_000;
-
-/// The end of a packet in its connection, as a number; also segments that an adapter cuts or joins
-/// share some of these.
-type End = u64;
 
 /// The first packets of a tap.
 #[derive(Default)]
@@ -89,11 +82,6 @@ fn is_suspect(inputs: &[PathBuf], budget: &Budget, again: &mut Again) -> bool {
         }
     });
     behind >= SUSPECT_MIN
-}
-
-pub(super) fn end_of(placed: &Placed) -> Option<End> {
-    let Packet { sequence, len, .. } = placed.packet;
-    (len > 0).then(|| { placed.key }.mixed(placed.direction, sequence.wrapping_add(len)))
 }
 
 impl Samples {
