@@ -84,7 +84,6 @@ impl Way {
             flags,
             window: self.windows[end],
             options,
-            ..TcpFields::default()
         };
         let mut builder = FrameBuilder::new(self.addresses[end], self.addresses[1 - end]);
         if let Some(id) = self.vlan {

@@ -87,7 +87,7 @@ impl Noted {
         for &row in rows {
             self.last_ns = self
                 .last_ns
-                .max(batch.reply_end_ns.get(row).or(batch.time(row)));
+                .max(batch.reply_end_ns.get(row).or_else(|| batch.time(row)));
             if batch.incomplete[1].get(row) {
                 self.short_replies += 1;
                 self.short.add(server.get(row), 1);
@@ -116,7 +116,7 @@ impl Noted {
                 what,
                 client: batch.client.get(row),
                 server: server.get(row),
-                status: failure.unwrap_or(batch.status.get(row)),
+                status: failure.unwrap_or_else(|| batch.status.get(row)),
                 failed: failure.is_some(),
                 call_ns: batch.call_time_ns.get(row),
                 reply_ns: batch.reply_end_ns.get(row),

@@ -136,22 +136,25 @@ fn recalls(noted: &Noted, scene: &mut Scene<'_>) -> Option<Finding> {
     })
 }
 
+/// A client's name, with its verifier and id.
+type Named<'a> = (&'a Note, &'a Cell, &'a Cell);
+
 /// Two clients with one name: each ends the other's state when it comes.
 fn same_name(noted: &Noted, scene: &mut Scene<'_>) -> Option<Finding> {
     let notes = noted.of(What::Client);
     let columns = ["client_name", "client_verifier", "client_id"];
     let cells = noted.cells(scene.trace, Table::Nfs4, &[What::Client], columns);
-    let mut by_name: BTreeMap<(Word, Vec<u8>), Vec<(&Note, &Cell, &Cell)>> = BTreeMap::new();
+    let mut by_name: BTreeMap<(Word, Vec<u8>), Vec<Named<'_>>> = BTreeMap::new();
     for note in notes.into_iter().filter(|note| !note.failed) {
         if let Some([Cell::Text(name), verifier, id]) = cells.get(&note.id) {
             let uses = by_name.entry((note.server, name.clone())).or_default();
             uses.push((note, verifier, id));
         }
     }
-    let taken = |uses: &[(&Note, &Cell, &Cell)]| {
+    let taken = |uses: &[Named<'_>]| {
         // Another address with another verifier and another id takes the name over; a client with
         // two addresses has one verifier, and one that moved does not come back.
-        let is_taken = |pair: &[(&Note, &Cell, &Cell)]| {
+        let is_taken = |pair: &[Named<'_>]| {
             let (one, other) = (&pair[0], &pair[1]);
             one.0.client != other.0.client && one.1 != other.1 && one.2 != other.2
         };

@@ -110,10 +110,11 @@ impl Gauges {
         self.spans.sort_unstable();
         let mut known = 0;
         for (call_ns, first, end) in self.spans {
-            for at in first.max(known)..end {
+            let places = gauges.iter_mut().enumerate().take(end);
+            for (at, gauge) in places.skip(first.max(known)) {
                 let ends_ns = (at as u64 + 1).saturating_mul(self.interval_ns);
                 let ends_ns = self.start_ns.saturating_add_unsigned(ends_ns).min(last_ns);
-                gauges[at].oldest_ns = ends_ns.abs_diff(call_ns.min(ends_ns));
+                gauge.oldest_ns = ends_ns.abs_diff(call_ns.min(ends_ns));
             }
             known = known.max(end);
         }

@@ -101,8 +101,7 @@ impl<'a> Asking<'a> {
         self.server_ns += times
             .server_ns
             .saturating_sub(to_server_ns * times.operations);
-        let earlier = |one: Option<i64>, other: Option<i64>| one.into_iter().chain(other).min();
-        self.first_ns = earlier(self.first_ns, times.first_ns);
+        self.first_ns = self.first_ns.into_iter().chain(times.first_ns).min();
         self.last_ns = self.last_ns.max(times.last_ns);
         let most = |busiest: &Connection| busiest.times.operations >= times.operations;
         self.busiest = self
