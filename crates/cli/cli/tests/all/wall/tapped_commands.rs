@@ -24,6 +24,8 @@ fn calls(folder: &Path) -> BTreeMap<(i64, i64), i64> {
 #[test]
 fn frames_between_two_commands_count_once_at_either_side() {
     const DELAY_NS: i64 = 20_000_000;
+    /// So much earlier a frame may leave: releases begin by what the kernel takes.
+    const EARLY_NS: i64 = 100_000;
     let folder = tempfile::tempdir().expect("a folder");
     let program = lineside().get_program().to_owned();
     let program = program.to_str().expect("a name in UTF-8");
@@ -67,7 +69,7 @@ fn frames_between_two_commands_count_once_at_either_side() {
     // The same frames, before and after both ways.
     for (call, took_ns) in &server {
         let way_ns = client[call] - took_ns;
-        assert!(way_ns >= 2 * DELAY_NS, "{call:?}: {way_ns} ns");
+        assert!(way_ns >= 2 * (DELAY_NS - EARLY_NS), "{call:?}: {way_ns} ns");
     }
     let tapped = calls(&folder.path().join("run"));
     assert!(tapped.keys().eq(server.keys()));
