@@ -72,15 +72,15 @@ pub(crate) const PAGES: [Page; 21] = [
     Page {
         verb: "report",
         groups: &[
-            (
-                "Operations",
-                &["since", "until", "client", "server", "operation"],
-            ),
+            ("Operations", &["since", "until", "client", "operation"]),
             ("Form", &["json", "csv", "html", "interval"]),
             ("Judgement", &["assert", "junit"]),
         ],
         more: &[
-            ("Operations", &["file", "user", "connection", "utc"]),
+            (
+                "Operations",
+                &["server", "file", "user", "connection", "utc"],
+            ),
             ("Form", &["full", "force"]),
         ],
         examples: &[
@@ -98,12 +98,15 @@ pub(crate) const PAGES: [Page; 21] = [
         groups: &[
             (
                 "Operations",
-                &["at", "since", "until", "client", "server", "operation"],
+                &["at", "since", "until", "client", "operation"],
             ),
             ("Form", &["full", "json", "csv"]),
             ("Judgement", &["assert", "junit"]),
         ],
-        more: &[("Operations", &["file", "user", "connection", "utc"])],
+        more: &[(
+            "Operations",
+            &["server", "file", "user", "connection", "utc"],
+        )],
         examples: &[
             (
                 "lineside compare yesterday today",
