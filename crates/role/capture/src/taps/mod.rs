@@ -28,6 +28,7 @@ use lineside_account::{Budget, Counter, Counters};
 use lineside_frame::{Burst, FrameRef};
 use lineside_trace::{TwoTaps, Verdict};
 
+use crate::filtered::count_unread;
 use again::Again;
 use flows::{Flows, Tap};
 use pair::Outcome;
@@ -163,7 +164,8 @@ impl Dropped {
         let mut kept = start;
         for at in start..burst.len() {
             if self.has(&burst[at]) {
-                self.count(&burst[at]);
+                self.counters.count(Counter::FramesOtherTap);
+                count_unread(&mut self.counters, &burst[at]);
             } else {
                 burst.swap(kept, at);
                 kept += 1;
@@ -171,17 +173,5 @@ impl Dropped {
         }
         burst.truncate(kept);
         Some(kept - start)
-    }
-
-    fn count(&mut self, frame: &FrameRef) {
-        let descriptor = frame.descriptor();
-        let is_cut = frame.bytes().len() < descriptor.wire_len as usize;
-        let counters = &mut self.counters;
-        counters.count(Counter::FramesReceived);
-        counters.count(Counter::FramesOtherTap);
-        counters.add(Counter::FrameBytes, descriptor.wire_len.into());
-        counters.add(Counter::FramesCut, is_cut.into());
-        let is_unstamped = descriptor.stamp_ns.is_none();
-        counters.add(Counter::StampsMissing, is_unstamped.into());
     }
 }
