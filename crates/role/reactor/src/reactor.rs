@@ -85,6 +85,7 @@ pub struct Reactor<E: Engine> {
     sides: Sides<E::Account>,
     wait: Wait,
     rest: Rest,
+    is_awake: bool,
     /// Finishes checksums that a sender left to its adapter.
     completes_checksums: bool,
     burst: Burst,
@@ -113,6 +114,7 @@ impl<E: Engine> Reactor<E> {
             sides: Sides::new(sides),
             wait,
             rest: Rest::default(),
+            is_awake: false,
             completes_checksums,
             burst: Burst::with_capacity(BURST_MAX),
             looked_ns: None,
@@ -184,6 +186,11 @@ impl<E: Engine> Reactor<E> {
         let seen = seen.filter(|(pickup, _)| pickup.count >= ENOUGH);
         let seen = seen.map(|(pickup, hand_over)| pickup.p50_ns + hand_over.p50_ns);
         seen.or_else(|| Some(self.calibration.as_ref()?.floor_ns))
+    }
+
+    /// The next turn ends without a rest: there is something to do beside frames.
+    pub fn stay_awake(&mut self) {
+        self.is_awake = true;
     }
 
     /// Whether no frame is due in the next two milliseconds.
@@ -271,7 +278,8 @@ impl<E: Engine> Reactor<E> {
         if let Some((side, failure)) = failed {
             self.on_failure(now, side, failure)?;
         }
-        if !has_received && !has_sent {
+        let is_awake = std::mem::take(&mut self.is_awake);
+        if !has_received && !has_sent && !is_awake {
             self.rest(clock());
         }
         Ok(())
@@ -545,6 +553,19 @@ mod tests {
             1,
         );
         assert_eq!(reactor.engine().came, [20]);
+    }
+
+    #[test]
+    fn no_rest_is_taken_while_there_is_something_to_do() {
+        let (_, mut reactor) = turned(|_| {}, 0);
+        reactor.wait = Wait::Sleep;
+        for is_awake in [true, false] {
+            if is_awake {
+                reactor.stay_awake();
+            }
+            reactor.turn(&mut || 7).expect("ports that work");
+            assert_eq!(reactor.looked_ns.is_some(), is_awake);
+        }
     }
 
     #[test]

@@ -28,13 +28,23 @@ pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 /// Looks until nothing changes any more, for 30 looks in a row; what it saw then.
-pub fn wait_until_still<T: PartialEq>(what: &str, mut look: impl FnMut() -> T) -> T {
+pub fn wait_until_still<T: PartialEq>(what: &str, look: impl FnMut() -> T) -> T {
+    wait_until_still_for(30, what, look)
+}
+
+/// Looks until nothing changes any more, for so many looks in a row; what it saw then. Few are
+/// enough where whoever moves things answers each look.
+pub fn wait_until_still_for<T: PartialEq>(
+    enough: u32,
+    what: &str,
+    mut look: impl FnMut() -> T,
+) -> T {
     let (mut seen, mut looks) = (look(), 0);
     wait_until(what, || {
         let now = look();
         looks = if now == seen { looks + 1 } else { 0 };
         seen = now;
-        looks == 30
+        looks == enough
     });
     seen
 }

@@ -12,7 +12,7 @@ use lineside_rows::{
 };
 use lineside_testkit::captures;
 pub(crate) use lineside_testkit::captures::repository;
-pub(crate) use lineside_testkit::waiting::{wait_until, wait_until_still};
+pub(crate) use lineside_testkit::waiting::{wait_until, wait_until_still, wait_until_still_for};
 use lineside_trace::read::{PartReader, Value};
 use lineside_trace::{Manifest, State};
 use tempfile::TempDir;

@@ -105,6 +105,10 @@ impl Changes {
     ) {
         if let Some(look) = self.look.take() {
             self.look = look.go_on(live);
+            // A calm link would rest after each part.
+            if self.look.is_some() {
+                live.stay_awake();
+            }
             return;
         }
         let Ok(asked) = self.asked.try_recv() else {
@@ -138,6 +142,7 @@ impl Changes {
             }
             Asked::Stats { answer } => {
                 self.look = Some(Look::begin(live, clock.now(), answer));
+                live.stay_awake();
             }
         }
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::report::{check, publish};
 use crate::support::{
-    came_to_its_end, held_status, lineside, manifest, talk, wait_until, wait_until_still,
+    came_to_its_end, held_status, lineside, manifest, talk, wait_until, wait_until_still_for,
 };
 use crate::wall::between::{Hosts, emulate};
 use crate::wall::commands::{Ordinary, is_forbidden};
@@ -53,7 +53,8 @@ pub(crate) fn wait_until_empty(running: &Running) {
         let counts = directions.iter().map(|each| (each.entered, each.released));
         (held, counts.collect::<Vec<_>>())
     };
-    while wait_until_still("no frame comes or leaves", moved).0 > 0 {}
+    // The loop that moves the frames answers.
+    while wait_until_still_for(8, "no frame comes or leaves", moved).0 > 0 {}
 }
 
 #[test]
