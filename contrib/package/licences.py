@@ -20,24 +20,28 @@ def gzip_of(data):
     return gzip.compress(data, 9, mtime=0)
 
 
-def linked(root, architecture):
-    """The packages that are linked: no build scripts, procedural macros or tests."""
+def graph(root, architecture):
+    """The packages that are linked, by id, and what each depends on: no build scripts, procedural macros or tests."""
     command = ["cargo", "metadata", "--format-version", "1", "--locked", "--filter-platform", f"{architecture}-unknown-linux-gnu"]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
     metadata = json.loads(done.stdout)
     packages = {package["id"]: package for package in metadata["packages"]}
     nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
-    found, todo = set(), [key for key, package in packages.items() if package["name"] == "lineside-cli"]
+    macros = {key for key, package in packages.items() if any("proc-macro" in target["kind"] for target in package["targets"])}
+    edges, todo = {}, [key for key, package in packages.items() if package["name"] == "lineside-cli"]
     while todo:
         key = todo.pop()
-        is_macro = any("proc-macro" in target["kind"] for target in packages[key]["targets"])
-        if key in found or is_macro:
+        if key in edges:
             continue
-        found.add(key)
         normal = [dep["pkg"] for dep in nodes[key]["deps"] if any(kind["kind"] is None for kind in dep["dep_kinds"])]
-        todo.extend(normal)
-    # Our own have the workspace's licences.
-    return sorted((packages[key] for key in found if packages[key]["source"]), key=lambda package: (package["name"], package["version"]))
+        edges[key] = [each for each in normal if each not in macros]
+        todo.extend(edges[key])
+    return {key: packages[key] for key in edges}, edges
+
+
+def foreign(packages):
+    """Those of others: our own have the workspace's licences."""
+    return sorted((package for package in packages.values() if package["source"]), key=lambda package: (package["name"], package["version"]))
 
 
 def texts(package):
@@ -52,7 +56,7 @@ def texts(package):
 def of_what_is_linked(root, architecture):
     """A list of the packages, then each text once, under a number that the list names."""
     lines, numbers, bodies = [], {}, []
-    for package in linked(root, architecture):
+    for package in foreign(graph(root, architecture)[0]):
         named = []
         for text in texts(package):
             key = hashlib.sha256(" ".join(text.split()).encode()).digest()

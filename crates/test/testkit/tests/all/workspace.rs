@@ -1,4 +1,4 @@
-//! Layers and licences, over `cargo metadata`.
+//! Layers, and what `deny.toml` says of dependencies, over `cargo metadata`.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,22 +14,6 @@ const FAMILIES: [&str; 8] = [
 
 /// The family that only tests may use.
 const FOR_TESTS: &str = "test";
-
-/// Licences that go with "MIT OR Apache-2.0" and ask for no more than a notice.
-const LICENCES: [&str; 12] = [
-    "0BSD",
-    "Apache-2.0",
-    "Apache-2.0 WITH LLVM-exception",
-    "BSD-2-Clause",
-    "BSD-3-Clause",
-    "BSL-1.0",
-    "CC0-1.0",
-    "ISC",
-    "MIT",
-    "Unicode-3.0",
-    "Unlicense",
-    "Zlib",
-];
 
 #[test]
 fn dependencies_point_down() {
@@ -134,9 +118,35 @@ fn licences_are_permissive() {
         let expression = package.license.as_deref().unwrap_or_default();
         assert!(
             allowed(expression),
-            "{} {}: licence '{expression}' is not in the list",
+            "{} {}: licence '{expression}' is not in deny.toml",
             package.name,
             package.version
+        );
+    }
+}
+
+#[test]
+fn dependencies_come_from_where_they_may() {
+    let rules = rules();
+    let registries = words(&rules["sources"]["allow-registry"]);
+    let banned = rules["bans"]["deny"].as_array().expect("a list");
+    let banned: Vec<_> = { banned.iter() }
+        .map(|each| each["crate"].as_str().expect("a name"))
+        .collect();
+    for package in &metadata().packages {
+        let name = package.name.as_str();
+        assert!(!banned.contains(&name), "{name} is banned by deny.toml");
+        let Some(source) = &package.source else {
+            let mut foreign = { package.dependencies.iter() }.filter(|each| each.path.is_none());
+            let any = foreign.find(|each| each.req.comparators.is_empty());
+            assert!(any.is_none(), "{name} takes any version of a crate");
+            continue;
+        };
+        let registry = source.repr.strip_prefix("registry+");
+        let is_known = registry.is_some_and(|from| registries.iter().any(|each| each == from));
+        assert!(
+            is_known,
+            "{name} comes from {source}, which deny.toml does not name"
         );
     }
 }
@@ -161,6 +171,19 @@ fn licence_expressions_are_read_as_spdx_says() {
     ] {
         assert!(!allowed(bad), "{bad}");
     }
+}
+
+/// `deny.toml`.
+fn rules() -> toml::Table {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../deny.toml");
+    let text = std::fs::read_to_string(path).expect("it is there");
+    text.parse().expect("TOML")
+}
+
+fn words(list: &toml::Value) -> Vec<String> {
+    let list = list.as_array().expect("a list").iter();
+    list.map(|each| each.as_str().expect("text").to_owned())
+        .collect()
 }
 
 fn metadata() -> Metadata {
@@ -208,7 +231,9 @@ fn term_allowed(term: &str) -> bool {
         .and_then(|term| term.strip_suffix(')'))
     {
         Some(inner) => allowed(inner),
-        None => LICENCES.contains(&term),
+        None => words(&rules()["licenses"]["allow"])
+            .iter()
+            .any(|each| each == term),
     }
 }
 

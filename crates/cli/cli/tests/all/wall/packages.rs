@@ -167,12 +167,42 @@ fn packages_of_one_binary_are_the_same_bytes() {
     assert_eq!(sums(one), sums(two.path()), "two builds, one hash");
     let mut check = Command::new("sha256sum");
     let listed = printed(check.args(["-c", "SHA256SUMS"]).current_dir(one));
-    assert_eq!(listed.lines().count(), 6, "{listed}");
+    assert_eq!(listed.lines().count(), 7, "{listed}");
     let made = fs::read_dir(one).expect("there").flatten();
     let modes = made.map(|entry| entry.metadata().expect("there").permissions().mode() & 0o777);
     assert!(modes.into_iter().all(|mode| mode == 0o644 || mode == 0o755));
     // Nothing half-made is left beside them.
-    assert_eq!(fs::read_dir(one).expect("there").count(), 7);
+    assert_eq!(fs::read_dir(one).expect("there").count(), 8);
+    names_all_parts(&file(one, ".cdx.json"));
+}
+
+/// As CycloneDX 1.6 has it: each part has a place in the graph, and each crate its checksum.
+fn names_all_parts(file: &Path) {
+    let text = fs::read_to_string(file).expect("there");
+    let document: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(document["specVersion"], "1.6");
+    let array = |value: &Value| value.as_array().expect("a list").clone();
+    let text = |value: &Value| value.as_str().expect("text").to_owned();
+    let parts = array(&document["components"]);
+    let refs: Vec<_> = { parts.iter() }.map(|part| text(&part["bom-ref"])).collect();
+    let program = text(&document["metadata"]["component"]["bom-ref"]);
+    for part in &parts {
+        let is_crate = text(&part["bom-ref"]).starts_with("pkg:cargo/");
+        assert_eq!(part["hashes"][0]["content"].is_string(), is_crate, "{part}");
+        assert!(part["licenses"][0]["expression"].is_string(), "{part}");
+    }
+    for has in ["pkg:cargo/rustix@", "pkg:cargo/zstd-sys@", "glibc"] {
+        assert!(refs.iter().any(|each| each.starts_with(has)), "no {has}");
+    }
+    for has_not in ["pkg:cargo/proptest@", "pkg:cargo/lineside"] {
+        assert!(!refs.iter().any(|each| each.starts_with(has_not)));
+    }
+    for edge in array(&document["dependencies"]) {
+        for each in array(&edge["dependsOn"]).iter().chain([&edge["ref"]]) {
+            let name = text(each);
+            assert!(name == program || refs.contains(&name), "{name} is no part");
+        }
+    }
 }
 
 #[test]
