@@ -21,7 +21,7 @@ use jiff::tz::TimeZone;
 use lineside_host::FileMaker;
 
 use crate::encode::whole_len;
-use crate::{BLOCK_LEN, Place, PortError, WriterConfig};
+use crate::{BLOCK_LEN, Place, PortError};
 
 /// Bytes of a chunk: the longest record fits.
 pub(crate) const CHUNK_LEN: usize = BLOCK_LEN;
@@ -182,7 +182,7 @@ impl Files {
     pub(crate) fn series(
         path: &Path,
         is_pcapng: bool,
-        config: &WriterConfig,
+        files_max: Option<usize>,
         (maker, now_ns): (FileMaker, i64),
     ) -> Result<Self, PortError> {
         let mut series = Series {
@@ -197,7 +197,7 @@ impl Files {
             }),
             number: 0,
             kept: VecDeque::new(),
-            files_max: config.rotation.files,
+            files_max,
         };
         let (file, name) = series.next(now_ns)?;
         Ok(Self {

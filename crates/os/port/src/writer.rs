@@ -122,7 +122,7 @@ fn files(
         None => FileMaker::new(path, config.replaces, config.rotation.kept())
             .map_err(|error| not_opened(&name, error))?,
     };
-    Files::series(path, is_pcapng, config, (maker, now_ns))
+    Files::series(path, is_pcapng, config.rotation.files, (maker, now_ns))
 }
 
 impl CaptureWriter {

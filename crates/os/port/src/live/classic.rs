@@ -1,7 +1,24 @@
 //! Classic BPF: its codes, and programs of it with jumps to labels (linux/bpf_common.h,
 //! linux/filter.h).
 
-use super::FilterInstruction;
+/// An instruction of classic BPF, laid out as the kernel's `struct sock_filter` (linux/filter.h).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct FilterInstruction {
+    /// What it does.
+    pub code: u16,
+    /// Instructions to skip if a condition holds.
+    pub jump_true: u8,
+    /// Instructions to skip if it does not.
+    pub jump_false: u8,
+    /// A constant, offset or distance.
+    pub operand: u32,
+}
+
+/// Loads at these offsets are extensions of the kernel's (linux/filter.h): the VLAN tag that was
+/// taken out of the frame, and whether there is one.
+pub(super) const VLAN_TAG: u32 = 0xffff_f000 + 44;
+pub(super) const VLAN_TAG_PRESENT: u32 = 0xffff_f000 + 48;
 
 pub(super) const LD_IMM: u8 = 0x00;
 pub(super) const LDX_IMM: u8 = 0x01;

@@ -10,7 +10,18 @@ use rustix::time::{
     timerfd_settime,
 };
 
-use super::StampClock;
+/// The clock by which a live port stamps frames, those that came and those that were handed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StampClock {
+    /// The wall clock, as of a capture. It may be set while the port is open.
+    Wall,
+    /// CLOCK_MONOTONIC and this many nanoseconds, whatever happens to the wall clock: see
+    /// [`RunClock`](lineside_host::RunClock).
+    Steady {
+        /// What is added.
+        ahead_ns: i64,
+    },
+}
 
 /// Stamps of the kernel by a clock that may be set, as stamps by the clock of the port.
 pub(super) struct KernelStamps {

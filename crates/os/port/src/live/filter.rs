@@ -8,13 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags};
 
-use super::FilterInstruction;
 use super::bpf;
 use super::bpf::assembler::{Assembler, Instruction, Register};
 use super::bpf::translation;
 use super::classic::{
-    LD_ABS_B, LD_ABS_H, LD_ABS_W, LD_IND_B, LD_IND_H, LD_IND_W, LD_LEN, LD_MEM, LDX_MEM, LDX_MSH,
-    LEFT, RET_A, RET_K, ST, STX,
+    FilterInstruction, LD_ABS_B, LD_ABS_H, LD_ABS_W, LD_IND_B, LD_IND_H, LD_IND_W, LD_LEN, LD_MEM,
+    LDX_MEM, LDX_MSH, LEFT, RET_A, RET_K, ST, STX, VLAN_TAG, VLAN_TAG_PRESENT,
 };
 use super::mapping::Mapping;
 
@@ -88,8 +87,8 @@ fn load_or_return(program: &mut Assembler, code: u8, k: u32) -> bool {
     const MEMORY_WORDS: u32 = 16;
     let memory = MEMORY + 4 * k.min(MEMORY_WORDS) as i16;
     match code {
-        LD_ABS_W if k == super::VLAN_TAG_PRESENT => program.load_word(R0, R6, VLAN_PRESENT),
-        LD_ABS_W if k == super::VLAN_TAG => program.load_word(R0, R6, VLAN_TCI),
+        LD_ABS_W if k == VLAN_TAG_PRESENT => program.load_word(R0, R6, VLAN_PRESENT),
+        LD_ABS_W if k == VLAN_TAG => program.load_word(R0, R6, VLAN_TCI),
         LD_ABS_W | LD_ABS_H | LD_ABS_B if k < i32::MAX as u32 => program.classic(code, R0, R0, k),
         LD_IND_W | LD_IND_H | LD_IND_B => program.classic(code, R0, R7, k),
         LDX_MSH if k < i32::MAX as u32 => program

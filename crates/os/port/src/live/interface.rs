@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use lineside_frame::LinkType;
 use lineside_host::{Link, Netlink};
+use lineside_wire::ethernet;
 
 use crate::PortError;
 
@@ -12,6 +13,9 @@ use crate::PortError;
 const ARPHRD_RAWIP: u16 = 519;
 /// The driver reports a link at the other end (linux/if.h), which libc lacks.
 const IFF_LOWER_UP: libc::c_int = 1 << 16;
+
+/// Bytes of an Ethernet header with two tags.
+pub(super) const HEADER_LEN_MAX: usize = ethernet::HEADER_LEN + 2 * ethernet::TAG_LEN;
 
 /// A network interface, as it was when it was looked up.
 #[derive(Debug, Clone, Default)]

@@ -9,10 +9,9 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsFd;
 
-use lineside_account::Budget;
 use lineside_host::{NamespaceError, NetNamespace, Netlink, TunError, open_tun};
 
-use super::{Interface, LiveOptions, StampClock, ethtool, tap, tpacket_v3};
+use super::{EndOptions, Interface, LiveOptions, ethtool, tap, tpacket_v3};
 use crate::{LivePort, Method, PortError};
 
 /// The loopback interface is the first one of each network namespace.
@@ -30,19 +29,6 @@ pub struct LinkEnd {
     pub v4: Ipv4Addr,
     /// The IPv6 address; left away where the kernel has none.
     pub v6: Ipv6Addr,
-}
-
-/// How the devices of a link are made.
-#[derive(Debug, Clone, Copy)]
-pub struct EndOptions<'a> {
-    /// The longest network packet, in bytes.
-    pub mtu: u32,
-    /// The clock of the stamps.
-    pub clock: StampClock,
-    /// What memory for frames is drawn on.
-    pub budget: &'a Budget,
-    /// The most of it for one device.
-    pub bytes_max: usize,
 }
 
 /// Makes a device in this network namespace, with the addresses `here`, and switches it and the

@@ -22,9 +22,10 @@ use lineside_frame::{Burst, Frame};
 use lineside_host::{Netlink, Rule};
 use lineside_wire::{Dissected, dissect_outermost};
 
-use super::link_end::{EndOptions, LOOPBACK, open_device};
+use super::link_end::{LOOPBACK, open_device};
 use super::packet_socket::PacketSocket;
-use super::{Interface, set_option};
+use super::socket_options::set_option;
+use super::{EndOptions, Interface};
 use crate::{Facts, Live, LivePort, Port, PortError, Receive, Received, Transmit, Wrapper};
 
 /// The name of the device.

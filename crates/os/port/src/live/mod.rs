@@ -13,115 +13,31 @@ mod link_end;
 mod loopback;
 mod mapping;
 mod offers;
+mod options;
 mod packet_socket;
+mod socket_options;
 mod steering;
 mod tap;
 mod tpacket_v2;
 mod tpacket_v3;
 mod xdp;
 
-use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
-
-use lineside_account::Budget;
 use lineside_frame::LinkType;
 
+pub use classic::FilterInstruction;
+pub use clock::StampClock;
 pub use flows::{FlowCounts, FlowError, FlowKey, FlowOutcomes, FlowRule, FlowTable};
 pub use generator::{Departures, Generator, GeneratorError, drop_all, pass_all};
 pub use interface::Interface;
-pub use link_end::{EndOptions, LinkEnd, open_end, open_tap};
+pub use link_end::{LinkEnd, open_end, open_tap};
 pub use loopback::open_loopback;
 pub use offers::Offers;
+pub use options::{EndOptions, LiveOptions};
 pub use steering::{AddressBlock, AddressBlockError, Steering};
 
 use crate::{LivePort, Method, PortError, Transmit};
 
 use xdp::Wanted;
-
-/// Bytes of an Ethernet header, and of a VLAN tag in it.
-const HEADER_LEN: usize = 14;
-const TAG_LEN: usize = 4;
-/// With two tags.
-const HEADER_LEN_MAX: usize = HEADER_LEN + 2 * TAG_LEN;
-
-/// How an interface is to be opened.
-#[derive(Debug, Clone)]
-pub struct LiveOptions {
-    /// How frames are to be taken; `None`: the best way that takes nothing from the host.
-    pub method: Option<Method>,
-    /// Sockets among which packet sockets share the frames, those of a connection at the same one:
-    /// to receive by a hash of the kernel's, to [send as well](open_each) by the local port. AF_XDP
-    /// has a socket for each queue.
-    pub sockets: usize,
-    /// Also frames that are not for this host.
-    pub promiscuous: bool,
-    /// A classic BPF program for the kernel, which frames must pass, and which gives back how many
-    /// bytes are kept of them. Empty: all pass whole. The kernel runs it for AF_PACKET alone, whose
-    /// frames say that they [passed](lineside_frame::Descriptor::has_passed).
-    pub filter: Vec<FilterInstruction>,
-    /// Which frames are taken, while the host goes on using the interface. `None`: all of them.
-    pub steering: Option<Steering>,
-    /// Flows whose frames the driver forwards without the port, where it takes frames by AF_XDP.
-    /// All ports between which it does share one table.
-    pub flows: Option<FlowTable>,
-    /// Parts of frames that may be on their way out at once, at each queue of AF_XDP: the length of
-    /// its transmit ring, a power of two, and as many chunks of memory kept for it. A frame is one
-    /// part unless it is longer than a page. `None`: 2,048, or fewer where there is little memory.
-    /// The kernel copies what packet sockets send as it takes it, as far as its own queues go.
-    pub transmit_max: Option<u32>,
-    /// The clock of the stamps.
-    pub clock: StampClock,
-    /// What memory for frames is drawn on.
-    pub budget: Budget,
-    /// The most of it for the whole interface.
-    pub bytes_max: usize,
-}
-
-/// The clock by which a live port stamps frames, those that came and those that were handed over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StampClock {
-    /// The wall clock, as of a capture. It may be set while the port is open.
-    Wall,
-    /// CLOCK_MONOTONIC and this many nanoseconds, whatever happens to the wall clock: see
-    /// [`RunClock`](lineside_host::RunClock).
-    Steady {
-        /// What is added.
-        ahead_ns: i64,
-    },
-}
-
-/// An instruction of classic BPF, laid out as the kernel's `struct sock_filter` (linux/filter.h).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(C)]
-pub struct FilterInstruction {
-    /// What it does.
-    pub code: u16,
-    /// Instructions to skip if a condition holds.
-    pub jump_true: u8,
-    /// Instructions to skip if it does not.
-    pub jump_false: u8,
-    /// A constant, offset or distance.
-    pub operand: u32,
-}
-
-impl LiveOptions {
-    /// Whether the filter looks at tags that were taken out of frames.
-    fn looks_at_tags(&self) -> bool {
-        let mut each = self.filter.iter();
-        each.any(|instruction| instruction.operand == VLAN_TAG_PRESENT)
-    }
-
-    /// Whether AF_PACKET will do where AF_XDP cannot be had.
-    fn may_be_by_packets(&self) -> bool {
-        let steering = self.steering.as_ref();
-        self.method.is_none() && steering.is_none_or(|it| it.can_be_by(Method::AfPacket))
-    }
-}
-
-/// Loads at these offsets are extensions of the kernel's (linux/filter.h): the VLAN tag that was
-/// taken out of the frame, and whether there is one.
-const VLAN_TAG: u32 = 0xffff_f000 + 44;
-const VLAN_TAG_PRESENT: u32 = 0xffff_f000 + 48;
 
 /// Opens an interface to receive: a port for each of its sockets.
 pub fn open(
@@ -303,38 +219,4 @@ fn must_be_up(interface: &Interface) -> Result<(), PortError> {
     Err(PortError::InterfaceDown {
         name: interface.name.clone(),
     })
-}
-
-/// Has the interface take frames that are for others, as long as the packet socket is open.
-fn see_all_frames(socket: BorrowedFd<'_>, interface: &Interface) -> io::Result<()> {
-    let request = libc::packet_mreq {
-        mr_ifindex: interface.index as i32,
-        mr_type: libc::PACKET_MR_PROMISC as u16,
-        mr_alen: 0,
-        mr_address: [0; 8],
-    };
-    set_option(
-        socket,
-        libc::SOL_PACKET,
-        libc::PACKET_ADD_MEMBERSHIP,
-        &request,
-    )
-}
-
-/// Sets an option of a socket (setsockopt(2)).
-fn set_option<T>(socket: BorrowedFd<'_>, level: i32, option: i32, value: &T) -> io::Result<()> {
-    // SAFETY: the value is whole and its length is given; the kernel copies it.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            std::ptr::from_ref(value).cast(),
-            size_of::<T>() as u32,
-        )
-    };
-    if result < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
 }

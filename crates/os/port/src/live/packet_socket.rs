@@ -6,10 +6,12 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
 
 use lineside_frame::{Burst, Frame, LinkType};
+use lineside_wire::ethernet;
 
 use super::checksum_offload::finish;
 use super::clock::{KernelStamps, Source};
-use super::{FilterInstruction, HEADER_LEN, Interface, StampClock, ethtool, set_option};
+use super::socket_options::set_option;
+use super::{FilterInstruction, Interface, StampClock, ethtool};
 use crate::{Facts, LiveFacts, Method, Port, PortError, Transmit};
 
 /// Frames that are sent by one call.
@@ -285,7 +287,7 @@ impl PacketSocket {
                 let len = frame.whole_len();
                 // An Ethernet header is not of the packet.
                 let header_len = match self.link_type {
-                    LinkType::ETHERNET => HEADER_LEN,
+                    LinkType::ETHERNET => ethernet::HEADER_LEN,
                     _ => 0,
                 };
                 PortError::TooLong {

@@ -37,12 +37,12 @@ use lineside_wire::{
     PROTOCOL_ICMP, PROTOCOL_ICMPV6, PROTOCOL_TCP, PROTOCOL_UDP, icmp, ipv4, ipv6, neighbour, udp,
 };
 
+use super::Interface;
 use super::classic::{
-    ADD, ADD_X, AND, ANY_BIT, Classic, EQUAL, GREATER, GREATER_OR_EQUAL, INSTRUCTIONS_MAX,
-    LD_ABS_B, LD_ABS_H, LD_ABS_W, LD_IMM, LD_IND_B, LD_IND_H, LD_IND_W, LDX_IMM, LDX_MSH, LEFT,
-    Label, RET_A, RET_K, TAX, TXA, WHOLE,
+    ADD, ADD_X, AND, ANY_BIT, Classic, EQUAL, FilterInstruction, GREATER, GREATER_OR_EQUAL,
+    INSTRUCTIONS_MAX, LD_ABS_B, LD_ABS_H, LD_ABS_W, LD_IND_B, LD_IND_H, LD_IND_W, LDX_IMM, LDX_MSH,
+    LEFT, Label, RET_A, RET_K, TAX, TXA, WHOLE,
 };
-use super::{FilterInstruction, Interface, LiveOptions};
 use crate::{Method, PortError};
 
 /// Blocks or addresses at most: each is compared with every frame, the host's too.
@@ -562,31 +562,6 @@ pub(super) fn fan_out() -> Vec<FilterInstruction> {
         .here(first)
         .push(RET_K, 0);
     program.finish()
-}
-
-impl LiveOptions {
-    /// What the kernel runs for AF_PACKET: steering, and the filter for what is ours.
-    pub(super) fn program(&self) -> Vec<FilterInstruction> {
-        let Some(steering) = &self.steering else {
-            return self.filter.clone();
-        };
-        let mut program = steering.program();
-        if self.filter.is_empty() {
-            return program;
-        }
-        // The last instruction is where frames that are ours come to. A filter finds A and X as the
-        // kernel leaves them to it: 0.
-        program.pop();
-        let zero = |code: u8| FilterInstruction {
-            code: code.into(),
-            jump_true: 0,
-            jump_false: 0,
-            operand: 0,
-        };
-        program.extend([zero(LD_IMM), zero(TAX)]);
-        program.extend_from_slice(&self.filter);
-        program
-    }
 }
 
 #[cfg(test)]

@@ -11,10 +11,9 @@ use lineside_frame::{BlockWriter, Burst, Descriptor, LinkType, Pool};
 use lineside_host::Netlink;
 use rustix::io::Errno;
 
-use super::StampClock;
 use super::checksum_offload::finish;
-use super::clock::ClockWatch;
-use super::link_end::EndOptions;
+use super::clock::{ClockWatch, StampClock};
+use super::options::EndOptions;
 use crate::{
     Facts, Live, LiveFacts, LivePort, Method, Port, PortError, Receive, Received, Transmit,
 };

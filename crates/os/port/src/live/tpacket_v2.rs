@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
 use super::mapping::Mapping;
-use super::set_option;
+use super::socket_options::set_option;
 use crate::{BLOCK_LEN, Facts};
 
 /// The kernel allocates slots in pieces of this: 64 pages, or more for a longer slot.

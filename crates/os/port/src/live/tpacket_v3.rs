@@ -19,13 +19,12 @@ use rustix::mm::{MapFlags, ProtFlags};
 use super::classic::RET_K;
 use super::clock::ClockWatch;
 use super::filter::CountingFilter;
+use super::interface::HEADER_LEN_MAX;
 use super::mapping::Mapping;
 use super::packet_socket::PacketSocket;
+use super::socket_options::{see_all_frames, set_option};
 use super::tpacket_v2::{SlotRing, SlotRingError};
-use super::{
-    FilterInstruction, HEADER_LEN_MAX, Interface, LiveOptions, StampClock, see_all_frames,
-    set_option, steering,
-};
+use super::{FilterInstruction, Interface, LiveOptions, StampClock, steering};
 use crate::{Facts, Live, LivePort, Port, PortError, Receive, Received, Transmit};
 
 /// A block that is not full is handed over after this time: at low rates each takes no longer than

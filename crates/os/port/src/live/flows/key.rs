@@ -4,9 +4,20 @@
 //!  0 interface │ 4 family and protocol │ 8 source │ 24 destination │ 40 ports │ 44
 //! ```
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
-use super::FlowKey;
+/// One direction of a flow: what its frames have in common as they come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FlowKey {
+    /// The [number](crate::live::Interface::index) of the interface at which they come.
+    pub interface: u32,
+    /// TCP (6) or UDP (17).
+    pub protocol: u8,
+    /// Where they come from.
+    pub source: SocketAddr,
+    /// Where they go.
+    pub destination: SocketAddr,
+}
 
 pub(super) const INTERFACE: i16 = 0;
 pub(super) const KIND: i16 = 4;

@@ -21,73 +21,29 @@ mod program;
 mod slot;
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lineside_account::{Budget, Lease};
 use lineside_host::Netlink;
-use lineside_wire::{PROTOCOL_TCP, PROTOCOL_UDP};
+use lineside_wire::{PROTOCOL_TCP, PROTOCOL_UDP, ethernet};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
+use super::Interface;
 use super::bpf::{self, NumberTable};
 use super::mapping::Mapping;
-use super::{HEADER_LEN, Interface};
 use crate::PortError;
 
 use key::KEY_LEN;
 use outcomes::Counters;
 use slot::{FlowSlots, SLOT_LEN};
 
+pub use key::FlowKey;
 pub use outcomes::FlowOutcomes;
 pub(super) use program::FlowMaps;
-
-/// One direction of a flow: what its frames have in common as they come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct FlowKey {
-    /// The [number](Interface::index) of the interface at which they come.
-    pub interface: u32,
-    /// TCP (6) or UDP (17).
-    pub protocol: u8,
-    /// Where they come from.
-    pub source: SocketAddr,
-    /// Where they go.
-    pub destination: SocketAddr,
-}
-
-/// What to do with the frames of a flow's direction. Their time to live falls by one, and all
-/// checksums follow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FlowRule {
-    /// Which frames.
-    pub key: FlowKey,
-    /// Where they seem to come from afterwards, of the same family.
-    pub new_source: SocketAddr,
-    /// Where they go afterwards.
-    pub new_destination: SocketAddr,
-    /// The [number](Interface::index) of the interface by which they leave, which may be the one at
-    /// which they come.
-    pub out: u32,
-    /// The Ethernet address to which they come: a frame to another one is not forwarded.
-    pub ethernet_here: [u8; 6],
-    /// The Ethernet address from which they leave.
-    pub ethernet_source: [u8; 6],
-    /// The Ethernet address to which they leave.
-    pub ethernet_destination: [u8; 6],
-}
-
-/// What the driver forwarded of a flow's direction.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct FlowCounts {
-    /// Frames.
-    pub frames: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// When the latest of them came, by CLOCK_MONOTONIC and to a few milliseconds.
-    pub latest_ns: Option<i64>,
-}
+pub use slot::{FlowCounts, FlowRule};
 
 /// Why a flow is not entered; its frames go on coming up.
 #[derive(Debug, thiserror::Error)]
@@ -339,7 +295,7 @@ impl FlowTable {
         let way = Way {
             index: interface.index,
             name: interface.name.clone(),
-            len_max: interface.mtu as usize + HEADER_LEN,
+            len_max: interface.mtu as usize + ethernet::HEADER_LEN,
             is_native,
             takes_redirected,
         };

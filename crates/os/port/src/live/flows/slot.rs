@@ -11,7 +11,7 @@
 //! Addresses, ports and differences stand as in a frame; IPv4 addresses take the first four bytes
 //! of their fields.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +23,39 @@ use rustix::mm::{MapFlags, ProtFlags};
 use crate::live::bpf;
 use crate::live::mapping::Mapping;
 
-use super::{FlowCounts, FlowRule};
+use super::key::FlowKey;
+
+/// What to do with the frames of a flow's direction. Their time to live falls by one, and all
+/// checksums follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowRule {
+    /// Which frames.
+    pub key: FlowKey,
+    /// Where they seem to come from afterwards, of the same family.
+    pub new_source: SocketAddr,
+    /// Where they go afterwards.
+    pub new_destination: SocketAddr,
+    /// The [number](crate::live::Interface::index) of the interface by which they leave, which may be the one at
+    /// which they come.
+    pub out: u32,
+    /// The Ethernet address to which they come: a frame to another one is not forwarded.
+    pub ethernet_here: [u8; 6],
+    /// The Ethernet address from which they leave.
+    pub ethernet_source: [u8; 6],
+    /// The Ethernet address to which they leave.
+    pub ethernet_destination: [u8; 6],
+}
+
+/// What the driver forwarded of a flow's direction.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FlowCounts {
+    /// Frames.
+    pub frames: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// When the latest of them came, by CLOCK_MONOTONIC and to a few milliseconds.
+    pub latest_ns: Option<i64>,
+}
 
 pub(super) const NEW_SOURCE: i16 = 0;
 pub(super) const NEW_DESTINATION: i16 = 16;

@@ -6,6 +6,7 @@ use lineside_time::Random;
 use proptest::prelude::*;
 
 use super::*;
+use crate::live::LiveOptions;
 
 fn blocks(texts: &[&str]) -> Vec<AddressBlock> {
     let parsed = texts.iter().map(|text| text.parse().expect("a block"));

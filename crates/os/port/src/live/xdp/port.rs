@@ -9,9 +9,10 @@ use std::sync::atomic::Ordering;
 use lineside_account::Budget;
 use lineside_frame::{BlockWriter, Burst, Descriptor, Frame, LinkType, Pool};
 use lineside_host::monotonic_ns;
+use lineside_wire::ethernet::{HEADER_LEN, TAG_LEN};
 use rustix::io::Errno;
 
-use super::Attached;
+use super::attached::Attached;
 use super::chunks::Chunks;
 use super::lent::Lent;
 use super::program::Arrivals;
@@ -20,7 +21,7 @@ use super::socket::Socket;
 use super::umem::{Request, Umem, take_stamp};
 use crate::live::checksum_offload::{ChecksumOffload, finish};
 use crate::live::clock::{ClockWatch, KernelStamps, Source};
-use crate::live::{HEADER_LEN, StampClock, TAG_LEN, ethtool};
+use crate::live::{StampClock, ethtool};
 use crate::{
     BLOCK_LEN, FRAME_LEN_MAX, Facts, Live, LiveFacts, Method, Port, PortError, Receive, Received,
     Transmit,
