@@ -1,4 +1,13 @@
-use crate::Nanoseconds;
+//! How far two clocks are apart.
+
+use crate::{Clock, Nanoseconds};
+
+/// The clock of a loop that frames must not be late for: it is never set, and knows the wall clock
+/// beside it, which may be.
+pub trait SteadyClock: Clock {
+    /// How far the wall clock is ahead of this one now.
+    fn wall_offset(&self) -> OffsetReading;
+}
 
 /// How far a clock that may be set is ahead of one that never is, as read at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

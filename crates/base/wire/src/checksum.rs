@@ -2,8 +2,6 @@
 
 use std::net::IpAddr;
 
-use crate::ipv4;
-
 /// The one's complement sum of `bytes` as 16-bit words, an odd last byte padded with zero.
 ///
 /// A header that contains its own correct checksum sums to `0xffff`.
@@ -51,7 +49,7 @@ pub fn copy_and_sum(source: &[u8], destination: &mut [u8]) -> u16 {
 /// Whether an IPv4 header without options contains its own right checksum: whether it sums to
 /// `0xffff`, in a dozen instructions.
 #[inline]
-pub(crate) fn is_right(header: &[u8; ipv4::HEADER_LEN]) -> bool {
+pub(crate) fn is_right(header: &[u8; 20]) -> bool {
     let ([one, two], [.., last]) = (header.as_chunks().0, header.as_chunks().0) else {
         return false;
     };

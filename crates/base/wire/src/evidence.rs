@@ -1,7 +1,7 @@
 //! Evidence of an IP packet in bytes that nothing has read down to it.
 
 use crate::bytes::array;
-use crate::dissect::{HeaderChecksum, ipv4_checksum};
+use crate::ip::{HeaderChecksum, ipv4_checksum};
 use crate::udp::{self, Datagram};
 use crate::{PROTOCOL_TCP, PROTOCOL_UDP, ipv4, ipv6};
 

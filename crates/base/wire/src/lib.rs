@@ -45,11 +45,13 @@ mod complete;
 pub mod control;
 mod direction;
 mod dissect;
+mod dissected;
 pub mod ethernet;
 mod evidence;
 mod four_tuple;
 pub mod headers;
 pub mod icmp;
+mod ip;
 pub mod ipv4;
 pub mod ipv6;
 mod layers;
@@ -57,32 +59,26 @@ mod link;
 pub mod link_type;
 pub mod neighbour;
 mod plain;
-mod rare_link;
+mod protocol;
 mod seq_number;
 pub mod tcp;
 mod transport;
 mod tunnel;
 pub mod udp;
+mod walk;
 
 pub use complete::complete_checksum;
 pub use direction::Direction;
 pub use dissect::{
-    Dissected, Fragment, FragmentKey, HeaderChecksum, Ip, addresses, dissect, dissect_assembled,
-    dissect_outermost, layers, layers_assembled,
+    addresses, dissect, dissect_assembled, dissect_outermost, layers, layers_assembled,
 };
+pub use dissected::Dissected;
 pub use four_tuple::{Endpoint, FourTuple};
+pub use ip::{Fragment, FragmentKey, HeaderChecksum, Ip};
 pub use layers::{Layers, Tunnel, TunnelKind};
 pub use plain::{PlainEnds, PlainSegment};
+pub use protocol::{PROTOCOL_ICMP, PROTOCOL_ICMPV6, PROTOCOL_TCP, PROTOCOL_UDP};
 pub use seq_number::SeqNumber;
 pub use tcp::TcpFlags;
 pub use transport::{TcpHeader, UdpHeader};
 pub use tunnel::{DeclaredTunnel, declare_tunnels, may_be_tunnel};
-
-/// IP protocol number of TCP.
-pub const PROTOCOL_TCP: u8 = 6;
-/// IP protocol number of ICMP.
-pub const PROTOCOL_ICMP: u8 = 1;
-/// IP protocol number of ICMPv6.
-pub const PROTOCOL_ICMPV6: u8 = 58;
-/// IP protocol number of UDP.
-pub const PROTOCOL_UDP: u8 = 17;

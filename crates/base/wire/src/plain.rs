@@ -3,12 +3,11 @@
 use std::net::Ipv4Addr;
 
 use crate::bytes::array_at;
-use crate::dissect::{HeaderChecksum, Ip};
 use crate::ethernet::{self, ether_type};
 use crate::four_tuple::place_of;
 use crate::tcp::{self, Segment, TcpFlags};
 use crate::transport::TcpHeader;
-use crate::{FourTuple, PROTOCOL_TCP, SeqNumber, checksum, ipv4};
+use crate::{FourTuple, HeaderChecksum, Ip, PROTOCOL_TCP, SeqNumber, checksum, ipv4};
 
 const IP: usize = ethernet::HEADER_LEN;
 const TCP: usize = IP + ipv4::HEADER_LEN;

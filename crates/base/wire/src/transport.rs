@@ -1,7 +1,7 @@
 //! What is known of a TCP or UDP header, also where a snap length cut the rest of its packet.
 
 use crate::bytes::array;
-use crate::dissect::Ip;
+use crate::ip::Ip;
 use crate::tcp::{self, Segment, TcpFlags};
 use crate::udp::{self, Datagram};
 use crate::{PROTOCOL_TCP, PROTOCOL_UDP, SeqNumber, checksum};

@@ -8,14 +8,15 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 
+use crate::Dissected;
 use crate::bytes::{array, u16_at, u32_at};
-use crate::dissect::{Dissected, HeaderChecksum, Ip, Walk, ipv4_checksum};
 use crate::ethernet::{self, ether_type};
 use crate::evidence;
+use crate::ip::{HeaderChecksum, Ip, ipv4_checksum};
 use crate::layers::{Layers, Tunnel, TunnelKind};
-use crate::link::{self, Network, Unread};
-use crate::rare_link;
+use crate::link::{self, Network, Unread, rare};
 use crate::transport::UdpHeader;
+use crate::walk::Walk;
 
 /// RFC 7348, 5.
 const VXLAN_PORT: u16 = 4789;
@@ -381,7 +382,7 @@ impl Walk<'_> {
             return Some(Dissected::TooDeep);
         }
         Some(
-            match rare_link::inside(link_type, self.bytes, inside, &mut self.layers) {
+            match rare::inside(link_type, self.bytes, inside, &mut self.layers) {
                 Ok((network, at)) => self.packet(network, at),
                 Err(why) => self.unread(inside, why.into()),
             },

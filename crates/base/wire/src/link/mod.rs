@@ -1,10 +1,11 @@
 //! Link headers: from the first byte of a frame to the network header.
 
+pub(crate) mod rare;
+
+use crate::Dissected;
 use crate::bytes::{array, u16_at};
-use crate::dissect::Dissected;
 use crate::ethernet::{self, TAG_LEN, Tag, ether_type};
 use crate::layers::{Layers, Tunnel, TunnelKind};
-use crate::rare_link;
 
 /// Which network header follows the link header, as far as we read any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +63,7 @@ pub(crate) fn network(
         12 | 14 | 101 => Ok((Network::ByVersion, 0)),
         228 => Ok((Network::Ipv4, 0)),
         229 => Ok((Network::Ipv6, 0)),
-        rare => rare_link::network(rare, bytes, layers),
+        rare => rare::network(rare, bytes, layers),
     }
 }
 
