@@ -8,7 +8,14 @@ use lineside_account::{Budget, Lease};
 use lineside_time::Nanoseconds;
 use lineside_wire::{Dissected, PROTOCOL_TCP, PROTOCOL_UDP};
 
-use super::FlowCounts;
+/// The flows of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FlowCounts {
+    /// Those in the table.
+    pub known: u64,
+    /// All that there were.
+    pub seen: u64,
+}
 
 /// A flow: packets of one protocol from one end to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,7 +1,8 @@
 //! Flows: how large they are, how long they take, what they lose, and what a monitor by flow has of
 //! each.
 
-use lineside_account::Budget;
+use std::fmt;
+
 use lineside_time::Nanoseconds;
 use lineside_wire::tcp::{TcpOption, TcpOptions};
 use lineside_wire::{Dissected, PROTOCOL_TCP, TcpFlags, TcpHeader};
@@ -9,48 +10,7 @@ use lineside_wire::{Dissected, PROTOCOL_TCP, TcpFlags, TcpHeader};
 use super::bins::Room;
 use super::flow_table::{Entry, FlowKey, FlowTable, Tracked};
 use super::tcp_stream::{HOLES_MAX, Reordered, TcpStream};
-use super::{Bin, Bins, FlowCounts, Monitor, Packet, Rows, Scale, Window, Words};
-
-/// What is known of a flow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct FlowFacts {
-    /// From 1, in the order of their first frames; 0: frames that are of no flow, or of one that
-    /// found no place.
-    pub flow_id: i64,
-    /// `None` of those.
-    pub key: Option<FlowKey>,
-    /// When its first frame passed.
-    pub first_ns: Option<Nanoseconds>,
-    /// When its latest one passed.
-    pub last_ns: Option<Nanoseconds>,
-    /// Frames.
-    pub packets: u64,
-    /// Their bytes on the wire.
-    pub bytes: u64,
-    /// Bytes of TCP or UDP payload.
-    pub payload_bytes: u64,
-    /// What TCP has besides.
-    pub tcp: Option<TcpFacts>,
-}
-
-/// What is known of a flow of TCP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct TcpFacts {
-    /// Payload bytes that had passed before.
-    pub retransmitted_bytes: u64,
-    /// Segments that were overtaken: RFC 4737, 3.
-    pub reordered_packets: u64,
-    /// Their largest extent (RFC 4737, 4.2) and the largest n for which one was n-reordered (5.4).
-    pub reordering_max: Option<(u64, u64)>,
-    /// The scale of the windows; `None` while no SYN was seen.
-    pub window_scale: Option<u8>,
-    /// The smallest and the largest window that it announced.
-    pub windows: Option<(u64, u64)>,
-    /// From the SYN to the FIN.
-    pub completion_ns: Option<u64>,
-    /// Whether it ended with a FIN (true) or a RST.
-    pub end: Option<bool>,
-}
+use super::{Bin, Bins, FlowCounts, FlowFacts, Monitor, Packet, Rows, Scale, Window};
 
 /// Which distributions of flows are wanted.
 #[derive(Debug, Clone, Copy, Default)]
@@ -61,13 +21,20 @@ pub(super) struct Wanted {
     pub(super) reordering: bool,
 }
 
+/// Makes the monitors that each flow has of its own.
+pub(super) struct Make(pub(super) Box<dyn Fn() -> Vec<Box<dyn Monitor>> + Send>);
+
+impl fmt::Debug for Make {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Make")
+    }
+}
+
 /// The flows of a point.
 #[derive(Debug)]
 pub(super) struct Flows {
     wanted: Wanted,
-    /// Makes the monitors that each flow has of its own.
-    make: fn(&Words) -> Vec<Box<dyn Monitor>>,
-    words: Words,
+    make: Make,
     table: FlowTable<Flow>,
     /// Those of no flow, and of flows without a place.
     others: Flow,
@@ -96,7 +63,7 @@ struct Distributions {
 
 /// A flow, and the monitors that it has of its own.
 #[derive(Debug, Default)]
-struct Flow {
+pub(super) struct Flow {
     facts: FlowFacts,
     stream: Option<TcpStream>,
     monitors: Vec<Box<dyn Monitor>>,
@@ -237,21 +204,13 @@ impl Distributions {
 }
 
 impl Flows {
-    /// A table for what `words` ask for; each flow gets the monitors that `make` makes, for which
-    /// the table draws.
-    pub(super) fn new(
-        wanted: Wanted,
-        words: &Words,
-        make: fn(&Words) -> Vec<Box<dyn Monitor>>,
-        budget: &Budget,
-        room: &Room,
-    ) -> Self {
+    /// Each flow gets the monitors that `make` makes, for which the table draws.
+    pub(super) fn new(wanted: Wanted, table: FlowTable<Flow>, make: Make, room: &Room) -> Self {
         Self {
             wanted,
+            table,
+            others: Flow::new((make.0)()),
             make,
-            words: words.clone(),
-            table: FlowTable::new(words.flows_max(), words.flow_bytes_max(), budget),
-            others: Flow::new(make(words)),
             over: Distributions::new(room),
             holes: 0,
         }
@@ -267,14 +226,14 @@ impl Flows {
                 if stream.is_some_and(|stream| stream.is_begun_anew(tcp)) {
                     Self::give(self.wanted, &mut self.over, self.table.entry(place), out);
                     self.holes -= self.table.entry(place).state.holes();
-                    let state = Flow::new((self.make)(&self.words));
+                    let state = Flow::new((self.make.0)());
                     self.table.restart(place, state);
                 }
             }
             return Some(place);
         }
         let now = packet.head.time_ns.unwrap_or(Nanoseconds::MIN);
-        let state = Flow::new((self.make)(&self.words));
+        let state = Flow::new((self.make.0)());
         let (wanted, over, holes) = (self.wanted, &mut self.over, &mut self.holes);
         let evicted = |entry: &Entry<Flow>| {
             *holes -= entry.state.holes();

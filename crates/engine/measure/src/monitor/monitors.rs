@@ -8,62 +8,10 @@ use lineside_time::Nanoseconds;
 use lineside_wire::dissect;
 
 use super::bins::Room;
-use super::flows::FlowFacts;
 use super::summary::{Summaries, Summary};
-use super::{Bin, FlowCounts, Head, Monitor, Packet, Point, Rows, Window, Words};
-
-/// Where a frame of an input is seen.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Place {
-    /// The port: an interface, a side, an input.
-    pub port: String,
-    /// The point.
-    pub point: Point,
-}
-
-impl Place {
-    /// The place that an input's name stands for: `eth1.left` is the point `left` of `eth1`, and
-    /// all other names are ports at which frames came.
-    pub fn named(name: &str) -> Self {
-        let split = name.rsplit_once('.');
-        match split.and_then(|(port, point)| Some((port, Point::named(point)?))) {
-            Some((port, point)) if !port.is_empty() => Self {
-                port: port.to_owned(),
-                point,
-            },
-            _ => Self {
-                port: name.to_owned(),
-                point: Point::Came,
-            },
-        }
-    }
-
-    /// The name that stands for it, also in capture files.
-    pub fn name(&self) -> String {
-        format!("{}.{}", self.port, self.point.name())
-    }
-}
-
-/// What rows are about.
-#[derive(Debug, Clone, Copy)]
-pub struct Label<'a> {
-    /// The words that asked for the monitor, or the name of one that was added.
-    pub monitor: &'a str,
-    /// Where it measures.
-    pub place: &'a Place,
-}
-
-/// Takes what monitors found, with its labels.
-pub trait Report {
-    /// A bin of a distribution.
-    fn bin(&mut self, label: Label<'_>, bin: Bin);
-
-    /// A window of time in which something passed.
-    fn window(&mut self, label: Label<'_>, window: Window);
-
-    /// A flow.
-    fn flow(&mut self, label: Label<'_>, flow: &FlowFacts);
-}
+use super::{
+    Bin, FlowCounts, FlowFacts, Head, Label, Monitor, Packet, Place, Report, Rows, Window, Words,
+};
 
 /// Why monitors cannot measure.
 #[derive(Debug, thiserror::Error)]

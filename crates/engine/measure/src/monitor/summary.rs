@@ -1,6 +1,6 @@
 //! What monitors have found so far, in few numbers: for a person who looks while they measure.
 
-use super::{Bin, FlowFacts, Label, Place, Report, Window};
+use super::{Bin, FlowCounts, FlowFacts, Label, Place, Report, Window};
 
 /// What a monitor found at a place, so far.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,15 +32,6 @@ pub struct Quantiles {
     pub p99: u64,
     /// The greatest.
     pub max: u64,
-}
-
-/// The flows of a table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct FlowCounts {
-    /// Those in the table.
-    pub known: u64,
-    /// All that there were.
-    pub seen: u64,
 }
 
 /// Makes summaries of what monitors report.

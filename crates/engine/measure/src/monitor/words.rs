@@ -9,7 +9,8 @@ use lineside_time::Nanoseconds;
 use lineside_words::{DurationError, parse_duration};
 
 use super::bins::Room;
-use super::flows::{Flows, Wanted};
+use super::flow_table::FlowTable;
+use super::flows::{Flows, Make, Wanted};
 use super::gaps::{Bursts, Gaps};
 use super::sizes::Sizes;
 use super::windows::Windows;
@@ -388,7 +389,7 @@ impl Words {
         self.at.port()
     }
 
-    pub(super) fn flows_max(&self) -> usize {
+    fn flows_max(&self) -> usize {
         let usual = match self.is_by_flow {
             true => BY_FLOW_MAX,
             false => FLOWS_MAX,
@@ -397,7 +398,7 @@ impl Words {
     }
 
     /// Bytes that the monitors of a flow may come to take.
-    pub(super) fn flow_bytes_max(&self) -> usize {
+    fn flow_bytes_max(&self) -> usize {
         let own = self.kinds.iter().filter(|_| self.is_by_flow);
         own.map(|kind| match kind {
             Kind::Size => Scale::Lengths.memory_bytes_max(),
@@ -430,10 +431,14 @@ impl Words {
                 reordering: has(Kind::Reordering),
             };
             let make = match self.is_by_flow {
-                true => |words: &Self| words.of_frames(None),
-                false => |_: &Self| Vec::new(),
+                true => {
+                    let words = self.clone();
+                    Make(Box::new(move || words.of_frames(None)))
+                }
+                false => Make(Box::new(Vec::new)),
             };
-            monitors.push(Box::new(Flows::new(wanted, self, make, budget, room)));
+            let table = FlowTable::new(self.flows_max(), self.flow_bytes_max(), budget);
+            monitors.push(Box::new(Flows::new(wanted, table, make, room)));
         }
         monitors
     }
