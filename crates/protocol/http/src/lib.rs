@@ -47,15 +47,17 @@ mod heads;
 mod parser;
 mod responder;
 mod scan;
+mod start_line;
 mod template;
 mod url;
 
 pub use error::{ErrorKind, ParseError};
 pub use fields::{Field, Fields};
-pub use head::{Framing, Head, Host, Method, Start, Version};
+pub use head::{Framing, Head, Host};
 pub use heads::Heads;
-pub use parser::{End, Parser, Role, Sink};
+pub use parser::{End, Parser, Sink};
 pub use responder::{Reply, Responder};
+pub use start_line::{Method, Role, Start, Version};
 pub use template::{Body, RequestTemplate, ResponseTemplate, TemplateError};
 pub use url::{Url, UrlError};
 

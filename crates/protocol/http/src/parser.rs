@@ -15,21 +15,13 @@ use memchr::memchr;
 use crate::chunk::{Line, Place};
 use crate::error::{ErrorKind, ParseError};
 use crate::fields::Fields;
-use crate::head::{Framing, Head, Method, is_interim};
+use crate::head::{Framing, Head, is_interim};
 use crate::heads::Heads;
 use crate::scan::{Kind, Scan};
+use crate::start_line::{Method, Role};
 
 #[cfg(test)]
 mod tests;
-
-/// Which messages a direction carries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Role {
-    /// From the client to the server.
-    Request,
-    /// From the server to the client.
-    Response,
-}
 
 /// Hears what a [`Parser`] reads.
 ///

@@ -1,7 +1,8 @@
 //! A server's answers: which template answers a request, and whether the connection stays open.
 
 use crate::error::ErrorKind;
-use crate::head::{Head, Host, Method, Version};
+use crate::head::{Head, Host};
+use crate::start_line::{Method, Version};
 use crate::template::{Body, Persistence, ResponseTemplate, TemplateError};
 
 #[cfg(test)]

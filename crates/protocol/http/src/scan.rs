@@ -7,8 +7,7 @@ use memchr::memchr;
 
 use crate::error::ErrorKind;
 use crate::fields::{TOKEN, is_token, is_value, members, trimmed};
-use crate::head::{Method, Start, Version};
-use crate::parser::Role;
+use crate::start_line::{Method, Role, Start, Version};
 use crate::{FIELDS_MAX, HEAD_MAX};
 
 /// How far a head has been read. Places are indices into the bytes that hold it.

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::fields::{is_token, is_value};
-use crate::head::Method;
+use crate::start_line::Method;
 use crate::url::Url;
 
 #[cfg(test)]

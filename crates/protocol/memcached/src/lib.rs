@@ -32,10 +32,6 @@ pub use command::{
     Command, CommandError, CommandParser, CommandSink, KEY_MAX, Keys, VALUE_MAX, Verb, is_key,
 };
 pub use connection::{Connection, Progress};
-pub use lines::{ErrorKind, Lines, ParseError};
+pub use lines::{ErrorKind, LINE_MAX, Lines, ParseError};
 pub use reply::{Reply, ReplyParser, ReplySink, Value};
 pub use store::{Limits, Store};
-
-/// The most bytes of a line: 64 keys of the longest kind in one command. memcached's own limit lies
-/// between 1 and 16 KiB, by the command.
-pub const LINE_MAX: usize = 16 * 1024;

@@ -2,7 +2,9 @@
 
 use memchr::memchr;
 
-use crate::LINE_MAX;
+/// The most bytes of a line: 64 keys of the longest kind in one command. memcached's own limit lies
+/// between 1 and 16 KiB, by the command.
+pub const LINE_MAX: usize = 16 * 1024;
 
 /// A stream that cannot be read further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -4,7 +4,8 @@ use lineside_time::Random;
 use proptest::prelude::*;
 
 use super::*;
-use crate::head::{Host, Start, Version};
+use crate::head::Host;
+use crate::start_line::{Start, Version};
 use crate::{EXTENSION_MAX, FIELDS_MAX, HEAD_MAX};
 
 /// What a sink heard, with neighbouring pieces of a body joined.

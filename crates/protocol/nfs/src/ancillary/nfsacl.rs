@@ -44,7 +44,7 @@ impl Lists<'_> {
 pub mod v2 {
     use lineside_rpc::xdr::Outcome;
 
-    use super::Lists;
+    use crate::ancillary::nfsacl::Lists;
     use crate::ancillary::{Named, Summary};
     use crate::v2::{Attributes, FileArgs, Handle, status_name};
 
@@ -137,7 +137,7 @@ pub mod v2 {
 pub mod v3 {
     use lineside_rpc::xdr::{Handle, Optional, Outcome};
 
-    use super::Lists;
+    use crate::ancillary::nfsacl::Lists;
     use crate::ancillary::{Named, Summary};
     use crate::v3::{ObjectAttributes, PostOpAttributes, status_name};
 

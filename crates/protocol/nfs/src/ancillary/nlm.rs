@@ -8,6 +8,8 @@ use lineside_rpc::xdr::{Handle, Name, Opaque};
 
 use super::Summary;
 
+pub use super::values::{Access, DenyMode};
+
 /// Its RPC program number.
 pub const PROGRAM: u32 = 100_021;
 
@@ -15,22 +17,6 @@ pub const PROGRAM: u32 = 100_021;
 pub type NetObject<'a> = Opaque<'a, 1024>;
 
 lineside_rpc::xdr! {
-    /// fsh_mode: what others may not do meanwhile.
-    pub enum DenyMode {
-        NONE = 0, "FSM_DN";
-        READ = 1, "FSM_DR";
-        WRITE = 2, "FSM_DW";
-        READ_WRITE = 3, "FSM_DRW";
-    }
-
-    /// fsh_access: what the caller wants to do.
-    pub enum Access {
-        NONE = 0, "FSA_NONE";
-        READ = 1, "FSA_R";
-        WRITE = 2, "FSA_W";
-        READ_WRITE = 3, "FSA_RW";
-    }
-
     /// nlm_share: a DOS-like share of a file.
     pub struct Share<'a> {
         caller: Option<Name<'a>>,
@@ -63,7 +49,7 @@ lineside_rpc::xdr! {
 /// The procedures and types of a version, whose offsets and lengths are `$offset`.
 macro_rules! nlm {
     ($offset:ty, $($status:tt)*) => {
-        use super::{NetObject, Notify, Reboot, ShareArgs};
+        use crate::ancillary::nlm::{NetObject, Notify, Reboot, ShareArgs};
         use crate::ancillary::{Named, Summary};
         use lineside_rpc::xdr::{Handle, Name};
 

@@ -2,6 +2,8 @@
 
 use super::{Named, Summary};
 
+pub use super::values::Limits;
+
 /// Its RPC program number.
 pub const PROGRAM: u32 = 100_011;
 
@@ -11,19 +13,6 @@ lineside_rpc::xdr! {
         OK = 1, "Q_OK";
         NOQUOTA = 2, "Q_NOQUOTA";
         EPERM = 3, "Q_EPERM";
-    }
-
-    /// sq_dqblk: limits of blocks and files, what is used of them, and the seconds left above the
-    /// soft ones.
-    pub fixed struct Limits {
-        blocks_hard: Option<u32>,
-        blocks_soft: Option<u32>,
-        blocks_used: Option<u32>,
-        files_hard: Option<u32>,
-        files_soft: Option<u32>,
-        files_used: Option<u32>,
-        blocks_seconds_left: Option<u32>,
-        files_seconds_left: Option<u32>,
     }
 
     /// rquota.
@@ -62,7 +51,7 @@ impl QuotaResult {
 /// What both versions have in common, but for the arguments.
 macro_rules! procedures {
     () => {
-        use super::QuotaResult;
+        use crate::ancillary::rquota::QuotaResult;
         use lineside_rpc::xdr::Void;
 
         lineside_rpc::procedures! {
@@ -101,8 +90,8 @@ macro_rules! procedures {
 pub mod v1 {
     use lineside_rpc::xdr::Name;
 
-    use super::Limits;
     use crate::ancillary::Summary;
+    use crate::ancillary::rquota::Limits;
 
     procedures! {}
 
@@ -140,8 +129,8 @@ pub mod v1 {
 pub mod v2 {
     use lineside_rpc::xdr::Name;
 
-    use super::Limits;
     use crate::ancillary::Summary;
+    use crate::ancillary::rquota::Limits;
 
     procedures! {}
 
