@@ -4,15 +4,16 @@ use std::io;
 use std::ops::Range;
 
 use lineside_rows::{
-    Address, Blob, Cell, Label, NfsCells, OperationCells, OperationRows, RowRef, Table, Text, Word,
-    for_each_table,
+    Address, Blob, Cell, ChecksumRun, Label, NfsCells, OperationCells, OperationRows, RowRef,
+    Table, Text, Word, for_each_table,
 };
 
+use crate::columns::encode::refill;
 use crate::columns::{
-    Chunked, Columns, Delta, Dictionary, Encode, OpenRow, Plain, ROWS_MAX, Run, Runs, Zstd, refill,
+    Chunked, Columns, Delta, Dictionary, Encode, OpenRow, Plain, ROWS_MAX, Run, Runs, Zstd,
 };
-use crate::encoder::{EncoderConfig, PartSink, Summaries};
 use crate::merge::{MergeError, Merged, Merging};
+use crate::part::{EncoderConfig, PartSink, Summaries};
 use crate::part_file::PartFile;
 use crate::read::{Column, Source};
 use crate::table_encoder::{Output, PushRow, TableEncoder};
@@ -131,14 +132,17 @@ macro_rules! encoders {
             }
         }
 
-        /// Makes one part of several of a table, in their order.
-        pub(crate) fn merge<S: Source>(
+        /// Makes one part of several of a table of the trace `trace_id`, whose rows follow one
+        /// another in the parts' order.
+        ///
+        /// What it holds meanwhile: the encoded rows, and a batch of decoded ones.
+        pub fn merge_parts<S: Source>(
             table: Table,
             trace_id: &str,
-            sources: impl IntoIterator<Item = S>,
+            parts: impl IntoIterator<Item = S>,
         ) -> Result<Merged, MergeError> {
             match table {
-                $(Table::$table => Merging::<$columns>::new(trace_id)?.run(sources),)*
+                $(Table::$table => Merging::<$columns>::new(trace_id)?.run(parts),)*
             }
         }
 
@@ -250,6 +254,28 @@ impl Encoders {
         }
         if let Some(table) = &mut self.nfs {
             table.fill(|row| rows.nfs(row), output);
+        }
+    }
+}
+
+impl PushRow<&ChecksumRun<'_>> for TableEncoder<ChecksumColumns> {
+    /// Adds the sums of consecutive blocks without a row for each.
+    fn push<P: PartSink>(&mut self, run: &ChecksumRun<'_>, output: &mut Output<P>) {
+        let (mut block, mut sums) = (run.first_block, run.sums);
+        while !sums.is_empty() {
+            let count = sums.len().min(self.part_rows_max - self.columns.rows());
+            let (fitting, rest) = sums.split_at(count);
+            let values = fitting.iter().map(|sum| sum.cast_signed());
+            self.columns.operation_id.push_run(run.operation_id, count);
+            self.columns.block.push_run(block, count);
+            self.columns.checksum.extend(values);
+            self.columns.advance(count);
+            block = block.wrapping_add(count as i64);
+            sums = rest;
+            let (rows, before) = (self.columns.rows(), self.columns.rows() - count);
+            if rows / ROWS_MAX > before / ROWS_MAX || rows >= self.part_rows_max {
+                self.end_full(output);
+            }
         }
     }
 }

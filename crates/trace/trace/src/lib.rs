@@ -29,6 +29,8 @@ mod merge;
 #[cfg(feature = "parquet")]
 mod page;
 #[cfg(feature = "parquet")]
+mod part;
+#[cfg(feature = "parquet")]
 mod part_file;
 #[cfg(feature = "read")]
 pub mod read;
@@ -41,9 +43,9 @@ mod two_taps;
 #[cfg(feature = "parquet")]
 pub use columns::{GivenCell, GivenColumn, GivenKind, GivenPart, GivenTable};
 #[cfg(feature = "parquet")]
-pub use encoder::{
-    EncodeError, EncoderConfig, Part, PartSink, PartWindows, Summaries, TraceEncoder,
-};
+pub use encoder::{PartWindows, TraceEncoder};
+#[cfg(feature = "parquet")]
+pub use encoders::merge_parts;
 pub use files::{manifest_text, open_file};
 pub use manifest::{
     ActorFacts, ChecksumFacts, ClockFacts, CounterValue, DropInFacts, InMemory, InputFacts,
@@ -52,7 +54,9 @@ pub use manifest::{
     Verdict,
 };
 #[cfg(feature = "parquet")]
-pub use merge::{MergeError, Merged, merge_parts};
+pub use merge::{MergeError, Merged};
+#[cfg(feature = "parquet")]
+pub use part::{EncodeError, EncoderConfig, Part, PartSink, Summaries};
 pub use two_taps::{TwoTaps, WayBetween};
 
 /// The version of the tables: a new column raises the second number, a changed one the first.

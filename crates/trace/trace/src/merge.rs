@@ -3,10 +3,9 @@
 
 use std::io;
 
-use lineside_rows::{Row, Table};
+use lineside_rows::Row;
 
 use crate::columns::{Columns, ROWS_MAX, Zstd};
-use crate::encoders::merge;
 use crate::part_file::PartFile;
 use crate::read::{Column, Decompressor, PartReader, ReadError, Source};
 use crate::table_encoder::end_file;
@@ -39,18 +38,6 @@ pub struct Merged {
     pub rows: u64,
     /// The file, in pieces that follow one another.
     pub pieces: Vec<Vec<u8>>,
-}
-
-/// Makes one part of several of a table of the trace `trace_id`, whose rows follow one another in
-/// the parts' order.
-///
-/// What it holds meanwhile: the encoded rows, and a batch of decoded ones.
-pub fn merge_parts<S: Source>(
-    table: Table,
-    trace_id: &str,
-    parts: impl IntoIterator<Item = S>,
-) -> Result<Merged, MergeError> {
-    merge(table, trace_id, parts)
 }
 
 /// A part of one table, as it is made of others.

@@ -3,12 +3,11 @@
 use std::io;
 use std::sync::Arc;
 
-use lineside_rows::{ChecksumRun, Row, Table};
+use lineside_rows::{Row, Table};
 
 use crate::columns::{Columns, OpenRow, ROWS_MAX, Zstd};
-use crate::encoder::{EncodeError, EncoderConfig, Part, PartSink};
-use crate::encoders::ChecksumColumns;
 use crate::manifest::TableSummary;
+use crate::part::{EncodeError, EncoderConfig, Part, PartSink};
 use crate::part_file::PartFile;
 
 /// The part sink, the first error, and the compressor of all tables' pages.
@@ -23,7 +22,7 @@ pub(crate) struct Output<P: PartSink> {
 /// One table: the columns of its open part.
 pub(crate) struct TableEncoder<C: Columns> {
     pub(crate) columns: C,
-    part_rows_max: usize,
+    pub(crate) part_rows_max: usize,
     part_bytes_max: usize,
     trace_id: Arc<str>,
     pub(crate) summary: TableSummary,
@@ -76,7 +75,7 @@ impl<C: Columns> TableEncoder<C> {
     }
 
     /// Ends what is full: pages, and the part.
-    fn end_full<P: PartSink>(&mut self, output: &mut Output<P>) {
+    pub(crate) fn end_full<P: PartSink>(&mut self, output: &mut Output<P>) {
         match self.columns.end_full_pages(&mut output.zstd) {
             Ok(bytes)
                 if bytes.is_none_or(|bytes| bytes < self.part_bytes_max)
@@ -182,27 +181,5 @@ impl<C: Columns> PushRow<&C::Row> for TableEncoder<C> {
     fn push<P: PartSink>(&mut self, row: &C::Row, output: &mut Output<P>) {
         self.columns.push(row);
         self.end_if_full(output);
-    }
-}
-
-impl PushRow<&ChecksumRun<'_>> for TableEncoder<ChecksumColumns> {
-    /// Adds the sums of consecutive blocks without a row for each.
-    fn push<P: PartSink>(&mut self, run: &ChecksumRun<'_>, output: &mut Output<P>) {
-        let (mut block, mut sums) = (run.first_block, run.sums);
-        while !sums.is_empty() {
-            let count = sums.len().min(self.part_rows_max - self.columns.rows());
-            let (fitting, rest) = sums.split_at(count);
-            let values = fitting.iter().map(|sum| sum.cast_signed());
-            self.columns.operation_id.push_run(run.operation_id, count);
-            self.columns.block.push_run(block, count);
-            self.columns.checksum.extend(values);
-            self.columns.advance(count);
-            block = block.wrapping_add(count as i64);
-            sums = rest;
-            let (rows, before) = (self.columns.rows(), self.columns.rows() - count);
-            if rows / ROWS_MAX > before / ROWS_MAX || rows >= self.part_rows_max {
-                self.end_full(output);
-            }
-        }
     }
 }

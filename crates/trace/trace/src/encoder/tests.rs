@@ -19,6 +19,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::columns::{PAGE_BYTES, ROWS_MAX};
+use crate::part::Part;
 use crate::read::{PartReader, ReadError, Value};
 use crate::sample::SampleRow;
 

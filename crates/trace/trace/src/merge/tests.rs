@@ -6,8 +6,9 @@ use lineside_time::Random;
 use proptest::prelude::*;
 
 use super::*;
-use crate::encoder::{EncoderConfig, Part, PartSink, TraceEncoder};
-use crate::encoders::samples;
+use crate::encoder::TraceEncoder;
+use crate::encoders::{merge_parts, samples};
+use crate::part::{EncoderConfig, Part, PartSink};
 
 #[derive(Default)]
 struct Parts(Vec<Part>);

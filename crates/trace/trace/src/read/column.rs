@@ -9,7 +9,7 @@ use super::decode::{
     Delta, Hybrid, next_bytes, next_plain_bytes, read_bits, read_plain, read_split,
 };
 use super::footer::{Chunk, ColumnType, PageHeader};
-use super::{ReadError, Source};
+use super::source::{ReadError, Source};
 
 type Result<T> = std::result::Result<T, ReadError>;
 type Decoded<T = ()> = std::result::Result<T, Damage>;
