@@ -362,7 +362,8 @@ fn paths_in(code: &str, start: &str) -> Vec<String> {
     let is_of_name = |letter: char| letter.is_alphanumeric() || "_$:".contains(letter);
     let mut paths = Vec::new();
     for (at, _) in code.match_indices(start) {
-        if !code[..at].ends_with(is_of_name) {
+        // How far a name is visible is no use.
+        if !code[..at].ends_with(is_of_name) && !code[..at].ends_with("pub(in ") {
             flatten("", &tree_at(&code[at..]), &mut paths);
         }
     }
@@ -422,7 +423,10 @@ fn flatten(before: &str, tree: &str, into: &mut Vec<String>) {
             '{' => depth += 1,
             '}' => depth -= 1,
             ',' if depth == 0 => {
-                flatten(&before, &inner[start..at], into);
+                // A tree of several lines has a comma at its end.
+                if !inner[start..at].is_empty() {
+                    flatten(&before, &inner[start..at], into);
+                }
                 start = at + 1;
             }
             _ => {}
@@ -513,8 +517,8 @@ mod tests {
         let all = uses(&[
             ("lib.rs", "mod a;\nmod b;\nmod c;\n"),
             ("a.rs", "use crate::b::X;\n"),
-            ("b.rs", "use super::a::Y;\n"),
-            ("c.rs", "use crate::a::Y;\n"),
+            ("b.rs", "use super::{\n    a::Y,\n};\n"),
+            ("c.rs", "use crate::a::Y;\npub(in crate::b) struct Z;\n"),
         ]);
         assert_eq!(all.circles(), BTreeSet::from(["a", "b", "c"]));
         let apart: &[&[&str]] = &[&["a"], &["b", "c"]];
