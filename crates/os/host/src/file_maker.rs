@@ -25,6 +25,7 @@ use crate::folder_error::FolderError;
 use crate::give_back::{KEPT, beside, receive};
 use crate::place::Place;
 use crate::privileges::{PrivilegeError, caller_of_sudo, keep_capabilities, without_privileges};
+use crate::sandbox::Sandbox;
 use crate::sandboxed_reader::{receive_file, send_file, serve_alone};
 
 /// Two names (NAME_MAX), and what is wanted.
@@ -124,6 +125,8 @@ impl Series {
     fn serve(mut self, socket: &OwnedFd) -> io::Result<()> {
         serve_alone(&[socket.as_fd(), self.place.file().as_fd()])?;
         keep_capabilities(&KEPT).map_err(io::Error::other)?;
+        let sandbox = Sandbox::new().may_write_in(&self.place).may_give_files();
+        sandbox.enter().map_err(io::Error::other)?;
         let mut request = [0; REQUEST_LEN];
         while let Some(len) = receive(socket, &mut request) {
             let done = self.answer(&request[..len]);

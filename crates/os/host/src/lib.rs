@@ -9,6 +9,7 @@ mod clock;
 mod cores;
 mod datagrams;
 mod descriptors;
+mod ender;
 mod epoll;
 mod file_maker;
 mod folder_error;
@@ -49,6 +50,7 @@ pub use clock::{
 pub use cores::{CoreError, Cores, Pinned, Threads};
 pub use datagrams::{Datagram, Datagrams, Peer};
 pub use descriptors::{DescriptorError, Descriptors};
+pub use ender::Ender;
 pub use epoll::{Epoll, Interest, Ready, wait_to_read};
 pub use file_maker::FileMaker;
 pub use folder_error::{FolderError, is_full, way_out};

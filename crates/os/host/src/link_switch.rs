@@ -20,6 +20,7 @@ use rustix::process::Pid;
 
 use crate::netlink::Netlink;
 use crate::privileges::{Capability, PrivilegeError, keep_only};
+use crate::sandbox::Sandbox;
 use crate::sandboxed_reader::{fork, serve_alone, wait_for};
 
 /// The end of the run.
@@ -92,6 +93,8 @@ fn serve(socket: &OwnedFd, links: &[u32], keep: impl FnOnce() -> io::Result<()>)
     serve_alone(&[socket.as_fd()])?;
     let netlink = Netlink::open()?;
     keep()?;
+    // The run may send anything, once it has read foreign bytes.
+    Sandbox::new().enter().map_err(io::Error::other)?;
     let mut is_off = vec![false; links.len()];
     let mut request = [0; 2];
     loop {

@@ -1,10 +1,15 @@
 //! Who holds the lock of a folder.
 
 use std::fs::File;
+use std::io::ErrorKind;
 
 /// Whether a process is there, and goes on.
 pub fn is_alive(process: u32) -> bool {
-    let facts = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let facts = match std::fs::read_to_string(format!("/proc/{process}/stat")) {
+        Ok(facts) => facts,
+        // From a sandbox, that another process is there is all that can be seen of it.
+        Err(error) => return error.kind() == ErrorKind::PermissionDenied,
+    };
     let state = { facts.rsplit_once(") ") }.and_then(|(_, rest)| rest.chars().next());
     state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }

@@ -4,11 +4,10 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
-use rustix::process::{
-    Pid, Signal, kill_process, set_child_subreaper, set_parent_process_death_signal,
-};
+use rustix::process::{Pid, Signal, set_child_subreaper, set_parent_process_death_signal};
 
 use crate::clock::Stopwatch;
+use crate::ender::Ender;
 use crate::namespaces::something_listens;
 
 /// The outcome of the wait for a server.
@@ -68,25 +67,30 @@ impl Program {
         Ok(Readiness::Listens)
     }
 
-    /// Sends it TERM; if it has ended, nothing happens.
-    pub fn terminate(&self) {
+    /// Has `ender` send it TERM; if it has ended, nothing happens.
+    pub fn terminate(&self, ender: &Ender) {
         if let Some(pid) = Pid::from_raw(self.0.id() as i32) {
-            let _ = kill_process(pid, Signal::TERM);
+            ender.signal(pid, Signal::TERM);
         }
     }
 }
 
 /// All that this process started, and what that started and left behind.
 #[derive(Debug)]
-pub struct Descendants(());
+pub struct Descendants(Ender);
 
 impl Descendants {
     /// From now on, a process whose parent ends becomes this process's own child. Call it before
-    /// starting any.
-    pub fn adopt() -> io::Result<Self> {
+    /// starting any. `ender` ends them.
+    pub fn adopt(ender: Ender) -> io::Result<Self> {
         // Any process but 0 counts as yes: the kernel looks at nothing else.
         set_child_subreaper(Pid::from_raw(1))?;
-        Ok(Self(()))
+        Ok(Self(ender))
+    }
+
+    /// What ends them.
+    pub fn ender(&self) -> &Ender {
+        &self.0
     }
 
     /// Those that live.
@@ -98,20 +102,20 @@ impl Descendants {
         ids.filter_map(Pid::from_raw).collect()
     }
 
-    fn signal(signal: Signal) {
+    fn signal(&self, signal: Signal) {
         for pid in Self::all() {
-            let _ = kill_process(pid, signal);
+            self.0.signal(pid, signal);
         }
     }
 
     /// Sends all of them TERM, and after `patience` KILL, until none is left. Meanwhile `turn` is
     /// called again and again. Without this they get KILL when this is dropped.
     pub fn end(self, patience: Duration, turn: impl FnMut()) {
-        Self::signal(Signal::TERM);
-        Self::await_end(patience, turn);
+        self.signal(Signal::TERM);
+        self.await_end(patience, turn);
     }
 
-    fn await_end(patience: Duration, mut turn: impl FnMut()) {
+    fn await_end(&self, patience: Duration, mut turn: impl FnMut()) {
         /// What the kernel does not end at once after KILL hangs in a system call, perhaps for
         /// ever.
         const KILLED: Duration = Duration::from_secs(1);
@@ -130,7 +134,7 @@ impl Descendants {
                 return;
             }
             if elapsed > patience {
-                Self::signal(Signal::KILL);
+                self.signal(Signal::KILL);
             }
         }
     }
@@ -138,7 +142,7 @@ impl Descendants {
 
 impl Drop for Descendants {
     fn drop(&mut self) {
-        Self::signal(Signal::KILL);
-        Self::await_end(Duration::ZERO, || {});
+        self.signal(Signal::KILL);
+        self.await_end(Duration::ZERO, || {});
     }
 }

@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::fmt::Display;
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{IntoRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -137,15 +137,25 @@ impl Ports {
 /// The latest that this program knows; an older kernel enforces what it has of it.
 const KNOWN: ABI = ABI::V6;
 
-/// Read whoever runs it: facts about the machine and this process, and time zones. What belongs to
-/// other processes stays hidden: Landlock denies what ptrace(2) is asked for.
-const READ_ALWAYS: [&str; 5] = [
-    "/proc",
-    "/sys",
+/// Read whoever runs it: facts about the machine and this process, and time zones. Of `/proc` and
+/// `/sys` nothing else: what the kernel's symbols are, and what belongs to other processes, is for
+/// nobody who took over a parser.
+const READ_ALWAYS: [&str; 13] = [
+    OWN_FACTS,
+    "/proc/cpuinfo",
+    "/proc/locks",
+    "/proc/meminfo",
+    "/proc/stat",
+    "/proc/sys/kernel/osrelease",
+    "/proc/sys/kernel/random/boot_id",
+    "/proc/sys/vm/overcommit_memory",
+    "/sys/devices/system/clocksource",
+    "/sys/devices/system/cpu",
     "/etc/localtime",
     "/usr/share/zoneinfo",
     "/dev/null",
 ];
+const OWN_FACTS: &str = "/proc/self";
 
 impl Sandbox {
     /// One in which nothing can be opened but facts about the machine.
@@ -205,16 +215,27 @@ impl Sandbox {
         self
     }
 
-    /// Processes of this user may be ended, as those that were started before must be: Landlock
-    /// would deny signals to what is outside.
-    pub fn may_signal(mut self) -> Self {
+    /// Processes may be looked up and ended, by descriptors: for a process that does nothing else.
+    pub(crate) fn may_end_processes(mut self) -> Self {
         self.further.signals = true;
+        self.may_read(Path::new("/proc"))
+    }
+
+    /// Files that can be opened may be given away: for a process that does nothing else.
+    pub(crate) fn may_give_files(mut self) -> Self {
+        self.further.giving = true;
         self
     }
 
     /// Maps of BPF that are open may be read and written. Nothing can be loaded.
     pub fn may_use_open_maps(mut self) -> Self {
         self.further.maps = true;
+        self
+    }
+
+    /// What becomes of links may be asked of the kernel, by rtnetlink.
+    pub fn may_ask_about_links(mut self) -> Self {
+        self.further.links = true;
         self
     }
 
@@ -264,6 +285,7 @@ impl Sandbox {
         if count != 1 {
             return Err(SandboxError::Threads { count });
         }
+        keep_own_facts();
         let mut confined = Confined::default();
         let enforced = self.restrict()?;
         match enforced {
@@ -334,6 +356,15 @@ impl Sandbox {
         let bind = (AccessNet::BindTcp, self.listen_at.limited());
         let limited = |(access, ports): (_, Option<_>)| Some((access, ports?));
         [connect, bind].into_iter().filter_map(limited).collect()
+    }
+}
+
+/// Keeps what the kernel made of this process's own folder in `/proc`: were it to forget that, for
+/// want of memory, and make it anew, the rule would be of the one before.
+fn keep_own_facts() {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    if let Ok(folder) = openat(CWD, OWN_FACTS, flags, Mode::empty()) {
+        let _ = folder.into_raw_fd();
     }
 }
 

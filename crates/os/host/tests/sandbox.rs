@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::Command;
 use std::thread;
 
-use lineside_host::Sandbox;
+use lineside_host::{Ender, Sandbox};
 
 /// A system call by its number, with these arguments.
 fn call(number: libc::c_long, arguments: [usize; 4]) -> io::Result<i64> {
@@ -151,6 +151,42 @@ fn break_out(outside: &Path, inside: &Path) {
     }
 }
 
+/// Facts of this process are read, and no others of `/proc` and `/sys`.
+fn read_facts() {
+    let other = std::os::unix::process::parent_id();
+    for own in [
+        "/proc/self/status",
+        "/proc/thread-self/stat",
+        "/proc/meminfo",
+        "/proc/stat",
+    ] {
+        assert!(fs::read(own).is_ok_and(|text| !text.is_empty()), "{own}");
+    }
+    for (what, path) in [
+        ("the first process", "/proc/1/status"),
+        ("its command line", "/proc/1/cmdline"),
+        ("another process", &format!("/proc/{other}/status")),
+        ("its environment", &format!("/proc/{other}/environ")),
+        ("the kernel's symbols", "/proc/kallsyms"),
+        ("its modules", "/proc/modules"),
+        ("its log", "/proc/kmsg"),
+        ("its memory", "/proc/kcore"),
+        ("timers", "/proc/timer_list"),
+        ("keys", "/proc/keys"),
+        ("disks", "/proc/partitions"),
+        ("its words", "/proc/cmdline"),
+        ("addresses of its code", "/sys/kernel/notes"),
+        ("its tables", "/sys/firmware/acpi/tables/DSDT"),
+        ("groups", "/sys/fs/cgroup/cgroup.procs"),
+    ] {
+        if Path::new(path).exists() {
+            refused(what, File::open(path));
+        }
+    }
+    refused("all processes", fs::read_dir("/proc"));
+    refused("itself", File::options().write(true).open("/proc/self/mem"));
+}
+
 /// Does what a run does.
 fn work(inside: &Path, input: &Path) {
     assert_eq!(fs::read(input).expect("it was named"), b"frames");
@@ -176,6 +212,172 @@ fn work(inside: &Path, input: &Path) {
         .expect("a thread");
 }
 
+/// Tries what reaches other processes, the terminal and other namespaces, by numbers that a filter
+/// sees: Landlock, whose scopes an older kernel lacks, has no part in it.
+fn reach_others() {
+    let own = std::process::id() as usize;
+    let other = std::os::unix::process::parent_id() as usize;
+    let room = [0_u64; 16];
+    let room = room.as_ptr() as usize;
+    let high = 1 << 32;
+    let new = |flag: libc::c_int| (flag | libc::SIGCHLD) as usize;
+    for (what, number, arguments) in [
+        (
+            "make a child",
+            libc::SYS_clone,
+            [libc::SIGCHLD as usize, 0, 0, 0],
+        ),
+        (
+            "a child's user namespace",
+            libc::SYS_clone,
+            [new(libc::CLONE_NEWUSER), 0, 0, 0],
+        ),
+        (
+            "a child's network",
+            libc::SYS_clone,
+            [new(libc::CLONE_NEWNET), 0, 0, 0],
+        ),
+        ("a thread's mounts", libc::SYS_clone, {
+            let flags = libc::CLONE_THREAD | libc::CLONE_SIGHAND | libc::CLONE_VM;
+            [(flags | libc::CLONE_NEWNS) as usize, 0, 0, 0]
+        }),
+        (
+            "type",
+            libc::SYS_ioctl,
+            [0, libc::TIOCSTI as usize, room, 0],
+        ),
+        (
+            "type, with other high bits",
+            libc::SYS_ioctl,
+            [0, libc::TIOCSTI as usize | high, room, 0],
+        ),
+        (
+            "select and paste",
+            libc::SYS_ioctl,
+            [0, libc::TIOCLINUX as usize, room, 0],
+        ),
+        (
+            "take a terminal",
+            libc::SYS_ioctl,
+            [0, libc::TIOCSCTTY as usize, 1, 0],
+        ),
+        (
+            "set a terminal",
+            libc::SYS_ioctl,
+            [0, libc::TCSETS as usize, room, 0],
+        ),
+        (
+            "choose who is signalled",
+            libc::SYS_ioctl,
+            [0, 0x8901, room, 0],
+        ),
+        (
+            "look at an interface",
+            libc::SYS_ioctl,
+            [0, libc::SIOCGIFCONF as usize, room, 0],
+        ),
+        (
+            "send signals by files",
+            libc::SYS_fcntl,
+            [0, libc::F_SETOWN as usize, other, 0],
+        ),
+        (
+            "send signals by files, in full",
+            libc::SYS_fcntl,
+            [0, 15, room, 0],
+        ),
+        ("choose the signal", libc::SYS_fcntl, [0, 10, 9, 0]),
+        ("limit another", libc::SYS_prlimit64, [other, 7, room, 0]),
+        ("limit the first", libc::SYS_prlimit64, [1, 7, 0, room]),
+        (
+            "slow down another",
+            libc::SYS_setpriority,
+            [0, other, 19, 0],
+        ),
+        ("slow down a user", libc::SYS_setpriority, [2, 0, 19, 0]),
+        ("slow down a group", libc::SYS_setpriority, [1, 0, 19, 0]),
+        (
+            "move another",
+            libc::SYS_sched_setaffinity,
+            [other, 8, room, 0],
+        ),
+        (
+            "schedule another",
+            libc::SYS_sched_setscheduler,
+            [other, 0, room, 0],
+        ),
+        (
+            "schedule another, in full",
+            libc::SYS_sched_setattr,
+            [other, room, 0, 0],
+        ),
+        ("disks of another", libc::SYS_ioprio_set, [1, other, 0, 0]),
+        ("end another", libc::SYS_kill, [other, 0, 0, 0]),
+        ("end all", libc::SYS_kill, [usize::MAX, 0, 0, 0]),
+        ("end its thread", libc::SYS_tkill, [other, 0, 0, 0]),
+        ("end a thread of it", libc::SYS_tgkill, [other, other, 0, 0]),
+        (
+            "end a thread, by another half",
+            libc::SYS_tgkill,
+            [other | own << 32, other, 0, 0],
+        ),
+        (
+            "send a signal with a value",
+            libc::SYS_rt_sigqueueinfo,
+            [other, 10, room, 0],
+        ),
+        (
+            "send one to a thread",
+            libc::SYS_rt_tgsigqueueinfo,
+            [other, other, 10, room],
+        ),
+        ("hold another", libc::SYS_pidfd_open, [other, 0, 0, 0]),
+        (
+            "signal by a descriptor",
+            libc::SYS_pidfd_send_signal,
+            [0, 9, 0, 0],
+        ),
+        ("give away", libc::SYS_fchown, [0, 0, 0, 0]),
+        ("give away by a path", libc::SYS_fchownat, [0, 0, 0, 0]),
+        (
+            "ask about links",
+            libc::SYS_socket,
+            [libc::AF_NETLINK as usize, 3, 0, 0],
+        ),
+        (
+            "ask nf_tables",
+            libc::SYS_socket,
+            [libc::AF_NETLINK as usize, 3, 12, 0],
+        ),
+        (
+            "ask about sockets",
+            libc::SYS_socket,
+            [libc::AF_NETLINK as usize, 3, 4, 0],
+        ),
+        ("make a pair of sockets", libc::SYS_socketpair, [1, 1, 0, 0]),
+        ("connect", libc::SYS_connect, [0, 0, 0, 0]),
+        ("bind", libc::SYS_bind, [0, 0, 0, 0]),
+    ] {
+        refused(what, call(number, arguments));
+    }
+    // As by a kernel that lacks them: libc goes on by what it did before.
+    for (number, arguments) in [
+        (libc::SYS_clone3, [room, 88, 0, 0]),
+        (libc::SYS_sched_getaffinity, [other, 8, room, 0]),
+    ] {
+        let error = call(number, arguments).expect_err("it is not there");
+        assert_eq!(error.raw_os_error(), Some(libc::ENOSYS));
+    }
+    assert!(
+        call(libc::SYS_prlimit64, [0, 7, 0, room]).is_ok(),
+        "its own limits"
+    );
+    assert!(call(libc::SYS_tgkill, [own, 0, 0, 0]).is_err_and(|error| {
+        // No thread has that number.
+        error.raw_os_error() == Some(libc::EINVAL)
+    }));
+}
+
 /// What some runs may do beside, and no more than that. In a process of its own.
 fn do_what_is_allowed() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -183,11 +385,12 @@ fn do_what_is_allowed() {
     let other = TcpListener::bind("127.0.0.1:0").expect("a port");
     let other = other.local_addr().expect("bound");
     let mut child = Command::new("sleep").arg("60").spawn().expect("it runs");
-    let confined = { Sandbox::new().may_signal().may_connect(at.port()) }.enter();
+    let ender = Ender::start().expect("it starts");
+    let confined = { Sandbox::new().may_ask_about_links().may_connect(at.port()) }.enter();
     let confined = confined.expect("it is entered");
     assert_eq!(confined.allowed.len(), 2, "{confined:?}");
     if confined.holds != ["landlock", "seccomp"] {
-        child.kill().expect("it was started before");
+        ender.kill(child.id());
         child.wait().expect("it ended");
         return;
     }
@@ -205,7 +408,21 @@ fn do_what_is_allowed() {
     let id = child.id() as usize;
     let attach = libc::PTRACE_ATTACH as usize;
     refused("trace a child", call(libc::SYS_ptrace, [attach, id, 0, 0]));
-    child.kill().expect("it was started before");
+    refused("end a child", child.kill());
+    let netlink = |protocol| {
+        call(
+            libc::SYS_socket,
+            [libc::AF_NETLINK as usize, 3, protocol, 0],
+        )
+    };
+    assert!(netlink(0).is_ok(), "links are asked about");
+    for (what, protocol) in [("sockets", 4), ("nf_tables", 12), ("families", 16)] {
+        refused(what, netlink(protocol));
+    }
+    // Neither is of the run.
+    ender.kill(std::os::unix::process::parent_id());
+    ender.kill(1);
+    ender.kill(child.id());
     child.wait().expect("it ended");
 }
 
@@ -277,6 +494,7 @@ fn go_without(part: &str, errno: i32) {
     match part {
         "landlock" => {
             assert_eq!(confined.holds, ["seccomp"]);
+            reach_others();
             refused("execute", Command::new("/bin/true").spawn());
             refused("listen by TCP", TcpListener::bind("127.0.0.1:0"));
         }
@@ -326,7 +544,11 @@ fn main() {
     work(&inside, &input);
     let parser = thread::spawn({
         let inside = inside.clone();
-        move || break_out(&outside, &inside)
+        move || {
+            break_out(&outside, &inside);
+            reach_others();
+            read_facts();
+        }
     });
     parser.join().expect("each was refused");
     // The run goes on.

@@ -135,6 +135,7 @@ impl Forward<'_> {
         let files = files.as_ref().map_or(&[][..], |files| &files[..]);
         lineside_host::drop_privileges(self.folder.map(|it| it as _), files)?;
         if let Some(sandbox) = self.sandbox.take() {
+            let sandbox = sandbox.may_ask_about_links();
             // The flows that the driver forwards are in such maps.
             let sandbox = match flows {
                 Some(_) => sandbox.may_use_open_maps(),

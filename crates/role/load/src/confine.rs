@@ -59,9 +59,8 @@ pub fn confine_director(
     applied: impl FnOnce(Sandbox) -> Option<Sandbox>,
 ) -> Result<Option<Confined>, LoadError> {
     let sandbox = outputs.sandbox();
-    // Programs that became other users are ended too.
-    outputs.keep_capabilities(Some(Capability::Kill))?;
-    let sandbox = applied(sandbox.may_signal());
+    outputs.keep_capabilities(None)?;
+    let sandbox = applied(sandbox);
     Ok(sandbox.map(Sandbox::enter).transpose()?)
 }
 
@@ -98,7 +97,7 @@ impl Prepared {
 
     fn may_reach_servers(&self, sandbox: Sandbox) -> Sandbox {
         if matches!(self.settings.transport, Transport::Stack(_)) {
-            return sandbox;
+            return sandbox.may_ask_about_links();
         }
         match self.protocol.carrier {
             Carrier::Udp => sandbox.may_use_datagrams(),
@@ -126,7 +125,7 @@ pub fn confine_server(
         lineside_host::keep_capabilities(kept.as_slice()).map_err(LoadError::from)?;
     }
     let sandbox = applied(match (&settings.stack, carrier) {
-        (Some(_), _) => Sandbox::new(),
+        (Some(_), _) => Sandbox::new().may_ask_about_links(),
         (None, Carrier::Udp) => Sandbox::new().may_use_datagrams(),
         (None, Carrier::Tcp) => Sandbox::new().may_listen(port),
     });

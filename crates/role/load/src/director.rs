@@ -3,11 +3,12 @@
 use std::io::{self, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use lineside_host::{RunClock, wait_to_read};
+use lineside_host::{Ender, RunClock, wait_to_read};
 use lineside_time::Clock;
 use lineside_words::time;
 use serde_json::Value;
@@ -56,6 +57,7 @@ pub enum DirectorError {
 /// A host's program, which ends with this. It is a program of the user, and in no sandbox of ours.
 pub struct Remote {
     child: Child,
+    ender: Arc<Ender>,
     ends: Option<Ends>,
     /// As it was started.
     command: String,
@@ -65,7 +67,7 @@ impl Drop for Remote {
     fn drop(&mut self) {
         // It ends by itself when its input ends; this is for one that hangs.
         drop(self.ends.take());
-        let _ = self.child.kill();
+        self.ender.kill(self.child.id());
         let _ = self.child.wait();
     }
 }
@@ -124,7 +126,13 @@ pub fn run(
 impl Remote {
     /// Starts `program` on a host by `rsh`, and waits until it answers: one that asks its user for
     /// a password has the terminal for itself. What it answers is not read yet.
-    pub fn start(rsh: &str, host: &str, program: &Path) -> Result<Self, DirectorError> {
+    /// `ender` ends it where it hangs.
+    pub fn start(
+        rsh: &str,
+        host: &str,
+        program: &Path,
+        ender: &Arc<Ender>,
+    ) -> Result<Self, DirectorError> {
         let mut words = rsh.split_whitespace();
         let mut command = Command::new(words.next().unwrap_or_default());
         command.args(words).arg(host).arg(program);
@@ -144,6 +152,7 @@ impl Remote {
         wait_to_read(agent.reader().get_ref());
         Ok(Self {
             child,
+            ender: Arc::clone(ender),
             ends: Some(agent),
             command: format!("{rsh} {host} {} load --agent", program.display()),
         })

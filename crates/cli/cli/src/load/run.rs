@@ -1,10 +1,11 @@
 //! `lineside load`: the entrance, and where the outcome goes.
 
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use lineside_analyze::{Assertion, WithAssertions, assert_load};
-use lineside_host::{RunClock, Signals, StealCounts, SystemClock};
+use lineside_host::{Ender, RunClock, Signals, StealCounts, SystemClock};
 use lineside_load::certificate::{Certificate, Machine};
 use lineside_load::confine::{Outputs, confine_director};
 use lineside_load::directed::{self, Directed};
@@ -225,7 +226,12 @@ impl Arguments {
             Some(program) => program.clone(),
             None => std::env::current_exe().context("this program has no path")?,
         };
-        let begun = hosts.iter().map(|host| Remote::start(rsh, host, &program));
+        // In a sandbox, this process sends no signal.
+        let ender = Arc::new(match self.keys.sandbox.unwrap_or_default() {
+            Sandboxing::Off => Ender::default(),
+            Sandboxing::On | Sandboxing::Require => Ender::start()?,
+        });
+        let begun = { hosts.iter() }.map(|host| Remote::start(rsh, host, &program, &ender));
         Ok(Some(begun.collect::<Result<_, _>>()?))
     }
 

@@ -41,7 +41,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         Some(capability) => lineside_host::drop_privileges_but(capability)?,
         None => lineside_host::drop_privileges(None, &[])?,
     };
-    let sandbox = files.opened_later().fold(Sandbox::new(), Sandbox::may_read);
+    let sandbox = Sandbox::new().may_ask_about_links();
+    let sandbox = files.opened_later().fold(sandbox, Sandbox::may_read);
     if let Some(sandbox) = arguments.confining.applied(sandbox) {
         confine::note(&sandbox.enter()?);
     }

@@ -86,7 +86,9 @@ pub(super) fn sandbox(settings: &Settings, folder: Option<&RunFolder>) -> Sandbo
     // Parts of older runs go, and their trace.json says so.
     let older = folder.map_or(&[][..], RunFolder::beside);
     sandbox = older.iter().fold(sandbox, Sandbox::may_write_in);
-    if settings.live.is_none() {
+    if settings.live.is_some() {
+        sandbox = sandbox.may_ask_about_links();
+    } else {
         for path in &settings.inputs {
             sandbox = sandbox.may_read(path);
             if settings.follow.is_some() && !is_pipe(path) {

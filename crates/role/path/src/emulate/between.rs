@@ -87,7 +87,7 @@ impl Between<'_> {
         let file = self.file.as_ref().map(AsFd::as_fd);
         lineside_host::drop_privileges(self.folder.map(|it| it as _), file.as_slice())?;
         if let Some(sandbox) = self.sandbox.clone() {
-            on_event(Event::Confined(&sandbox.enter()?));
+            on_event(Event::Confined(&sandbox.may_ask_about_links().enter()?));
         }
         path.begin(clock.now());
         let mut live = LivePath::between(path, sides, self.wait, self.completes_checksums);

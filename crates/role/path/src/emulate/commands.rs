@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use lineside_account::Budget;
 use lineside_host::{
-    Capability, Descendants, NetNamespace, Netlink, Program, Readiness, RunClock, Sandbox, Signals,
-    Uplink, UplinkError, UplinkPlan,
+    Capability, Descendants, Ender, NetNamespace, Netlink, Program, Readiness, RunClock, Sandbox,
+    Signals, Uplink, UplinkError, UplinkPlan,
 };
 use lineside_link::State;
 use lineside_port::live::{EndOptions, LinkEnd, StampClock, open_end, open_loopback};
@@ -161,7 +161,7 @@ impl Commands<'_> {
         }
         let has_ended = { self.signals.watch_children() }
             .map_err(EmulationError::system("cannot handle signals"))?;
-        let all = Descendants::adopt();
+        let all = self.ender().and_then(Descendants::adopt);
         let all = all.map_err(EmulationError::system("cannot adopt processes"))?;
         networks.server.enter()?;
         let server = { self.server }.map(|command| {
@@ -175,12 +175,17 @@ impl Commands<'_> {
         if networks.is_in_own_namespace {
             lineside_host::drop_privileges(None, &[])?;
         } else {
-            // The programs may have become other users, and the folder may be another's.
-            lineside_host::keep_capabilities(&[Capability::Kill, Capability::DacOverride])?;
+            // The folder may be another's.
+            let of_programs = self.sandbox.is_none().then_some(Capability::Kill);
+            let kept: Vec<_> = of_programs
+                .into_iter()
+                .chain([Capability::DacOverride])
+                .collect();
+            lineside_host::keep_capabilities(&kept)?;
         }
         if let Some(sandbox) = self.sandbox.clone() {
-            // The programs that it ends are outside.
-            on_event(Event::Confined(&sandbox.may_signal().enter()?));
+            let sandbox = sandbox.may_ask_about_links();
+            on_event(Event::Confined(&sandbox.enter()?));
         }
         let mut programs = Programs {
             server,
@@ -192,8 +197,13 @@ impl Commands<'_> {
         path.begin(clock.now());
         let mut live = LivePath::between(path, networks.sides.into(), self.wait, false);
         let (ran, taken) = while_tapped(&mut live, tapping, self.budget, |live| {
-            let (mut failure, signal, status) =
-                self.turn(live, &clock, controlled, &mut programs, on_event)?;
+            let (mut failure, signal, status) = self.turn(
+                live,
+                &clock,
+                controlled,
+                (&mut programs, all.ender()),
+                on_event,
+            )?;
             // Frames that the server still sends pass the path.
             all.end(PATIENCE, || {
                 if failure.is_none() {
@@ -210,13 +220,22 @@ impl Commands<'_> {
         Ok((outcome, status, taken))
     }
 
+    /// What ends the programs: in a sandbox, this process sends no signal. To be started before
+    /// processes are adopted, so that it is none of those.
+    fn ender(&self) -> std::io::Result<Ender> {
+        match &self.sandbox {
+            Some(_) => Ender::start(),
+            None => Ok(Ender::default()),
+        }
+    }
+
     /// Turns the loop until the client has ended.
     fn turn(
         &self,
         live: &mut LiveLoop,
         clock: &RunClock,
         controlled: Option<Controlled>,
-        programs: &mut Programs,
+        (programs, ender): (&mut Programs, &Ender),
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<Turned, EmulationError> {
         let (mut signal, mut status) = (None, None);
@@ -228,7 +247,7 @@ impl Commands<'_> {
                     signal = self.signals.stop();
                     if signal.is_some() {
                         // From a terminal it came to the client too; from elsewhere it did not.
-                        programs.client.terminate();
+                        programs.client.terminate(ender);
                     }
                 }
                 Ok(match status {
