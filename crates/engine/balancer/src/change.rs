@@ -259,10 +259,7 @@ impl Nat {
         }
         let mut done = Done::default();
         let before: Vec<IpAddr> = self.pool.addresses().collect();
-        for nat in &mut self.pool.nat {
-            nat.is_removed = !settings.nat.contains(&nat.address);
-        }
-        { settings.nat.iter() }.for_each(|&address| self.pool.add_nat(address));
+        self.pool.set_nat(&settings.nat);
         self.pool.set_routes(&settings.routes);
         self.remove_services(now, &settings, &mut done, out);
         for service in &settings.services {

@@ -38,7 +38,7 @@ impl Nat {
         let counted = connection.counted(direction);
         let is_ready = match connection.state {
             State::Established => counted >= SEGMENTS_TO_ENTER,
-            State::Datagrams => counted >= DATAGRAMS_TO_ENTER,
+            State::Datagrams | State::Exchanged => counted >= DATAGRAMS_TO_ENTER,
             _ => false,
         };
         let service = &self.pool.services[usize::from(connection.service)].settings;
@@ -61,9 +61,9 @@ impl Nat {
         if frames == 0 {
             return;
         }
+        self.table.renew(number, now, &self.pool);
         let connection = self.table.get_mut(number);
-        connection.seen = connection.seen.max(now);
-        if connection.state != State::Datagrams {
+        if !matches!(connection.state, State::Datagrams | State::Exchanged) {
             connection.flags |= flag::BYPASSED;
         }
         let node = &mut self.pool.nodes[usize::from(connection.node)];

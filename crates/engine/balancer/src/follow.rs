@@ -9,6 +9,9 @@ use crate::table::{Connection, Direction, State, flag};
 /// 2^30 (RFC 7323, 2.3), those that are used are below 2^24.
 const BEHIND_MAX: u32 = 1 << 24;
 
+/// So much a node may have sent before its answer is acknowledged.
+const UNSEEN_MAX: u32 = 1 << 16;
+
 /// What a segment means for its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Followed {
@@ -71,14 +74,22 @@ pub(crate) fn follow(
     if flags.contains(TcpFlags::FIN) {
         connection.set(flag::FIN, direction, true);
     }
-    Followed::State(next_state(connection, direction, flags))
+    Followed::State(next_state(connection, direction, tcp))
 }
 
-fn next_state(connection: &Connection, direction: Direction, flags: TcpFlags) -> State {
+fn next_state(connection: &Connection, direction: Direction, tcp: &TcpHeader) -> State {
+    let flags = tcp.flags;
+    // A forged sender does not see the node's number, and makes no connection that lasts.
+    let acknowledges = || {
+        let next = SeqNumber(connection.next[direction.reversed().index()]);
+        flags.contains(TcpFlags::ACK) && next.bytes_from(tcp.acknowledgement) <= UNSEEN_MAX
+    };
     let fins = Direction::BOTH.map(|direction| connection.has(flag::FIN, direction));
     match connection.state {
         State::Asked if direction == Direction::ToClient && flags.opens() => State::Answered,
-        State::Answered if direction == Direction::ToNode && !flags.opens() => State::Established,
+        State::Answered if direction == Direction::ToNode && !flags.opens() && acknowledges() => {
+            State::Established
+        }
         State::Established | State::Closing if fins == [true; 2] => State::Closed,
         State::Established if fins != [false; 2] => State::Closing,
         state => state,

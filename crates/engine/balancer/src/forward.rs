@@ -94,9 +94,13 @@ impl Nat {
                 Err(outcome) => return Some(outcome),
             }
         }
+        self.table.renew(number, now, &self.pool);
         let is_moved = {
             let connection = self.table.get_mut(number);
-            connection.seen = now;
+            if connection.state == State::Datagrams && direction == Direction::ToClient {
+                self.on_answered(now, number);
+            }
+            let connection = self.table.get_mut(number);
             let header = ethernet::Frame::new_unchecked(arrival.frame.bytes());
             let is_moved = direction == Direction::ToNode
                 && (connection.ethernet, usize::from(connection.port))
@@ -150,7 +154,7 @@ impl Nat {
             Followed::State(state) if state == before => Ok(true),
             Followed::State(state) => {
                 let until = now.saturating_add(self.timeout(state));
-                self.table.set_state(number, state, until);
+                self.table.set_state(number, state, until, &self.pool);
                 if state != State::Established {
                     for direction in Direction::BOTH {
                         self.leave_driver_of(number, direction, out);
@@ -161,6 +165,13 @@ impl Nat {
             Followed::WrongReset => Err(Outcome::WrongReset),
             Followed::Anew => Ok(false),
         }
+    }
+
+    /// The node of a UDP mapping has answered.
+    fn on_answered(&mut self, now: Nanoseconds, number: u32) {
+        let until = now.saturating_add(self.timeout(State::Exchanged));
+        self.table
+            .set_state(number, State::Exchanged, until, &self.pool);
     }
 
     fn pass_to_node(

@@ -16,8 +16,9 @@
 //! * Payloads are neither read nor moved: a frame is rewritten where it lies, and checksums follow
 //!   by differences, finished or left to a card ([`complete_checksum`]).
 //! * Each frame that comes in has one [`Outcome`], or waits ([`Nat::held`]).
-//! * Tables are drawn on a budget; when the table of connections is full, handshakes that are not
-//!   finished go first.
+//! * Tables are drawn on a budget. When the table of connections or a node's port numbers are used
+//!   up, those make room that would be missed least: closed ones, then answered UDP, handshakes that
+//!   are not finished, unanswered UDP, idle ones; never one in use.
 //!
 //! * A service may have its handshakes answered here, and its first requests read: [`proxy`].
 //!
@@ -44,12 +45,15 @@ mod nat;
 mod open;
 mod packet;
 mod pool;
+mod ports;
 mod proxied;
 pub mod proxy;
 mod report;
 mod rewrite;
+mod room;
 mod save;
 mod settings;
+mod shelves;
 mod table;
 
 pub use change::{Change, ChangeError, ServiceName};

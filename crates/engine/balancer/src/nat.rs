@@ -23,6 +23,7 @@ use crate::pool::{Hop, Pool, Traffic};
 use crate::proxied::Joints;
 use crate::proxy::{self, Splices};
 use crate::settings::{Settings, SettingsError, Timeouts};
+use crate::shelves::Shelf;
 use crate::table::{Connection, Direction, State, Table};
 
 /// Neighbours that are known at once: nodes on the link, and gateways.
@@ -142,7 +143,8 @@ impl Nat {
     pub(crate) fn fixed_bytes(settings: &Settings) -> usize {
         const NODE_BYTES: usize = 1024;
         let of_service = |service: &crate::settings::Service| {
-            Chooser::bytes_of(service.choice) + NODE_BYTES * (1 + service.nodes.len())
+            let of_node = NODE_BYTES + Shelf::NAT_BYTES * settings.nat.len();
+            Chooser::bytes_of(service.choice) + NODE_BYTES + of_node * service.nodes.len()
         };
         // Those of checks and of affinities are there also while they are empty.
         let wheels = 2 * Wheel::new().allocated_bytes();
@@ -487,7 +489,8 @@ fn timeout(timeouts: &Timeouts, state: State) -> Nanoseconds {
         State::Asked | State::Answered => timeouts.half_open,
         State::Established => timeouts.established,
         State::Closing | State::Closed => timeouts.transitory,
-        State::Datagrams => timeouts.udp,
+        State::Datagrams => timeouts.unanswered.min(timeouts.udp),
+        State::Exchanged => timeouts.udp,
     }
 }
 

@@ -1,6 +1,5 @@
 //! Packets of no connection: those that begin one, and the outcome of others.
 
-use lineside_tcp::keyed::hash_of_words;
 use lineside_time::Nanoseconds;
 use lineside_wire::build::TcpFields;
 use lineside_wire::icmp::{self, Failure};
@@ -14,15 +13,15 @@ use crate::health;
 use crate::nat::{Nat, Place, socket};
 use crate::packet::End;
 use crate::settings::{OnLoss, Transport};
-use crate::table::{Connection, Direction, Ends, State, flag};
+use crate::table::{Connection, Direction, Ends, State};
 
-/// Port numbers of connections: behind those of checks.
-const PORTS_START: u16 = health::PORTS.end;
-/// Sets the hashes of port numbers apart from those of the choice of nodes.
-const PORT_WORD: u64 = 0x706f_7274;
-/// How many port numbers of a NAT address are tried. With 9 of 10 in use, 1 connection in a million
-/// finds none.
-const PORT_TRIES: u16 = 128;
+/// What a client's packet began.
+enum Opened {
+    /// A connection of this number.
+    Entered(u32),
+    /// Nothing: too many handshakes with its node wait.
+    Crowded,
+}
 
 impl Nat {
     /// A packet of no connection.
@@ -41,7 +40,10 @@ impl Nat {
                 return Some(self.answer_here(now, &arrival, service, out));
             }
             return match self.open(now, &arrival, service, out) {
-                Ok(number) => self.pass(now, arrival, number, Direction::ToNode, out),
+                Ok(Opened::Entered(number)) => {
+                    self.pass(now, arrival, number, Direction::ToNode, out)
+                }
+                Ok(Opened::Crowded) => Some(self.answer_here(now, &arrival, service, out)),
                 Err(outcome) => {
                     let slot = &mut self.pool.services[usize::from(service)];
                     slot.outcomes.count(outcome);
@@ -123,7 +125,7 @@ impl Nat {
         arrival: &Arrival<'_>,
         service: u16,
         out: &mut Effects,
-    ) -> Result<u32, Outcome> {
+    ) -> Result<Opened, Outcome> {
         let packet = arrival.packet;
         let state = match (packet.transport, packet.tcp) {
             (Transport::Udp, _) => State::Datagrams,
@@ -145,19 +147,13 @@ impl Nat {
             }
             return Err(Outcome::NoNode);
         };
-        self.make_room(out)?;
+        if state == State::Asked && self.splices.is_some() && self.is_node_crowded(node) {
+            return Ok(Opened::Crowded);
+        }
         let mut connection = Connection::new(client, service, node);
         connection.state = state;
-        connection.seen = now;
         self.place(arrival, &mut connection);
-        self.take_port(&mut connection)?;
-        let until = now.saturating_add(self.timeout(state));
-        let added = self.table.add(connection, until, &self.pool);
-        let number = added.ok_or(Outcome::TableFull)?;
-        self.pool.on_opened(&connection);
-        self.pool.services[usize::from(service)].opened += 1;
-        self.pool.nodes[usize::from(node)].opened += 1;
-        Ok(number)
+        self.admit(now, connection, out).map(Opened::Entered)
     }
 
     /// The node of a client's new connection.
@@ -177,65 +173,6 @@ impl Nat {
         Some(node)
     }
 
-    /// The handshake that waits longest goes when the table is full.
-    pub(crate) fn make_room(&mut self, out: &mut Effects) -> Result<(), Outcome> {
-        if !self.table.is_full() {
-            return Ok(());
-        }
-        let oldest = self.table.oldest_half_open().ok_or(Outcome::TableFull)?;
-        let connection = self.table.remove(oldest, &self.pool);
-        self.on_gone(oldest, &connection, out);
-        self.evicted += 1;
-        Ok(())
-    }
-
-    /// Gives a connection a NAT address and port number that no other has towards its node.
-    ///
-    /// They follow from the client's address and port by a keyed hash (RFC 6056, 3.3.3): a client
-    /// that begins anew from a port has the same ones again, so that a node which has the
-    /// connection before in TIME-WAIT sees sequence numbers and stamps of the same clock go on (RFC
-    /// 6191). Ports drawn at random would come to clients whose clocks are behind, and their SYNs
-    /// would be dropped.
-    pub(crate) fn take_port(&mut self, connection: &mut Connection) -> Result<(), Outcome> {
-        let is_free = |nat: &Self, connection: &Connection| {
-            let tuple = nat.pool.tuple(connection, Direction::ToClient);
-            nat.table.find(&tuple, &nat.pool).is_none()
-        };
-        let service = &self.pool.services[usize::from(connection.service)].settings;
-        if service.keeps_client {
-            return match is_free(self, connection) {
-                true => Ok(()),
-                false => Err(Outcome::TupleTaken),
-            };
-        }
-        let is_ipv4 = service.address.is_ipv4();
-        let count = self.pool.nat_of_family(is_ipv4).count();
-        let hash = self.flow_hash(connection.client(), connection.service);
-        let first = (hash >> 32) as usize % count.max(1);
-        for turn in 0..count {
-            let which = (first + turn) % count;
-            let Some((nat, _)) = self.pool.nat_of_family(is_ipv4).nth(which) else {
-                break;
-            };
-            connection.nat = nat;
-            for attempt in 0..PORT_TRIES {
-                connection.nat_port = self.nat_port(hash, attempt);
-                if is_free(self, connection) {
-                    return Ok(());
-                }
-            }
-        }
-        Err(Outcome::NoPort)
-    }
-
-    /// The port number that a flow takes at an attempt.
-    fn nat_port(&self, hash: u64, attempt: u16) -> u16 {
-        let ports = u64::from(u16::MAX - PORTS_START) + 1;
-        let drawn = hash_of_words(self.key, [hash, u64::from(attempt), PORT_WORD]);
-        // The upper half of the product: as even as the hash.
-        PORTS_START + (((drawn >> 32) * ports) >> 32) as u16
-    }
-
     /// The client is where its frame came from.
     fn place(&self, arrival: &Arrival<'_>, connection: &mut Connection) {
         let header = ethernet::Frame::new_unchecked(arrival.frame.bytes());
@@ -253,43 +190,18 @@ impl Nat {
         }
     }
 
-    /// Ends all connections of a node. Both ends get a reset; where a driver has seen the last
-    /// sequence numbers, each end gets it when it sends again.
+    /// Ends all connections of a node.
     pub(crate) fn reset_all(&mut self, node: u16, out: &mut Effects) {
         let is_its = |nat: &Self, &number: &u32| nat.table.get(number).node == node;
         let numbers: Vec<u32> = { self.table.numbers() }
             .filter(|number| is_its(self, number))
             .collect();
-        // A node that cannot be reached is not asked for: its frames would push out others' that
-        // wait.
-        let node_place = self
-            .neighbours
-            .known(self.pool.nodes[usize::from(node)].hop.address);
-        for number in numbers {
-            let connection = self.table.remove(number, &self.pool);
-            let shift = { self.joints.of(number) }.map_or(0, |splice| splice.sequence);
-            if self.gets_reset(&connection) {
-                let client = Place {
-                    port: connection.port,
-                    ethernet: connection.ethernet,
-                };
-                self.reset(&connection, Direction::ToClient, client, shift, out);
-                if let Some(node) = node_place {
-                    self.reset(&connection, Direction::ToNode, node, 0, out);
-                }
-            }
-            self.on_gone(number, &connection, out);
-        }
-    }
-
-    fn gets_reset(&self, connection: &Connection) -> bool {
-        let is_open = matches!(connection.state, State::Established | State::Closing);
-        is_open && connection.flags & flag::BYPASSED == 0
+        numbers.into_iter().for_each(|number| self.end(number, out));
     }
 
     /// Sends a reset to one end, in the other's name; its numbers are `shift` beyond those of the
     /// table.
-    fn reset(
+    pub(crate) fn reset(
         &mut self,
         connection: &Connection,
         direction: Direction,

@@ -56,6 +56,9 @@ pub(crate) struct ServiceSlot {
 pub(crate) struct NodeSlot {
     pub(crate) service: u16,
     pub(crate) address: SocketAddr,
+    transport: Transport,
+    /// The number of its address.
+    pub(crate) endpoint: u16,
     pub(crate) weight: u32,
     pub(crate) hop: Hop,
     pub(crate) is_up: bool,
@@ -96,6 +99,9 @@ pub(crate) struct Pool {
     pub(crate) nodes: Vec<NodeSlot>,
     pub(crate) nat: Vec<NatAddress>,
     by_address: HashMap<(Transport, SocketAddr), u16>,
+    /// Numbers of NAT addresses by family, IPv4 first.
+    nat_numbers: [Vec<u8>; 2],
+    endpoints: Endpoints,
     routes: Vec<Route>,
 }
 
@@ -120,6 +126,43 @@ impl Ends for Pool {
             destination,
         }
     }
+
+    #[inline]
+    fn endpoint(&self, connection: &Connection) -> u16 {
+        self.nodes[usize::from(connection.node)].endpoint
+    }
+}
+
+/// Numbers of nodes' addresses: nodes of several services at one address have one number, since
+/// they share its port numbers.
+#[derive(Debug, Default)]
+struct Endpoints {
+    /// With how many nodes have it.
+    by_address: HashMap<(Transport, SocketAddr), (u16, u32)>,
+    free: Vec<u16>,
+}
+
+impl Endpoints {
+    fn take(&mut self, key: (Transport, SocketAddr)) -> u16 {
+        let next = match self.by_address.contains_key(&key) {
+            true => 0,
+            false => { self.free.pop() }.unwrap_or(self.by_address.len() as u16),
+        };
+        let (number, nodes) = self.by_address.entry(key).or_insert((next, 0));
+        *nodes += 1;
+        *number
+    }
+
+    fn give_back(&mut self, key: (Transport, SocketAddr)) {
+        let Some((number, nodes)) = self.by_address.get_mut(&key) else {
+            return;
+        };
+        *nodes -= 1;
+        if *nodes == 0 {
+            self.free.push(*number);
+            self.by_address.remove(&key);
+        }
+    }
 }
 
 #[inline]
@@ -134,12 +177,11 @@ impl Pool {
             nodes: Vec::new(),
             nat: Vec::new(),
             by_address: HashMap::new(),
+            nat_numbers: Default::default(),
+            endpoints: Endpoints::default(),
             routes: settings.routes.clone(),
         };
-        settings
-            .nat
-            .iter()
-            .for_each(|&address| pool.add_nat(address));
+        pool.set_nat(&settings.nat);
         for service in &settings.services {
             pool.add_service(service, None);
         }
@@ -183,7 +225,24 @@ impl Pool {
             .map(|(number, nat)| (number as u8, nat.address))
     }
 
-    pub(crate) fn add_nat(&mut self, address: IpAddr) {
+    /// The numbers of the NAT addresses of a family.
+    pub(crate) fn nat_numbers(&self, is_ipv4: bool) -> &[u8] {
+        &self.nat_numbers[usize::from(!is_ipv4)]
+    }
+
+    /// Has these NAT addresses instead of those of before.
+    pub(crate) fn set_nat(&mut self, addresses: &[IpAddr]) {
+        for nat in &mut self.nat {
+            nat.is_removed = !addresses.contains(&nat.address);
+        }
+        addresses.iter().for_each(|&address| self.add_nat(address));
+        self.nat_numbers = [true, false].map(|is_ipv4| {
+            let numbered = self.nat_of_family(is_ipv4);
+            numbered.map(|(number, _)| number).collect()
+        });
+    }
+
+    fn add_nat(&mut self, address: IpAddr) {
         match self.nat.iter_mut().find(|nat| nat.address == address) {
             Some(nat) => nat.is_removed = false,
             None => self.nat.push(NatAddress {
@@ -239,9 +298,18 @@ impl Pool {
         settings: NodeSettings,
         now: Option<Nanoseconds>,
     ) -> u16 {
+        let is_free = |slot: &NodeSlot| slot.is_removed && slot.connections == 0;
+        let reused = self.nodes.iter().position(is_free);
+        if let Some(number) = reused {
+            let before = &self.nodes[number];
+            self.endpoints.give_back((before.transport, before.address));
+        }
+        let transport = self.services[usize::from(service)].settings.transport;
         let slot = NodeSlot {
             service,
             address: settings.address,
+            transport,
+            endpoint: self.endpoints.take((transport, settings.address)),
             weight: settings.weight,
             hop: hop(&self.routes, settings.address.ip()),
             is_up: true,
@@ -253,8 +321,7 @@ impl Pool {
             traffic: Default::default(),
             checked: Checked::default(),
         };
-        let is_free = |slot: &NodeSlot| slot.is_removed && slot.connections == 0;
-        let number = match self.nodes.iter().position(is_free) {
+        let number = match reused {
             Some(number) => {
                 self.nodes[number] = slot;
                 number as u16

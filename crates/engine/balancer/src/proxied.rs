@@ -132,9 +132,7 @@ impl Nat {
         }
         let begins = tcp.flags.opens() && !tcp.flags.contains(TcpFlags::ACK);
         match begins {
-            true => { self.settings.cookies_above }.is_some_and(|share| {
-                self.table.half_open_len() as f64 >= share * self.table.max() as f64
-            }),
+            true => self.is_crowded(),
             false => tcp.flags.contains(TcpFlags::ACK) && splices.awaits_cookies(now),
         }
     }
@@ -355,25 +353,19 @@ impl proxy::Effects for Caller<'_> {
         let service = u16::try_from(service).ok()?;
         let client = end(ends[0]);
         let node = nat.choose_of(now, client, service, chosen)?;
-        nat.make_room(self.out).ok()?;
         let mut connection = Connection::new(client, service, node);
         let place = place_of(from);
         (connection.ethernet, connection.port) = (place.ethernet, place.port);
         connection.state = State::Asked;
-        connection.seen = now;
         // From now on its segments come to the engine first.
         connection.flags |= flag::SHIFTED;
-        nat.take_port(&mut connection).ok()?;
-        let until = now.saturating_add(nat.timeout(State::Asked));
-        let number = nat.table.add(connection, until, &nat.pool)?;
-        nat.pool.on_opened(&connection);
+        let number = nat.admit(now, connection, self.out).ok()?;
+        let connection = *nat.table.get(number);
         if !nat.joints.set(number, Splice::default()) {
             let connection = nat.table.remove(number, &nat.pool);
             nat.on_gone(number, &connection, self.out);
             return None;
         }
-        nat.pool.services[usize::from(service)].opened += 1;
-        nat.pool.nodes[usize::from(node)].opened += 1;
         let tuple = nat.pool.tuple(&connection, Direction::ToClient);
         Some([socket(tuple.destination), socket(tuple.source)])
     }
@@ -388,9 +380,10 @@ impl proxy::Effects for Caller<'_> {
         };
         let nat = &mut *self.nat;
         let until = self.now.saturating_add(nat.timeout(State::Established));
-        nat.table.set_state(number, State::Established, until);
+        nat.table
+            .set_state(number, State::Established, until, &nat.pool);
+        nat.table.renew(number, self.now, &nat.pool);
         let connection = nat.table.get_mut(number);
-        connection.seen = self.now;
         connection.set_scales(joined.scales);
         connection.next = joined.next.map(|next| next.0);
         connection.edge = joined.next.map(|next| (next + WINDOW).0);

@@ -13,6 +13,7 @@ use crate::nat::Nat;
 use crate::pool::{NodeSlot, ServiceSlot, Traffic, end};
 use crate::proxy;
 use crate::settings::{Choice, Transport};
+use crate::shelves::Class;
 use crate::table::{Direction, State, Tuple};
 
 /// What happened so far.
@@ -115,7 +116,7 @@ pub struct TableReport {
     pub connections_max: usize,
     /// Bytes of memory that it takes with all indexes, also while it is not full.
     pub bytes: usize,
-    /// Handshakes that made room for others.
+    /// Connections that made room for others before their time.
     pub evicted: u64,
     /// SYNs that were answered by a cookie, as too many handshakes were half open.
     pub cookies: u64,
@@ -236,7 +237,7 @@ impl Nat {
             services: services.map(|slot| self.report_service(slot)).collect(),
             table: TableReport {
                 connections: self.table.len(),
-                half_open: self.table.half_open_len(),
+                half_open: self.table.counts().of(Class::HalfOpen) as usize,
                 connections_max: self.table.max(),
                 bytes: self.table.bytes(),
                 evicted: self.evicted,
@@ -307,7 +308,8 @@ impl Nat {
             State::Established => "established",
             State::Closing => "closing",
             State::Closed => "closed",
-            State::Datagrams => "a UDP mapping",
+            State::Datagrams => "a UDP mapping without an answer",
+            State::Exchanged => "a UDP mapping",
         };
         let why = Why::Connection {
             state,

@@ -1,7 +1,7 @@
 //! The table of connections as bytes, for the process that takes over.
 //!
 //! ```text
-//!  "LSNT" version:2 count:4 checksum of what follows:8
+//!  "LSNT" version:3 count:4 checksum of what follows:8
 //!  a connection: length:1 transport:1 family:1 state:1 flags:1
 //!                client, service, node, NAT address (16 or 4 bytes and a port each)
 //!                Ethernet address:6 port:1 scales:2 numbers:16
@@ -23,7 +23,9 @@ use crate::settings::Transport;
 use crate::table::{Connection, Direction, Ends, KEPT, State, flag};
 
 const MAGIC: [u8; 4] = *b"LSNT";
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
+/// As this one, without answered UDP mappings as a state of their own.
+const VERSION_BEFORE: u16 = 2;
 const HEADER_LEN: usize = 4 + 2 + 4 + 8;
 /// What no stranger sends: it finds damage, not forgers.
 const CHECK_KEY: [u64; 2] = [0x4c69_6e65_7369_6465, 0x6e61_7420_7461_626c];
@@ -110,7 +112,7 @@ impl Nat {
             return Err(RestoreError::NotOurs);
         }
         let version = header.array().map_or(0, u16::from_be_bytes);
-        if version != VERSION {
+        if ![VERSION_BEFORE, VERSION].contains(&version) {
             return Err(RestoreError::Version(version));
         }
         let count = header.array().map_or(0, u32::from_be_bytes);
@@ -118,7 +120,9 @@ impl Nat {
         if check_of(records) != check {
             return Err(RestoreError::Damaged);
         }
-        let saved = read_all(records, count).ok_or(RestoreError::Damaged)?;
+        let mut saved = read_all(records, count).ok_or(RestoreError::Damaged)?;
+        // As they were: the oldest first.
+        saved.sort_by_key(|saved| std::cmp::Reverse(saved.idle));
         let entered = { saved.iter() }.filter(|saved| self.enter(now, saved).is_some());
         Ok(entered.count())
     }
@@ -255,9 +259,11 @@ fn read_one(record: &[u8]) -> Option<Saved> {
         State::Closing,
         State::Closed,
         State::Datagrams,
+        State::Exchanged,
     ];
     let state = *states.get(usize::from(reader.byte()?))?;
-    if (state == State::Datagrams) != (transport == Transport::Udp) {
+    let is_udp = matches!(state, State::Datagrams | State::Exchanged);
+    if is_udp != (transport == Transport::Udp) {
         return None;
     }
     let flags = reader.byte()? & !(flag::ENTERED | flag::ENTERED << 1);

@@ -8,6 +8,7 @@ use lineside_time::Nanoseconds;
 use serde::Serialize;
 use thiserror::Error;
 
+use crate::ports;
 use crate::proxy;
 
 /// The most ports; a connection names one in 8 bits.
@@ -38,8 +39,8 @@ pub struct Settings {
     pub timeouts: Timeouts,
     /// The most connections at once.
     pub connections_max: u32,
-    /// Above this share of half-open connections, of the most that there may be, handshakes of all
-    /// services are answered here, by cookies; `None`: never.
+    /// When handshakes have this share of the places that they may have, in the table or among the
+    /// port numbers towards a node, further ones are answered here, by cookies; `None`: never.
     pub cookies_above: Option<f64>,
     /// What strangers must not guess follows from it: the keys of all tables and of cookies, NAT
     /// ports, numbers of checks. The choice of nodes does not.
@@ -216,8 +217,10 @@ pub struct Timeouts {
     pub transitory: Nanoseconds,
     /// A handshake that is not finished.
     pub half_open: Nanoseconds,
-    /// A UDP mapping: RFC 4787, REQ-5 (5 min).
+    /// A UDP mapping whose node has answered: RFC 4787, REQ-5 (5 min).
     pub udp: Nanoseconds,
+    /// A UDP mapping whose node has not: shorter than that, so that forged senders do not stay.
+    pub unanswered: Nanoseconds,
     /// Fragments that wait for their first, and the memory of the first.
     pub fragments: Nanoseconds,
 }
@@ -230,6 +233,8 @@ impl Default for Timeouts {
             // A SYN and its answers are sent again for about a minute (Linux: tcp_synack_retries).
             half_open: 60 * SECOND,
             udp: 300 * SECOND,
+            // Linux's nf_conntrack_udp_timeout.
+            unanswered: 30 * SECOND,
             // Linux's ipfrag_time.
             fragments: 30 * SECOND,
         }
@@ -335,6 +340,20 @@ impl Settings {
     pub(crate) fn splices(&self) -> bool {
         let mut services = self.services.iter();
         self.cookies_above.is_some() || services.any(|service| service.splice.is_some())
+    }
+
+    /// Port numbers that connections of a service have towards each of its nodes; `None`: its
+    /// clients bring their own.
+    pub fn ports_towards_node(&self, service: &Service) -> Option<u64> {
+        let is_ipv4 = service.address.is_ipv4();
+        let nat = { self.nat.iter() }.filter(|nat| nat.is_ipv4() == is_ipv4);
+        (!service.keeps_client).then(|| nat.count() as u64 * u64::from(ports::COUNT))
+    }
+
+    /// The most connections that a node of a service can have at once.
+    pub fn connections_of_node(&self, service: &Service) -> u64 {
+        let ports = self.ports_towards_node(service).unwrap_or(u64::MAX);
+        ports.min(self.connections_max.into())
     }
 
     /// Whether all of it is possible, and fits together.
@@ -467,6 +486,7 @@ impl Settings {
         positive("the transitory timeout", timeouts.transitory)?;
         positive("the timeout of half-open connections", timeouts.half_open)?;
         positive("the timeout of UDP", timeouts.udp)?;
+        positive("the timeout of unanswered UDP", timeouts.unanswered)?;
         positive("the timeout of fragments", timeouts.fragments)?;
         positive("connections_max", self.connections_max.into())
     }

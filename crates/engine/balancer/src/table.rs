@@ -5,8 +5,8 @@
 //!  client's frame: (client, service) ─┐
 //!                                     ├─► hash table of (number, direction) ─► record
 //!  node's frame:   (node, NAT port)  ─┘                                         │
-//!                                              half-open ones, oldest first ◄───┤
-//!                                              a timer in the wheel         ◄───┘
+//!                                  its node's list of such ones, oldest first ◄─┤
+//!                                                       a timer in the wheel  ◄─┘
 //! ```
 //!
 //! A record has no more of the four ends than the client's and the NAT port: the others are its
@@ -22,11 +22,14 @@ use lineside_time::{Nanoseconds, TimerId, Wheel};
 
 use crate::packet::End;
 use crate::settings::Transport;
+use crate::shelves::{Class, Counts, IDLE, Shelf};
 
 /// Nobody's number.
 pub(crate) const NONE: u32 = u32::MAX;
 /// In place of a NAT address: nodes see the client.
 pub(crate) const KEPT: u8 = u8::MAX;
+/// The most nodes' addresses that are looked at for the connection that makes room.
+const SHELVES_MAX: usize = 64;
 
 /// Which way a frame goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,8 +71,10 @@ pub(crate) enum State {
     Closing,
     /// Both have, or a reset came.
     Closed,
-    /// A UDP mapping.
+    /// A UDP mapping of which the client's datagrams were seen alone.
     Datagrams,
+    /// One whose node has answered.
+    Exchanged,
 }
 
 impl State {
@@ -119,7 +124,8 @@ pub(crate) struct Connection {
     pub(crate) next: [u32; 2],
     /// By direction: the one after the last that the other end takes.
     pub(crate) edge: [u32; 2],
-    /// Half-open ones before and after it; the second is the next free one while it is nobody's.
+    /// Those before and after it in its list; the second is the next free one while it is
+    /// nobody's.
     links: [u32; 2],
 }
 
@@ -236,6 +242,9 @@ pub(crate) fn bits(address: IpAddr) -> u128 {
 pub(crate) trait Ends {
     /// The tuple that frames of this direction have when they come in.
     fn tuple(&self, connection: &Connection, direction: Direction) -> Tuple;
+
+    /// The number of its node's address, which all connections to that address have.
+    fn endpoint(&self, connection: &Connection) -> u16;
 }
 
 /// All connections.
@@ -245,11 +254,15 @@ pub(crate) struct Table {
     index: HashTable<u32>,
     key: [u64; 2],
     wheel: Wheel,
-    /// The oldest half-open one and the latest.
-    half_open: [u32; 2],
-    half_open_len: u32,
+    /// By the number of a node's address.
+    shelves: Vec<Shelf>,
+    counts: Counts,
+    /// The shelf at which the next search for room begins.
+    turn: usize,
     max: u32,
     lease: Lease,
+    /// For maps of ports.
+    budget: Budget,
 }
 
 impl Table {
@@ -277,10 +290,12 @@ impl Table {
             index,
             key,
             wheel,
-            half_open: [NONE; 2],
-            half_open_len: 0,
+            shelves: Vec::new(),
+            counts: Counts::default(),
+            turn: 0,
             max,
             lease,
+            budget: budget.clone(),
         })
     }
 
@@ -324,9 +339,12 @@ impl Table {
             self.records.free(number);
             return None;
         }
-        if connection.state.is_half_open() {
-            self.link(number);
+        let endpoint = usize::from(ends.endpoint(&connection));
+        if self.shelves.len() <= endpoint {
+            self.shelves.resize_with(endpoint + 1, Shelf::default);
         }
+        self.shelves[endpoint].add(&connection);
+        self.link(number, endpoint);
         for direction in Direction::BOTH {
             let hash = ends.tuple(&connection, direction).hash(self.key);
             let (records, key) = (&self.records, self.key);
@@ -342,9 +360,9 @@ impl Table {
     /// Removes a connection; its timer is not pending.
     fn remove_record(&mut self, number: u32, ends: &impl Ends) -> Connection {
         let connection = self.records[number];
-        if connection.state.is_half_open() {
-            self.unlink(number);
-        }
+        let endpoint = usize::from(ends.endpoint(&connection));
+        self.unlink(number, endpoint);
+        self.shelves[endpoint].remove(&connection);
         for direction in Direction::BOTH {
             let hash = ends.tuple(&connection, direction).hash(self.key);
             let place = join(number, direction);
@@ -379,15 +397,32 @@ impl Table {
     }
 
     /// Changes the state; the connection is due at `until`.
-    pub(crate) fn set_state(&mut self, number: u32, state: State, until: Nanoseconds) {
+    pub(crate) fn set_state(
+        &mut self,
+        number: u32,
+        state: State,
+        until: Nanoseconds,
+        ends: &impl Ends,
+    ) {
+        let endpoint = usize::from(ends.endpoint(&self.records[number]));
+        self.unlink(number, endpoint);
         let record = &mut self.records[number];
-        let before = std::mem::replace(&mut record.state, state);
+        record.state = state;
         let timer = record.timer;
         self.wheel.set(timer, until);
-        match (before.is_half_open(), state.is_half_open()) {
-            (true, false) => self.unlink(number),
-            (false, true) => self.link(number),
-            _ => {}
+        self.link(number, endpoint);
+    }
+
+    /// A frame of the connection has come.
+    #[inline]
+    pub(crate) fn renew(&mut self, number: u32, now: Nanoseconds, ends: &impl Ends) {
+        let record = &mut self.records[number];
+        let is_renewed = record.is_renewed(now);
+        record.seen = record.seen.max(now);
+        if is_renewed {
+            let endpoint = usize::from(ends.endpoint(&self.records[number]));
+            self.unlink(number, endpoint);
+            self.link(number, endpoint);
         }
     }
 
@@ -414,13 +449,78 @@ impl Table {
         self.wheel.next_deadline()
     }
 
-    /// The handshake that waits longest.
-    pub(crate) fn oldest_half_open(&self) -> Option<u32> {
-        (self.half_open[0] != NONE).then_some(self.half_open[0])
+    /// The connection to a node's address that makes room first, if any may.
+    pub(crate) fn first_of(&self, endpoint: u16, now: Nanoseconds) -> Option<u32> {
+        let shelf = self.shelves.get(usize::from(endpoint))?;
+        let mut order = shelf.counts.order().into_iter();
+        order.find_map(|class| self.oldest(shelf, class, now))
     }
 
-    pub(crate) fn half_open_len(&self) -> usize {
-        self.half_open_len as usize
+    /// The connection of all that makes room first. Of more addresses than [`SHELVES_MAX`] some are
+    /// looked at, others the next time.
+    pub(crate) fn first_of_all(&mut self, now: Nanoseconds) -> Option<u32> {
+        let all = self.shelves.len().max(1);
+        let begin = self.turn % all;
+        self.turn = begin + SHELVES_MAX.min(all);
+        let shelves = || {
+            self.shelves
+                .iter()
+                .cycle()
+                .skip(begin)
+                .take(SHELVES_MAX.min(all))
+        };
+        let mut order = self.counts.order().into_iter();
+        order.find_map(|class| {
+            let oldest = shelves().filter_map(|shelf| self.oldest(shelf, class, now));
+            oldest.min_by_key(|&number| self.records[number].seen)
+        })
+    }
+
+    /// The oldest of a class, unless that may not go.
+    fn oldest(&self, shelf: &Shelf, class: Class, now: Nanoseconds) -> Option<u32> {
+        let number = shelf.lists[class as usize][0];
+        let may_go = number != NONE
+            && (class != Class::Lasting || now.saturating_sub(self.records[number].seen) >= IDLE);
+        may_go.then_some(number)
+    }
+
+    /// A free port number of a connection's NAT address towards its node: see [`Ports::find`].
+    ///
+    /// [`Ports::find`]: crate::ports::Ports::find
+    pub(crate) fn free_port(
+        &mut self,
+        connection: &Connection,
+        draw: impl Fn(u16) -> u16,
+        ends: &impl Ends,
+    ) -> Option<u16> {
+        let endpoint = usize::from(ends.endpoint(connection));
+        if self.shelves.len() <= endpoint {
+            self.shelves.resize_with(endpoint + 1, Shelf::default);
+        }
+        let mut shelf = std::mem::take(&mut self.shelves[endpoint]);
+        let is_free = |port| {
+            let with_port = Connection {
+                nat_port: port,
+                ..*connection
+            };
+            let tuple = ends.tuple(&with_port, Direction::ToClient);
+            self.find(&tuple, ends).is_none()
+        };
+        let ports = shelf.ports(connection.nat);
+        let found = ports.find(draw, is_free, &self.budget);
+        self.shelves[endpoint] = shelf;
+        found
+    }
+
+    /// Connections to a node's address, by class.
+    pub(crate) fn counts_of(&self, endpoint: u16) -> Counts {
+        let shelf = self.shelves.get(usize::from(endpoint));
+        shelf.map_or_else(Counts::default, |shelf| shelf.counts)
+    }
+
+    /// All connections, by class.
+    pub(crate) fn counts(&self) -> Counts {
+        self.counts
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -442,28 +542,40 @@ impl Table {
             .filter(|&number| self.is_used(number))
     }
 
-    fn link(&mut self, number: u32) {
-        let last = self.half_open[1];
-        self.records[number].links = [last, NONE];
-        match last {
-            NONE => self.half_open[0] = number,
-            last => self.records[last].links[1] = number,
+    /// Puts a connection behind all others of its class.
+    fn link(&mut self, number: u32, endpoint: usize) {
+        let class = self.records[number].class();
+        let shelf = &mut self.shelves[endpoint];
+        let list = &mut shelf.lists[class as usize];
+        let last = std::mem::replace(&mut list[1], number);
+        if last == NONE {
+            list[0] = number;
+        } else {
+            self.records[last].links[1] = number;
         }
-        self.half_open[1] = number;
-        self.half_open_len += 1;
+        self.records[number].links = [last, NONE];
+        shelf.counts.add(class);
+        self.counts.add(class);
     }
 
-    fn unlink(&mut self, number: u32) {
-        let [before, after] = self.records[number].links;
+    fn unlink(&mut self, number: u32, endpoint: usize) {
+        let Connection {
+            links: [before, after],
+            ..
+        } = self.records[number];
+        let class = self.records[number].class();
+        let shelf = &mut self.shelves[endpoint];
+        let list = &mut shelf.lists[class as usize];
         match before {
-            NONE => self.half_open[0] = after,
+            NONE => list[0] = after,
             before => self.records[before].links[1] = after,
         }
         match after {
-            NONE => self.half_open[1] = before,
+            NONE => list[1] = before,
             after => self.records[after].links[0] = before,
         }
-        self.half_open_len -= 1;
+        shelf.counts.remove(class);
+        self.counts.remove(class);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use lineside_balancer::{Service, Settings};
-use lineside_words::exact_time;
+use lineside_words::{exact_time, grouped};
 
 /// What settings ask for, in lines.
 pub fn forward_plan(settings: &Settings) -> String {
@@ -29,8 +29,22 @@ pub fn forward_plan(settings: &Settings) -> String {
     }
     for service in &settings.services {
         service_lines(service, &mut out);
+        room_line(settings, service, &mut out);
     }
     out + "nothing was opened: leave --check out to forward\n"
+}
+
+/// How many connections a node can have.
+fn room_line(settings: &Settings, service: &Service, out: &mut String) {
+    let most = settings.connections_of_node(service);
+    let why = match settings.ports_towards_node(service) {
+        Some(ports) if ports <= u64::from(settings.connections_max) => {
+            "the port numbers of --nat; an address more there adds 63,488"
+        }
+        _ => "the table's room, --connections-max",
+    };
+    let most = grouped(most);
+    let _ = writeln!(out, "  room     {most} connections a node at once: {why}");
 }
 
 fn service_lines(service: &Service, out: &mut String) {

@@ -10,6 +10,9 @@ use crate::config::{self, ConfigError, Duration, Keys, Sandboxing, Size, key, ke
 /// The default of `memory`.
 const MEMORY_DEFAULT: usize = 256 << 20;
 
+/// The default of `syn_cookies`.
+const SYN_COOKIES: &str = "25%";
+
 /// The default of `connections_max`.
 const CONNECTIONS_MAX: u32 = 262_144;
 
@@ -36,14 +39,14 @@ keys! {
             .long("connections-max").value("N")
             .default(|| CONNECTIONS_MAX);
         timeout: Vec<String> = key("Remove idle entries after TIME: established (2h4m), transitory \
-        (4m), half_open (10s), udp (5m); can be repeated")
+        (4m), half_open (1m), udp (5m), unanswered UDP (30s); can be repeated")
             .long("idle-timeout").value("NAME=TIME").or_one()
             .long_before(&["timeout"])
             .example("udp=30s");
-        syn_cookies: String = key("Answer SYNs with cookies while more than this share of the table \
-        is half open, e.g. 25%")
+        syn_cookies: String = key("Answer SYNs with cookies while more than this share of the table, \
+        or of a node's port numbers, is half open; off: never")
             .long("syn-cookies").value("SHARE")
-            .example("25%");
+            .default(|| SYN_COOKIES.to_owned());
         method: String = key("How to receive and send frames: auto, af_xdp, af_xdp_generic or \
         af_packet")
             .long("method").value("WORD")

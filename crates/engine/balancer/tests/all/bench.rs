@@ -327,6 +327,14 @@ pub(crate) fn turned(bytes: &[u8]) -> Vec<u8> {
     turned
 }
 
+/// A node's answer to a datagram that left.
+pub(crate) fn answer_to(datagram: &[u8]) -> Vec<u8> {
+    let [client, node] = ends(datagram);
+    FrameBuilder::new(node.ip(), client.ip())
+        .with_link_addresses(node_ethernet(node.ip()), OURS[NODES])
+        .udp(node.port(), client.port(), b"an answer")
+}
+
 /// Where the transport header is; IPv6 without extension headers.
 pub(crate) fn transport_at(bytes: &[u8]) -> usize {
     match bytes[14] >> 4 {
@@ -387,7 +395,8 @@ impl Talk {
     pub(crate) fn open(bench: &mut Bench, source: &str, virtual_address: &str, port: u16) -> Self {
         let syn =
             from_client(source, virtual_address).tcp(&segment([port, 80], 0, TcpFlags::SYN), &[]);
-        let (_, at_node) = bench.send_one(CLIENTS, &syn);
+        // Before it may go what resets a connection that makes room.
+        let (_, at_node) = { bench.send(CLIENTS, &syn).pop() }.expect("the node gets it");
         let [seen_as, node] = ends(&at_node);
         let mut talk = Self {
             source: source.into(),

@@ -4,6 +4,7 @@ mod changes;
 mod choices;
 mod control;
 mod errors;
+mod floods;
 mod forward;
 mod fragments;
 mod hostile;

@@ -216,7 +216,7 @@ fn cookies(it: &Forwarding) -> Option<Finding> {
     let what = match (cookies, evicted) {
         (0, 0) => return None,
         (0, _) => format!(
-            "{} half-open connections made room for others",
+            "{} connections that were over, unanswered or idle made room for others",
             grouped(evicted)
         ),
         _ => format!(

@@ -17,6 +17,10 @@ pub use control::{ReadWords, listen};
 pub use payloads::{PAYLOAD_MODES, cache_bytes, passage};
 pub use words::service;
 
+/// A quarter is more than handshakes ever take of what is sized for its connections, and leaves
+/// three for those that last.
+const COOKIES_ABOVE: f64 = 0.25;
+
 /// The settings of a forwarder in words.
 #[derive(Debug, Clone, Default)]
 pub struct ForwardWords {
@@ -30,7 +34,8 @@ pub struct ForwardWords {
     pub routes: Vec<String>,
     /// Times after which idle entries go: `NAME=TIME`.
     pub timeouts: Vec<String>,
-    /// From which share of half-open entries on SYNs are answered with cookies.
+    /// From which share of half-open entries on SYNs are answered with cookies, or `off`; without
+    /// it, a quarter.
     pub syn_cookies: Option<String>,
     /// Room of the connection table.
     pub connections_max: u32,
@@ -66,7 +71,11 @@ impl ForwardWords {
             services,
             routes: named.into_iter().flatten().collect(),
             timeouts,
-            cookies_above: self.syn_cookies.as_deref().map(share).transpose()?,
+            cookies_above: match self.syn_cookies.as_deref() {
+                None => Some(COOKIES_ABOVE),
+                Some("off") => None,
+                Some(text) => Some(share(text)?),
+            },
             connections_max: self.connections_max,
             // Of the system's: nobody can guess it.
             seed: (self.seed).unwrap_or_else(|| RandomState::new().hash_one("seed")),
@@ -82,7 +91,7 @@ fn share(text: &str) -> Result<f64, ConfigError> {
     let percent = percent.filter(|percent| (0.0..=100.0).contains(percent));
     percent.map(|percent| percent / 100.0).ok_or_else(|| {
         ConfigError::new(format!(
-            "syn_cookies: '{text}' is not a share from 0% to 100%: write 25%"
+            "syn_cookies: '{text}' is not a share from 0% to 100%: write 25%, or off"
         ))
     })
 }

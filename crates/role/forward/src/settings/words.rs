@@ -283,7 +283,13 @@ fn prefix(text: &str) -> Option<(IpAddr, u8)> {
 
 /// Sets `NAME=TIME`.
 pub(super) fn set_timeout(timeouts: &mut Timeouts, words: &str) -> Result<(), String> {
-    const NAMES: [&str; 4] = ["established", "transitory", "half_open", "udp"];
+    const NAMES: [&str; 5] = [
+        "established",
+        "transitory",
+        "half_open",
+        "udp",
+        "unanswered",
+    ];
     let (name, value) = words.split_once('=').unwrap_or((words, ""));
     let ns = time(&format!("timeout {name}"), value)?;
     match name {
@@ -291,6 +297,7 @@ pub(super) fn set_timeout(timeouts: &mut Timeouts, words: &str) -> Result<(), St
         "transitory" => timeouts.transitory = ns,
         "half_open" => timeouts.half_open = ns,
         "udp" => timeouts.udp = ns,
+        "unanswered" => timeouts.unanswered = ns,
         _ => {
             let nearest = nearest(name, NAMES);
             return Err(format!(
