@@ -211,6 +211,7 @@ fn requests(counts: &Counts, status_name: &dyn Fn(u32) -> String) -> RequestCoun
         sent: counts.sent,
         answered: counts.answered,
         succeeded: counts.succeeded,
+        spoiled: counts.spoiled,
         waited: counts.waited,
         overdue: counts.overdue,
         moved: counts.moved,

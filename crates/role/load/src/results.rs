@@ -109,6 +109,10 @@ pub struct Counts {
     pub succeeded: u64,
     /// Sent and not answered, by [`Cause`].
     pub failed: [u64; 6],
+    /// Answers with a status that reports success, of which bytes came later that answer nothing:
+    /// they are none of those that succeeded.
+    #[serde(default)]
+    pub spoiled: u64,
     /// Datagrams that left and want no answer.
     #[serde(default)]
     pub one_way: u64,
@@ -196,6 +200,7 @@ impl Counts {
         self.answered += other.answered;
         self.succeeded += other.succeeded;
         sum(&mut self.failed, &other.failed);
+        self.spoiled += other.spoiled;
         self.one_way += other.one_way;
         self.late_answers += other.late_answers;
         self.duplicates += other.duplicates;

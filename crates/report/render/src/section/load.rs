@@ -182,6 +182,11 @@ pub(crate) fn counts(load: &Load) -> Vec<(&'static str, String)> {
     ];
     for (label, count, what) in [
         (
+            "spoiled",
+            requests.spoiled,
+            "answers were followed by bytes that answer nothing",
+        ),
+        (
             "waited",
             requests.waited,
             "requests found no free connection when due (raise -c)",

@@ -18,9 +18,28 @@ pub(super) struct Waiting<'a, R> {
     pub(super) at: Nanoseconds,
     pub(super) answers: u32,
     pub(super) closes: bool,
+    /// The last answer, which is accounted for when what comes after it is known to be allowed.
+    pub(super) last: Option<(Exchange, Answered)>,
 }
 
 impl<R: Default> Waiting<'_, R> {
+    /// The last answer is over, or its request fails: by bytes after it that answer nothing.
+    pub(super) fn settle(&mut self, outcome: Result<(), Cause>) {
+        let Some((exchange, answered)) = self.last.take() else {
+            return;
+        };
+        match outcome {
+            Ok(()) => self.results.on_answer(&answered),
+            Err(cause) => self.results.counts.failed[cause as usize] += 1,
+        }
+        if let Some(rows) = self.rows.as_mut()
+            && rows.wants(exchange.request.ordinal)
+        {
+            let outcome = outcome.map(|()| (answered.answer, answered.at));
+            rows.push(row(self.slots, &exchange, outcome));
+        }
+    }
+
     /// Bytes came: the first ones of the answer to the oldest request, if none came before.
     pub(super) fn on_first_byte(&mut self) {
         if let Some(place) = self.exchanges.unanswered(self.active, None) {
@@ -69,18 +88,15 @@ impl<R: Default> Outstanding for Waiting<'_, R> {
         if exchange.first_ns == Nanoseconds::MIN {
             exchange.first_ns = self.at;
         }
-        self.results.on_answer(&Answered {
+        self.settle(Ok(()));
+        let answered = Answered {
             answer,
             intended_ns: exchange.intended_ns,
             departed_ns: known(exchange.departed_ns),
             first_ns: exchange.first_ns,
             at: self.at,
-        });
-        if let Some(rows) = self.rows.as_mut()
-            && rows.wants(exchange.request.ordinal)
-        {
-            rows.push(row(self.slots, &exchange, Ok((answer, self.at))));
-        }
+        };
+        self.last = Some((exchange, answered));
         self.answers += 1;
         self.closes |= answer.closes;
         self.on_first_byte();

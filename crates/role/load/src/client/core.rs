@@ -14,7 +14,7 @@ use lineside_time::{Nanoseconds, TimerId};
 
 use super::calendar::{Calendar, Entry};
 use super::pace::Thoughts;
-use super::slots::Slots;
+use super::slots::{Marks, Slots};
 use super::{Locals, Pace, Phase, Plan, Target};
 use crate::application::{Application, Calls};
 use crate::results::{Results, Unsent};
@@ -109,14 +109,14 @@ impl Core {
 
     /// Lists a slot among those that take a request.
     pub(super) fn list(&mut self, slot: u32) {
-        if !std::mem::replace(&mut self.slots.all[slot as usize].is_ready, true) {
+        if !self.slots.all[slot as usize].marks.set(Marks::READY, true) {
             self.ready.push_back(slot);
         }
     }
 
     fn next_ready(&mut self) -> Option<u32> {
         let slot = self.ready.pop_front()?;
-        self.slots.all[slot as usize].is_ready = false;
+        self.slots.all[slot as usize].marks.set(Marks::READY, false);
         Some(slot)
     }
 }

@@ -8,7 +8,7 @@ use super::Client;
 use super::answers::row;
 use super::core::{TASK_CLOSE, TASK_TIMEOUT};
 use super::exchanges::NONE;
-use super::slots::State;
+use super::slots::{Marks, State};
 
 /// Connections that a task ends at once, at most.
 const CLOSING_MAX: u32 = 1_024;
@@ -56,6 +56,18 @@ impl<P: Protocol> Client<P> {
         let entry = &mut self.core.slots.all[slot as usize];
         entry.state = State::Closing;
         calls.abort(ConnectionId(entry.connection));
+    }
+
+    /// Bytes that answer nothing came so long after an answer that it is counted already: it is a
+    /// success no more.
+    #[cold]
+    pub(super) fn spoil(&mut self, slot: u32) {
+        let marks = &mut self.core.slots.all[slot as usize].marks;
+        if marks.set(Marks::SUCCEEDED, false) {
+            let counts = &mut self.core.results.counts;
+            counts.succeeded -= 1;
+            counts.spoiled += 1;
+        }
     }
 
     /// Requests of a slot that have no answer fail.

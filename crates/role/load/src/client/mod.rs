@@ -42,7 +42,7 @@ use crate::worker::Load;
 use answers::Waiting;
 use core::{Core, Side, TASK_ARRIVAL, TASK_CLOSE, TASK_END, TASK_GO_ON, TASK_TIMEOUT};
 use exchanges::{Exchange, Exchanges, NONE};
-use slots::State;
+use slots::{Marks, State};
 
 /// With this bit, a request of a slot takes what came before it.
 const TASK_CAME: u32 = 1 << 30;
@@ -119,11 +119,12 @@ impl<P: Protocol> Client<P> {
         }
     }
 
-    /// Has the protocol read what came, and does what follows from each answer.
+    /// Has the protocol read what came, and does what follows from each answer. Requests fail by
+    /// `broken` if what came cannot be read.
     fn read(
         &mut self,
         slot: u32,
-        at: Nanoseconds,
+        (at, broken): (Nanoseconds, Cause),
         calls: &mut Calls,
         read: impl FnOnce(&mut P, &mut P::Reader, &mut Waiting<'_, P::Reader>) -> Result<(), Broken>,
     ) {
@@ -138,16 +139,33 @@ impl<P: Protocol> Client<P> {
             at,
             answers: 0,
             closes: false,
+            last: None,
         };
         waiting.on_first_byte();
         let outcome = read(&mut self.protocol, &mut reader, &mut waiting);
+        let is_idle = waiting.exchanges.active[active as usize].outstanding == 0;
+        let is_spoiled = outcome.is_err() && is_idle;
+        let has_succeeded = is_idle && { waiting.last.as_ref() }
+            .is_some_and(|(_, answered)| answered.answer.is_success);
+        let is_late = waiting.last.is_none();
+        waiting.settle(match is_spoiled {
+            true => Err(Cause::Protocol),
+            false => Ok(()),
+        });
         let Waiting {
             answers, closes, ..
         } = waiting;
         self.exchanges.active[active as usize].reader = reader;
         if outcome.is_err() {
-            self.break_off(slot, Cause::Protocol, calls);
+            if is_spoiled && is_late {
+                self.spoil(slot);
+            }
+            self.break_off(slot, broken, calls);
             return;
+        }
+        if has_succeeded {
+            let entry = &mut self.core.slots.all[slot as usize];
+            entry.marks.set(Marks::SUCCEEDED, true);
         }
         self.trim(slot);
         for _ in 0..answers {
@@ -310,6 +328,7 @@ impl<P: Protocol> Side for Client<P> {
         self.exchanges.append(entry.active, exchange);
         entry.sent += len;
         entry.left -= 1;
+        entry.marks.set(Marks::SUCCEEDED, false);
         self.core.results.counts.sent += 1;
         if !P::IS_ACKNOWLEDGED {
             self.core.results.counts.request_bytes += len;
@@ -359,6 +378,7 @@ impl<P: Protocol> Application for Client<P> {
         let began_ns = entry.sent.cast_signed();
         (entry.connection, entry.state) = (connection.0, State::Open);
         (entry.sent, entry.active) = (0, NONE);
+        entry.marks.set(Marks::SUCCEEDED, false);
         entry.left = self.core.plan.requests_each.unwrap_or(u32::MAX);
         self.core.slots.set_local(slot, ends[0]);
         self.core.opening -= 1;
@@ -393,14 +413,19 @@ impl<P: Protocol> Application for Client<P> {
         let entry = &self.core.slots.all[slot as usize];
         if entry.active == NONE {
             // Nothing was asked; an end that is under way may still bring something.
-            if entry.state == State::Open {
+            let is_open = entry.state == State::Open;
+            self.spoil(slot);
+            if is_open {
                 self.break_off(slot, Cause::Protocol, calls);
             }
             return;
         }
-        self.read(slot, at, calls, |protocol, reader, waiting| {
-            protocol.read(reader, bytes, waiting)
-        });
+        self.read(
+            slot,
+            (at, Cause::Protocol),
+            calls,
+            |protocol, reader, waiting| protocol.read(reader, bytes, waiting),
+        );
     }
 
     fn on_acknowledged(&mut self, _: ConnectionId, slot: u32, bytes: u64, calls: &mut Calls) {
@@ -412,7 +437,9 @@ impl<P: Protocol> Application for Client<P> {
             active.acknowledged += bytes;
             if P::IS_ACKNOWLEDGED {
                 let at = calls.now();
-                self.read(slot, at, calls, |_, _, waiting| waiting.on_acknowledged());
+                self.read(slot, (at, Cause::Protocol), calls, |_, _, waiting| {
+                    waiting.on_acknowledged()
+                });
             } else {
                 self.trim(slot);
             }
@@ -423,9 +450,13 @@ impl<P: Protocol> Application for Client<P> {
     fn on_end(&mut self, connection: ConnectionId, slot: u32, calls: &mut Calls) {
         if self.core.slots.all[slot as usize].active != NONE {
             let at = calls.now();
-            self.read(slot, at, calls, |protocol, reader, waiting| {
-                protocol.end(reader, waiting)
-            });
+            // An answer that ends within is cut, whatever its bytes.
+            self.read(
+                slot,
+                (at, Cause::Closed),
+                calls,
+                |protocol, reader, waiting| protocol.end(reader, waiting),
+            );
         }
         if P::IS_UNASKED && self.core.slots.all[slot as usize].active != NONE {
             self.put_back(slot);

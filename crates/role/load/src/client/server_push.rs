@@ -6,6 +6,7 @@ use super::slots::{Slot, State};
 use super::{Client, Phase, TASK_CAME};
 use crate::application::{Calls, ConnectionId};
 use crate::protocol::Client as Protocol;
+use crate::results::Cause;
 
 impl<P: Protocol> Client<P> {
     /// A request that sends nothing leaves when its connection takes what comes.
@@ -30,9 +31,12 @@ impl<P: Protocol> Client<P> {
     pub(super) fn read_what_came(&mut self, slot: u32, calls: &mut Calls) {
         if self.core.slots.all[slot as usize].active != NONE && self.outstanding(slot) > 0 {
             let at = calls.now();
-            self.read(slot, at, calls, |protocol, reader, waiting| {
-                protocol.read(reader, &[], waiting)
-            });
+            self.read(
+                slot,
+                (at, Cause::Protocol),
+                calls,
+                |protocol, reader, waiting| protocol.read(reader, &[], waiting),
+            );
         }
     }
 

@@ -35,6 +35,28 @@ pub(super) enum State {
     Closing,
 }
 
+/// Flags of a slot in one byte, as there may be millions of slots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Marks(u8);
+
+impl Marks {
+    /// It is in the list of those that take a request.
+    pub(super) const READY: Self = Self(1);
+    /// Its last request succeeded, and none was begun since.
+    pub(super) const SUCCEEDED: Self = Self(2);
+
+    /// Sets or clears a flag, and returns what it was.
+    pub(super) fn set(&mut self, flag: Self, to: bool) -> bool {
+        let was = self.0 & flag.0 != 0;
+        self.0 = if to {
+            self.0 | flag.0
+        } else {
+            self.0 & !flag.0
+        };
+        was
+    }
+}
+
 /// A connection of a plan.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slot {
@@ -45,8 +67,7 @@ pub(super) struct Slot {
     /// Requests that it may still begin.
     pub(super) left: u32,
     pub(super) state: State,
-    /// It is in the list of those that take a request.
-    pub(super) is_ready: bool,
+    pub(super) marks: Marks,
     pub(super) target: u16,
     /// Bytes of its stream so far; while it opens, when that began.
     pub(super) sent: u64,
@@ -166,7 +187,7 @@ impl Slots {
             active: NONE,
             left: 0,
             state: State::Free,
-            is_ready: false,
+            marks: Marks::default(),
             target: 0,
             sent: 0,
             local: 0,

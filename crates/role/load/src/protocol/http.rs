@@ -307,6 +307,10 @@ impl<O: Outstanding> Sink for Reading<'_, O> {
         self.method
     }
 
+    fn on_interim(&mut self, _: &Head<'_>) {
+        self.is_broken |= self.outstanding.oldest().is_none();
+    }
+
     fn on_head(&mut self, head: &Head<'_>) {
         *self.status = head.status();
         *self.closes = !head.keep_alive;
@@ -380,7 +384,12 @@ impl Client for Http {
         let (method, heads) = (self.template.method(), &mut self.heads);
         feed(reader, method, outstanding, |parser, reading| {
             parser.push(0, bytes, heads, reading).is_ok()
-        })
+        })?;
+        // The beginning of an answer to nothing.
+        match reader.parser.is_idle() || outstanding.oldest().is_some() {
+            true => Ok(()),
+            false => Err(Broken),
+        }
     }
 
     fn end(

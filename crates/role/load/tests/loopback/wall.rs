@@ -377,6 +377,126 @@ fn an_end_that_comes_with_bytes_is_not_missed() {
     );
 }
 
+/// What a broken server sends, and by which cause its request fails, if it does.
+const BROKEN: [(&[u8], Option<Cause>); 10] = [
+    (
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokmore",
+        Some(Cause::Protocol),
+    ),
+    (
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok\r\n",
+        Some(Cause::Protocol),
+    ),
+    (
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTT",
+        Some(Cause::Protocol),
+    ),
+    (
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nokmore",
+        Some(Cause::Protocol),
+    ),
+    (
+        b"HTTP/1.1 204 No Content\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n",
+        Some(Cause::Protocol),
+    ),
+    (
+        b"HTTP/1.1 204 No Content\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n",
+        Some(Cause::Protocol),
+    ),
+    (
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n\r\n",
+        Some(Cause::Protocol),
+    ),
+    (
+        b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\nok",
+        Some(Cause::Closed),
+    ),
+    (b"HTTP/1.1 200 OK\r\nConte", Some(Cause::Closed)),
+    (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", None),
+];
+
+/// A server of this thread, which answers each connection's one request with these bytes in turn,
+/// and with the rest of them later.
+fn broken_server(later: Option<usize>) -> SocketAddr {
+    let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let at = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        let mut answers = BROKEN.iter().cycle();
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            let mut request = [0; 1 << 12];
+            if !matches!(stream.read(&mut request), Ok(1..)) {
+                continue;
+            }
+            let (answer, _) = answers.next().expect("without end");
+            let (first, rest) = answer.split_at(later.unwrap_or(answer.len()).min(answer.len()));
+            let _ = stream.write_all(first);
+            thread::sleep(std::time::Duration::from_millis(
+                30 * u64::from(later.is_some()),
+            ));
+            let _ = stream.write_all(rest);
+        }
+    });
+    at
+}
+
+#[test]
+fn bytes_that_http_does_not_allow_fail_with_their_cause() {
+    let requests = BROKEN.len() as u64 * 5;
+    let plan = Plan {
+        connections: 1,
+        requests: Some(requests),
+        requests_each: Some(1),
+        close_by: CloseBy::Peer,
+        ..plan()
+    };
+    let at = broken_server(None);
+    let making = Making {
+        protocol: || http(at),
+        rate: None,
+    };
+    let settings = settings(at, plan, 1);
+    let outcome = run(&settings, &making, RunClock::start(), &mut Silent).expect("it ran");
+    let counts = outcome.counts;
+    assert_eq!(outcome.broken_identity, None);
+    let by = |cause: Option<Cause>| BROKEN.iter().filter(|(_, of)| *of == cause).count() as u64 * 5;
+    assert_eq!(
+        (counts.succeeded, counts.answered, counts.spoiled),
+        (by(None), by(None), 0),
+        "{counts:?}"
+    );
+    for cause in [Cause::Protocol, Cause::Closed] {
+        assert_eq!(counts.failed[cause as usize], by(Some(cause)), "{counts:?}");
+    }
+}
+
+/// The same where the bytes come when the answer is over and counted.
+#[test]
+fn an_answer_that_is_followed_by_bytes_later_is_no_success() {
+    let plan = Plan {
+        connections: 1,
+        requests: Some(1),
+        requests_each: Some(1),
+        close_by: CloseBy::Peer,
+        ..plan()
+    };
+    let (answer, _) = BROKEN[0];
+    let at = broken_server(Some(answer.len() - 4));
+    let making = Making {
+        protocol: || http(at),
+        rate: None,
+    };
+    let settings = settings(at, plan, 1);
+    let outcome = run(&settings, &making, RunClock::start(), &mut Silent).expect("it ran");
+    let counts = outcome.counts;
+    assert_eq!(outcome.broken_identity, None);
+    assert_eq!(
+        (counts.answered, counts.succeeded, counts.spoiled),
+        (1, 0, 1),
+        "{counts:?}"
+    );
+}
+
 #[test]
 fn nobody_there_is_an_error_that_names_the_server() {
     let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");

@@ -182,6 +182,8 @@ pub struct RequestCounts {
     pub answered: u64,
     /// Of these, with a status that reports success.
     pub succeeded: u64,
+    /// Answers that are no success because bytes came later that answer nothing.
+    pub spoiled: u64,
     /// Requests that found no connection at their instant.
     pub waited: u64,
     /// Requests of an open loop that were looked at more than 1 ms after their instant.
