@@ -381,7 +381,7 @@ mod tests {
             }
             if mends {
                 frame[24..26].fill(0);
-                let sum = checksum::checksum(&frame[14..34]);
+                let sum = crate::checksum::checksum(&frame[14..34]);
                 frame[24..26].copy_from_slice(&sum.to_be_bytes());
             }
             frame.resize(kept, 0);

@@ -88,7 +88,6 @@ struct Simulation {
     coming: BTreeMap<(Nanoseconds, u64), (usize, Vec<u8>)>,
     count: u64,
     clients: HashMap<u16, Client>,
-    syn: Vec<u8>,
 }
 
 impl Simulation {
@@ -99,7 +98,6 @@ impl Simulation {
             coming: BTreeMap::new(),
             count: 0,
             clients: HashMap::new(),
-            syn: Vec::new(),
         }
     }
 

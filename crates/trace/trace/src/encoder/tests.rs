@@ -18,6 +18,7 @@ use parquet::file::statistics::Statistics;
 use proptest::prelude::*;
 
 use super::*;
+use crate::TableSummary;
 use crate::columns::{PAGE_BYTES, ROWS_MAX};
 use crate::part::Part;
 use crate::read::{PartReader, ReadError, Value};

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 
+use lineside_rows::Table;
 use lineside_time::Random;
 use proptest::prelude::*;
 

@@ -1,5 +1,6 @@
 //! Parts as other writers leave them: by the `parquet` crate, in every encoding for the five types.
 
+use std::io;
 use std::sync::Arc;
 
 use lineside_time::Random;

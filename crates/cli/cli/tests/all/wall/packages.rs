@@ -184,7 +184,9 @@ fn names_all_parts(file: &Path) {
     let array = |value: &Value| value.as_array().expect("a list").clone();
     let text = |value: &Value| value.as_str().expect("text").to_owned();
     let parts = array(&document["components"]);
-    let refs: Vec<_> = { parts.iter() }.map(|part| text(&part["bom-ref"])).collect();
+    let refs: Vec<_> = { parts.iter() }
+        .map(|part| text(&part["bom-ref"]))
+        .collect();
     let program = text(&document["metadata"]["component"]["bom-ref"]);
     for part in &parts {
         let is_crate = text(&part["bom-ref"]).starts_with("pkg:cargo/");
