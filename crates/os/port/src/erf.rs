@@ -103,7 +103,6 @@ pub(crate) fn step(ready: &[u8], facts: &mut Facts) -> Result<Step, String> {
         interface: u16::from(flags & 3),
         // An error of the receiver.
         damaged: flags & 0x10 != 0,
-        numbered_before: 0,
     }))
 }
 

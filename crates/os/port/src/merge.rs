@@ -72,7 +72,7 @@ pub struct Totals {
 
 impl Totals {
     fn add(&mut self, port: &Source) {
-        for facts in port.facts() {
+        for facts in port.port().facts() {
             self.bytes += facts.bytes;
             self.lapses += facts.lapses;
         }
@@ -119,10 +119,10 @@ impl Source {
         }
     }
 
-    fn facts(&self) -> Vec<&Facts> {
+    fn port(&self) -> &dyn Port {
         match self {
-            Self::File(port) => port.facts(),
-            Self::Live(port) => port.facts(),
+            Self::File(port) => &**port,
+            Self::Live(port) => &**port,
         }
     }
 }
@@ -360,15 +360,14 @@ impl Port for Merge {
     fn facts(&self) -> Vec<&Facts> {
         self.inputs
             .iter()
-            .flat_map(|input| input.port.facts())
+            .flat_map(|input| input.port.port().facts())
             .collect()
     }
 
     fn facts_of(&self, input: usize) -> Option<&Facts> {
         // A port of several files is the last one.
         let index = input.min(self.inputs.len().checked_sub(1)?);
-        let facts = self.inputs[index].port.facts();
-        facts.into_iter().nth(input - index)
+        self.inputs[index].port.port().facts_of(input - index)
     }
 }
 

@@ -89,7 +89,6 @@ impl Pcap {
             link_type: self.link_type,
             interface: 0,
             damaged: false,
-            numbered_before: 0,
         }))
     }
 }

@@ -36,7 +36,7 @@ pub(crate) struct Pcapng {
     /// The length that must stand at the end of the block that is being skipped.
     trailer: Option<u32>,
     /// Blocks so far that are no frames and have a number in Wireshark.
-    numbered: u64,
+    pub(crate) numbered: u64,
 }
 
 /// What an interface description states of its frames.
@@ -313,7 +313,6 @@ impl Pcapng {
             link_type: clocked.link_type,
             interface: clocked.fact.unwrap_or(Descriptor::NO_INTERFACE),
             damaged: false,
-            numbered_before: self.numbered,
         })
     }
 

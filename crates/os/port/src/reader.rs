@@ -289,15 +289,16 @@ impl CaptureReader {
             let need = match &mut self.format {
                 Format::Pcap(pcap) => {
                     let step = pcap.step(ready);
-                    self.on_step(step, burst)?
+                    self.on_step(step, 0, burst)?
                 }
                 Format::Pcapng(pcapng) => {
                     let step = pcapng.step(ready, &mut self.facts);
-                    self.on_step(step, burst)?
+                    let numbered = pcapng.numbered;
+                    self.on_step(step, numbered, burst)?
                 }
                 Format::Erf => {
                     let step = erf::step(ready, &mut self.facts);
-                    self.on_step(step, burst)?
+                    self.on_step(step, 0, burst)?
                 }
             };
             if need.is_some() {
@@ -307,14 +308,16 @@ impl CaptureReader {
         Ok(None)
     }
 
+    /// `numbered`: records so far that are no frames and that Wireshark numbers as if they were.
     #[inline(always)]
     fn on_step(
         &mut self,
         step: Result<Step, String>,
+        numbered: u64,
         burst: &mut Burst,
     ) -> Result<Option<usize>, PortError> {
         match step {
-            Ok(Step::Frame(record)) => self.take(&record, burst),
+            Ok(Step::Frame(record)) => self.take(&record, numbered, burst),
             Ok(Step::Need(len)) => return Ok(Some(len)),
             Ok(Step::Skip(len)) => self.skip_left = len,
             Err(what) => {
@@ -329,7 +332,7 @@ impl CaptureReader {
     }
 
     #[inline(always)]
-    fn take(&mut self, record: &Record, burst: &mut Burst) {
+    fn take(&mut self, record: &Record, numbered: u64, burst: &mut Burst) {
         self.facts.frames += 1;
         let descriptor = Descriptor {
             stamp_ns: record.stamp_ns,
@@ -337,7 +340,7 @@ impl CaptureReader {
             wire_len: record.wire_len.max(record.len as u32),
             link_type: record.link_type,
             interface: record.interface,
-            number: self.facts.frames + record.numbered_before,
+            number: self.facts.frames + numbered,
             damaged: record.damaged,
             ..Descriptor::default()
         };
@@ -422,6 +425,10 @@ impl CaptureReader {
 impl Port for CaptureReader {
     fn facts(&self) -> Vec<&Facts> {
         vec![&self.facts]
+    }
+
+    fn facts_of(&self, input: usize) -> Option<&Facts> {
+        Some(&self.facts).filter(|_| input == 0)
     }
 }
 

@@ -21,8 +21,6 @@ pub(crate) struct Record {
     pub(crate) link_type: LinkType,
     pub(crate) interface: u16,
     pub(crate) damaged: bool,
-    /// Records before it that are no frames and that Wireshark numbers as if they were.
-    pub(crate) numbered_before: u64,
 }
 
 /// Byte order of a file.

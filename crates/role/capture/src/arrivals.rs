@@ -57,7 +57,8 @@ impl Default for Arrivals {
 
 impl Arrivals {
     /// The time as of this frame.
-    #[inline]
+    // Always: it is for each frame, and where it is called from two places a heuristic says no.
+    #[inline(always)]
     pub(crate) fn on_frame(&mut self, frame: &FrameRef, counters: &mut Counters) -> i64 {
         let descriptor = frame.descriptor();
         counters.count(Counter::FramesReceived);

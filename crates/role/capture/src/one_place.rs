@@ -66,6 +66,10 @@ pub struct OnePlace<P> {
     places: Places,
     /// By input and interface; the outer `None`: not looked at yet.
     interfaces: Vec<Vec<Option<Option<Place>>>>,
+    /// Interfaces of a single input whose names were looked at.
+    looked: usize,
+    /// Frames may be at a place: an interface has such a name, or there are several inputs.
+    has_names: bool,
     stage: Stage,
     /// Frames that wait, and are let out afterwards.
     held: VecDeque<Frame>,
@@ -121,6 +125,8 @@ impl<P: Port> OnePlace<P> {
             at,
             places: Places::default(),
             interfaces: Vec::new(),
+            looked: 0,
+            has_names: false,
             stage: Stage::Plain,
             held: VecDeque::new(),
             failure: None,
@@ -153,6 +159,21 @@ impl<P: Port> OnePlace<P> {
             Some(place) => place,
             None => self.look_at_interface(input, interface),
         }
+    }
+
+    /// Whether one of these frames was seen at a place. An input alone is asked for names that are
+    /// new, at each burst, so that its frames cost nothing.
+    fn meets_place(&mut self, frames: &[Frame]) -> bool {
+        if !self.has_names {
+            let facts = self.port.facts_of(0).map(|facts| &facts.interfaces);
+            let all = facts.map_or(0, Vec::len);
+            let new = { facts.into_iter().flatten() }.skip(self.looked);
+            let mut names = new.filter_map(|interface| interface.name.as_deref());
+            let is_named = names.any(is_place_of_path);
+            self.has_names = is_named || self.port.facts_of(1).is_some();
+            self.looked = all;
+        }
+        self.has_names && frames.iter().any(|frame| self.place(frame).is_some())
     }
 
     #[cold]
@@ -252,8 +273,7 @@ impl<P: Receive> Wrapper for OnePlace<P> {
         }
         let received = self.port.receive(burst, max);
         if self.stage == Stage::Plain {
-            let is_met = self.at.is_some()
-                && (start..burst.len()).any(|at| self.place(&burst[at]).is_some());
+            let is_met = self.at.is_some() && self.meets_place(&burst[start..]);
             if !is_met {
                 return received;
             }

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use clap::{Arg, Args};
 
-use crate::config::Keys;
+use crate::config::{Facts, Keys};
 use crate::link::section::{Mode, Section};
 
 /// Flags of `explain`: those of `emulate` about the link, and the frame to explain.
 #[derive(Debug, Args)]
 #[group(skip)]
-#[command(mut_args(hide_others))]
+#[command(mut_args(hiding_others()))]
 pub(crate) struct Arguments {
     /// Explain this frame of the capture, counted from 1 (of those that match -f)
     #[arg(long, value_name = "N")]
@@ -42,12 +42,16 @@ pub(crate) struct Arguments {
 }
 
 /// Hides the flags that are refused here, as no frames pass a link, and the one that is ignored.
-fn hide_others(argument: Arg) -> Arg {
-    let id = argument.get_id().as_str();
-    let mut refused = Section::declared().into_iter();
-    let is_refused = refused.any(|key| key.name == id && key.modes & Mode::Explain.bit() == 0);
-    let is_hidden = argument.is_hide_set() || is_refused || id == "quiet";
-    argument.hide(is_hidden)
+/// The section declares its keys once for all arguments: every start of the program does this.
+fn hiding_others() -> impl FnMut(Arg) -> Arg {
+    let refused = |key: &Facts| key.modes & Mode::Explain.bit() == 0;
+    let declared = Section::declared().into_iter();
+    let refused: Vec<_> = declared.filter(refused).map(|key| key.name).collect();
+    move |argument| {
+        let id = argument.get_id().as_str();
+        let is_hidden = argument.is_hide_set() || refused.contains(&id) || id == "quiet";
+        argument.hide(is_hidden)
+    }
 }
 
 /// Ethernet's longest frame, with its header.

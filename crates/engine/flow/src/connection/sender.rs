@@ -386,8 +386,11 @@ impl Connection {
         let before = sender.sacked;
         counts.spurious_retransmissions +=
             sender.on_options(other, tcp, options, counts.segment_max_bytes);
-        let blocks = (&before, &sender.sacked.clone());
-        self.on_stuck_asked(direction, tcp.acknowledgement, blocks, stamp_ns);
+        let sacked = sender.sacked;
+        // Blocks are stored from the first place on.
+        if sacked[0] != Default::default() {
+            self.on_stuck_asked(direction, tcp.acknowledgement, (&before, &sacked), stamp_ns);
+        }
     }
 
     /// When an end sent its last bytes, if it had sent all that it might: `is_all`, all of that is

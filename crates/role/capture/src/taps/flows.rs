@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 
 use lineside_account::{Budget, Lease};
 use lineside_frame::{Burst, FrameRef};
-use lineside_port::{Port, Receive, Received};
-use lineside_run::open;
+use lineside_port::{CaptureReader, PoolConfig, Port, Receive, Received};
 use lineside_wire::tcp::{HEADER_LEN, TcpOption, TcpOptions};
 use lineside_wire::{Direction, Dissected, FourTuple, Ip, TcpFlags, TcpHeader, dissect};
 
@@ -32,6 +31,10 @@ const FRAGMENTS: u8 = u8::MAX;
 
 /// Frames asked for at once.
 const BURST: usize = 256;
+
+/// Memory for the blocks of a file that is looked at before the run. Small ones: of most files a few
+/// frames are looked at, and a block is cleared when it is made. A longer frame gets a longer one.
+const POOL_BYTES: usize = 128 << 10;
 
 /// Where frames were seen: an input, or one interface of a file that describes several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -185,17 +188,18 @@ pub(super) fn read_packets(
 }
 
 fn read_frames(path: &Path, budget: &Budget, mut each: impl FnMut(&FrameRef) -> ControlFlow<()>) {
-    let Ok(opened) = open(std::slice::from_ref(&path.to_owned()), budget) else {
+    let pool = PoolConfig::new(budget.clone(), POOL_BYTES);
+    let Ok(mut port) = CaptureReader::open(path, &pool) else {
         return;
     };
-    let (mut port, mut burst) = (opened.port, Burst::with_capacity(BURST));
+    let mut burst = Burst::with_capacity(BURST);
     loop {
         let received = port.receive(&mut burst, BURST);
         // Where a path's frames are read, `OnePlace` decides.
         let mut frames = { burst.iter() }.filter(|frame| {
-            let interfaces = port.facts_of(0).map(|facts| &facts.interfaces);
             let at = usize::from(frame.descriptor().interface);
-            let name = interfaces.and_then(|all| all.get(at)?.name.as_deref());
+            let described = port.facts_of(0).and_then(|facts| facts.interfaces.get(at));
+            let name = described.and_then(|interface| interface.name.as_deref());
             !name.is_some_and(is_place_of_path)
         });
         if frames.any(|frame| each(frame).is_break()) {
