@@ -27,6 +27,11 @@ impl<R: Clone> ReusedRows<R> {
         self.rows[..self.len].iter()
     }
 
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
     /// Rows beyond `rows_max` free their memory.
     pub(crate) fn clear(&mut self, rows_max: usize) {
         self.rows.truncate(rows_max);

@@ -227,6 +227,13 @@ macro_rules! tables {
                 })*
             }
 
+            /// Bytes of the rows that wait, but for their texts.
+            pub fn bytes(&self) -> usize {
+                let mut bytes = 0;
+                $(bytes += self.$name.len() * size_of::<$row>();)*
+                bytes
+            }
+
             /// Empty again. Memory of at most `rows_max` rows of each table is kept.
             pub fn clear(&mut self, rows_max: usize) {
                 $(self.$name.clear(rows_max);)*

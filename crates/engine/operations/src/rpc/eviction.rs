@@ -1,10 +1,11 @@
 //! Room for operations: a share of the memory, and what is given up when it is used up.
 //!
-//! A new operation is never refused, and no connection pays for another. First go the answered
-//! calls whose rows only wait for copies of their reply, the oldest first: nothing is lost by that
-//! but such copies. Then go calls without reply, the oldest of the client that has most of them,
-//! and there of the connection that has most; for a call of a connection that nobody answers only
-//! those of such connections.
+//! A new operation is never refused, and no connection pays for another. First go calls without
+//! reply of connections that nobody answers: what they are worth, their sender alone says. Then go
+//! the answered calls whose rows only wait for copies of their reply, the oldest first: nothing is
+//! lost by that but such copies. Then go other calls without reply. Of calls, it is the oldest of
+//! the client that has most of them, and there of the connection that has most; for a call of a
+//! connection that nobody answers only those of such connections.
 
 use hashbrown::HashMap;
 use lineside_account::{Claim, Counter, Counters};
@@ -48,8 +49,12 @@ impl<S: RecordSink> Operations<S> {
     ) -> Option<Slot> {
         let claim = self.claim(connection);
         if !self.has_room() || !self.draw_operation(claim) {
-            self.give_up_answered(counters);
-            if !self.has_room() || !self.operations.has_free() {
+            let lacks = |all: &Self| !all.has_room() || !all.operations.has_free();
+            self.give_up_outstanding(Claim::Spare, counters);
+            if lacks(self) {
+                self.give_up_answered(counters);
+            }
+            if lacks(self) && claim == Claim::Full {
                 self.give_up_outstanding(claim, counters);
             }
             if let Some(slot) = self.operations.take_free() {

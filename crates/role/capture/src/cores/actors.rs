@@ -1,5 +1,6 @@
 //! The actors: pipelines, their checksums, and sinks.
 
+use std::collections::VecDeque;
 use std::mem;
 use std::sync::mpsc::Sender;
 
@@ -8,10 +9,11 @@ use lineside_operations::Waiting;
 use lineside_rows::{RecordSink, RowRef};
 
 use super::Settle;
-use super::batch::{Batch, Gather, Item, Next, ToSink};
+use super::batch::{BATCH_BYTES, Batch, Gather, Item, Next, ToSink};
 use crate::pipeline::Flows;
 
-/// Slots of connections that are closed for one batch: each may still have its outstanding calls.
+/// Slots of connections that are closed for one batch: each may still have its outstanding calls,
+/// whose rows may be many.
 const CLOSE_SLOTS: usize = 64;
 
 /// Flows and operations of the connections that are its share.
@@ -21,6 +23,11 @@ pub(super) struct PipelineActor {
     /// As of when it was looked at last.
     pub(super) waiting: Waiting,
     pub(super) looked_ns: i64,
+    /// A batch whose rows are many goes round before its other items are taken.
+    pub(super) is_behind: bool,
+    /// Batches that came meanwhile.
+    #[expect(clippy::vec_box, reason = "they travel in their boxes")]
+    pub(super) later: VecDeque<Box<Batch>>,
 }
 
 /// So often is it looked at what waits.
@@ -29,17 +36,44 @@ const LOOK_NS: i64 = 1_000_000_000;
 impl Actor for PipelineActor {
     type Message = Box<Batch>;
 
-    fn on_message(
-        &mut self,
-        mut batch: Box<Batch>,
-        context: &mut Context<'_, Box<Batch>>,
-    ) -> Outcome {
-        self.exchange(&mut batch);
+    fn on_message(&mut self, batch: Box<Batch>, context: &mut Context<'_, Box<Batch>>) -> Outcome {
+        if self.is_behind && batch.taken == 0 {
+            self.later.push_back(batch);
+            return Ok(());
+        }
+        self.is_behind = false;
+        let mut next = Some(batch);
+        while let Some(mut batch) = next.filter(|_| !self.is_behind) {
+            self.take(&mut batch, context);
+            context.send(&self.checksums, batch);
+            next = match self.is_behind {
+                true => None,
+                false => self.later.pop_front(),
+            };
+        }
+        Ok(())
+    }
+
+    fn on_stop(&mut self, _: &mut Context<'_, Box<Batch>>) -> Outcome {
+        self.flows.operations.give_back();
+        Ok(())
+    }
+}
+
+impl PipelineActor {
+    /// Takes the items of a batch, as far as their rows are not too many for it.
+    fn take(&mut self, batch: &mut Batch, context: &mut Context<'_, Box<Batch>>) {
+        self.exchange(batch);
         self.flows.operations.set_relieved(batch.is_relieved);
         if batch.ending {
             self.flows.operations.set_ending();
         }
-        for (at, item) in batch.items.iter().enumerate() {
+        let first = mem::take(&mut batch.taken);
+        for (at, item) in batch.items.iter().enumerate().skip(first) {
+            if self.flows.operations.sink_mut().rows.bytes() > BATCH_BYTES {
+                batch.taken = at;
+                break;
+            }
             match item {
                 Item::Frame(now, frame) => {
                     let ordinal = frame.descriptor().ordinal;
@@ -58,15 +92,13 @@ impl Actor for PipelineActor {
             }
         }
         self.flows.operations.deferred().sums.frame = None;
-        self.flows.on_timer(batch.now);
-        if let Some(slot) = batch.close_from.take() {
-            batch.close_from = self.flows.close_from(slot, CLOSE_SLOTS);
-            batch.back = batch.close_from.map(|_| context.address());
+        self.is_behind = batch.taken > 0;
+        if self.is_behind {
+            batch.back = Some(context.address());
+        } else {
+            self.finish(batch, context);
         }
-        if batch.spill {
-            self.flows.spill();
-        }
-        self.exchange(&mut batch);
+        self.exchange(batch);
         batch.counters.clone_from(&self.flows.counters);
         if batch.now.saturating_sub(self.looked_ns) >= LOOK_NS {
             (self.waiting, self.looked_ns) = (self.flows.operations.waiting(), batch.now);
@@ -74,17 +106,26 @@ impl Actor for PipelineActor {
         batch.waiting = self.waiting;
         // Of parts that were held, and no longer are.
         lineside_frame::give_back();
-        context.send(&self.checksums, batch);
-        Ok(())
     }
 
-    fn on_stop(&mut self, _: &mut Context<'_, Box<Batch>>) -> Outcome {
-        self.flows.operations.give_back();
-        Ok(())
+    /// What follows the last item of a batch.
+    fn finish(&mut self, batch: &mut Batch, context: &Context<'_, Box<Batch>>) {
+        self.flows.on_timer(batch.now);
+        for _ in 0..CLOSE_SLOTS {
+            let Some(slot) = batch.close_from.take() else {
+                break;
+            };
+            batch.close_from = self.flows.close_from(slot, 1);
+            batch.back = batch.close_from.map(|_| context.address());
+            if self.flows.operations.sink_mut().rows.bytes() > BATCH_BYTES {
+                break;
+            }
+        }
+        if batch.spill {
+            self.flows.spill();
+        }
     }
-}
 
-impl PipelineActor {
     /// Before a batch, its empty lists become those that are filled; after it, it takes them back.
     fn exchange(&mut self, batch: &mut Batch) {
         let operations = &mut self.flows.operations;
@@ -107,7 +148,9 @@ impl Actor for ChecksumActor {
         context: &mut Context<'_, Box<Batch>>,
     ) -> Outcome {
         batch.sum();
-        batch.items.clear();
+        if batch.taken == 0 {
+            batch.items.clear();
+        }
         lineside_frame::give_back();
         context.send(&self.next, ToSink::Batch(batch));
         Ok(())

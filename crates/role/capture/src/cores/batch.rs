@@ -15,6 +15,9 @@ use lineside_rows::{LossRow, RecordSink, RowBuffer, RowRef, Table};
 pub(crate) struct Batch {
     pub(crate) pipeline: usize,
     pub(crate) items: Vec<Item>,
+    /// Of these, the pipeline has taken so many, and takes the others when the rows of the first
+    /// have gone round; 0: all.
+    pub(crate) taken: usize,
     /// Bytes of those frames.
     pub(crate) bytes: usize,
     /// The reader's time when the batch left it.
@@ -27,7 +30,7 @@ pub(crate) struct Batch {
     pub(crate) is_relieved: bool,
     /// Connections are to be closed, from this slot on.
     pub(crate) close_from: Option<usize>,
-    /// The pipeline that wants the batch back, to close more of them.
+    /// The pipeline that wants the batch back, to take more items or close more connections.
     pub(crate) back: Option<Address<Box<Self>>>,
     pub(crate) rows: RowBuffer,
     pub(crate) deferred: Deferred,
@@ -71,10 +74,13 @@ impl Batch {
         });
     }
 
-    /// Empty again. Memory is kept as far as it is what batches usually take.
+    /// Without rows again, and empty if all items were taken. Memory is kept as far as it is what
+    /// batches usually take.
     pub(crate) fn clear(&mut self) {
-        self.items.clear();
-        self.bytes = 0;
+        if self.taken == 0 {
+            self.items.clear();
+            self.bytes = 0;
+        }
         self.rows.clear(ROWS_KEPT_MAX);
         self.deferred.sums.clear();
         self.deferred.calls.clear(ROWS_KEPT_MAX);

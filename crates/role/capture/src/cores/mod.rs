@@ -20,6 +20,7 @@ mod actors;
 mod batch;
 mod distributor;
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -284,6 +285,8 @@ fn spawn_pipelines(
             checksums,
             waiting: Waiting::default(),
             looked_ns: i64::MIN,
+            is_behind: false,
+            later: VecDeque::new(),
         };
         Share {
             to: system.spawn(format!("pipeline-{index}"), actor),
