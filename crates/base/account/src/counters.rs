@@ -130,6 +130,8 @@ registry! {
     ConnectionsReusedUnseen = "connections.reused_unseen", Plain, "of these, those whose SYN the \
         tap missed: there is no way to know what else";
     ConnectionsRpc = "connections.rpc", Plain, "connections on which RPC was found";
+    ConnectionsUnpaired = "connections.unpaired", Plain, "connections seen in both directions with \
+        more calls without reply and replies without call than pairs of both";
     ConnectionsForced = "connections.forced", Plain, "connections that --decode-as declares to be \
         RPC";
     ConnectionsForcedInVain = "connections.forced_in_vain", Plain, "of them, those on which no RPC \
@@ -190,6 +192,8 @@ registry! {
     HolesLost = "stream.holes.lost", Plain, "holes whose bytes the receiver asked for again, and \
         had not when the capture ended: they were lost on their way";
     HolesSnapLength = "stream.holes.snap_length", Plain, "holes cut by the snap length";
+    HolesDamaged = "stream.holes.damaged", Plain, "holes whose bytes came in damaged segments only, \
+        which were not read";
     HolesGivenUp = "stream.holes.given_up", Plain, "holes given up because a stream held too many \
         bytes";
     HolesMerged = "stream.holes_merged", Plain, "holes without a row of their own in `losses`, since \
@@ -203,6 +207,10 @@ registry! {
 
     RpcBytes = "rpc.bytes", Plain, "TCP payload bytes of records and datagrams that were \
         understood as RPC";
+    RpcUnread = "rpc.unread_bytes", Plain, "payload bytes of connections with RPC, TCP and UDP, that \
+        are no message that was understood: stray bytes, or a message whose head did not come";
+    SealedBytes = "rpc.sealed_bytes", Plain, "bytes of calls and replies whose arguments and results \
+        are encrypted (krb5p): their headers were read";
     RpcCalls = "rpc.calls", Plain, "calls taken up as operations: the left side of the identity";
     CallsDecodedAs = "rpc.calls_decoded_as", Plain, "calls of programs that --decode-as takes for \
         others";
@@ -233,6 +241,9 @@ registry! {
         waited for 1 s or longer when their connection or the input ended";
     OperationsUdpIncomplete = "rpc.operations_udp_incomplete", Plain, "operations over UDP of \
         which a part was not read: a snap length cut it, fragments were lost, or it is malformed";
+    RepliesContradicting = "rpc.replies_contradicting", Plain, "replies that contradict their calls: \
+        more bytes than were sent or asked for, another slot or sequence, results that do not fit \
+        the status";
     RepliesShort = "rpc.replies_short", Plain, "replies that were seen whole and end before their \
         last field: their server ended them early";
     Resynchronised = "rpc.resynchronised", Plain, "times that the place of the next record was \

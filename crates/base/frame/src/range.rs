@@ -11,6 +11,8 @@ pub enum Cause {
     NotSeen,
     /// The receiver did not acknowledge them and asked for them again: they were lost on their way.
     Lost,
+    /// They came in segments whose checksums are wrong where others of their direction are right.
+    Damaged,
     /// The capture kept only the beginning of each frame.
     SnapLength,
     /// A bound on held bytes was reached before they came.

@@ -9,12 +9,15 @@ pub(crate) mod progress;
 mod requests;
 pub(crate) mod segments;
 pub(crate) mod sender;
+pub(crate) mod wrapped;
 
 use std::hash::{Hash, Hasher};
 
 use lineside_account::{Counter, Counters, Lease};
 use lineside_frame::{Descriptor, FrameRef, Range};
-use lineside_wire::{Direction, Endpoint, FourTuple, Ip, Layers, TcpFlags, TcpHeader, tcp};
+use lineside_wire::{
+    Direction, Endpoint, FourTuple, HeaderChecksum, Ip, Layers, TcpFlags, TcpHeader, tcp,
+};
 
 use crate::connection::segments::BEHIND_MAX;
 use crate::connection::sender::Sender;
@@ -283,6 +286,10 @@ impl Connection {
         context: &mut Context<'_, S>,
     ) -> bool {
         let is_cut = ip.captured_len < ip.payload_len && !matches!(origin, Origin::Whole(_));
+        let has_wrong_header = ip.checksum == HeaderChecksum::Wrong;
+        if self.checksums[direction].has_damaged_header(has_wrong_header) {
+            return true;
+        }
         if self.checksums[direction].are_offloaded() || is_cut {
             return false;
         }

@@ -20,6 +20,8 @@ pub(crate) struct Checksums {
     trust: Trust,
     /// Wrong ones in a row.
     wrong: u8,
+    /// Wrong ones of IPv4's header in a row.
+    headers_wrong: u8,
     /// The longest payload with a right one.
     len_max: u32,
 }
@@ -51,6 +53,16 @@ impl Checksums {
     #[inline]
     pub(crate) fn are_offloaded(&self) -> bool {
         self.trust == Trust::Offloaded
+    }
+
+    /// Whether a packet whose IPv4 header has a wrong checksum, or a right one, is damaged by that:
+    /// no receiver takes it, unless all of a direction are wrong.
+    pub(crate) fn has_damaged_header(&mut self, is_wrong: bool) -> bool {
+        self.headers_wrong = match is_wrong {
+            true => self.headers_wrong.saturating_add(1),
+            false => 0,
+        };
+        is_wrong && self.trust == Trust::Right && self.headers_wrong < WRONG_MAX
     }
 
     /// Whether a packet is damaged, and must not be read.

@@ -4,7 +4,8 @@
 use lineside_account::Counter;
 use lineside_frame::{Cause, Chunk, FrameRef};
 use lineside_wire::{
-    Direction, FourTuple, Ip, PlainSegment, TcpFlags, TcpHeader, UdpHeader, checksum,
+    Direction, FourTuple, HeaderChecksum, Ip, PlainSegment, TcpFlags, TcpHeader, UdpHeader,
+    checksum,
 };
 
 use crate::connection::expected::Expected;
@@ -139,7 +140,8 @@ impl Connections {
         frame: &FrameRef,
         context: &mut Context<'_, S>,
     ) -> Option<Taken> {
-        if !may_be_expected(tcp.flags) || ip.captured_len < ip.payload_len {
+        let is_wrong = ip.checksum == HeaderChecksum::Wrong;
+        if !may_be_expected(tcp.flags) || ip.captured_len < ip.payload_len || is_wrong {
             return None;
         }
         let (connection, direction) = self.recent(ip, tcp)?;
@@ -178,6 +180,7 @@ impl Connections {
         };
         let connection = self.at(slot);
         if connection.is_damaged(direction, ip, tcp, origin, context) {
+            connection.note_damaged(direction, tcp.sequence, tcp.payload_len);
             return DAMAGED;
         }
         if connection.is_copy(ip, tcp, origin, context) {

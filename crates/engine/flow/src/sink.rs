@@ -32,6 +32,8 @@ pub trait StreamSink {
     }
     /// A connection begins in an unused slot.
     fn on_open(&mut self, connection: usize, facts: &Connection);
+    /// The first packet of a connection's second direction has come: both are heard.
+    fn on_both_heard(&mut self, _connection: usize) {}
     /// The next bytes of a direction, or a hole. `after_syn`: they are the first of the connection.
     fn on_stream(
         &mut self,

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use lineside_frame::{Cause, Chunk, Range};
 use lineside_wire::SeqNumber;
 
+use crate::connection::wrapped::Behind;
 use crate::round_trips::Followed;
 
 /// Acknowledgements remembered while bytes are missing. Beyond, a later one stands for those before
@@ -121,6 +122,8 @@ pub(crate) struct Stream {
     /// Of a stream that was joined: bytes before this offset passed before the tap began, and none
     /// after it did.
     pub(crate) joined_at: Option<i64>,
+    /// Acknowledgements that stand behind `acked`.
+    pub(crate) behind: Behind,
     /// Acknowledgements since something is missing: when each offset was first covered.
     pub(crate) acks: VecDeque<(i64, Moment)>,
     /// The latest answer of [`acknowledged`](Self::acknowledged).
@@ -128,6 +131,9 @@ pub(crate) struct Stream {
     /// The last holes, to tell bytes that came too late from retransmissions.
     lost: [(i64, i64); 4],
     lost_next: usize,
+    /// Where the last damaged segments lay.
+    damaged: [(i64, i64); 4],
+    damaged_next: usize,
     /// The segment whose round trip is measured, by its end.
     pub(crate) round_trip: Followed<i64>,
 }
@@ -193,6 +199,26 @@ impl Stream {
     pub(crate) fn lose(&mut self, start: i64, end: i64) {
         self.lost[self.lost_next] = (start, end);
         self.lost_next = (self.lost_next + 1) % self.lost.len();
+    }
+
+    /// A damaged segment brought `start..end`.
+    pub(crate) fn damage(&mut self, start: i64, end: i64) {
+        self.damaged[self.damaged_next] = (start, end);
+        self.damaged_next = (self.damaged_next + 1) % self.damaged.len();
+    }
+
+    /// Whether all of `start..end` came in damaged segments.
+    pub(crate) fn is_damaged(&self, start: i64, end: i64) -> bool {
+        let mut at = start;
+        // Each covers what follows the one before, in whatever order they came.
+        for _ in &self.damaged {
+            let covers = |&&(from, to): &&(i64, i64)| from <= at && at < to;
+            match self.damaged.iter().find(covers) {
+                Some(&(_, to)) => at = to,
+                None => break,
+            }
+        }
+        at >= end
     }
 
     /// How many of the bytes `start..end` were given up before.

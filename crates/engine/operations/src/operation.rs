@@ -39,6 +39,8 @@ pub(crate) struct Operation {
     pub(crate) unproven_bytes: Option<usize>,
     /// Arguments and results are wrapped for RPCSEC_GSS's integrity.
     pub(crate) is_wrapped: bool,
+    /// Its reply came from another address than was called.
+    pub(crate) is_elsewhere: bool,
     /// Where its call is known: not of the further operations of a compound, nor of a reply alone.
     pub(crate) holder: Option<Holder>,
     /// A reply that came before its call, to be read when the call has ended.
@@ -53,6 +55,7 @@ impl Operation {
         (self.call_done, self.reply_done) = (false, false);
         (self.handle, self.holder) = (None, None);
         self.unproven_bytes = None;
+        self.is_elsewhere = false;
         self.arguments = Arguments::default();
         self.state = State::None;
     }
@@ -222,6 +225,12 @@ impl Signature {
     }
 }
 
+/// Whether an operation moves no more bytes than it asks for.
+#[cold]
+fn moves_as_asked(operation: Word) -> bool {
+    matches!(operation, Word::Known("READ" | "WRITE"))
+}
+
 /// A cut message takes more with it: where the header before data is cut, the data, and where the
 /// call does not show how its reply is to be read, the reply.
 #[inline]
@@ -238,6 +247,9 @@ pub(crate) fn mark_incomplete(row: &mut OperationRow, counters: &mut Counters) {
             Word::Known("READ") => row.reply_incomplete && !has_failed,
             _ => false,
         };
+    }
+    if row.count.is_some() && row.transferred > row.count && moves_as_asked(row.operation) {
+        counters.count(Counter::RepliesContradicting);
     }
     // Over TCP, the holes in its streams are counted.
     if (row.call_incomplete || row.reply_incomplete || row.data_incomplete)

@@ -177,6 +177,8 @@ pub(crate) struct CompoundLink {
     pub(crate) next: Option<Slot>,
     /// In the first slot: how many operations the server has answered.
     pub(crate) results: Option<u32>,
+    /// In the first slot: a result is that of another call.
+    pub(crate) contradicts: bool,
 }
 
 /// How far a message with a compound was read.

@@ -2,8 +2,8 @@
 
 use lineside_frame::LinkType;
 
-use crate::FRAME_LEN_MAX;
 use crate::record::{Order, Record, Step, array};
+use crate::{FRAME_LEN_MAX, Facts};
 
 pub(crate) const FILE_HEADER_LEN: usize = 24;
 
@@ -17,7 +17,11 @@ pub(crate) struct Pcap {
     /// Bytes that a variant has after the header of the file.
     pub(crate) more_len: usize,
     header_len: usize,
+    /// A stamp has a second or more after its second.
+    is_beyond: bool,
 }
+
+const SECOND_NS: i64 = 1_000_000_000;
 
 /// AIX writes version 2.2, nanoseconds, and interface types of SNMP in the place of link types:
 /// Ethernet, token ring, FDDI, loopback.
@@ -53,11 +57,28 @@ impl Pcap {
             unit_ns,
             more_len,
             header_len,
+            is_beyond: false,
         })
     }
 
+    /// A stamp's part of a second is a second or more.
+    #[cold]
+    fn on_beyond(&mut self, fraction: u32, facts: &mut Facts) {
+        self.is_beyond = true;
+        let (unit, other) = match self.unit_ns {
+            1 => ("nanoseconds", "a writer carries seconds over"),
+            _ => ("microseconds", "nanoseconds were written in their place"),
+        };
+        facts.warnings.push(format!(
+            "{}: frame {} is stamped {fraction} {unit} after its second, which is more than a second \
+            has: {other}, or the stamp is wrong, and times do not hold",
+            facts.name,
+            facts.frames + 1
+        ));
+    }
+
     #[inline]
-    pub(crate) fn step(&self, ready: &[u8]) -> Result<Step, String> {
+    pub(crate) fn step(&mut self, ready: &[u8], facts: &mut Facts) -> Result<Step, String> {
         let Some(header) = array::<16>(ready, 0) else {
             return Ok(Step::Need(self.header_len));
         };
@@ -78,8 +99,12 @@ impl Pcap {
         if ready.len() < self.header_len + len {
             return Ok(Step::Need(self.header_len + len));
         }
-        // 32 bits of seconds fit; a fraction beyond a second, as some writers leave, carries over.
-        let stamp_ns = i64::from(seconds) * 1_000_000_000 + i64::from(fraction) * self.unit_ns;
+        if i64::from(fraction) * self.unit_ns >= SECOND_NS && !self.is_beyond {
+            self.on_beyond(fraction, facts);
+        }
+        // 32 bits of seconds fit; a fraction beyond a second, as some writers leave, carries over,
+        // and is reported.
+        let stamp_ns = i64::from(seconds) * SECOND_NS + i64::from(fraction) * self.unit_ns;
         Ok(Step::Frame(Record {
             before: self.header_len,
             len,

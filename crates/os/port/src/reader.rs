@@ -288,7 +288,7 @@ impl CaptureReader {
             let ready = self.blocks.writer.ready();
             let need = match &mut self.format {
                 Format::Pcap(pcap) => {
-                    let step = pcap.step(ready);
+                    let step = pcap.step(ready, &mut self.facts);
                     self.on_step(step, 0, burst)?
                 }
                 Format::Pcapng(pcapng) => {

@@ -20,6 +20,7 @@ use crate::search::{HEAD, Search};
 mod config;
 mod delivery;
 mod message;
+mod slow;
 
 pub use config::Config;
 pub use delivery::{begins_message, finish, on_datagram};
@@ -28,6 +29,7 @@ pub use message::{ALL, Message, MessageSink, Want};
 use delivery::{Chunks, Delivery, after, ask, fit, is_message, left_after, pieces, serve, xid};
 pub(crate) use message::PIECE_BYTES;
 use message::list_bytes;
+use slow::seen;
 
 /// One direction of a TCP connection.
 #[derive(Debug)]
@@ -47,6 +49,8 @@ pub struct Records {
     last_xid: Option<u32>,
     message: Option<Open>,
     search: Option<Box<Search>>,
+    /// Bytes that were seen and that no message covers.
+    unread: u64,
     /// What is held, drawn on the memory budget.
     lease: Lease,
     leased: usize,
@@ -78,6 +82,12 @@ enum Mode {
 struct Open {
     message: Message,
     stage: Stage,
+}
+
+impl Open {
+    fn is_too_long(&self) -> bool {
+        matches!(self.stage, Stage::TooLong { .. })
+    }
 }
 
 #[derive(Debug)]
@@ -116,6 +126,7 @@ impl Records {
             last_xid: None,
             message: None,
             search: None,
+            unread: 0,
             lease: budget.lease(0).expect("nothing fits into any budget"),
             leased: 0,
         }
@@ -146,7 +157,10 @@ impl Records {
                 self.walk(chunk.from(len), sink, counters);
             }
             Mode::Slow => self.push_search(chunk, counters),
-            Mode::Unknown | Mode::NotRpc => return,
+            Mode::Unknown | Mode::NotRpc => {
+                self.unread += seen(&chunk);
+                return;
+            }
         }
         if self.mode == Mode::Slow {
             self.search(sink, counters);
@@ -154,57 +168,6 @@ impl Records {
         if self.held_bytes() != self.leased {
             self.draw(sink, counters);
         }
-    }
-
-    /// The other direction has moved: a candidate may have found its other half.
-    pub fn reconsider<S: MessageSink>(&mut self, sink: &mut S, counters: &mut Counters) {
-        if let Some(search) = &mut self.search {
-            search.look_again();
-            self.search(sink, counters);
-        }
-    }
-
-    /// The other direction has a message with this xid whose other half it misses. True if it was
-    /// found here, and has now been delivered.
-    pub fn on_agreement<S: MessageSink>(
-        &mut self,
-        xid: u32,
-        is_call: bool,
-        sink: &mut S,
-        counters: &mut Counters,
-    ) -> bool {
-        let mut found = false;
-        // Those before it that stand alone come first, each up to its hole.
-        while let Some(at) = self
-            .search
-            .as_ref()
-            .and_then(|search| search.find(xid, is_call))
-        {
-            self.accept(at, sink, counters);
-            found = true;
-        }
-        found
-    }
-
-    /// Whether a candidate of this kind with this xid waits to be accepted.
-    pub fn has_candidate(&self, xid: u32, is_call: bool) -> bool {
-        self.search
-            .as_ref()
-            .is_some_and(|search| search.contains(xid, is_call))
-    }
-
-    /// Nothing more will come.
-    pub fn finish<S: MessageSink>(&mut self, sink: &mut S, counters: &mut Counters) {
-        while let Some(search) = &mut self.search
-            && let Some(at) = search.chained(true)
-        {
-            self.accept(at, sink, counters);
-        }
-        self.leave_search(counters);
-        if self.mode == Mode::Fast {
-            self.cut_message(sink, counters);
-        }
-        self.mode = Mode::NotRpc;
     }
 
     /// Nothing shows yet that this is RPC.
@@ -318,7 +281,7 @@ impl Records {
                 };
                 if !self.accepts_mark(&chunk.from(take), counters) {
                     return match self.mode {
-                        Mode::NotRpc => {}
+                        Mode::NotRpc => self.unread += seen(&chunk),
                         _ => self.lose(chunk, sink, counters),
                     };
                 }
@@ -334,10 +297,11 @@ impl Records {
             chunk = chunk.from(take);
             let done = self.fragment_left == 0 && self.fragment_last;
             if let Err(NoMessage { whole }) = self.message_bytes(part, done, sink, counters) {
-                self.message = None;
+                self.forget_message(&part, counters);
                 if whole && self.may_be_other() {
                     // The first bytes of the connection are there and no RPC: it is something else.
                     self.mode = Mode::NotRpc;
+                    self.unread += seen(&part) + seen(&chunk);
                     return;
                 }
                 // The next header may lie in what was taken for a part of this record.
@@ -626,71 +590,19 @@ impl Records {
             let chunks: Chunks<'_> = held.iter().map(Range::chunk).collect();
             if open.message.len < 8
                 || !(self.proven || is_message(&pieces(&chunks, 0), self.config.any_program))
+                || matches!(
+                    ask(&open.message, &chunks, true, sink, counters),
+                    Delivery::Refused
+                )
             {
-                return;
-            }
-            if let Delivery::Refused = ask(&open.message, &chunks, true, sink, counters) {
+                let taken = (open.message.len - open.message.missing) as u64;
+                counters.subtract(Counter::RpcBytes, taken);
+                self.unread += taken;
                 return;
             }
             self.proven = true;
         }
         sink.on_end(&open.message, counters);
-    }
-
-    /// The place of the next mark is lost.
-    #[cold]
-    fn lose<S: MessageSink>(&mut self, rest: Chunk<'_>, sink: &mut S, counters: &mut Counters) {
-        self.cut_message(sink, counters);
-        self.fragment_left = 0;
-        self.mark_len = 0;
-        self.mode = Mode::Slow;
-        self.push_search(rest, counters);
-    }
-
-    fn push_search(&mut self, chunk: Chunk<'_>, counters: &mut Counters) {
-        let search = self.search.get_or_insert_with(Box::default);
-        search.last_xid = self.last_xid;
-        if !chunk.is_empty() {
-            search.push(chunk, &self.config);
-            counters.add(
-                Counter::CandidatesRejected,
-                std::mem::take(&mut search.rejected),
-            );
-        }
-    }
-
-    fn search<S: MessageSink>(&mut self, sink: &mut S, counters: &mut Counters) {
-        while let Some(search) = &mut self.search {
-            let accepted = search
-                .agreed(|xid, is_call| sink.agrees(xid, is_call))
-                .or_else(|| search.chained(false));
-            if let Some(at) = accepted {
-                self.accept(at, sink, counters);
-            } else if search.held_bytes > self.config.search_held_max_bytes
-                && search.has_candidates()
-            {
-                self.decide(sink, counters);
-            } else {
-                let in_vain =
-                    search.scanned_bytes > self.config.search_max_bytes && !search.has_candidates();
-                if in_vain && self.may_be_other() {
-                    self.mode = Mode::NotRpc;
-                    self.leave_search(counters);
-                }
-                return;
-            }
-        }
-    }
-
-    /// Too much is held: decides on the earliest candidate by what is known.
-    fn decide<S: MessageSink>(&mut self, sink: &mut S, counters: &mut Counters) {
-        let Some(search) = &mut self.search else {
-            return;
-        };
-        match search.chained(true) {
-            Some(at) => self.accept(at, sink, counters),
-            None => search.drop_first(),
-        }
     }
 
     /// What is held, and what holding it takes: many small parts take more than their bytes.
@@ -751,29 +663,6 @@ impl Records {
             Delivery::More { .. } | Delivery::Rest => Stage::Rest,
         };
         self.proven = true;
-    }
-
-    fn accept<S: MessageSink>(&mut self, at: u64, sink: &mut S, counters: &mut Counters) {
-        let Some(mut search) = self.search.take() else {
-            return;
-        };
-        let ranges = search.accept(at);
-        counters.add(Counter::CandidatesRejected, search.rejected);
-        counters.count(Counter::Resynchronised);
-        self.mode = Mode::Fast;
-        self.proven = true;
-        for range in &ranges {
-            match self.mode {
-                Mode::Fast => self.walk(range.chunk(), sink, counters),
-                _ => self.push_search(range.chunk(), counters),
-            }
-        }
-    }
-
-    fn leave_search(&mut self, counters: &mut Counters) {
-        if let Some(search) = self.search.take() {
-            counters.add(Counter::CandidatesRejected, search.rejected);
-        }
     }
 }
 

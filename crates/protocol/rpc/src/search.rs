@@ -6,6 +6,11 @@
 //! * the other direction agrees: a reply's call is outstanding, or a call's reply was just seen;
 //!   with it every candidate whose lengths lead to it and whose xid is near (what is stored at the
 //!   end of a file leads to the next true header too); or
+//! * nothing more will come, and each record from it on begins a segment, the last one ends with
+//!   all that came, and its xid goes on from those before; or
+//!
+//! where packets of the other direction do not come at all:
+//!
 //! * its lengths lead from mark to mark without a miss over [`CHAIN_BYTES`], or to the end of all
 //!   that will ever come, and its xid goes on from those before; or
 //! * they lead out of sight (into a hole), nothing more can be known, its xid goes on from those
@@ -147,6 +152,8 @@ pub(crate) struct Search {
     walked: Option<Walked>,
     /// The xid of the last message of this direction.
     pub(crate) last_xid: Option<u32>,
+    /// The other direction is heard: what is true, it agrees with.
+    pub(crate) hears_both: bool,
     pub(crate) held_bytes: usize,
     pub(crate) scanned_bytes: u64,
     pub(crate) rejected: u64,
@@ -186,13 +193,38 @@ impl Search {
     /// The position of a candidate that the other direction agrees with, by `agrees(xid, is_call)`.
     pub(crate) fn agreed(&mut self, mut agrees: impl FnMut(u32, bool) -> bool) -> Option<u64> {
         // No candidate is found later that begins before this.
-        let asked = self.end.saturating_sub(HEAD as u64 - 1);
-        let asked = std::mem::replace(&mut self.asked, asked);
-        let (&at, _) = self
-            .candidates
-            .range(asked..)
-            .find(|(_, candidate)| agrees(candidate.xid, candidate.is_call))?;
-        Some(self.first_with(at))
+        let mut asked = self.end.saturating_sub(HEAD as u64 - 1);
+        let mut found = None;
+        for (&at, candidate) in self.candidates.range(self.asked..) {
+            if !agrees(candidate.xid, candidate.is_call) || !self.is_only(candidate) {
+                continue;
+            }
+            // What is stored shows by where it leads.
+            if !self.hears_both || candidate.leads != Leads::Waits {
+                found = Some(at);
+                break;
+            }
+            asked = asked.min(at);
+        }
+        self.asked = asked;
+        found.map(|at| self.first_with(at))
+    }
+
+    /// Of a stream of which nothing more will come: the position of a candidate that stands by
+    /// itself, or that the other direction agrees with.
+    pub(crate) fn at_last(&mut self, mut agrees: impl FnMut(u32, bool) -> bool) -> Option<u64> {
+        if !self.hears_both {
+            return self.chained(true);
+        }
+        let walks = self.walks();
+        let accepted = walks.iter().rev().find(|walk| {
+            let candidate = &self.candidates[&walk.first];
+            self.is_in_segments(walk) || {
+                let leads = walk.links >= 2 || self.begins_frame(walk.first);
+                leads && agrees(candidate.xid, candidate.is_call) && self.is_only(candidate)
+            }
+        });
+        accepted.map(|walk| walk.first)
     }
 
     /// The candidate with this xid, or the earliest that leads to it.
@@ -207,8 +239,12 @@ impl Search {
     }
 
     /// A candidate from which record follows record for long enough. `last`: nothing more will
-    /// come, so that whatever can be accepted has to be.
+    /// come, so that whatever can be accepted has to be. Only where the other direction is not
+    /// heard.
     pub(crate) fn chained(&mut self, last: bool) -> Option<u64> {
+        if self.hears_both {
+            return None;
+        }
         if !last {
             // A later candidate may be inside the first one's record: it must not overtake it.
             let walk = self.walk_first()?;
@@ -243,6 +279,7 @@ impl Search {
         let ranges = ranges.collect();
         *self = Self {
             rejected: self.rejected,
+            hears_both: self.hears_both,
             ..Self::default()
         };
         ranges
@@ -455,12 +492,44 @@ impl Search {
         }
     }
 
-    /// The earliest candidate with this xid.
+    /// The last candidate with this xid: copies that are stored in a message come before the next
+    /// one.
     fn with_xid(&self, xid: u32, is_call: bool) -> Option<u64> {
         let mut found = self
             .by_xid
             .range((xid, is_call, 0)..=(xid, is_call, u64::MAX));
-        found.next().map(|&(_, _, position)| position)
+        found.next_back().map(|&(_, _, position)| position)
+    }
+
+    /// Whether no other candidate has its xid: a message is sent once.
+    fn is_only(&self, candidate: &Candidate) -> bool {
+        let (xid, is_call) = (candidate.xid, candidate.is_call);
+        let same = (xid, is_call, 0)..=(xid, is_call, u64::MAX);
+        self.by_xid.range(same).nth(1).is_none()
+    }
+
+    /// Whether each of the records from a candidate on begins a segment, the last one ends with
+    /// all that came, and their xids go on from those before: programs write a message at a time,
+    /// and segments of file data begin anywhere in what is stored there.
+    fn is_in_segments(&self, walk: &Walk) -> bool {
+        let first = &self.candidates[&walk.first];
+        let ahead = self.last_xid.map_or(0, |last| first.xid.wrapping_sub(last));
+        let is_next = ahead <= XIDS_BEHIND || self.last_xid.is_none() && walk.first == 0;
+        if walk.end != End::Exact || !is_next {
+            return false;
+        }
+        let mut at = walk.first;
+        loop {
+            let candidate = &self.candidates[&at];
+            if !self.begins_frame(at) || !self.is_only(candidate) {
+                return false;
+            }
+            match candidate.leads {
+                Leads::Record(next) => at = next,
+                Leads::Waits => return candidate.target() == self.end,
+                Leads::Joins(_) | Leads::Hole => return false,
+            }
+        }
     }
 
     /// Where to begin if `target` is a header: nothing more can be learned of those before it.
@@ -469,7 +538,8 @@ impl Search {
         let target = self.first_that_leads_to(target, &walks);
         let mut earlier = walks.iter().rev();
         let alone = earlier.find(|walk| {
-            walk.end == End::Hole
+            !self.hears_both
+                && walk.end == End::Hole
                 && walk.last < target
                 && self.stands_alone(walk)
                 && (self.last_xid.is_some() || self.goes_on(walk.first, target, target - walk.last))
@@ -485,6 +555,7 @@ impl Search {
             if let Some(next) = walk.next
                 && leading.contains(&next)
                 && self.goes_on(walk.first, next, 0)
+                && (!self.hears_both || self.is_only(&self.candidates[&walk.first]))
             {
                 leading.insert(walk.first);
             }

@@ -9,6 +9,8 @@ mod connection;
 mod evidence;
 #[path = "scenarios/fields.rs"]
 mod fields;
+#[path = "scenarios/kinds.rs"]
+mod kinds;
 #[path = "scenarios/matching.rs"]
 mod matching;
 mod on_cores;

@@ -104,8 +104,11 @@ use Check::{Counted, Input, Link, Load, Run};
 use State::{Disturbed, Incomplete, Limited};
 
 /// All rules, in the order of their reasons.
-pub const RULES: [Rule; 43] = [
+pub const RULES: [Rule; 48] = [
     rule(Incomplete, Run(other::tls_of_rpc)),
+    rule(Incomplete, Run(other::sealed)),
+    rule(Incomplete, Run(other::rdma)),
+    rule(Incomplete, Run(other::not_understood)),
     rule(Incomplete, Run(nothing_read)),
     rule(Incomplete, Run(stream_lost)),
     rule(
@@ -181,6 +184,22 @@ pub const RULES: [Rule; 43] = [
             Counter::RepliesWithoutCallCut,
             "replies have no call, because the snap length cut the calls: capture whole frames \
             (-s 0)",
+        ),
+    ),
+    rule(
+        Incomplete,
+        Counted(
+            Counter::ConnectionsUnpaired,
+            "connections were seen in both directions and have more calls without reply and \
+            replies without call than pairs of both",
+        ),
+    ),
+    rule(
+        Incomplete,
+        Counted(
+            Counter::RepliesContradicting,
+            "replies contradict their calls: more bytes than were sent or asked for, another slot \
+            or sequence, or results that do not fit the status",
         ),
     ),
     rule(Incomplete, Run(replies_without_calls)),
@@ -382,10 +401,16 @@ fn stream_lost(evidence: &Evidence<'_>) -> Vec<Reason> {
         grouped(value(Counter::HolesNotSeen)),
         grouped(value(Counter::HolesSnapLength)),
         grouped(value(Counter::HolesGivenUp)),
-        match value(Counter::HolesLost) {
-            0 => String::new(),
-            lost => format!(", {} lost on the way", grouped(lost)),
-        },
+        {
+            [
+                (Counter::HolesLost, "lost on the way"),
+                (Counter::HolesDamaged, "damaged"),
+            ]
+        }
+        .iter()
+        .filter(|(counter, _)| value(*counter) > 0)
+        .map(|(counter, what)| format!(", {} {what}", grouped(value(*counter))))
+        .collect::<String>(),
     )]
 }
 

@@ -56,6 +56,7 @@ impl Connection {
                 looks_offloaded: segment.looks_offloaded,
             };
             if checksums.is_damaged(&packet, context.counters) {
+                self.note_damaged(direction, step.sequence, step.payload_len);
                 return Some(DAMAGED);
             }
         }

@@ -2,14 +2,34 @@
 
 use lineside_account::Counter;
 use lineside_frame::{Cause, Chunk, Descriptor};
-use lineside_wire::Direction;
+use lineside_wire::{Direction, SeqNumber};
 
 use crate::connection::Connection;
 use crate::context::Context;
 use crate::sink::StreamSink;
-use crate::stream::State;
+use crate::stream::{State, Stream};
+
+impl Stream {
+    /// Why bytes are missing that would be so for `cause` if none of them had come.
+    fn cause(&self, cause: Cause, start: i64, end: i64) -> Cause {
+        match cause {
+            Cause::NotSeen | Cause::Lost if self.is_damaged(start, end) => Cause::Damaged,
+            _ => cause,
+        }
+    }
+}
 
 impl Connection {
+    /// Notes where the bytes of a damaged segment belong.
+    #[cold]
+    pub(crate) fn note_damaged(&mut self, direction: Direction, sequence: SeqNumber, len: usize) {
+        let stream = &mut self.streams[direction];
+        if stream.state == State::Open {
+            let start = stream.offset(sequence);
+            stream.damage(start, start + len as i64);
+        }
+    }
+
     /// Delivers a hole for the missing bytes of a stream before `offset`, which the other side
     /// acknowledged. False if there are none, or if it is not certain.
     pub(super) fn give_up_acknowledged<S: StreamSink>(
@@ -54,6 +74,7 @@ impl Connection {
     ) {
         let stream = &mut self.streams[direction];
         let start = stream.next;
+        let cause = stream.cause(cause, start, end);
         stream.lose(start, end);
         stream.next = end;
         let len = (end - start) as usize;
@@ -88,6 +109,7 @@ impl Connection {
             Some(Cause::SnapLength) => Counter::HolesSnapLength,
             Some(Cause::GivenUp) => Counter::HolesGivenUp,
             Some(Cause::Lost) => Counter::HolesLost,
+            Some(Cause::Damaged) => Counter::HolesDamaged,
             _ => Counter::HolesNotSeen,
         });
         context
@@ -137,7 +159,8 @@ impl Connection {
             ..self.first
         };
         context.counters.add(Counter::StreamBytes, len as u64);
-        let hole = Chunk::hole(len as usize, Cause::NotSeen, &by);
+        let cause = self.streams[direction].cause(Cause::NotSeen, offset, offset + len);
+        let hole = Chunk::hole(len as usize, cause, &by);
         self.report_loss(direction, offset, hole, context);
     }
 }

@@ -91,6 +91,7 @@ impl Connection {
             let is_alone = segment.payload_len == 0;
             let of = (direction.opposite(), acknowledgement);
             self.take_acknowledgement(of, is_alone, (moment, stamp_ns), context);
+            self.give_up_passed(direction.opposite(), chunk.descriptor(), context);
         }
         if segment.payload_len > 0 {
             if self.streams[direction].state == State::Unseen {
@@ -108,6 +109,16 @@ impl Connection {
             if is_far || is_after_fin || !self.strays.is_empty() && is_of_next() {
                 return self.on_stray(direction, segment, chunk, context);
             }
+            let is_old = end <= stream.next;
+            if is_old && self.has_come_round(direction, start, chunk.descriptor(), context) {
+                // What it acknowledges has been taken.
+                let segment = Segment {
+                    acknowledgement: None,
+                    ..segment
+                };
+                return self.on_segment(direction, segment, chunk, context);
+            }
+            let stream = &mut self.streams[direction];
             let stamp_ns = chunk.descriptor().stamp_ns;
             if stream.comes_after_acknowledgement(start, end, stamp_ns) {
                 let counters = &mut context.counters;
@@ -474,12 +485,17 @@ impl Connection {
     }
 
     /// Whether a held part after a gap that nobody acknowledged belongs to something else: so much
-    /// is never in flight, or the other side went on for long without a word of it.
+    /// is never in flight, it lies beyond the window that its receiver has given, or the other side
+    /// went on for long without a word of it.
     fn is_stray(&self, direction: Direction, front: &Front, shared: &Shared) -> bool {
         let ahead = front.start - self.streams[direction].next;
         let other = &self.streams[direction.opposite()];
         let went_on = other.state == State::Open && self.is_overdue(front.arrived, shared);
-        ahead > BEHIND_MAX || went_on && ahead > UNANSWERED_MAX
+        let is_beyond = self.senders[direction.opposite()].edge.is_some_and(|edge| {
+            let edge = self.streams[direction].offset(edge);
+            front.start > edge
+        });
+        ahead > BEHIND_MAX || is_beyond || went_on && ahead > UNANSWERED_MAX
     }
 
     /// Delivers the first held part, which comes next in its stream.

@@ -43,7 +43,7 @@ pub(crate) struct Sender {
     /// Its window counts in units of two to this power; `None`: its SYN was not seen.
     shift: Option<u8>,
     /// Where the window ends that its last segment gave, if the shift is known.
-    edge: Option<SeqNumber>,
+    pub(super) edge: Option<SeqNumber>,
     /// Acknowledgements that repeated the one before, since it last changed.
     duplicate_acks: u32,
     /// Length of its headers without SACK blocks, timestamps included; 0 before one was seen.
@@ -339,6 +339,9 @@ impl Connection {
         let (sender, other) = direction.split_mut(&mut self.senders);
         let counts = &mut self.counts[direction];
         let sent_ns = sender.next_ns;
+        if sender.next.is_none() && other.next.is_some() {
+            context.sink.on_both_heard(self.slot);
+        }
         let again = sender.on_segment(other, tcp, &seen, counts);
         if tcp.flags.0 & MARKS == 0 {
             self.note_window(direction, tcp.window, stamp_ns);

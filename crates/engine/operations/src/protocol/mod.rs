@@ -100,6 +100,9 @@ pub(crate) trait Incoming {
     /// Nothing more will come of it.
     fn is_complete(&self) -> bool;
 
+    /// A call uses a slot of a session with a sequence: the first call that did, if one did.
+    fn use_slot(&mut self, used: ([u8; 16], u32, u32), operation_id: i64) -> Option<i64>;
+
     /// The address that the message was sent to: of a call, the server's.
     fn receiver(&mut self) -> IpAddr;
 

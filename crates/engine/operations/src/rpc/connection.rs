@@ -11,6 +11,7 @@ use super::acknowledgements::{AckWaits, LateAck};
 use super::connection_id;
 use super::foreign::{Look, may_be_foreign};
 use super::recovery::Recoveries;
+use super::slots::Slots;
 use super::tls::{Probe, TlsRecords};
 use crate::blocks::{Blocks, Summed};
 use crate::family::Family;
@@ -72,10 +73,17 @@ pub(crate) struct RpcConnection {
     pub(super) orphans: u64,
     /// The snap length cut bytes of a direction.
     pub(super) is_cut: [bool; 2],
-    /// A call was answered.
-    pub(super) is_answered: bool,
+    /// Calls with their replies, and calls or replies alone, but for those that nobody answers.
+    pub(super) answered: u64,
+    pub(super) unpaired: u64,
+    /// Packets of both directions have come.
+    pub(super) hears_both: bool,
+    /// Bytes of datagrams that are no messages.
+    pub(super) unread: u64,
     /// When it ended, by FIN or RST.
     pub(super) ended_ns: Option<i64>,
+    /// What slots of NFSv4.1's sessions were used for.
+    pub(super) slots: Slots,
     /// What it has reported of files.
     pub(super) known: KnownFiles,
 }
@@ -120,8 +128,12 @@ impl RpcConnection {
             ack_waits: AckWaits::default(),
             orphans: 0,
             is_cut: [false; 2],
-            is_answered: false,
+            answered: 0,
+            unpaired: 0,
+            hears_both: false,
+            unread: 0,
             ended_ns: None,
+            slots: Slots::default(),
             known: KnownFiles::default(),
         }
     }
@@ -129,9 +141,9 @@ impl RpcConnection {
     /// As what it may draw: what one sends that nobody answers gives way.
     #[inline]
     pub(super) fn claim(&self) -> Claim {
-        match self.is_answered {
-            true => Claim::Full,
-            false => Claim::Spare,
+        match self.answered {
+            0 => Claim::Spare,
+            _ => Claim::Full,
         }
     }
 
@@ -169,6 +181,18 @@ impl RpcConnection {
         let mut records = self.records.iter().flatten();
         let is_rpc = self.caller.is_some() || records.any(|records| records.is_rpc());
         counters.add(Counter::ConnectionsRpc, u64::from(is_rpc));
+        // What TLS and others carry has counters of its own.
+        if is_rpc && !matches!(self.probe, Some(Probe::Foreign(_))) {
+            let records = self.records.iter().flatten();
+            let unread = records.map(|records| records.unread_bytes()).sum::<u64>();
+            counters.add(Counter::RpcUnread, unread + self.unread);
+        }
+        let hears_both = match self.transport {
+            Transport::Tcp => self.hears_both,
+            Transport::Udp => self.answered > 0,
+        };
+        let is_unpaired = hears_both && self.unpaired > self.answered;
+        counters.add(Counter::ConnectionsUnpaired, is_unpaired.into());
         match self.family {
             Family::Rpc { is_forced: true } => {
                 counters.count(Counter::ConnectionsForced);

@@ -53,6 +53,7 @@ impl<S: RecordSink> Operations<S> {
             Some(Cause::SnapLength) => "snap_length",
             Some(Cause::GivenUp) => "given_up",
             Some(Cause::Lost) => "lost",
+            Some(Cause::Damaged) => "damaged",
             _ => "not_seen",
         });
         row.input = Some(i32::from(hole.descriptor().input));

@@ -96,6 +96,10 @@ impl<S: RecordSink> MessageSink for DirectionSink<'_, S> {
         }
     }
 
+    fn hears_both(&self) -> bool {
+        { self.all.connections[self.connection].as_ref() }.is_some_and(|rpc| rpc.hears_both)
+    }
+
     fn claim(&self) -> Claim {
         self.all.claim(self.connection)
     }

@@ -363,7 +363,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         let call = self.all.fast.take(at);
         self.counters.count(Counter::CallsAnswered);
         let rpc = self.all.connection(self.connection);
-        rpc.is_answered = true;
+        rpc.answered += 1;
         let remembered = CallRef::Written(call.signature);
         let ordinal = self.message.first.ordinal;
         rpc.calls.answered(call.key, remembered, ordinal);
@@ -377,6 +377,9 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
     fn write_fast(&mut self, call: &FastCall, results: &FastResults<'_>, bytes: &[u8]) {
         let pieces = [call.piece()];
         let arguments = call.procedure.decode_call(&pieces);
+        if FastProcedure::contradicts(&arguments, results) {
+            self.counters.count(Counter::RepliesContradicting);
+        }
         let all = &mut *self.all;
         let rpc = all.connections[self.connection].as_deref_mut();
         let rpc = rpc.expect("a slot in use");

@@ -49,6 +49,13 @@ impl<S: RecordSink> Incoming for IncomingMessage<'_, S> {
         self.is_complete
     }
 
+    fn use_slot(&mut self, used: ([u8; 16], u32, u32), operation_id: i64) -> Option<i64> {
+        let budget = self.all.budget.clone();
+        let rpc = self.all.connection(self.connection);
+        let claim = rpc.claim();
+        rpc.slots.on_call(used, operation_id, (&budget, claim))
+    }
+
     fn receiver(&mut self) -> IpAddr {
         let direction = self.direction.opposite();
         self.all.connection(self.connection).ends[direction].address

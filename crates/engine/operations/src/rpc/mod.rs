@@ -43,6 +43,7 @@ mod recent_calls;
 mod recovery;
 mod reply;
 mod request;
+mod slots;
 mod streams;
 mod tls;
 mod waiting;
@@ -95,6 +96,8 @@ pub struct Operations<S> {
     listed: Vec<bool>,
     /// The reply in the datagram at hand that waits for its call.
     early_key: Option<u64>,
+    /// The datagram at hand comes from another address than its call went to.
+    is_elsewhere: bool,
     recent: Recent,
     /// The connections over UDP on which a client's port has called.
     udp_clients: HashMap<Endpoint, Vec<usize>>,
@@ -130,6 +133,7 @@ impl<S: RecordSink> Operations<S> {
             listed: Vec::new(),
             is_relieved: false,
             early_key: None,
+            is_elsewhere: false,
             recent: Recent::new(budget),
             udp_clients: HashMap::new(),
             holes: HoleRows::new(),
@@ -318,6 +322,7 @@ impl<S: RecordSink> Operations<S> {
         let waited_ns = row
             .call_time_ns
             .map_or(0, |call| end_ns.saturating_sub(call));
+        self.connection(connection).unpaired += u64::from(!is_one_way);
         let counter = match transport {
             Transport::Udp => Counter::CallsUdpUnanswered,
             Transport::Tcp if waited_ns >= UNANSWERED_NS && !is_one_way => {

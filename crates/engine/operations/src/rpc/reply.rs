@@ -74,7 +74,14 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
                 self.counters.count(Counter::Replies);
                 self.counters.count(Counter::RepliesDuplicate);
                 if let CallRef::Open(slot) = answered {
-                    self.all.operations[slot].row.duplicate_replies += 1;
+                    let is_elsewhere = self.all.is_elsewhere;
+                    let operation = &mut self.all.operations[slot];
+                    operation.row.duplicate_replies += 1;
+                    // The server that was called answers too: the first answer may be another's.
+                    let is_other = operation.is_elsewhere && !is_elsewhere;
+                    if is_other && !std::mem::replace(&mut operation.row.reply_ambiguous, true) {
+                        self.counters.count(Counter::RepliesAmbiguous);
+                    }
                 }
                 self.open(None, false, xid);
                 Want::End
@@ -166,7 +173,9 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         reply: &ReplyHeader<'_>,
         cursor: &mut Cursor<'_>,
     ) -> Want {
+        let is_elsewhere = self.all.is_elsewhere;
         let operation = &mut self.all.operations[slot];
+        operation.is_elsewhere = is_elsewhere;
         let mut procedure = Procedure::default();
         if reply.is_success() {
             procedure = operation.procedure;
@@ -240,7 +249,7 @@ impl<S: RecordSink> Operations<S> {
         }
         // Where copies of the reply may follow, the row waits for them until it is evicted.
         let rpc = self.connection(connection);
-        rpc.is_answered = true;
+        rpc.answered += 1;
         let waits =
             rpc.transport == Transport::Udp || self.operations[slot].row.retransmissions > 0;
         let remembered = match waits {

@@ -32,7 +32,7 @@ impl<S: RecordSink> StreamSink for Operations<S> {
 
     fn value(&self, connection: usize) -> Value {
         match self.connections[connection].as_deref() {
-            Some(rpc) if rpc.is_answered => Value::Proven,
+            Some(rpc) if rpc.answered > 0 => Value::Proven,
             Some(rpc) if rpc.caller.is_some() || !rpc.calls.is_empty() => Value::Likely,
             _ => Value::None,
         }
@@ -51,6 +51,10 @@ impl<S: RecordSink> StreamSink for Operations<S> {
         let records = [(); 2].map(|()| Some(Box::new(Records::new(record, &self.budget))));
         let opened = RpcConnection::new(facts, family, records, self.now);
         self.connections[connection] = Some(Box::new(opened));
+    }
+
+    fn on_both_heard(&mut self, connection: usize) {
+        self.connection(connection).hears_both = true;
     }
 
     fn on_stream(
@@ -110,6 +114,7 @@ impl<S: RecordSink> StreamSink for Operations<S> {
         let elsewhere = chunks
             .first()
             .and_then(|first| self.called_elsewhere(connection, direction, first));
+        self.is_elsewhere = elsewhere.is_some();
         let (connection, direction) = elsewhere.unwrap_or((connection, direction));
         let any_program = self.config.record.any_program || family.is_forced_rpc();
         let mut sink = DirectionSink {
@@ -119,6 +124,9 @@ impl<S: RecordSink> StreamSink for Operations<S> {
         };
         if record::on_datagram(chunks, any_program, &mut sink, counters) {
             self.hold_early(connection, chunks);
+        } else {
+            let seen = chunks.iter().filter(|chunk| chunk.missing().is_none());
+            self.connection(connection).unread += seen.map(|chunk| chunk.len() as u64).sum::<u64>();
         }
     }
 
@@ -189,7 +197,7 @@ impl<S: RecordSink> StreamSink for Operations<S> {
         self.forget_client(connection);
         if let Some(mut rpc) = self.connections[connection].take() {
             self.fast.forget_caller(&mut rpc);
-            self.budget.give_back(rpc.known.drawn());
+            self.budget.give_back(rpc.known.drawn() + rpc.slots.drawn());
             if facts.initiator().is_some() {
                 counters.add(Counter::RepliesWithoutCallBegun, rpc.orphans);
             }
@@ -207,6 +215,7 @@ impl<S: RecordSink> Operations<S> {
         counters: &mut Counters,
     ) {
         let rpc = self.connection(connection);
+        rpc.unpaired += 1;
         match rpc.transport {
             Transport::Tcp if rpc.is_cut[direction.opposite().index()] => {
                 counters.count(Counter::RepliesWithoutCallCut);

@@ -107,6 +107,11 @@ pub trait MessageSink {
     fn on_end(&mut self, message: &Message, counters: &mut Counters);
     /// Whether a message of this kind with this xid would find its other half.
     fn agrees(&mut self, xid: u32, is_call: bool) -> bool;
+    /// Whether packets of the other direction come as well: then a message whose place was lost is
+    /// believed when something outside it agrees.
+    fn hears_both(&self) -> bool {
+        false
+    }
     /// As what its head may be held: [`Claim::Full`] if a call of the connection was answered. What
     /// a call is worth that nobody answers, its sender alone says.
     fn claim(&self) -> Claim {

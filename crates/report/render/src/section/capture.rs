@@ -112,6 +112,7 @@ pub(crate) fn loss_text(loss: &Loss) -> String {
     };
     let cause = match loss.cause.as_str() {
         "not_seen" => "never seen by the tap",
+        "damaged" => "damaged",
         "lost" => "lost on the way, the receiver asked for them",
         "snap_length" => "cut by the snap length",
         "given_up" | "call_given_up" => "given up when memory ran short",

@@ -57,7 +57,7 @@ impl Wire {
         }
     }
 
-    fn push(&mut self, bytes: Vec<u8>) {
+    pub(super) fn push(&mut self, bytes: Vec<u8>) {
         self.now_ns += 1_000_000;
         self.frames.push(capture::Frame {
             stamp_ns: Some(self.now_ns),

@@ -86,9 +86,62 @@ pub(super) fn tls_of_rpc(evidence: &Evidence<'_>) -> Vec<Reason> {
         it is in the clear (of stunnel for EFS or Azure, the client's interface lo), or mount \
         without TLS (xprtsec=none)",
         bytes(hidden),
-        hidden as f64 / all.max(1) as f64 * 100.0,
+        share(hidden, all),
         grouped(value(Counter::ConnectionsTls)),
     )]
+}
+
+/// RPC that krb5p hides but for its headers.
+pub(super) fn sealed(evidence: &Evidence<'_>) -> Vec<Reason> {
+    let value = |counter| evidence.counters.value(counter);
+    let (sealed, all) = (value(Counter::SealedBytes), value(Counter::RpcBytes));
+    if sealed == 0 {
+        return Vec::new();
+    }
+    vec![format!(
+        "not read: {} of calls and replies that krb5p encrypts ({:.1} % of RPC): their times are \
+        known and not their contents; mount with sec=krb5i to see them",
+        bytes(sealed),
+        share(sealed, all),
+    )]
+}
+
+/// RDMA, which may carry RPC.
+pub(super) fn rdma(evidence: &Evidence<'_>) -> Vec<Reason> {
+    let value = |counter| evidence.counters.value(counter);
+    let found = value(Counter::RpcCalls) + value(Counter::Replies) > 0;
+    let hidden = value(Counter::RoceBytes) + value(Counter::IwarpBytes);
+    // Without any RPC, another rule names it.
+    if hidden == 0 || !found {
+        return Vec::new();
+    }
+    vec![format!(
+        "not read: {} of RDMA ({:.1} % of the payload), which may carry NFS: {RDMA}",
+        bytes(hidden),
+        share(
+            hidden,
+            value(Counter::StreamBytes) + value(Counter::RoceBytes)
+        ),
+    )]
+}
+
+/// Bytes of connections with RPC that no message covers.
+pub(super) fn not_understood(evidence: &Evidence<'_>) -> Vec<Reason> {
+    let value = |counter| evidence.counters.value(counter);
+    let (unread, read) = (value(Counter::RpcUnread), value(Counter::RpcBytes));
+    if unread == 0 {
+        return Vec::new();
+    }
+    vec![format!(
+        "{} bytes ({:.3} %) of the connections with RPC are no message that was understood: bytes \
+        between records, or messages whose heads did not come",
+        grouped(unread),
+        share(unread, unread + read),
+    )]
+}
+
+fn share(part: u64, all: u64) -> f64 {
+    part as f64 / all.max(1) as f64 * 100.0
 }
 
 pub(super) fn not_read(evidence: &Evidence<'_>) -> Vec<Reason> {

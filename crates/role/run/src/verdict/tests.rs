@@ -188,6 +188,25 @@ fn each_rule_has_its_state_and_its_sentence() {
             mount without TLS (xprtsec=none)",
         ),
         (
+            counters(&[(Counter::SealedBytes, 2048), (Counter::RpcBytes, 4096)]),
+            "not read: 2 KiB of calls and replies that krb5p encrypts (50.0 % of RPC): their times \
+            are known and not their contents; mount with sec=krb5i to see them",
+        ),
+        (
+            counters(&[
+                (Counter::RoceBytes, 1024),
+                (Counter::StreamBytes, 3072),
+                (Counter::RpcCalls, 1),
+            ]),
+            "not read: 1 KiB of RDMA (25.0 % of the payload), which may carry NFS: NFS over RDMA \
+            is not read: mount with proto=tcp, or trace the client's events 'rpcrdma'",
+        ),
+        (
+            counters(&[(Counter::RpcUnread, 1000), (Counter::RpcBytes, 3000)]),
+            "1,000 bytes (25.000 %) of the connections with RPC are no message that was \
+            understood: bytes between records, or messages whose heads did not come",
+        ),
+        (
             Evidence {
                 looks_for_rpc: true,
                 filter: Some("tcp port 2049"),
@@ -254,6 +273,16 @@ fn each_rule_has_its_state_and_its_sentence() {
             counters(&[(Counter::RepliesWithoutCallCut, 6)]),
             "6 replies have no call, because the snap length cut the calls: capture whole frames \
             (-s 0)",
+        ),
+        (
+            counters(&[(Counter::ConnectionsUnpaired, 2)]),
+            "2 connections were seen in both directions and have more calls without reply and \
+            replies without call than pairs of both",
+        ),
+        (
+            counters(&[(Counter::RepliesContradicting, 4)]),
+            "4 replies contradict their calls: more bytes than were sent or asked for, another \
+            slot or sequence, or results that do not fit the status",
         ),
         (
             Evidence {

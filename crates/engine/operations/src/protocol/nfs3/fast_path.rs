@@ -87,6 +87,20 @@ impl FastProcedure {
         Some(ok.data_len.filter(|_| ok.count == ok.data_len))
     }
 
+    /// Whether a READ or WRITE moved more than was asked for.
+    #[inline]
+    pub(crate) fn contradicts(call: &v3::Call<'_>, reply: &v3::Reply<'_>) -> bool {
+        match (call, reply) {
+            (v3::Call::Read(call), v3::Reply::Read(outcome)) => {
+                outcome.ok().is_some_and(|ok| ok.count > call.count)
+            }
+            (v3::Call::Write(call), v3::Reply::Write(outcome)) => {
+                outcome.ok().is_some_and(|ok| ok.count > call.count)
+            }
+            _ => false,
+        }
+    }
+
     fn can_read(self, arguments: &[Piece<'_>]) -> bool {
         let mut cursor = Cursor::new(arguments);
         v3::Call::decode(self.get(), &mut cursor);

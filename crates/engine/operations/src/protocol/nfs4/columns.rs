@@ -189,6 +189,20 @@ pub(super) fn of_reply(
     details.has_nfs4 |= any4 || in_nfs4;
 }
 
+/// Whether the result of a SEQUENCE is about another slot or sequence than its call.
+pub(super) fn is_of_other_slot(reply: &v4::Reply<'_>, details: &Details) -> bool {
+    let v4::Reply::Sequence(outcome) = reply else {
+        return false;
+    };
+    let Some(ok) = outcome.ok() else {
+        return false;
+    };
+    let called = [details.nfs4.slot, details.nfs4.slot_sequence];
+    let answered = [ok.slot, ok.sequence].map(|number| number.map(i64::from));
+    { called.into_iter().zip(answered) }
+        .any(|(called, answered)| called.is_some() && answered.is_some() && called != answered)
+}
+
 /// Sets the status of each state id; whether there are any.
 fn set_statuses(ok: &v4::TestStateIdOk<'_>, nfs4: &mut Nfs4Row) -> bool {
     let cell = &mut nfs4.stateid_statuses;

@@ -150,6 +150,9 @@ impl<'r, I: Incoming> CompoundReader<'r, I> {
             let is_known = self.incoming.has_reported(file);
             self.keep_handle(slot, &handle, !is_known);
         }
+        if let v4::Call::Sequence(args) = &call {
+            self.use_slot(args.session.zip(args.slot).zip(args.sequence));
+        }
         if cursor.fault().is_some() {
             return Step::Stop;
         }
@@ -214,8 +217,13 @@ impl<'r, I: Incoming> CompoundReader<'r, I> {
                 None => Step::Next,
             };
         }
+        let is_of_other = columns::is_of_other_slot(&reply, details);
         columns::of_reply(&reply, row, details, counters);
+        if is_of_other {
+            link_mut(&mut self.incoming.operations().0[self.first]).contradicts = true;
+        }
         if let Some(handle) = reply.handle() {
+            let row = &mut self.incoming.operations().0[slot].row;
             row.file_id = Some(file_id_of(server, &handle));
             let may_report = self.incoming.may_report(self.first);
             self.keep_handle(slot, &handle, may_report);
@@ -387,6 +395,21 @@ impl<'r, I: Incoming> CompoundReader<'r, I> {
         progress.left = progress.left.saturating_sub(1);
         progress.index += 1;
         progress.last = slot;
+    }
+
+    /// A call uses a slot: whether one had its sequence before.
+    fn use_slot(&mut self, used: Option<(([u8; 16], u32), u32)>) {
+        let Some(((session, slot), sequence)) = used else {
+            return;
+        };
+        let id = self.incoming.operations().0[self.first].row.operation_id;
+        let first = self.incoming.use_slot((session, slot, sequence), id);
+        let (operations, counters) = self.incoming.operations();
+        let row = &mut operations[self.first].row;
+        if first.is_some() && !row.repeat {
+            (row.repeat, row.repeat_of) = (true, first);
+            counters.count(Counter::CallsRepeated);
+        }
     }
 
     fn data_follows(&mut self, slot: Slot, offset: Option<u64>, len: Option<u32>) -> Step {

@@ -15,9 +15,10 @@
 //! The file that an operation is about is worked out when both have ended ([`current_file`]), since
 //! only a GETFH after a LOOKUP gives the handle that the LOOKUP found.
 
+use lineside_account::Counter;
 use lineside_frame::Cursor;
 use lineside_nfs::v4::{self, callback};
-use lineside_rows::{OperationRow, RecordSink, RowRef, Word};
+use lineside_rows::{OperationRow, RecordSink, RowRef, Word, is_success};
 use lineside_rpc::record::Want;
 use lineside_rpc::xdr::Xdr;
 
@@ -165,7 +166,14 @@ impl Nfs4 {
 
 /// Writes a row for each operation of the compound.
 fn write_operations<S: RecordSink>(rows: &mut Rows<'_, S>, first: Slot) {
-    let results = link(&rows.operations[first]).results;
+    let link_of_first = link(&rows.operations[first]);
+    let results = link_of_first.results;
+    let details = &rows.operations[first].details.nfs4;
+    let mut fit = Fit {
+        called: details.compound_operations,
+        status: details.compound_status,
+        ..Fit::default()
+    };
     // Out of its slot while the others borrow from it.
     let mut whole = std::mem::take(&mut rows.operations[first].row);
     let mut next = Some(first);
@@ -178,8 +186,10 @@ fn write_operations<S: RecordSink>(rows: &mut Rows<'_, S>, first: Slot) {
             &mut operation.row
         };
         if let (Some(results), Some(index)) = (results, row.compound_index) {
-            row.not_executed = index as u32 >= results;
+            // A compound that succeeded has executed all.
+            row.not_executed = index as u32 >= results && !is_ok(fit.status);
             row.reply_incomplete |= !row.not_executed && row.status == Word::None;
+            fit.on_row(row, index as u32 >= results);
         }
         mark_incomplete(row, rows.counters);
         rows.sink.row(RowRef::Operations(row));
@@ -188,7 +198,59 @@ fn write_operations<S: RecordSink>(rows: &mut Rows<'_, S>, first: Slot) {
         }
         next = link(operation).next;
     }
+    let is_whole = !(whole.call_missing || whole.reply_missing || whole.reply_ambiguous);
+    let contradicts = link_of_first.contradicts || results.is_some_and(|of| fit.contradicts(of));
+    if is_whole && contradicts {
+        rows.counters.count(Counter::RepliesContradicting);
+    }
     rows.operations[first].row = whole;
+}
+
+/// Whether the results of a compound fit its call and its status, as far as both were seen.
+#[derive(Default)]
+struct Fit {
+    called: Option<i64>,
+    status: Word,
+    /// The status of the last result.
+    last: Word,
+    /// One failed, and others follow.
+    goes_on: bool,
+    /// A call or a result was not read.
+    is_unknown: bool,
+    rows: i64,
+}
+
+impl Fit {
+    /// The next row; `is_beyond`: the reply has no result for it.
+    #[inline]
+    fn on_row(&mut self, row: &OperationRow, is_beyond: bool) {
+        self.is_unknown |= row.call_incomplete;
+        self.rows += 1;
+        if !is_beyond {
+            self.is_unknown |= row.status == Word::None;
+            self.goes_on |= self.last != Word::None && !is_ok(self.last);
+            self.last = row.status;
+        }
+    }
+
+    fn contradicts(&self, results: u32) -> bool {
+        let Some(called) = self.called.filter(|_| !self.is_unknown) else {
+            return false;
+        };
+        let results = i64::from(results);
+        if self.rows < results.min(called) {
+            return false;
+        }
+        let is_other = match is_ok(self.status) {
+            true => results < called || results > 0 && !is_ok(self.last),
+            false => self.status != Word::None && results > 0 && self.last != self.status,
+        };
+        self.goes_on || results > called || is_other
+    }
+}
+
+fn is_ok(status: Word) -> bool {
+    matches!(status, Word::Known(status) if is_success(status))
 }
 
 /// Reports the files whose handles the compound has.
