@@ -172,21 +172,7 @@ impl Commands<'_> {
         let server = server.transpose()?;
         networks.client.enter()?;
         let client = self.start_client(networks.outside.as_ref())?;
-        if networks.is_in_own_namespace {
-            lineside_host::drop_privileges(None, &[])?;
-        } else {
-            // The folder may be another's.
-            let of_programs = self.sandbox.is_none().then_some(Capability::Kill);
-            let kept: Vec<_> = of_programs
-                .into_iter()
-                .chain([Capability::DacOverride])
-                .collect();
-            lineside_host::keep_capabilities(&kept)?;
-        }
-        if let Some(sandbox) = self.sandbox.clone() {
-            let sandbox = sandbox.may_ask_about_links();
-            on_event(Event::Confined(&sandbox.enter()?));
-        }
+        self.confine(networks.is_in_own_namespace, on_event)?;
         let mut programs = Programs {
             server,
             client,
@@ -197,13 +183,9 @@ impl Commands<'_> {
         path.begin(clock.now());
         let mut live = LivePath::between(path, networks.sides.into(), self.wait, false);
         let (ran, taken) = while_tapped(&mut live, tapping, self.budget, |live| {
-            let (mut failure, signal, status) = self.turn(
-                live,
-                &clock,
-                controlled,
-                (&mut programs, all.ender()),
-                on_event,
-            )?;
+            let programs = (&mut programs, all.ender());
+            let (mut failure, signal, status) =
+                self.turn(live, &clock, controlled, programs, on_event)?;
             // Frames that the server still sends pass the path.
             all.end(PATIENCE, || {
                 if failure.is_none() {
@@ -227,6 +209,30 @@ impl Commands<'_> {
             Some(_) => Ender::start(),
             None => Ok(Ender::default()),
         }
+    }
+
+    /// Gives up what the programs that run by now needed, and enters the sandbox.
+    fn confine(
+        &self,
+        is_in_own_namespace: bool,
+        on_event: &mut dyn FnMut(Event<'_>),
+    ) -> Result<(), EmulationError> {
+        if is_in_own_namespace {
+            lineside_host::drop_privileges(None, &[])?;
+        } else {
+            // The folder may be another's, and the programs may have become other users.
+            let kept = [Capability::DacOverride, Capability::Kill];
+            let kept = match self.sandbox {
+                Some(_) => &kept[..1],
+                None => &kept[..],
+            };
+            lineside_host::keep_capabilities(kept)?;
+        }
+        if let Some(sandbox) = self.sandbox.clone() {
+            let sandbox = sandbox.may_ask_about_links();
+            on_event(Event::Confined(&sandbox.enter()?));
+        }
+        Ok(())
     }
 
     /// Turns the loop until the client has ended.
