@@ -32,6 +32,7 @@ mod outputs;
 mod packets;
 mod print;
 mod probe;
+mod public;
 mod replay_pcap;
 mod report;
 mod runs;
@@ -44,6 +45,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{FromArgMatches, Parser, Subcommand};
+use lineside_forward::settings::ForwardWords;
 use lineside_path::emulate::EmulationError;
 use lineside_words::escape;
 
@@ -134,6 +136,22 @@ fn parsed() -> Arguments {
         print::say(&errors::message(&error, &arguments));
         std::process::exit(error.exit_code())
     })
+}
+
+/// Reads the text of a configuration file as each verb does: for tests that try any text. The error
+/// is a sentence.
+pub fn check_configuration(text: &str) -> Result<(), String> {
+    config::from_text::<capture::Section>(text, "capture")?;
+    config::from_text::<link::section::Section>(text, "emulate")?;
+    config::from_text::<load::Section>(text, "load")?;
+    let forward = config::from_text::<forwarder::Section>(text, "forward")?;
+    let settings = forward.words().settings(Vec::new());
+    settings.map(drop).map_err(|error| error.to_string())
+}
+
+/// Reads the section of a forwarder's file as `ctl RUN reload` brings it.
+pub fn forward_words(section: &serde_json::Value) -> Result<ForwardWords, String> {
+    Ok(config::read_keys::<forwarder::Section>(section, "forward")?.words())
 }
 
 /// Runs the verb that the command line names.

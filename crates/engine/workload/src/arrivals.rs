@@ -161,6 +161,14 @@ impl Arrivals {
         }
     }
 
+    /// The mean rate of its busiest state, where it has states; else as [`own_rate`](Self::own_rate).
+    pub fn peak_rate(&self) -> Option<f64> {
+        match self {
+            Self::OnOff(states) => states.iter().map(|state| state.rate).reduce(f64::max),
+            _ => self.own_rate(),
+        }
+    }
+
     /// The distribution of a gap where gaps are independent; `None` for `on-off` and `file`.
     pub fn shape(&self) -> Option<Shape> {
         Some(match *self {

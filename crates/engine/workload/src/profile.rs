@@ -145,6 +145,15 @@ impl Profile {
         }
     }
 
+    /// The highest rate, a second.
+    pub fn peak(&self) -> f64 {
+        let peak = |step: &Step| match *step {
+            Step::Constant { rate, .. } => rate,
+            Step::Ramp { from, to, .. } => from.max(to),
+        };
+        self.steps.iter().map(peak).fold(0.0, f64::max)
+    }
+
     /// The rate a second at an instant; 0 after the end.
     pub fn rate_at(&self, at_ns: Nanoseconds) -> f64 {
         let at_ns = at_ns.max(0) as u64;

@@ -5,12 +5,15 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::time::Timespec;
+
+use crate::clock::Stopwatch;
 
 /// What a descriptor is watched for. Errors and a peer that hung up are reported in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,10 +150,30 @@ impl AsFd for Epoll {
     }
 }
 
-/// Waits until something can be read of one file, or it is over.
-pub fn wait_to_read(file: impl AsFd) {
-    let mut one = [PollFd::new(&file, PollFlags::IN)];
-    while poll(&mut one, None) == Err(Errno::INTR) {}
+/// Waits until something can be read of one file, or it is over, for this long at most; whether it
+/// is.
+pub fn wait_to_read(file: impl AsFd, at_most: Duration) -> bool {
+    wait_for(file, PollFlags::IN, at_most)
+}
+
+/// Waits until a pipe takes PIPE_BUF (4,096) bytes without blocking, or an error is due, for this
+/// long at most; whether it does.
+pub fn wait_to_write(file: impl AsFd, at_most: Duration) -> bool {
+    wait_for(file, PollFlags::OUT, at_most)
+}
+
+fn wait_for(file: impl AsFd, what: PollFlags, at_most: Duration) -> bool {
+    let watch = Stopwatch::start();
+    let mut one = [PollFd::new(&file, what)];
+    loop {
+        let left = at_most.saturating_sub(watch.elapsed());
+        match poll(&mut one, Timespec::try_from(left).ok().as_ref()) {
+            Ok(0) => return false,
+            Err(Errno::INTR) if !left.is_zero() => {}
+            // What is wrong is found by reading or writing.
+            _ => return true,
+        }
+    }
 }
 
 #[cfg(test)]

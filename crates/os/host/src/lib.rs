@@ -51,7 +51,7 @@ pub use cores::{CoreError, Cores, Pinned, Threads};
 pub use datagrams::{Datagram, Datagrams, Peer};
 pub use descriptors::{DescriptorError, Descriptors};
 pub use ender::Ender;
-pub use epoll::{Epoll, Interest, Ready, wait_to_read};
+pub use epoll::{Epoll, Interest, Ready, wait_to_read, wait_to_write};
 pub use file_maker::FileMaker;
 pub use folder_error::{FolderError, is_full, way_out};
 pub use give_back::GiveBack;

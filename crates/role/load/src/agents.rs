@@ -171,8 +171,13 @@ impl<R: BufRead, W: Write> Agent<R, W> {
     }
 
     /// Where it is heard.
-    pub fn reader(&self) -> &R {
-        &self.reader
+    pub fn reader(&mut self) -> &mut R {
+        &mut self.reader
+    }
+
+    /// Where it is written to.
+    pub fn writer(&mut self) -> &mut W {
+        &mut self.writer
     }
 
     /// Hears its answer, and finds how far its clock is ahead of `clock`.
@@ -236,7 +241,8 @@ impl<R: BufRead, W: Write> Agent<R, W> {
         (teller, hearer)
     }
 
-    fn gone(&self, error: std::io::Error) -> AgentError {
+    /// It cannot be reached.
+    pub fn gone(&self, error: std::io::Error) -> AgentError {
         AgentError::Gone {
             host: self.host.clone(),
             error,
@@ -261,6 +267,11 @@ pub struct Teller<W> {
 }
 
 impl<W: Write> Teller<W> {
+    /// Where it is written to.
+    pub fn writer(&mut self) -> &mut W {
+        &mut self.writer
+    }
+
     /// Sends it a message.
     pub fn tell(&mut self, message: &ToAgent) -> Result<(), AgentError> {
         send(&mut self.writer, message).map_err(|error| AgentError::Gone {

@@ -8,19 +8,24 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use lineside_host::{Ender, RunClock, wait_to_read};
+use lineside_host::{Ender, RunClock, Stopwatch};
 use lineside_time::Clock;
 use lineside_words::time;
 use serde_json::Value;
 
 use crate::agents::{Agent, AgentError, FromAgent, Teller, ToAgent};
-use crate::outcome::{Outcome, RunSecond};
+use crate::gathering::{Gathering, News};
+use crate::outcome::Outcome;
+use crate::patient::{Patience, Patient};
 use crate::run::Observer;
 
 /// All begin this long after the last one is ready: more than a message takes.
 const START_AFTER_NS: i64 = 300_000_000;
 /// Signals are looked for this often.
 const LOOK: Duration = Duration::from_millis(50);
+/// An agent that has been silent for this long is asked whether it is there, also while it opens
+/// connections or waits for late answers.
+const ASK_AFTER: Duration = Duration::from_secs(1);
 
 /// Why hosts did not make a load.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +48,19 @@ pub enum DirectorError {
     /// What was started does not answer as this program does.
     #[error("'{0}' is not an agent")]
     NoAgent(String, #[source] AgentError),
+    /// What was started does not answer at all.
+    #[error(
+        "{host}: no answer for {}, and --timeout waits no longer: see what '{command}' waits for, \
+         such as a password or the network", time(*silent_ns)
+    )]
+    Silent {
+        /// The host.
+        host: String,
+        /// As its program was started.
+        command: String,
+        /// For how long, nanoseconds.
+        silent_ns: u64,
+    },
     /// A host failed, or its program did.
     #[error(transparent)]
     Agent(#[from] AgentError),
@@ -61,6 +79,7 @@ pub struct Remote {
     ends: Option<Ends>,
     /// As it was started.
     command: String,
+    patience: Patience,
 }
 
 impl Drop for Remote {
@@ -72,7 +91,7 @@ impl Drop for Remote {
     }
 }
 
-type Ends = Agent<BufReader<ChildStdout>, ChildStdin>;
+type Ends = Agent<BufReader<Patient<ChildStdout>>, Patient<ChildStdin>>;
 
 /// Has the hosts make the load of these keys, each with `workers` workers. `on_clock` receives a
 /// line about the clock of each host.
@@ -85,25 +104,29 @@ pub fn run(
     mut on_clock: impl FnMut(&str),
 ) -> Result<Outcome, DirectorError> {
     let count = remotes.len() as u32;
-    let mut tellers = Vec::new();
+    let mut directing = Directing::default();
     let (news, reports) = channel();
     for (number, remote) in remotes.iter_mut().enumerate() {
         let mut agent = remote.greet(clock)?;
         on_clock(&clock_line(&agent));
-        agent.tell(&ToAgent::Work {
+        let work = ToAgent::Work {
             keys: keys.clone(),
             among: (number as u32 * workers, count * workers),
-        })?;
+        };
+        agent.tell(&work).map_err(|error| remote.failed(error))?;
+        agent.reader().get_mut().take_any_time();
         let (teller, mut hearer) = agent.split();
-        tellers.push(teller);
+        directing.add(teller, remote);
         let news = news.clone();
         thread::Builder::new()
             .name(format!("hear-{number}"))
             .spawn(move || {
                 loop {
                     let heard = hearer.hear();
-                    let is_last =
-                        !matches!(heard, Ok(FromAgent::Ready { .. } | FromAgent::Second(_)));
+                    let is_last = matches!(
+                        heard,
+                        Err(_) | Ok(FromAgent::Over(_) | FromAgent::Failed { .. })
+                    );
                     if news.send((number, heard)).is_err() || is_last {
                         return;
                     }
@@ -112,15 +135,7 @@ pub fn run(
             .map_err(DirectorError::Thread)?;
     }
     drop(news);
-    let directed = Directing {
-        tellers,
-        ready: 0,
-        open: 0,
-        seconds: vec![Vec::new(); remotes.len()],
-        shown: 0,
-        has_stopped: false,
-    };
-    directed.attend(&reports, clock, observer)
+    directing.attend(&reports, clock, observer)
 }
 
 impl Remote {
@@ -132,6 +147,7 @@ impl Remote {
         host: &str,
         program: &Path,
         ender: &Arc<Ender>,
+        patience: Patience,
     ) -> Result<Self, DirectorError> {
         let mut words = rsh.split_whitespace();
         let mut command = Command::new(words.next().unwrap_or_default());
@@ -144,26 +160,56 @@ impl Remote {
             command: rsh.to_owned(),
             error,
         })?;
-        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(DirectorError::Mute(host.to_owned()));
-        };
-        let agent = Agent::address(host.to_owned(), BufReader::new(output), input);
-        // A program that has ended already is found out when it is greeted.
-        wait_to_read(agent.reader().get_ref());
-        Ok(Self {
+        let (input, output) = (child.stdin.take(), child.stdout.take());
+        let mut remote = Self {
             child,
             ender: Arc::clone(ender),
-            ends: Some(agent),
+            ends: None,
             command: format!("{rsh} {host} {} load --agent", program.display()),
-        })
+            patience,
+        };
+        let (Some(input), Some(output)) = (input, output) else {
+            return Err(DirectorError::Mute(host.to_owned()));
+        };
+        let output = Patient::new(output, host, patience);
+        let input = Patient::new(input, host, patience);
+        let mut agent = Agent::address(host.to_owned(), BufReader::new(output), input);
+        // A program that has ended already is found out when it is greeted.
+        let answers = agent.reader().get_mut().wait_to_read();
+        answers.map_err(|error| remote.failed(agent.gone(error)))?;
+        remote.ends = Some(agent);
+        Ok(remote)
     }
 
     /// Reads how the agent answers, and finds how far its clock is ahead.
     fn greet(&mut self, clock: RunClock) -> Result<Ends, DirectorError> {
         let mut agent = self.ends.take().ok_or(DirectorError::Gone)?;
+        agent.reader().get_mut().restart();
+        agent.writer().restart();
         let greeted = agent.greet(&mut || clock.now());
-        greeted.map_err(|error| DirectorError::NoAgent(self.command.clone(), error))?;
+        greeted.map_err(|error| match self.failed(error) {
+            DirectorError::Agent(error) => DirectorError::NoAgent(self.command.clone(), error),
+            silent => silent,
+        })?;
         Ok(agent)
+    }
+
+    /// Why its agent did not do what it was asked.
+    fn failed(&self, error: AgentError) -> DirectorError {
+        match error {
+            AgentError::Gone { host, error } if error.kind() == io::ErrorKind::TimedOut => {
+                silent(host, &self.command, self.patience)
+            }
+            error => error.into(),
+        }
+    }
+}
+
+fn silent(host: String, command: &str, patience: Patience) -> DirectorError {
+    DirectorError::Silent {
+        host,
+        command: command.to_owned(),
+        silent_ns: patience.end_after.as_nanos() as u64,
     }
 }
 
@@ -182,111 +228,227 @@ fn clock_line(agent: &Ends) -> String {
     )
 }
 
-/// What is known of a load that hosts make.
+/// A load that hosts make.
+#[derive(Default)]
 struct Directing {
-    tellers: Vec<Teller<ChildStdin>>,
-    ready: usize,
-    open: u32,
-    /// By host.
-    seconds: Vec<Vec<RunSecond>>,
-    shown: usize,
+    hosts: Vec<Directed>,
     has_stopped: bool,
 }
 
+/// A host that makes a part of a load.
+struct Directed {
+    teller: Teller<Patient<ChildStdin>>,
+    /// As its program was started.
+    command: String,
+    patience: Patience,
+    /// How long nothing has come from it.
+    silent: Duration,
+    /// Whether it was asked since whether it is there.
+    is_asked: bool,
+    is_named: bool,
+}
+
 impl Directing {
+    fn add(&mut self, teller: Teller<Patient<ChildStdin>>, remote: &Remote) {
+        self.hosts.push(Directed {
+            teller,
+            command: remote.command.clone(),
+            patience: remote.patience,
+            silent: Duration::ZERO,
+            is_asked: false,
+            is_named: false,
+        });
+    }
+
     fn attend(
         mut self,
         reports: &Receiver<(usize, Result<FromAgent, AgentError>)>,
         clock: RunClock,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, DirectorError> {
-        let mut outcome = Outcome {
-            busiest: (0, 1),
-            ..Outcome::default()
-        };
-        let mut over = 0;
-        while over < self.tellers.len() {
+        let hosts = self.hosts.iter().map(|host| &host.teller);
+        let mut gathering =
+            Gathering::new(hosts.map(|teller| (teller.host.clone(), teller.offset.ahead_ns)));
+        let mut looked = Stopwatch::start();
+        while !gathering.all_over() {
             if observer.stops() && !self.has_stopped {
                 self.has_stopped = true;
                 self.tell_all(|_| ToAgent::Stop)?;
             }
             let (number, heard) = match reports.recv_timeout(LOOK) {
                 Ok(report) => report,
-                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Timeout) => {
+                    // A process that was stopped itself has not listened meanwhile.
+                    let passed = looked.elapsed().min(ASK_AFTER);
+                    looked = Stopwatch::start();
+                    self.look_after(&gathering, passed)?;
+                    continue;
+                }
                 Err(RecvTimeoutError::Disconnected) => return Err(DirectorError::Gone),
             };
-            match heard? {
-                FromAgent::Ready { open } => self.on_ready(open, clock, observer)?,
-                FromAgent::Second(second) => {
-                    self.seconds[number].push(*second);
-                    self.show(observer);
-                }
-                FromAgent::Over(one) => {
-                    outcome.add(*one, self.tellers[number].offset.ahead_ns);
-                    over += 1;
-                }
-                FromAgent::Failed { why } => {
-                    let host = self.tellers[number].host.clone();
-                    return Err(AgentError::Failed { host, why }.into());
-                }
-                other => {
-                    let host = self.tellers[number].host.clone();
-                    let text = format!("{other:?}").chars().take(100).collect();
-                    return Err(AgentError::OutOfTurn { host, text }.into());
-                }
+            self.hosts[number].on_sign();
+            let message = heard?;
+            let mut show = |second: &_| observer.on_second(second);
+            if let News::AllReady(open) = gathering.on_message(number, message, &mut show)? {
+                self.start(open, clock, observer)?;
             }
         }
-        // A host that was over before the others has reported no such seconds.
-        let rest = { self.seconds.iter() }.flat_map(|seconds| &seconds[self.shown..]);
-        for times in rest.filter_map(|second| second.times.as_ref()) {
-            outcome.rest.add(times);
-        }
-        Ok(outcome)
+        Ok(gathering.into_outcome())
     }
 
-    fn tell_all(&mut self, message: impl Fn(i64) -> ToAgent) -> Result<(), AgentError> {
-        for teller in &mut self.tellers {
-            let message = message(teller.offset.ahead_ns);
-            teller.tell(&message)?;
+    /// Asks hosts that are silent, names them, and ends the run if one stays silent.
+    fn look_after(&mut self, gathering: &Gathering, passed: Duration) -> Result<(), DirectorError> {
+        let hosts = self.hosts.iter_mut().enumerate();
+        for (_, host) in hosts.filter(|(number, _)| !gathering.is_over(*number)) {
+            host.silent += passed;
+            if host.silent >= ASK_AFTER && !host.is_asked {
+                host.is_asked = true;
+                host.tell(&ToAgent::Ping)?;
+            }
+            if host.silent >= host.patience.name_after && !host.is_named {
+                host.is_named = true;
+                host.patience.name(&host.teller.host);
+            }
+            if host.silent >= host.patience.end_after {
+                let name = host.teller.host.clone();
+                return Err(silent(name, &host.command, host.patience));
+            }
         }
         Ok(())
     }
 
-    fn on_ready(
+    fn tell_all(&mut self, message: impl Fn(i64) -> ToAgent) -> Result<(), DirectorError> {
+        for host in &mut self.hosts {
+            let message = message(host.teller.offset.ahead_ns);
+            host.tell(&message)?;
+        }
+        Ok(())
+    }
+
+    /// All are ready: they begin at one instant.
+    fn start(
         &mut self,
         open: u32,
         clock: RunClock,
         observer: &mut dyn Observer,
     ) -> Result<(), DirectorError> {
-        (self.ready, self.open) = (self.ready + 1, self.open + open);
-        if self.ready < self.tellers.len() {
-            return Ok(());
-        }
-        match observer.start_at(self.open, clock.now() + START_AFTER_NS) {
+        match observer.start_at(open, clock.now() + START_AFTER_NS) {
             Some(at) => self.tell_all(|ahead_ns| ToAgent::Start {
-                at_ns: at + ahead_ns,
-            })?,
-            None => self.tell_all(|_| ToAgent::Stop)?,
+                at_ns: at.saturating_add(ahead_ns),
+            }),
+            None => self.tell_all(|_| ToAgent::Stop),
         }
-        Ok(())
+    }
+}
+
+impl Directed {
+    /// It is there.
+    fn on_sign(&mut self) {
+        self.silent = Duration::ZERO;
+        (self.is_asked, self.is_named) = (false, false);
     }
 
-    /// Shows the seconds that all hosts have reported.
-    fn show(&mut self, observer: &mut dyn Observer) {
-        while self
-            .seconds
-            .iter()
-            .all(|seconds| seconds.len() > self.shown)
-        {
-            let mut all = RunSecond {
-                number: self.shown as u32 + 1,
-                ..RunSecond::default()
-            };
-            for seconds in &mut self.seconds {
-                all.add(&std::mem::take(&mut seconds[self.shown]));
+    fn tell(&mut self, message: &ToAgent) -> Result<(), DirectorError> {
+        self.teller.writer().restart();
+        let sent = self.teller.tell(message);
+        sent.map_err(|error| match error {
+            AgentError::Gone { host, error } if error.kind() == io::ErrorKind::TimedOut => {
+                silent(host, &self.command, self.patience)
             }
-            self.shown += 1;
-            observer.on_second(&all);
+            error => error.into(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod wall {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use lineside_time::Nanoseconds;
+    use serde_json::json;
+
+    use super::*;
+    use crate::outcome::RunSecond;
+
+    /// Times an agent was named.
+    static NAMED: AtomicUsize = AtomicUsize::new(0);
+
+    struct Watcher;
+
+    impl Observer for Watcher {
+        fn start_at(&mut self, _: u32, soon: Nanoseconds) -> Option<Nanoseconds> {
+            Some(soon)
         }
+
+        fn on_second(&mut self, _: &RunSecond) {}
+
+        fn stops(&mut self) -> bool {
+            false
+        }
+    }
+
+    /// The shell plays an agent.
+    fn direct(script: &str) -> DirectorError {
+        let folder = tempfile::tempdir().expect("a folder");
+        let agent = folder.path().join("agent");
+        std::fs::write(&agent, script).expect("written");
+        let patience = Patience {
+            name_after: Duration::from_millis(20),
+            end_after: Duration::from_millis(600),
+            note: |line| {
+                assert!(line.starts_with("lineside: alpha: no answer for"), "{line}");
+                NAMED.fetch_add(1, Ordering::Relaxed);
+            },
+        };
+        let rsh = format!("sh {}", agent.display());
+        let remote = Remote::start(&rsh, "alpha", Path::new("lineside"), patience);
+        // More than a pipe holds.
+        let keys = json!({ "body": "x".repeat(1 << 20) });
+        let ran = remote.and_then(|remote| {
+            run(
+                &keys,
+                vec![remote],
+                1,
+                RunClock::start(),
+                &mut Watcher,
+                |_| {},
+            )
+        });
+        ran.map(drop).expect_err("it is no agent")
+    }
+
+    #[test]
+    fn an_agent_that_is_silent_is_named_and_dropped() {
+        let greets = r#"echo '{"kind":"hello","version":1,"tool":"x"}'; read line
+for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    read line; echo '{"kind":"pong","at_ns":1}'
+done"#;
+        let hello = greets.lines().next().expect("a line");
+        let ready = r#"read line; echo '{"kind":"ready","open":1}'"#;
+        let silent = [
+            // Not a byte, bytes that are no line, no answer to pings, to the work, or after it.
+            "exec sleep 1000".to_owned(),
+            "while printf x; do sleep 0.1; done".to_owned(),
+            format!("{hello}\nexec sleep 1000"),
+            format!("{greets}\nexec sleep 1000"),
+            format!("{greets}\n{ready}\nexec sleep 1000"),
+        ];
+        for script in silent {
+            let before = NAMED.load(Ordering::Relaxed);
+            let error = direct(&script);
+            assert!(
+                matches!(&error, DirectorError::Silent { host, .. } if host == "alpha"),
+                "{script}: {error}"
+            );
+            let text = error.to_string();
+            assert!(
+                text.contains("--timeout") && text.contains("load --agent"),
+                "{text}"
+            );
+            assert!(NAMED.load(Ordering::Relaxed) > before, "{script}");
+        }
+        // What answers is not waited for.
+        let error = direct("echo nonsense");
+        assert!(matches!(error, DirectorError::NoAgent(..)), "{error}");
     }
 }

@@ -70,11 +70,13 @@ impl Outcome {
         self.counts.add(&other.counts);
         self.times.add(&other.times);
         let departures = other.departures.into_iter();
-        self.departures
-            .extend(departures.map(|(planned, left)| (planned - ahead_ns, left - ahead_ns)));
+        self.departures.extend(departures.map(|(planned, left)| {
+            let of_ours = |at: Nanoseconds| at.saturating_sub(ahead_ns);
+            (of_ours(planned), of_ours(left))
+        }));
         self.departures.sort_unstable();
         self.transports.extend(other.transports);
-        self.cpu_ns += other.cpu_ns;
+        self.cpu_ns = self.cpu_ns.saturating_add(other.cpu_ns);
         self.wall_ns = self.wall_ns.max(other.wall_ns);
         let share = |(cpu, wall): (i64, i64)| cpu as f64 / wall.max(1) as f64;
         if share(other.busiest) > share(self.busiest) {
@@ -86,14 +88,14 @@ impl Outcome {
                 None => self.seconds.push(second),
             }
         }
-        let started_ns = other.started_ns - ahead_ns;
+        let started_ns = other.started_ns.saturating_sub(ahead_ns);
         self.started_ns = match self.started_ns {
             0 => started_ns,
             own => own.min(started_ns),
         };
         self.rest.add(&other.rest);
-        self.rows_dropped += other.rows_dropped;
-        self.allocated_bytes += other.allocated_bytes;
+        self.rows_dropped = self.rows_dropped.saturating_add(other.rows_dropped);
+        self.allocated_bytes = self.allocated_bytes.saturating_add(other.allocated_bytes);
         self.broken_identity = self.broken_identity.take().or(other.broken_identity);
         self.notes.extend(other.notes);
         self.fill = self.fill.take().or(other.fill);
@@ -105,9 +107,9 @@ impl RunSecond {
     /// they are bounds.
     pub fn add(&mut self, other: &Self) {
         self.counts.add(&other.counts);
-        self.open += other.open;
-        self.answered += other.answered;
-        self.received_bytes += other.received_bytes;
+        self.open = self.open.saturating_add(other.open);
+        self.answered = self.answered.saturating_add(other.answered);
+        self.received_bytes = self.received_bytes.saturating_add(other.received_bytes);
         self.latency_ns = match (self.latency_ns, other.latency_ns) {
             (Some(one), Some(two)) => {
                 Some([0, 1, 2].map(|place: usize| one[place].max(two[place])))

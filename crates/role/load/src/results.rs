@@ -192,35 +192,38 @@ impl Counts {
         let sum = |one: &mut [u64], other: &[u64]| {
             one.iter_mut()
                 .zip(other)
-                .for_each(|(one, other)| *one += other);
+                .for_each(|(one, other)| *one = one.saturating_add(*other));
         };
-        self.planned += other.planned;
-        self.sent += other.sent;
+        self.planned = self.planned.saturating_add(other.planned);
+        self.sent = self.sent.saturating_add(other.sent);
         sum(&mut self.unsent, &other.unsent);
-        self.answered += other.answered;
-        self.succeeded += other.succeeded;
+        self.answered = self.answered.saturating_add(other.answered);
+        self.succeeded = self.succeeded.saturating_add(other.succeeded);
         sum(&mut self.failed, &other.failed);
-        self.spoiled += other.spoiled;
-        self.one_way += other.one_way;
-        self.late_answers += other.late_answers;
-        self.duplicates += other.duplicates;
-        self.strays += other.strays;
-        self.waited += other.waited;
-        self.overdue += other.overdue;
-        self.moved += other.moved;
-        self.moved_ns += other.moved_ns;
-        self.opened += other.opened;
+        self.spoiled = self.spoiled.saturating_add(other.spoiled);
+        self.one_way = self.one_way.saturating_add(other.one_way);
+        self.late_answers = self.late_answers.saturating_add(other.late_answers);
+        self.duplicates = self.duplicates.saturating_add(other.duplicates);
+        self.strays = self.strays.saturating_add(other.strays);
+        self.waited = self.waited.saturating_add(other.waited);
+        self.overdue = self.overdue.saturating_add(other.overdue);
+        self.moved = self.moved.saturating_add(other.moved);
+        self.moved_ns = self.moved_ns.saturating_add(other.moved_ns);
+        self.opened = self.opened.saturating_add(other.opened);
         sum(&mut self.refused, &other.refused);
-        self.closed += other.closed;
-        self.request_bytes += other.request_bytes;
-        self.received_bytes += other.received_bytes;
-        self.content_bytes += other.content_bytes;
+        self.closed = self.closed.saturating_add(other.closed);
+        self.request_bytes = self.request_bytes.saturating_add(other.request_bytes);
+        self.received_bytes = self.received_bytes.saturating_add(other.received_bytes);
+        self.content_bytes = self.content_bytes.saturating_add(other.content_bytes);
         for &(status, count) in &other.statuses {
             match self
                 .statuses
                 .binary_search_by_key(&status, |&(each, _)| each)
             {
-                Ok(place) => self.statuses[place].1 += count,
+                Ok(place) => {
+                    let own = &mut self.statuses[place].1;
+                    *own = own.saturating_add(count);
+                }
                 Err(place) => self.statuses.insert(place, (status, count)),
             }
         }

@@ -100,6 +100,26 @@ impl Timetable {
         }
     }
 
+    /// The most requests a second, taken over some gaps, with up to `under_way` at once in a closed
+    /// loop: infinite in one where nothing but the answers limits them.
+    pub fn peak(&self, under_way: u64) -> f64 {
+        match self {
+            Self::Closed(think) => {
+                let mean_ns = think.as_ref().and_then(Sizes::mean).unwrap_or(0.0);
+                under_way as f64 * 1e9 / mean_ns
+            }
+            Self::Open { arrivals, profile } => {
+                let (own, peak) = (arrivals.own_rate(), arrivals.peak_rate());
+                let Some(profile) = profile else {
+                    return peak.unwrap_or(f64::INFINITY);
+                };
+                // A rate stretches the gaps of a model that has one of its own.
+                let stretched = own.zip(peak).map_or(1.0, |(own, peak)| peak / own);
+                profile.peak() * stretched
+            }
+        }
+    }
+
     /// Whether it ends by itself.
     pub fn ends(&self) -> bool {
         match self {
@@ -194,6 +214,36 @@ mod tests {
             arrivals,
             ..PaceWords::default()
         })
+    }
+
+    #[test]
+    fn the_peak_of_a_timetable_is_that_of_its_highest_rate() {
+        for (rate, arrivals, expected) in [
+            (Some("900"), None, 900.0),
+            (Some("10 for 1s, 2000 for 1ms"), None, 2_000.0),
+            (Some("10 to 3000 in 1s"), Some("poisson"), 3_000.0),
+            (None, Some("on-off 20000 for 100ms, 0 for 900ms"), 20_000.0),
+            (
+                Some("100"),
+                Some("on-off 20000 for 100ms, 0 for 900ms"),
+                1_000.0,
+            ),
+        ] {
+            let peak = words(rate, arrivals).expect("valid").peak(1);
+            assert!(
+                (peak - expected).abs() < 1e-6,
+                "{rate:?} {arrivals:?} {peak}"
+            );
+        }
+        let closed = |think: Option<&str>| {
+            let think = PaceWords {
+                think,
+                ..PaceWords::default()
+            };
+            Timetable::read(think).expect("valid").peak(50)
+        };
+        assert_eq!(closed(None), f64::INFINITY);
+        assert_eq!(closed(Some("100ms")), 500.0);
     }
 
     #[test]

@@ -48,6 +48,19 @@ pub(crate) fn from_file<K: Keys>(path: &Path, name: &'static str) -> Result<K, C
     }
 }
 
+/// Reads a section of a file's text, for tests that try any text.
+pub(crate) fn from_text<K: Keys>(text: &str, name: &'static str) -> Result<K, String> {
+    let value: Value = toml::from_str(text).map_err(|error| error.to_string())?;
+    for key in table(&value, &[])?.keys() {
+        check_key(key, &[], &SECTIONS)?;
+    }
+    let section = value.get(name).unwrap_or(&Value::Null);
+    match section {
+        Value::Null => Ok(K::default()),
+        section => read_keys(section, name),
+    }
+}
+
 /// The keys of a section.
 pub(crate) fn read_keys<K: Keys>(section: &Value, name: &str) -> Result<K, String> {
     let declared = K::declared();

@@ -22,7 +22,7 @@ mod sandbox;
 mod value;
 
 pub(crate) use facts::{ALL, Facts, Modes};
-pub(crate) use file::{from_file, read_keys, to_json};
+pub(crate) use file::{from_file, from_text, read_keys, to_json};
 pub(crate) use key::{Key, Keys, key, keys};
 pub(crate) use lineside_run::ConfigError;
 pub(crate) use sandbox::Sandboxing;

@@ -273,7 +273,7 @@ pub(crate) const PAGES: [Page; 21] = [
             ),
             (
                 "Several hosts and addresses",
-                &["hosts", "rsh", "remote-lineside", "from"],
+                &["hosts", "rsh", "remote-lineside", "from", "public"],
             ),
         ],
         examples: &[
@@ -337,7 +337,7 @@ pub(crate) const PAGES: [Page; 21] = [
             ("Output", &["output", "json"]),
         ],
         more: &[
-            ("Amount", &["timeout", "sessions"]),
+            ("Amount", &["timeout", "sessions", "public"]),
             ("Output", &["path-step", "force"]),
         ],
         examples: &[

@@ -146,6 +146,8 @@ keys! {
             .default(|| "ssh".to_owned());
         agent: PathBuf = key("Path of this program on --hosts [default: its path here]")
             .long("remote-lineside").value("PATH");
+        public: bool = key("Load a public address with more than 1,000 requests a second")
+            .long("public");
         asserts: Vec<String> = key("Exit with 3 unless this holds: 'p99 < 5ms', 'errors < 1%', \
         'rate > 9900/s'; can be repeated")
             .long("assert").value("EXPR").or_one()

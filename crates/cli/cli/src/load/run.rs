@@ -64,6 +64,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     }
     arguments.hosts_must_fit()?;
     let mut prepared = arguments.keys.prepare()?;
+    arguments.keys.must_be_meant(&prepared)?;
     let tapping = arguments.tapping(&mut prepared)?;
     let prepared = prepared;
     let peer = { arguments.keys.serve_on.as_deref() }
@@ -231,7 +232,9 @@ impl Arguments {
             Sandboxing::Off => Ender::default(),
             Sandboxing::On | Sandboxing::Require => Ender::start()?,
         });
-        let begun = { hosts.iter() }.map(|host| Remote::start(rsh, host, &program, &ender));
+        let patience = self.keys.patience();
+        let begin = |host| Remote::start(rsh, host, &program, &ender, patience);
+        let begun = hosts.iter().map(begin);
         Ok(Some(begun.collect::<Result<_, _>>()?))
     }
 

@@ -69,6 +69,7 @@ pub(super) fn run(
         ..keys.clone()
     };
     let mut prepared = keys.prepare()?;
+    keys.must_be_meant(&prepared)?;
     let clock = RunClock::start();
     keys.confine_alone(&prepared, clock)?;
     let trial_ns = prepared.settings.timing.duration_ns.unwrap_or(TRIAL_NS);

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
+use std::time::Duration;
 
 use lineside_account::Budget;
 use lineside_load::client::{CatchUp, Plan};
@@ -10,7 +11,7 @@ use lineside_load::protocol::{Carrier, Moves, PROTOCOLS, Protocol, must_fit, pro
 use lineside_load::run::{Settings, Transport, secret};
 use lineside_load::timetable::{PaceWords, Timetable};
 use lineside_load::words::Words;
-use lineside_load::{CloseBy, Timing};
+use lineside_load::{CloseBy, Patience, Timing};
 use lineside_reactor::Wait;
 use lineside_trace::certificate::load::Asked;
 use lineside_words::nearest;
@@ -20,6 +21,8 @@ use super::local_server::stand_at_the_end;
 use super::stack::addresses_of;
 use crate::config::{self, ConfigError};
 use crate::inputs::wait;
+use crate::print::talk;
+use crate::public::{Sending, UNASKED_PER_SECOND};
 
 /// Requests leave for this long, unless something else ends the run.
 const DURATION_NS: i64 = 10_000_000_000;
@@ -39,6 +42,8 @@ const LINGER_NS: i64 = 1_000_000_000;
 const SECOND_NS: i64 = 1_000_000_000;
 /// An answer may take this long.
 const TIMEOUT_NS: i64 = 30_000_000_000;
+/// An agent that has been silent for this long is named.
+const AGENT_NAMED_AFTER: Duration = Duration::from_secs(10);
 /// One in a datagram, which is not sent again.
 const DATAGRAM_TIMEOUT_NS: i64 = 1_000_000_000;
 impl Section {
@@ -131,6 +136,36 @@ impl Section {
         })
     }
 
+    /// Refuses a high rate to a host that may be another's, unless it is meant.
+    pub(super) fn must_be_meant(&self, prepared: &Prepared) -> Result<(), ConfigError> {
+        let plan = &prepared.settings.plan;
+        // The other end is the run's own, or in a network that it made.
+        let is_own = self.serve_on.is_some() || self.server.is_some();
+        let is_short =
+            { plan.requests }.is_some_and(|requests| requests as f64 <= UNASKED_PER_SECOND);
+        if is_own || is_short {
+            return Ok(());
+        }
+        let under_way = u64::from(plan.connections) * u64::from(plan.pipeline);
+        let per_arrival = match plan.opens_on_arrival {
+            true => plan.requests_each.unwrap_or(1),
+            false => 1,
+        };
+        // A search raises the rate until it fails.
+        let per_second = match self.search {
+            Some(true) => f64::INFINITY,
+            _ => prepared.timetable.peak(under_way) * f64::from(per_arrival),
+        };
+        let sendings = { prepared.settings.targets.iter() }.map(|(to, _)| Sending {
+            to: *to,
+            per_second,
+            fewer: "give a rate with -R 1000, or less",
+        });
+        sendings
+            .into_iter()
+            .try_for_each(|sending| sending.must_be_meant(self.public))
+    }
+
     fn one_url(&self) -> Result<&str, ConfigError> {
         match self.url.as_deref().unwrap_or_default() {
             [url] => Ok(url),
@@ -164,6 +199,18 @@ impl Section {
             Carrier::Tcp => TIMEOUT_NS,
         };
         self.timeout.as_ref().map_or(default, config::Time::get)
+    }
+
+    /// How long an agent may be silent: as long as an answer, but for a second or two that an
+    /// answer may have, in which no program of another host begins.
+    pub(super) fn patience(&self) -> Patience {
+        let timeout_ns = self.timeout.as_ref().map_or(TIMEOUT_NS, config::Time::get);
+        let timeout = Duration::from_nanos(timeout_ns.max(0).cast_unsigned());
+        Patience {
+            name_after: AGENT_NAMED_AFTER,
+            end_after: timeout.max(AGENT_NAMED_AFTER),
+            note: talk,
+        }
     }
 
     /// How the loop waits, and how long before its instant a request is built.

@@ -49,6 +49,9 @@ pub(crate) struct Arguments {
     /// client]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(super) budget: Option<usize>,
+    /// Send a public address more than 1,000 echoes a second
+    #[arg(long)]
+    pub(super) public: bool,
     /// Write path files, tables of delays and the report into this new folder
     #[arg(short, long, value_name = "DIR")]
     pub(super) output: Option<PathBuf>,

@@ -12,6 +12,7 @@ use super::files::{Files, REPORT};
 use super::flags::Arguments;
 use crate::exit::Exit;
 use crate::print::{json_text, print, warn};
+use crate::public::Sending;
 use crate::trips::{Pace, resolve, round_trips_of_ping, round_trips_of_tcp};
 
 /// Bytes of packets by default.
@@ -29,6 +30,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         Ok(address) => SocketAddr::new(address, port),
         Err(_) => resolve(&format!("{host}:{port}"), host, ADVICE)?,
     };
+    Sending {
+        to: to.ip(),
+        per_second: 1.0 / arguments.interval.as_secs_f64(),
+        fewer: "leave more time between echoes with -i",
+    }
+    .must_be_meant(Some(arguments.public))?;
     let files = { arguments.output.as_deref() }
         .map(|folder| Files::create(folder, arguments.force))
         .transpose()?;

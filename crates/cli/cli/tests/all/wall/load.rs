@@ -745,6 +745,40 @@ fn a_host_that_is_no_agent_is_named() {
     assert!(talk(&output).contains("cannot start"), "{}", talk(&output));
 }
 
+#[test]
+fn a_public_address_is_asked_for_above_a_rate() {
+    // Nothing is sent: 198.18.0.0/15 is for benchmarks between networks of one's own.
+    for words in [
+        &["http://198.18.0.1/", "-R", "1001"][..],
+        &["http://198.18.0.1/"],
+        &["http://198.18.0.1/", "-R", "10 for 1s, 2000 for 1s"],
+        &["http://198.18.0.1/", "-R", "10", "--search"],
+        &["udp://[2001:200::1]", "-R", "1001"],
+        &[
+            "http://198.18.0.1/",
+            "-R",
+            "1001",
+            "--hosts",
+            "a",
+            "--rsh",
+            "false",
+        ],
+    ] {
+        let output = load(words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        let text = talk(&output);
+        assert!(
+            text.contains("--public") && text.contains("-R 1000"),
+            "{text}"
+        );
+    }
+    let mut probe = lineside();
+    probe.args(["probe", "198.18.0.1", "--icmp", "-i", "999us"]);
+    let output = probe.output().expect("it runs");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(talk(&output).contains("--public"), "{}", talk(&output));
+}
+
 /// The queue of tbf hides a part of an excess from short trials, and the kernel's TCP fills it: the
 /// bound is wide, and closer for longer trials. How near it comes is for `bench/load`; on a busy
 /// machine it finds less.

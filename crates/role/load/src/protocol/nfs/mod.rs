@@ -27,7 +27,7 @@ mod work;
 pub use client::{Nfs, NfsReader, status_name};
 pub(super) use definition::NFS;
 pub use mix::{MixError, NAMES, NfsMix, NfsRequest, Offsets, PROCEDURES, Shares};
-pub use prepare::{Files, MountAt, Preparation, PrepareError, prepare};
+pub use prepare::{Files, MountAt, Preparation, PrepareError, prepare, preparing};
 pub use server::{NfsContent, NfsServer, NfsServerReader};
 pub use store::{Store, StoreError, StoreSettings};
 pub use tree::Tree;

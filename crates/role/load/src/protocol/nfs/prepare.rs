@@ -17,8 +17,8 @@ use lineside_workload::Sizes;
 
 use super::preparer::Preparer;
 use super::tree::Tree;
-use crate::application::Reason;
-use crate::run::{LoadError, Observer, Settings, run_each};
+use crate::application::{Application, End, Reason};
+use crate::run::{LoadError, Observer, Part, Settings, run_each};
 
 /// The well-known port of the port mapper: RFC 1833, 3.
 pub const PORTMAP_PORT: u16 = 111;
@@ -172,6 +172,11 @@ impl From<PrepareError> for LoadError {
 /// What a preparer hands over when it is over.
 pub(super) type Handover = Arc<Mutex<Option<Result<Tree, PrepareError>>>>;
 
+/// What mounts an export and finds or makes its files, without a transport.
+pub fn preparing(preparation: Preparation, target: End) -> impl Application {
+    Preparer::new(preparation, target, None, Handover::default())
+}
+
 /// Mounts the export of the first of `settings.targets`, whose port is NFS's, and finds or makes
 /// its files, over the transport of `settings`.
 pub fn prepare(
@@ -197,7 +202,10 @@ pub fn prepare(
     settings.plan.opens_on_arrival = false;
     settings.timing.duration_ns = None;
     let handover = Handover::default();
-    let preparer = |part| Preparer::new(preparation.clone(), part, Arc::clone(&handover));
+    let preparer = |part: Part| {
+        let (target, locals) = (part.targets[0], part.locals);
+        Preparer::new(preparation.clone(), target, locals, Arc::clone(&handover))
+    };
     let ran = run_each(&settings, &preparer, clock, observer);
     let outcome = handover
         .lock()

@@ -17,7 +17,6 @@ use crate::client::{Locals, Phase};
 use crate::protocol::Broken;
 use crate::results::{Cause, Results};
 use crate::rows::Rows;
-use crate::run::Part;
 use crate::worker::Load;
 
 /// Calls that wait for a reply at once: enough to hide a millisecond, and what a server takes.
@@ -76,8 +75,12 @@ pub(super) struct Preparer {
 }
 
 impl Preparer {
-    pub(super) fn new(preparation: Preparation, part: Part, handover: Handover) -> Self {
-        let mut target = part.targets[0];
+    pub(super) fn new(
+        preparation: Preparation,
+        mut target: End,
+        locals: Option<Locals>,
+        handover: Handover,
+    ) -> Self {
         if target.1 == 0 {
             target.1 = NFS_PORT;
         }
@@ -87,7 +90,7 @@ impl Preparer {
             work: Work::new(preparation),
             target,
             mount,
-            locals: part.locals,
+            locals,
             next_local: 0,
             stage: Stage::Portmap,
             port: 0,
