@@ -406,7 +406,8 @@ impl Place {
                 FileType::RegularFile => {
                     names.get(&facts.st_ino) == Some(&i128::from(facts.st_nlink))
                 }
-                kind => kind.is_socket() || kind.is_dir(),
+                // A socket stays with the user that is asked at it.
+                kind => kind.is_dir(),
             };
             match is_only_here {
                 true => giving.give(folder, name, facts),

@@ -1,5 +1,6 @@
 //! Requests that a run answers while it goes on, in a thread at the socket of its folder.
 
+use lineside_account::Budget;
 use lineside_host::FolderError;
 use lineside_store::{Control, RunFolder};
 
@@ -10,9 +11,10 @@ pub type Respond = Box<dyn FnMut(&str) -> Option<String> + Send>;
 pub struct Answering(Control);
 
 impl Answering {
-    /// Listens in the run's folder; to be called before privileges are dropped.
-    pub fn listen(folder: &RunFolder) -> Result<Self, FolderError> {
-        Control::listen(folder).map(Self)
+    /// Listens in the run's folder, where requests draw on `budget`; to be called before privileges
+    /// are dropped.
+    pub fn listen(folder: &RunFolder, budget: &Budget) -> Result<Self, FolderError> {
+        Control::listen(folder, budget).map(Self)
     }
 
     /// Runs `run` while another thread answers by `respond`.

@@ -8,6 +8,7 @@
 
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
+use lineside_account::Budget;
 use lineside_host::FolderError;
 use lineside_store::RunFolder;
 
@@ -42,13 +43,15 @@ impl<A> Asking<A> {
 }
 
 impl<A: Send> Controlled<A> {
-    /// Listens in the run's folder; to be called before privileges are dropped.
+    /// Listens in the run's folder, where requests draw on `budget`; to be called before privileges
+    /// are dropped.
     pub fn listen(
         folder: &RunFolder,
+        budget: &Budget,
         respond: impl FnMut(Request, &Asking<A>) -> Answer + Send + 'static,
     ) -> Result<Self, FolderError> {
         Ok(Self {
-            answering: Answering::listen(folder)?,
+            answering: Answering::listen(folder, budget)?,
             respond: Box::new(respond),
         })
     }
@@ -61,7 +64,7 @@ pub fn asking<A>() -> (Asking<A>, Receiver<A>) {
 }
 
 /// The answer to the text of a request; `None` if it cannot be written.
-pub(crate) fn responded(text: &str, respond: impl FnOnce(Request) -> Answer) -> Option<String> {
+pub fn responded(text: &str, respond: impl FnOnce(Request) -> Answer) -> Option<String> {
     answer_to_json(&Request::read(text).and_then(respond)).ok()
 }
 

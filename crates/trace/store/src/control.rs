@@ -10,9 +10,11 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use lineside_host::{FolderError, Stopwatch, is_alive, lock_holder};
+use lineside_account::{Budget, Claim, Lease};
+use lineside_host::{FolderError, Stopwatch, caller_of_sudo, is_alive, lock_holder};
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, chmod, chownat, fchmod, fstat, openat};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
 use crate::folder::{CONTROL, RunFolder};
 
@@ -22,12 +24,23 @@ const LEN_MAX: u64 = 16 << 20;
 const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 3_600 } else { 5 });
 /// Clients whose requests have not come whole. One more drops the one that has waited longest.
 const WAITING_MAX: usize = 16;
+/// All requests together hold one in this many bytes of the run's memory at most: 16 MiB of the
+/// default 256 MiB. When they would hold more, the largest is dropped.
+const SHARE: usize = 16;
+/// A client begins with room for this many bytes.
+const ROOM: usize = 4_096;
+/// Clients that the kernel has connected before they are accepted.
+const BACKLOG: i32 = 128;
+/// Bytes that a value of a JSON text takes when it is read: 32 in the list or map that has it,
+/// which had twice or thrice the room while it grew, and 24 in its key.
+const VALUE_BYTES: usize = 120;
 
 /// Where a run takes requests while it lasts: the socket `control` in its folder. It goes when this
 /// is dropped.
 ///
-/// Whoever may write to the socket's file may ask: its owner, whom the folder [is given
-/// to](lineside_host::drop_privileges), and root. A client that asks nothing holds up no other, nor
+/// Its owner may ask, that is the user that started the run, and root. Whom root
+/// [becomes](lineside_host::drop_privileges) to write the folder may not, nor may others that run
+/// as that user. A client that asks nothing, or reads no answer, holds up no other for long, nor
 /// the end of the run.
 #[derive(Debug)]
 pub struct Control {
@@ -35,6 +48,21 @@ pub struct Control {
     /// In the order in which they came.
     waiting: Mutex<Vec<Waiting>>,
     folder: RunFolder,
+    memory: Memory,
+}
+
+/// What requests draw on: the budget of the run, and a share of it for all of them.
+#[derive(Debug)]
+struct Memory {
+    of_run: Budget,
+    of_clients: Budget,
+}
+
+/// What one request has drawn.
+#[derive(Debug)]
+struct Room {
+    of_run: Lease,
+    of_clients: Lease,
 }
 
 /// A client, and what has come of its request.
@@ -42,7 +70,19 @@ pub struct Control {
 struct Waiting {
     stream: UnixStream,
     bytes: Vec<u8>,
+    room: Room,
     since: Stopwatch,
+}
+
+/// What has come of a request.
+#[derive(Debug, PartialEq)]
+enum Came {
+    Part,
+    Whole,
+    /// The client is gone, or asks for too much.
+    Nothing,
+    /// More than there is room for.
+    TooMuch,
 }
 
 /// A request, and whom to answer. One that is dropped unanswered is seen to be.
@@ -51,24 +91,26 @@ pub struct Request {
     /// What was asked.
     pub text: String,
     stream: UnixStream,
+    /// For the text, and for what is read from it.
+    _room: Room,
 }
 
 impl Control {
-    /// Begins to listen.
-    pub fn listen(folder: &RunFolder) -> Result<Self, FolderError> {
+    /// Begins to listen. What clients hold is drawn on `budget`. To be called before privileges are
+    /// dropped.
+    pub fn listen(folder: &RunFolder, budget: &Budget) -> Result<Self, FolderError> {
         folder.clear()?;
-        let listener = UnixListener::bind(name_in(folder.file()));
-        let listener = listener.and_then(|listener| {
-            listener.set_nonblocking(true)?;
-            Ok(listener)
-        });
-        let listener = listener.map_err(|error| {
+        let listener = bind(folder.file()).map_err(|error| {
             FolderError::io(&folder.path().join(CONTROL), "listen at the socket", error)
         })?;
         Ok(Self {
             listener,
             waiting: Mutex::default(),
             folder: folder.clone(),
+            memory: Memory {
+                of_run: budget.clone(),
+                of_clients: Budget::new(budget.limit_bytes() / SHARE),
+            },
         })
     }
 
@@ -77,14 +119,8 @@ impl Control {
     pub fn next(&self) -> Option<Request> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            for at in 0..waiting.len() {
-                if waiting[at].is_whole() {
-                    // What is no text is passed over.
-                    if let Some(request) = waiting.remove(at).into_request() {
-                        return Some(request);
-                    }
-                    break;
-                }
+            if let Some(request) = take_whole(&mut waiting) {
+                return Some(request);
             }
             waiting.retain(Waiting::is_alive);
             match self.listener.accept() {
@@ -92,7 +128,7 @@ impl Control {
                     if waiting.len() == WAITING_MAX {
                         waiting.remove(0);
                     }
-                    waiting.extend(Waiting::new(stream));
+                    waiting.extend(Waiting::new(stream, &self.memory));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if self.rest(&waiting) {
@@ -126,28 +162,89 @@ impl Control {
     }
 }
 
+/// Takes the first request that has come whole.
+fn take_whole(waiting: &mut Vec<Waiting>) -> Option<Request> {
+    let mut at = 0;
+    while at < waiting.len() {
+        match waiting[at].read() {
+            Came::Part => at += 1,
+            Came::Nothing => drop(waiting.remove(at)),
+            Came::Whole => {
+                // What is no text is passed over.
+                if let Some(request) = waiting.remove(at).into_request() {
+                    return Some(request);
+                }
+            }
+            Came::TooMuch => {
+                let bytes = |at: &usize| waiting[*at].bytes.capacity();
+                // Of several, the one that has waited longest.
+                let largest = (0..waiting.len()).rev().max_by_key(bytes).unwrap_or(at);
+                drop(waiting.remove(largest));
+                // This one is read again, unless it was the largest.
+                at = at.saturating_sub(usize::from(largest < at));
+            }
+        }
+    }
+    None
+}
+
+impl Room {
+    fn new(memory: &Memory) -> Option<Self> {
+        Some(Self {
+            of_run: memory.of_run.lease_as(Claim::Spare, 0)?,
+            of_clients: memory.of_clients.lease(0)?,
+        })
+    }
+
+    /// Whether there is room for this many bytes, which are drawn.
+    fn resize(&mut self, bytes: usize) -> bool {
+        let before = self.of_clients.bytes();
+        if !self.of_clients.resize(bytes) {
+            return false;
+        }
+        let fits = self.of_run.resize_as(Claim::Spare, bytes);
+        if !fits {
+            // Less always fits.
+            self.of_clients.resize(before);
+        }
+        fits
+    }
+}
+
 impl Waiting {
-    fn new(stream: UnixStream) -> Option<Self> {
+    fn new(stream: UnixStream, memory: &Memory) -> Option<Self> {
         stream.set_nonblocking(true).ok()?;
         Some(Self {
             stream,
             bytes: Vec::new(),
+            room: Room::new(memory)?,
             since: Stopwatch::start(),
         })
     }
 
-    /// Reads what has come; whether that is all.
-    fn is_whole(&mut self) -> bool {
-        let left = LEN_MAX + 1 - self.bytes.len() as u64;
-        let read = (&self.stream).take(left).read_to_end(&mut self.bytes);
-        match read {
-            Ok(_) => true,
-            Err(error) => {
-                if error.kind() != io::ErrorKind::WouldBlock {
-                    // It is gone: no text.
-                    self.bytes = vec![0xff];
+    /// Reads what has come, as far as there is room.
+    fn read(&mut self) -> Came {
+        loop {
+            let capacity = self.bytes.capacity();
+            if self.bytes.len() == capacity {
+                let more = capacity.max(ROOM);
+                if !self.room.resize(capacity + more) {
+                    return Came::TooMuch;
                 }
-                error.kind() != io::ErrorKind::WouldBlock
+                self.bytes.reserve_exact(more);
+            }
+            // One byte more than a request may have is read, and shows that it has too many.
+            let left = LEN_MAX + 1 - self.bytes.len() as u64;
+            let room = (self.bytes.capacity() - self.bytes.len()) as u64;
+            let read = (&self.stream)
+                .take(left.min(room))
+                .read_to_end(&mut self.bytes);
+            match read {
+                Ok(0) => return Came::Whole,
+                Ok(_) if self.bytes.len() as u64 > LEN_MAX => return Came::Nothing,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Came::Part,
+                Err(_) => return Came::Nothing,
             }
         }
     }
@@ -157,12 +254,50 @@ impl Waiting {
     }
 
     fn into_request(self) -> Option<Request> {
-        let Self { stream, bytes, .. } = self;
+        let Self {
+            stream,
+            bytes,
+            mut room,
+            ..
+        } = self;
         let text = String::from_utf8(bytes).ok()?;
-        stream.set_nonblocking(false).ok()?;
-        stream.set_write_timeout(Some(PATIENCE)).ok()?;
-        (text.len() as u64 <= LEN_MAX).then_some(Request { text, stream })
+        let values = text.bytes().filter(|byte| b",:[{".contains(byte)).count();
+        let fits = room.resize(text.capacity() + values * VALUE_BYTES);
+        fits.then_some(Request {
+            text,
+            stream,
+            _room: room,
+        })
     }
+}
+
+/// A socket at which the user that started the run may ask, and root, whatever the umask and the
+/// folder's default access list allow.
+fn bind(folder: &File) -> io::Result<UnixListener> {
+    let (kind, flags) = (SocketType::STREAM, SocketFlags::CLOEXEC);
+    let socket = socket_with(
+        AddressFamily::UNIX,
+        kind,
+        flags | SocketFlags::NONBLOCK,
+        None,
+    )?;
+    let mode = Mode::RUSR | Mode::WUSR;
+    // The file has no mode that the socket has not: nobody else connects before it is changed.
+    fchmod(&socket, mode)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(name_in(folder))?)?;
+    // Whatever somebody puts there instead is not followed, and keeps its owner.
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = openat(folder, CONTROL, flags, Mode::empty())?;
+    if !FileType::from_raw_mode(fstat(&file)?.st_mode).is_socket() {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    chmod(format!("/proc/self/fd/{}", file.as_raw_fd()), mode)?;
+    if let Some((user, group)) = caller_of_sudo() {
+        // A file system on which root may not do that has no sockets of that user's.
+        let _ = chownat(&file, "", Some(user), Some(group), AtFlags::EMPTY_PATH);
+    }
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(socket.into())
 }
 
 impl Drop for Control {
@@ -172,9 +307,25 @@ impl Drop for Control {
 }
 
 impl Request {
-    /// Answers. The client may have gone meanwhile.
+    /// Answers. The client may have gone meanwhile; one that does not read is left.
     pub fn answer(mut self, text: &str) {
-        let _ = self.stream.write_all(text.as_bytes());
+        let begun = Stopwatch::start();
+        let mut left = text.as_bytes();
+        while !left.is_empty() {
+            match self.stream.write(left) {
+                Ok(len) => left = &left[len..],
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let patience = PATIENCE.saturating_sub(begun.elapsed());
+                    let mut one = [PollFd::new(&self.stream, PollFlags::OUT)];
+                    let timeout = Timespec::try_from(patience).ok();
+                    let _ = rustix::event::poll(&mut one, timeout.as_ref());
+                    if patience.is_zero() {
+                        return;
+                    }
+                }
+                Err(_) => return,
+            }
+        }
     }
 }
 
@@ -186,13 +337,20 @@ pub(crate) fn connect(folder: &Path) -> io::Result<UnixStream> {
 /// Sends a request, and waits for the answer.
 pub(crate) fn converse(mut stream: &UnixStream, request: &str) -> io::Result<String> {
     stream.set_write_timeout(Some(PATIENCE))?;
-    stream.write_all(request.as_bytes())?;
-    stream.shutdown(Shutdown::Write)?;
-    let answer = read(stream)?;
-    if answer.is_empty() {
-        return Err(io::ErrorKind::UnexpectedEof.into());
+    let sent = stream.write_all(request.as_bytes());
+    let sent = sent.and_then(|()| stream.shutdown(Shutdown::Write));
+    let answer = sent.and_then(|()| read(stream));
+    match answer.map_err(|error| (error.kind(), error)) {
+        Ok(answer) if !answer.is_empty() => Ok(answer),
+        Ok(_) | Err((io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset, _)) => {
+            let why = format!(
+                "it dropped a request of {} bytes: it ends, or its --memory has no room for more",
+                request.len()
+            );
+            Err(io::Error::new(io::ErrorKind::UnexpectedEof, why))
+        }
+        Err((_, error)) => Err(error),
     }
-    Ok(answer)
 }
 
 fn read(stream: &UnixStream) -> io::Result<String> {
@@ -234,12 +392,21 @@ mod tests {
         converse(&connect(folder)?, request)
     }
 
+    /// However a test ends, the thread that answers does too.
+    struct Closing<'a>(&'a Control);
+
+    impl Drop for Closing<'_> {
+        fn drop(&mut self) {
+            self.0.close();
+        }
+    }
+
     #[test]
     fn clients_that_ask_nothing_hold_up_no_other() {
         let above = tempfile::tempdir().expect("a folder");
         let path = above.path().join("run");
         let folder = RunFolder::create(&path, None).expect("new");
-        let control = Control::listen(&folder).expect("it listens");
+        let control = Control::listen(&folder, &Budget::new(64 << 20)).expect("it listens");
         assert!(is_running(&path));
         let connect = || UnixStream::connect(path.join(CONTROL)).expect("connected");
         // More than may wait; one of them has begun to ask, and one hangs up.
@@ -264,6 +431,50 @@ mod tests {
     }
 
     #[test]
+    fn requests_hold_a_share_of_the_runs_memory() {
+        let above = tempfile::tempdir().expect("a folder");
+        let path = above.path().join("run");
+        let folder = RunFolder::create(&path, None).expect("new");
+        let budget = Budget::new(16 << 20);
+        let control = Control::listen(&folder, &budget).expect("it listens");
+        let share = budget.limit_bytes() / SHARE;
+        std::thread::scope(|scope| {
+            let _closing = Closing(&control);
+            scope.spawn(|| {
+                while let Some(request) = control.next() {
+                    request.answer("yes");
+                }
+            });
+            // Each sends for as long as it is heard, and never ends its request.
+            let mut greedy: Vec<_> = (0..WAITING_MAX - 1)
+                .map(|_| UnixStream::connect(path.join(CONTROL)).expect("connected"))
+                .collect();
+            for client in &mut greedy {
+                // It may be dropped for another meanwhile.
+                let _ = client.write_all(&vec![b' '; 3 * share / WAITING_MAX]);
+                assert_eq!(ask(&path, "what?").expect("an answer"), "yes");
+            }
+            // What is read from a text takes more than it: half of the share, in lists.
+            for (text, is_answered) in [
+                (" ".repeat(share / 4), true),
+                (" ".repeat(2 * share), false),
+                ("[".repeat(share / 4), false),
+                ("[".repeat(share / 4 / VALUE_BYTES), true),
+            ] {
+                let answer = ask(&path, &text);
+                assert_eq!(answer.is_ok(), is_answered, "{answer:?}");
+                if let Err(error) = answer {
+                    assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+                    assert!(error.to_string().contains("--memory"), "{error}");
+                }
+            }
+        });
+        assert!(budget.peak_bytes() <= share, "{}", budget.peak_bytes());
+        drop(control);
+        assert_eq!(budget.used_bytes(), 0);
+    }
+
+    #[test]
     fn requests_are_answered_until_the_end() {
         let above = tempfile::tempdir().expect("a folder");
         let path = above.path().join("long".repeat(40));
@@ -272,7 +483,7 @@ mod tests {
             ask(&path, "x").expect_err("no one listens").kind(),
             io::ErrorKind::NotFound
         );
-        let control = Control::listen(&folder).expect("it listens");
+        let control = Control::listen(&folder, &Budget::new(64 << 20)).expect("it listens");
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let mut silent = false;
@@ -297,7 +508,7 @@ mod tests {
         drop((control, folder));
         std::fs::rename(&kept, &socket).expect("renamed");
         let again = RunFolder::create(&path, Some(|_| Ok(()))).expect("replaced");
-        drop(Control::listen(&again).expect("it listens"));
+        drop(Control::listen(&again, &Budget::new(64 << 20)).expect("it listens"));
         assert!(!socket.exists());
     }
 }

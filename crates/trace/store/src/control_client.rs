@@ -85,6 +85,8 @@ fn serve(socket: &OwnedFd, folder: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use lineside_account::Budget;
+
     use super::*;
     use crate::{Control, RunFolder};
 
@@ -97,7 +99,7 @@ mod tests {
         assert_eq!(kind(caller.ask("what?")), io::ErrorKind::NotFound);
         let folder = RunFolder::create(&path, None).expect("new");
         assert_eq!(kind(caller.ask("what?")), io::ErrorKind::NotFound);
-        let control = Control::listen(&folder).expect("it listens");
+        let control = Control::listen(&folder, &Budget::new(64 << 20)).expect("it listens");
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while let Some(request) = control.next() {

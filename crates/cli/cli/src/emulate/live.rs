@@ -36,7 +36,7 @@ impl Arguments {
         let taking = self.taking(&notes, &COMMAND_SIDES, budget);
         let mut taking = taking.inspect_err(|_| notes.run.withdraw())?;
         let looks = taking.as_mut().and_then(Taking::looks);
-        let controlled = notes.listen(spec, context, looks)?;
+        let controlled = notes.listen(budget, (spec, context), looks)?;
         let sandbox = self.sandbox(notes.run.folder.as_ref());
         let tapping = taking.map(Taking::tapping);
         let ran = notes.run.drive(sandbox, |sandbox, facts| {
@@ -96,7 +96,7 @@ impl Arguments {
         let taking = self.taking(&notes, &sides, budget);
         let mut taking = taking.inspect_err(|_| notes.run.withdraw())?;
         let looks = taking.as_mut().and_then(Taking::looks);
-        let controlled = notes.listen(spec, context, looks)?;
+        let controlled = notes.listen(budget, (spec, context), looks)?;
         let file = taking.as_ref().map(Taking::file).transpose()?.flatten();
         let sandbox = self.sandbox(folder.as_ref());
         let tapping = taking.map(Taking::tapping);

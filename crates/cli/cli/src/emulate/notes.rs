@@ -38,13 +38,13 @@ impl Notes {
     /// where monitors are asked.
     pub(super) fn listen(
         &self,
-        spec: LinkSpec,
-        context: StepContext,
+        budget: &Budget,
+        (spec, context): (LinkSpec, StepContext),
         looks: Option<Looks>,
     ) -> Result<Option<Controlled>, FolderError> {
         self.run.save()?;
         let folder = self.run.folder.as_ref();
-        let listening = folder.map(|folder| listen(folder, spec, context, looks));
+        let listening = folder.map(|folder| listen(folder, budget, spec, context, looks));
         Ok(listening.and_then(or_warn))
     }
 

@@ -14,10 +14,9 @@ use lineside_run::{Run, frame_file, sandbox_facts, why_frames_miss, write_frames
 use lineside_store::RunFolder;
 use lineside_time::Clock;
 use lineside_trace::State;
-use serde_json::Value;
 
 use super::flags::Arguments;
-use crate::config::{self, ConfigError, Sandboxing, read_keys};
+use crate::config::{self, ConfigError, Sandboxing};
 use crate::confine;
 use crate::exit::Exit;
 use crate::forwarder::{Prepared, Section};
@@ -135,12 +134,12 @@ fn begin(keys: &Section) -> anyhow::Result<Run> {
 /// Takes requests in the folder, if there is one.
 fn listen(run: &Run, keys: &Section, prepared: &Prepared) -> Option<Controlled> {
     let folder = run.folder.as_ref()?;
-    let read = |section: &Value| Ok(read_keys::<Section>(section, "forward")?.words());
     or_warn(settings::listen(
         folder,
+        &prepared.budget,
         keys.words(),
         &prepared.settings,
-        read,
+        crate::forward_words,
     ))
 }
 

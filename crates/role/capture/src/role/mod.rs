@@ -361,7 +361,7 @@ fn begin(
     let writer = { settings.capture_file.as_ref() }
         .map(|file| open_writer(file, settings, (&inputs, maker), budget, now_ns))
         .transpose()?;
-    let answering = listen(settings, &run, progress);
+    let answering = listen(settings, &run, budget, progress);
     if settings.live.is_some() {
         let file = writer.as_ref().and_then(CaptureWriter::file);
         let sandbox = confine::sandbox(settings, run.folder.as_ref());
@@ -413,13 +413,18 @@ fn begin(
 
 /// Listens in the folder of a live run with monitors. Where there can be no socket, the run goes on
 /// without.
-fn listen(settings: &Settings, run: &Run, progress: &mut dyn Progress) -> Option<Answering> {
+fn listen(
+    settings: &Settings,
+    run: &Run,
+    budget: &Budget,
+    progress: &mut dyn Progress,
+) -> Option<Answering> {
     let is_asked = settings.live.is_some() && settings.respond.is_some();
     let folder = run
         .folder
         .as_ref()
         .filter(|_| is_asked && !settings.monitors.is_empty())?;
-    match Answering::listen(folder) {
+    match Answering::listen(folder, budget) {
         Ok(answering) => Some(answering),
         Err(error) => {
             progress.warn(&format!("nothing can be asked while this runs: {error}"));

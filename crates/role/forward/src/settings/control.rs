@@ -1,7 +1,9 @@
 //! What a forwarder does with requests of `ctl` and `explain`.
 
+use lineside_account::Budget;
 use lineside_balancer::{Change, NodeSettings, PortSettings, Service, ServiceName, Settings};
 use lineside_host::FolderError;
+use lineside_run::control::Asking;
 use lineside_run::request::{Answer, Done, ForwardDone, ForwardRequest, Request};
 use lineside_store::RunFolder;
 use serde_json::Value;
@@ -9,7 +11,7 @@ use serde_json::Value;
 use super::ForwardWords;
 use super::words::{end, node, transport, weight};
 use crate::Controlled;
-use crate::requests::ChangeSender;
+use crate::requests::{Asked, ChangeSender};
 
 /// Reads the section of a file. The error is a sentence.
 pub type ReadWords = fn(&Value) -> Result<ForwardWords, String>;
@@ -22,14 +24,24 @@ struct Known {
     read: ReadWords,
 }
 
-/// Listens in the run's folder; to be called before privileges are dropped. `read` is for files
-/// that replace the services of `words`.
+/// Listens in the run's folder, where requests draw on `budget`; to be called before privileges are
+/// dropped. `read` is for files that replace the services of `words`.
 pub fn listen(
     folder: &RunFolder,
+    budget: &Budget,
     words: ForwardWords,
     settings: &Settings,
     read: ReadWords,
 ) -> Result<Controlled, FolderError> {
+    Controlled::listen(folder, budget, responding(words, settings, read))
+}
+
+/// What a forwarder does with a request, with the help of its loop.
+pub fn responding(
+    words: ForwardWords,
+    settings: &Settings,
+    read: ReadWords,
+) -> impl FnMut(Request, &Asking<Asked>) -> Answer + Send + use<> {
     let mut known = Known {
         // Later settings keep the seed that was drawn.
         words: ForwardWords {
@@ -40,9 +52,7 @@ pub fn listen(
         services: settings.services.clone(),
         read,
     };
-    Controlled::listen(folder, move |request, asking| {
-        known.on_request(request, &ChangeSender(asking))
-    })
+    move |request, asking| known.on_request(request, &ChangeSender(asking))
 }
 
 impl Known {

@@ -13,7 +13,7 @@ use lineside_balancer::{PortSettings, Settings, Timeouts};
 use lineside_port::live::Interface;
 use lineside_run::ConfigError;
 
-pub use control::{ReadWords, listen};
+pub use control::{ReadWords, listen, responding};
 pub use payloads::{PAYLOAD_MODES, cache_bytes, passage};
 pub use words::service;
 

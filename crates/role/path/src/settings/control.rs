@@ -1,8 +1,10 @@
 //! What an emulated link does with requests of `ctl`. The polling loop does the things that they
 //! ask for, as in [`emulate`](crate::emulate).
 
+use lineside_account::Budget;
 use lineside_host::FolderError;
 use lineside_link::words::LinkWords;
+use lineside_run::control::Asking;
 use lineside_run::request::{Answer, Change, ChangeAnswer, Done, Request};
 use lineside_run::stats::RunStats;
 use lineside_run::{ConfigError, Looks, MonitorsAsked};
@@ -12,7 +14,7 @@ use super::spec::LinkSpec;
 use super::steps::{StepContext, StepWords};
 use super::words::filters;
 use crate::SideId;
-use crate::emulate::{ChangeSender, Controlled};
+use crate::emulate::{Asked, ChangeSender, Controlled};
 
 /// What requests are answered from, beside the polling loop.
 struct Known {
@@ -21,22 +23,30 @@ struct Known {
     monitors: MonitorsAsked,
 }
 
-/// Listens in the run's folder; to be called before privileges are dropped. `looks` is where its
-/// monitors are asked.
+/// Listens in the run's folder, where requests draw on `budget`; to be called before privileges are
+/// dropped. `looks` is where its monitors are asked.
 pub fn listen(
     folder: &RunFolder,
+    budget: &Budget,
     spec: LinkSpec,
     context: StepContext,
     looks: Option<Looks>,
 ) -> Result<Controlled, FolderError> {
+    Controlled::listen(folder, budget, responding(spec, context, looks))
+}
+
+/// What an emulated link does with a request, with the help of its loop.
+pub fn responding(
+    spec: LinkSpec,
+    context: StepContext,
+    looks: Option<Looks>,
+) -> impl FnMut(Request, &Asking<Asked>) -> Answer + Send {
     let mut known = Known {
         spec,
         context,
         monitors: MonitorsAsked::new(looks),
     };
-    Controlled::listen(folder, move |asked, asking| {
-        on_request(&mut known, asked, &ChangeSender(asking))
-    })
+    move |asked, asking| on_request(&mut known, asked, &ChangeSender(asking))
 }
 
 fn on_request(known: &mut Known, asked: Request, sender: &ChangeSender<'_>) -> Answer {

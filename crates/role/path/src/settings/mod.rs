@@ -17,7 +17,7 @@ mod tests;
 mod ways;
 mod words;
 
-pub use control::listen;
+pub use control::{listen, responding};
 pub use files::{Content, content, read_text};
 pub use spec::{LinkSpec, files};
 pub use steps::{StepContext, StepWords, resolved};

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Output, Stdio};
@@ -9,7 +10,10 @@ use std::process::{Output, Stdio};
 use lineside_rows::Table;
 use serde_json::Value;
 
-use crate::support::{came_to_its_end, held_status, lineside, manifest, records, talk, wait_until};
+use crate::support::{
+    Running, came_to_its_end, held_status, lineside, manifest, private_folder, records, talk,
+    wait_until,
+};
 use crate::wall::between::{Hosts, emulate};
 use crate::wall::commands::{Ordinary, is_forbidden};
 use crate::wall::wire::need_wire;
@@ -219,6 +223,47 @@ fn requests_of_other_versions_are_refused_with_both() {
         });
         assert_eq!(output.status.code(), Some(1));
         assert!(talk(&output).contains(expected), "{}", talk(&output));
+    }
+}
+
+#[test]
+fn the_user_that_started_a_run_may_ask_it_and_no_other() {
+    need_wire!();
+    let hosts = Hosts::new();
+    let user = 12_345;
+    for (umask, sudo, owner) in [
+        ("0", None, 0),
+        ("022", Some(user), user),
+        ("0", Some(user), user),
+    ] {
+        let folder = private_folder();
+        let run = folder.path().join("run");
+        let mut command = hosts.between.command("sh");
+        command
+            .args(["-c", &format!("umask {umask}; exec \"$@\""), "sh"])
+            .arg(lineside().get_program())
+            .args(["emulate", "--between", "m0,m1", "--wait", "sleep", "-o"])
+            .arg(&run)
+            .env_remove("SUDO_UID")
+            .env_remove("SUDO_GID");
+        if let Some(user) = sudo {
+            let user = user.to_string();
+            command.env("SUDO_UID", &user).env("SUDO_GID", &user);
+        }
+        let running = Running::spawn(&mut command, run.clone(), folder);
+        running.wait_until("it listens", || {
+            running.messages().contains("listening at m1")
+        });
+        let facts = std::fs::symlink_metadata(run.join("control")).expect("there");
+        assert_eq!(
+            (facts.uid(), facts.mode() & 0o7777),
+            (owner, 0o600),
+            "umask {umask}"
+        );
+        // Whoever it is by now, the run removes what it made.
+        let ended = running.interrupt();
+        assert_eq!(ended.status.code(), Some(held_status(&ended.out)));
+        assert!(!run.join("control").exists());
     }
 }
 
