@@ -161,7 +161,8 @@ impl Arrivals {
         }
     }
 
-    /// The mean rate of its busiest state, where it has states; else as [`own_rate`](Self::own_rate).
+    /// The mean rate of its busiest state, where it has states; else its
+    /// [own](Self::own_rate).
     pub fn peak_rate(&self) -> Option<f64> {
         match self {
             Self::OnOff(states) => states.iter().map(|state| state.rate).reduce(f64::max),

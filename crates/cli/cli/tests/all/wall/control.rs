@@ -11,12 +11,11 @@ use lineside_rows::Table;
 use serde_json::Value;
 
 use crate::support::{
-    Running, came_to_its_end, held_status, lineside, manifest, private_folder, records, talk,
-    wait_until,
+    came_to_its_end, held_status, lineside, manifest, private_folder, records, talk, wait_until,
 };
 use crate::wall::between::{Hosts, emulate};
 use crate::wall::commands::{Ordinary, is_forbidden};
-use crate::wall::wire::need_wire;
+use crate::wall::wire::{Running, need_wire};
 
 pub(crate) fn ctl(run: &Path, words: &[&str]) -> Output {
     let mut command = lineside();
@@ -197,7 +196,7 @@ fn requests_of_other_versions_are_refused_with_both() {
     assert_eq!(ended.status.code(), Some(held_status(&ended.out)));
 
     // The other direction: what answers is of another version.
-    let folder = crate::support::private_folder();
+    let folder = private_folder();
     let listener = UnixListener::bind(folder.path().join("control")).expect("free");
     for (answer, expected) in [
         (

@@ -17,8 +17,9 @@ use lineside_workload::Sizes;
 
 use super::preparer::Preparer;
 use super::tree::Tree;
-use crate::application::{Application, End, Reason};
+use crate::application::{End, Reason};
 use crate::run::{LoadError, Observer, Part, Settings, run_each};
+use crate::worker::Load;
 
 /// The well-known port of the port mapper: RFC 1833, 3.
 pub const PORTMAP_PORT: u16 = 111;
@@ -173,7 +174,7 @@ impl From<PrepareError> for LoadError {
 pub(super) type Handover = Arc<Mutex<Option<Result<Tree, PrepareError>>>>;
 
 /// What mounts an export and finds or makes its files, without a transport.
-pub fn preparing(preparation: Preparation, target: End) -> impl Application {
+pub fn preparing(preparation: Preparation, target: End) -> impl Load {
     Preparer::new(preparation, target, None, Handover::default())
 }
 
