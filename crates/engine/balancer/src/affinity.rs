@@ -87,6 +87,11 @@ impl Affinities {
         (client.until > now).then_some(client.node)
     }
 
+    /// Whether there is room for clients that may not be there: half of it is for those that are.
+    pub(crate) fn has_spare(&self) -> bool {
+        self.clients.len() < self.max as usize / 2
+    }
+
     /// A client has this node until then.
     pub(crate) fn set(&mut self, client: IpAddr, service: u16, node: u16, until: Nanoseconds) {
         let address = bits(client);

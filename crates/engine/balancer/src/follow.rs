@@ -90,6 +90,16 @@ fn next_state(connection: &Connection, direction: Direction, tcp: &TcpHeader) ->
         State::Answered if direction == Direction::ToNode && !flags.opens() && acknowledges() => {
             State::Established
         }
+        // Its numbers were not seen, and so any reset is taken for the connection's end. A node
+        // that still sends has not believed it.
+        State::Closed
+            if direction == Direction::ToClient
+                && connection.flags & flag::BYPASSED != 0
+                && fins != [true; 2]
+                && !flags.opens() =>
+        {
+            State::Established
+        }
         State::Established | State::Closing if fins == [true; 2] => State::Closed,
         State::Established if fins != [false; 2] => State::Closing,
         state => state,

@@ -155,7 +155,9 @@ impl Nat {
             Followed::State(state) => {
                 let until = now.saturating_add(self.timeout(state));
                 self.table.set_state(number, state, until, &self.pool);
-                if state != State::Established {
+                if state == State::Established {
+                    self.keep_affinity(now, number);
+                } else {
                     for direction in Direction::BOTH {
                         self.leave_driver_of(number, direction, out);
                     }
@@ -172,6 +174,7 @@ impl Nat {
         let until = now.saturating_add(self.timeout(State::Exchanged));
         self.table
             .set_state(number, State::Exchanged, until, &self.pool);
+        self.keep_affinity(now, number);
     }
 
     fn pass_to_node(

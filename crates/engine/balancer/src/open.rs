@@ -166,11 +166,25 @@ impl Nat {
             Some(node) => node,
             None => slot.chooser.choose(now, hash)?,
         };
-        if let Some(affinity) = affinity {
+        if let Some(affinity) = affinity
+            && (last.is_some() || self.affinities.has_spare())
+        {
             let until = now.saturating_add(affinity);
             self.affinities.set(client.0, service, node, until);
         }
         Some(node)
+    }
+
+    /// A client is there, as its connection shows: it has its node again, whoever else may ask.
+    pub(crate) fn keep_affinity(&mut self, now: Nanoseconds, number: u32) {
+        let connection = self.table.get(number);
+        let (service, node) = (connection.service, connection.node);
+        let slot = &self.pool.services[usize::from(service)];
+        if let Some(affinity) = slot.settings.affinity {
+            let client = connection.client().0;
+            let until = now.saturating_add(affinity);
+            self.affinities.set(client, service, node, until);
+        }
     }
 
     /// The client is where its frame came from.

@@ -383,6 +383,7 @@ impl proxy::Effects for Caller<'_> {
         nat.table
             .set_state(number, State::Established, until, &nat.pool);
         nat.table.renew(number, self.now, &nat.pool);
+        nat.keep_affinity(self.now, number);
         let connection = nat.table.get_mut(number);
         connection.set_scales(joined.scales);
         connection.next = joined.next.map(|next| next.0);

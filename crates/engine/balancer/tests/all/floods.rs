@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 
-use lineside_balancer::{Outcome, Settings};
+use lineside_balancer::{FlowKey, Outcome, Settings, Transport};
 use lineside_time::{Nanoseconds, Random};
 use lineside_wire::build::{FrameBuilder, TcpFields};
 use lineside_wire::{Dissected, TcpFlags, dissect, ipv4, tcp};
@@ -418,6 +418,93 @@ fn what_would_be_missed_least_makes_room_first() {
     let syn = client.tcp(&segment([9, 80], 1, TcpFlags::SYN), &[]);
     assert_eq!(bench.send(CLIENTS, &syn), [], "the rest is in use");
     assert_eq!(bench.outcome(Outcome::TableFull), 1);
+}
+
+/// What a driver forwards is not seen: whoever guesses a client's port could end its connection.
+#[test]
+fn forged_resets_end_no_connection_of_a_driver() {
+    let mut settings = defaults();
+    settings.connections_max = 4;
+    settings.cookies_above = None;
+    let mut bench = Bench::new(settings);
+    let mut talk = Talk::open(&mut bench, "10.9.1.7", "10.9.1.100", 4000);
+    let key = FlowKey {
+        transport: Transport::Tcp,
+        source: SocketAddr::new(address("10.9.1.7"), 4000),
+        destination: socket("10.9.1.100:80"),
+    };
+    bench.nat.passed(bench.now, &key, 100, 100_000);
+    let reset = segment([4000, 80], 0xdead_beef, TcpFlags::RST);
+    talk.send_client(&mut bench, &reset, &[]);
+    // Its node goes on.
+    talk.answer(&mut bench, b"what reset?");
+    for number in 0..3 {
+        drop(Talk::open(
+            &mut bench,
+            "10.9.1.8",
+            "10.9.1.100",
+            4000 + number,
+        ));
+    }
+    let syn = segment([9, 80], 1, TcpFlags::SYN);
+    let syn = from_client("10.9.1.9", "10.9.1.100").tcp(&syn, &[]);
+    assert_eq!(bench.send(CLIENTS, &syn), [], "all are in use");
+    talk.say(&mut bench, b"still here");
+    // One that its node takes for the end, too, makes room.
+    let reset = segment([4000, 80], talk.sent[0], TcpFlags::RST);
+    talk.send_client(&mut bench, &reset, &[]);
+    assert_eq!(bench.send(CLIENTS, &syn).len(), 1);
+    bench.check_identity();
+}
+
+#[test]
+fn a_flood_leaves_affinity_to_clients_that_are_there() {
+    let mut settings = defaults();
+    settings.services[0].nodes = nodes(&["10.9.2.2:8080", "10.9.2.3:8080", "10.9.2.4:8080"]);
+    settings.services[0].affinity = Some(600 * SECOND);
+    settings.connections_max = 1_000;
+    let mut simulation = Simulation::new(settings, 4);
+    simulation.flood(Flood::Syns, 10_000, SECOND / 2);
+    let bench = &mut simulation.bench;
+    for number in 0..50 {
+        let client = format!("10.9.1.{}", 10 + number);
+        let node = served_by(bench, &client, 4000);
+        assert_eq!(served_by(bench, &client, 4001), node, "{client}");
+    }
+}
+
+/// The node of a connection, whose handshake may be answered in its place.
+fn served_by(bench: &mut Bench, client: &str, port: u16) -> IpAddr {
+    let from = from_client(client, "10.9.1.100");
+    let syn = from.tcp(&segment([port, 80], 1, TcpFlags::SYN), &[]);
+    let left = bench.send(CLIENTS, &syn);
+    let Some((_, answer)) = left.iter().find(|(port, _)| *port == CLIENTS) else {
+        panic!("a cookie: {left:?}");
+    };
+    let Dissected::Tcp(_, tcp) = dissect(1, answer, answer.len()) else {
+        panic!("a segment");
+    };
+    let fields = TcpFields {
+        acknowledgement: (tcp.sequence + 1).0,
+        ..segment([port, 80], 2, TcpFlags::ACK)
+    };
+    let left = bench.send(CLIENTS, &from.tcp(&fields, &[]));
+    let [.., (NODES, at_node)] = &left[..] else {
+        panic!("the node gets a SYN: {left:?}");
+    };
+    let [seen_as, node] = ends(at_node);
+    let Dissected::Tcp(_, tcp) = dissect(1, at_node, at_node.len()) else {
+        panic!("a segment");
+    };
+    let answer = TcpFields {
+        acknowledgement: (tcp.sequence + 1).0,
+        ..segment([8080, seen_as.port()], 1, TcpFlags::SYN | TcpFlags::ACK)
+    };
+    let frame = FrameBuilder::new(node.ip(), seen_as.ip())
+        .with_link_addresses(node_ethernet(node.ip()), OURS[NODES])
+        .tcp(&answer, &[]);
+    bench.send(NODES, &frame);
+    node.ip()
 }
 
 /// A node that lies about all its connections takes no one else's, and stands in nobody's way.

@@ -670,6 +670,7 @@ fn what_cannot_be_forwarded_is_refused_with_the_way_out() {
         .expect("it runs");
     let text = String::from_utf8(output.stdout).expect("text");
     assert!(text.contains("10.9.2.3:8080 weight 1"), "{text}");
+    assert!(text.contains("63,488 connections a node at once"), "{text}");
 }
 
 #[test]
