@@ -19,6 +19,10 @@ use crate::{DropInReport, Measuring};
 /// How often `trace.json` is rewritten while a run goes on.
 const REWRITE: Duration = Duration::from_secs(5);
 
+/// Room that a run keeps for its last `trace.json`: more than the certificate of a forwarder with
+/// 600 steps of 64 nodes has.
+const ROOM_BYTES: u64 = 512 << 10;
+
 /// The writer, as `trace.json` names it.
 pub(crate) const TOOL: &str = "lineside";
 
@@ -88,12 +92,30 @@ impl Run {
         }
     }
 
+    /// Keeps room on the disk for the last `trace.json`, which a full disk would not take, and
+    /// writes the first one.
+    pub fn save_first(&self) -> Result<(), FolderError> {
+        { self.folder.iter() }.try_for_each(|folder| folder.keep_room(ROOM_BYTES))?;
+        self.save()
+    }
+
     /// Writes `trace.json` as it stands.
     pub fn save(&self) -> Result<(), FolderError> {
         match &self.folder {
             Some(folder) => folder.replace("trace.json", self.manifest.to_json().as_bytes()),
             None => Ok(()),
         }
+    }
+
+    /// Writes `trace.json` as it stands, and sees to it that the last one, which may be twice as
+    /// long, will have room.
+    pub fn keep(&self) -> Result<(), FolderError> {
+        let Some(folder) = &self.folder else {
+            return Ok(());
+        };
+        let json = self.manifest.to_json();
+        folder.replace("trace.json", json.as_bytes())?;
+        folder.keep_room(2 * json.len() as u64)
     }
 
     /// Whether `trace.json` is due to be rewritten; to be followed by [`save`](Self::save).
@@ -116,8 +138,11 @@ impl Run {
         self.manifest.verdict = verdict;
         self.manifest.ended_ns = Some(now_ns);
         self.manifest.in_memory = None;
-        self.save()?;
-        self.folder.as_ref().map_or(Ok(()), RunFolder::sync)
+        let Some(folder) = &self.folder else {
+            return Ok(());
+        };
+        folder.replace_last(self.manifest.to_json().as_bytes())?;
+        folder.sync()
     }
 
     /// Notes what came of drop-ins.

@@ -16,6 +16,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::process::{Gid, Uid};
 
 use crate::part_index::part_indexes;
+use crate::room::{self, ROOM, Room};
 
 /// What describes a run, in its folder.
 pub(crate) const MANIFEST: &str = "trace.json";
@@ -44,12 +45,17 @@ struct Opened {
     emptied: Mutex<Vec<String>>,
     /// Folders beside it, of runs that are over.
     beside: OnceLock<Vec<Place>>,
+    /// For the last `trace.json`.
+    room: Mutex<Option<Room>>,
     /// Gives it back to its owner, once the last handle is dropped.
     back: Option<GiveBack>,
 }
 
 impl Drop for Opened {
     fn drop(&mut self) {
+        if lock(&self.room).take().is_some() {
+            room::remove(&self.place);
+        }
         let emptied = self.emptied.get_mut();
         for name in emptied.unwrap_or_else(PoisonError::into_inner) {
             self.place.remove_empty_folder(name);
@@ -120,6 +126,7 @@ impl RunFolder {
             replaced: Mutex::new(replaced),
             emptied: Mutex::default(),
             beside: OnceLock::new(),
+            room: Mutex::default(),
             back,
         })))
     }
@@ -202,6 +209,38 @@ impl RunFolder {
     /// them is there.
     pub fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), FolderError> {
         self.write(&[(name.into(), &[bytes])])
+    }
+
+    /// Keeps room on the disk for the [last](Self::replace_last) `trace.json`, or more of it.
+    pub fn keep_room(&self, len: u64) -> Result<(), FolderError> {
+        self.clear()?;
+        let mut room = lock(&self.0.room);
+        match &mut *room {
+            Some(room) => { room.grow(len) }
+                .map_err(|error| self.failed(Path::new(MANIFEST), "keep room for", error)),
+            none => {
+                *none = Some(Room::keep(self.place(), len)?);
+                Ok(())
+            }
+        }
+    }
+
+    /// As [`replace`](Self::replace), of `trace.json` at the end of a run: on a full disk it takes
+    /// the room that was kept.
+    pub fn replace_last(&self, bytes: &[u8]) -> Result<(), FolderError> {
+        let written = self.replace(MANIFEST, bytes);
+        match &written {
+            Err(error) if error.is_full() => {}
+            _ => return written,
+        }
+        let Some(room) = lock(&self.0.room).take() else {
+            return written;
+        };
+        let became = room.become_file(self.place(), MANIFEST, bytes);
+        became.map_err(|error| {
+            room::remove(self.place());
+            self.failed(Path::new(MANIFEST), "write the file", error)
+        })
     }
 
     /// Opens the two [files](STATES) in which the run keeps what the next one takes over.
@@ -511,7 +550,7 @@ impl TraceFiles {
                 }
             } else if name == MANIFEST && entry.is_file {
                 has_manifest = true;
-            } else if *name == temporary_name(MANIFEST) && entry.is_file
+            } else if (*name == temporary_name(MANIFEST) || name == ROOM) && entry.is_file
                 || name == CONTROL && entry.is_socket
                 || STATES.contains(&&**name) && entry.is_file
             {

@@ -11,6 +11,7 @@ mod control_client;
 mod finished_run;
 mod folder;
 mod part_index;
+mod room;
 mod swap;
 mod writer;
 

@@ -51,7 +51,7 @@ impl Arguments {
         // Between commands, three ports are the client's two and the server's.
         let passes_loopback = outcome.inputs.len() > COMMAND_SIDES.len();
         let beside = (!passes_loopback).then(|| outcome.beside.unwrap_or_default());
-        notes.end(outcome.inputs, &outcome.certificate, &json)?;
+        let (_, kept) = notes.end(outcome.inputs, &outcome.certificate, &json);
         // Standard output belongs to the client, except for requested output.
         if self.json {
             print_json(&json)?;
@@ -65,6 +65,7 @@ impl Arguments {
             warn(&sentence);
         }
         outcome.failure.map_or(Ok(()), Err)?;
+        kept?;
         taken?;
         // A test suite that passed on a busy machine has passed.
         let is_measured = self.keys.server.is_some() || self.keys.strict == Some(true);
@@ -115,7 +116,7 @@ impl Arguments {
         certificate.machine = Some(notes.run.manifest.machine.clone());
         let json = serde_json::to_value(&certificate)?;
         let taken = Taken::note(taken, &mut notes.run, &certificate, &mut warn);
-        let closing = notes.end(outcome.inputs, &certificate, &json)?;
+        let (closing, kept) = notes.end(outcome.inputs, &certificate, &json);
         if self.json {
             print_json(&json)?;
         } else if !self.quiet {
@@ -125,6 +126,7 @@ impl Arguments {
             }
         }
         outcome.failure.map_or(Ok(()), Err)?;
+        kept?;
         taken?;
         // It has no end of its own: a signal that ends it cuts nothing short.
         Ok(held(&certificate))

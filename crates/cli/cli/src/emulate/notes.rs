@@ -42,7 +42,7 @@ impl Notes {
         (spec, context): (LinkSpec, StepContext),
         looks: Option<Looks>,
     ) -> Result<Option<Controlled>, FolderError> {
-        self.run.save()?;
+        self.run.save_first()?;
         let folder = self.run.folder.as_ref();
         let listening = folder.map(|folder| listen(folder, budget, spec, context, looks));
         Ok(listening.and_then(or_warn))
@@ -65,18 +65,19 @@ impl Notes {
         Some(measuring.with_drop_ins(drop_ins, pace, folder, trace_id, budget))
     }
 
-    /// Writes the outcome; `json` is the certificate as it is printed. Returns its first screen.
+    /// Writes the outcome; `json` is the certificate as it is printed. Returns its first screen, and
+    /// whether it was written.
     pub(super) fn end(
         mut self,
         inputs: Vec<InputFacts>,
         certificate: &Certificate,
         json: &serde_json::Value,
-    ) -> Result<String, FolderError> {
+    ) -> (String, Result<(), FolderError>) {
         self.run.manifest.inputs = inputs;
         self.run.manifest.certificate = Some(json.clone());
-        self.run
-            .end(certificate.verdict.clone(), self.clock.now())?;
+        let now_ns = self.clock.now();
+        let kept = self.run.end(certificate.verdict.clone(), now_ns);
         let folder = self.run.folder.as_ref().map(RunFolder::path);
-        Ok(closing(folder, &self.run.manifest))
+        (closing(folder, &self.run.manifest), kept)
     }
 }

@@ -126,7 +126,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
         ..Evidence::default()
     });
     let json = serde_json::to_value(&certificate)?;
-    let closing = notes.end(inputs_facts(&port.facts()), &certificate, &json)?;
+    let (closing, kept) = notes.end(inputs_facts(&port.facts()), &certificate, &json);
     let warnings = port
         .facts()
         .into_iter()
@@ -145,6 +145,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
         }
     }
     failure.map_or(Ok(()), Err)?;
+    kept?;
     written?;
     measured.map_err(|why| anyhow!(why))?;
     Ok(run.signal.map_or(Exit::Done, Exit::Signal))
@@ -248,7 +249,7 @@ impl Run<'_> {
     fn after_burst(&mut self, port: &impl Port, notes: &Notes) -> anyhow::Result<()> {
         if self.has_frames && !self.has_begun {
             self.open_writer(port)?;
-            notes.run.save()?;
+            notes.run.save_first()?;
             self.has_begun = true;
         }
         self.write()

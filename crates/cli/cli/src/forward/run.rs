@@ -127,7 +127,7 @@ fn begin(keys: &Section) -> anyhow::Result<Run> {
     let configuration = config::to_json("forward", keys);
     let now = SystemClock::default().now();
     let run = Run::begin(output, force, &keys.names(), configuration, now)?;
-    run.save()?;
+    run.save_first()?;
     Ok(run)
 }
 
@@ -178,7 +178,7 @@ impl Arguments {
         record.manifest.inputs = inputs;
         record.manifest.certificate = Some(json.clone());
         let verdict = certificate.verdict.clone();
-        record.end(verdict, SystemClock::default().now())?;
+        let kept = record.end(verdict, SystemClock::default().now());
         if self.json {
             print_json(&json)?;
         } else if !self.quiet {
@@ -186,6 +186,7 @@ impl Arguments {
             print_styled(&closing(folder, &record.manifest))?;
         }
         failure.map_or(Ok(()), Err)?;
+        kept?;
         // It has no end of its own: a signal that ends it cuts nothing short.
         Ok(Exit::Done)
     }
