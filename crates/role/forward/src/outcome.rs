@@ -179,9 +179,13 @@ fn splices(splices: SpliceReport) -> ForwardSplices {
     }
 }
 
-/// Judges by what is known of the ports, the tap and the loop.
-pub(crate) fn judge(certificate: &mut Certificate, live: &Reactor<Forwarder>) {
-    let gone = live.gone().iter().map(|gone| gone.why.clone());
+/// Judges by what is known of the ports, the tap and the loop, and by the failure that ended it.
+pub(crate) fn judge(
+    certificate: &mut Certificate,
+    live: &Reactor<Forwarder>,
+    failure: Option<&PortError>,
+) {
+    let failed = failure.into_iter().map(ToString::to_string);
     let nat = &certificate.found;
     let met: u64 = nat.outcomes.iter().map(|(_, frames)| frames).sum();
     let came = nat.arrived == met + nat.held;
@@ -222,7 +226,7 @@ pub(crate) fn judge(certificate: &mut Certificate, live: &Reactor<Forwarder>) {
     certificate.verdict = lineside_run::judge(&Evidence {
         inputs: live.ports().flat_map(Port::facts).collect(),
         tap,
-        failures: gone.chain(broken).chain(lost).chain(unspliced).collect(),
+        failures: failed.chain(broken).chain(lost).chain(unspliced).collect(),
         ..Evidence::default()
     });
 }

@@ -16,7 +16,7 @@ use lineside_port::live::{
 use lineside_port::{Facts, LivePort, Method, Port, PortError};
 use lineside_reactor::{Reactor, TapPoints, TapPort, Wait};
 use lineside_run::control::while_controlled;
-use lineside_run::live::{self, ClockSet, GoneSides, Live, Next, TICK, turns, while_tapped};
+use lineside_run::live::{self, ClockSet, Live, Next, TICK, turns, while_tapped};
 use lineside_store::RunFolder;
 use lineside_time::{Clock, Nanoseconds};
 
@@ -111,7 +111,8 @@ pub fn interfaces(
 }
 
 impl Forward<'_> {
-    /// Forwards until a signal, the end of the time, or an error. `tapping` takes copies of the
+    /// Forwards until a signal, the end of the time, or an error: an interface that goes is one.
+    /// Whoever manages the service begins the next run, once the interface is back. `tapping` takes copies of the
     /// frames that come and leave.
     pub fn run(
         mut self,
@@ -160,7 +161,6 @@ impl Forward<'_> {
         let driver = flows.and_then(|flows| Driver::new(flows, indexes, ports, self.budget));
         let forwarder = Forwarder::new(nat, names.collect(), driver, payloads);
         let mut live = Reactor::new(forwarder, sides, self.wait, false);
-        live.outlive(1);
         let facts: Vec<_> = live.ports().flat_map(Port::facts).collect();
         on_event(Event::Listening(&facts));
         for warning in self.warnings(&live) {
@@ -356,9 +356,7 @@ impl Forward<'_> {
             clock,
             manager,
             asked,
-            on_event,
             began,
-            gone: GoneSides::default(),
             signal: None,
         };
         let Ok(failure) = turns(live, clock, &mut forwarding);
@@ -379,7 +377,7 @@ impl Forward<'_> {
         let ended = clock.now();
         live.engine_mut().on_course(ended);
         let mut certificate = certificate(live, began, ended);
-        judge(&mut certificate, live);
+        judge(&mut certificate, live, failure.as_ref());
         if let Some(table) = &self.table {
             table.end(live.engine().nat(), clock.now());
         }
@@ -399,9 +397,7 @@ struct Forwarding<'a> {
     clock: &'a RunClock,
     manager: &'a ServiceManager,
     asked: Receiver<Asked>,
-    on_event: &'a mut dyn FnMut(Event<'_>),
     began: Nanoseconds,
-    gone: GoneSides,
     signal: Option<u8>,
 }
 
@@ -435,9 +431,6 @@ impl Live for Forwarding<'_> {
     }
 
     fn next(&mut self, live: &mut Loop, elapsed: Duration) -> Result<Next, Infallible> {
-        let interfaces = &self.forward.interfaces;
-        let warnings = (self.gone).warnings(live.gone(), |side| interfaces[side].name.as_str());
-        warnings.for_each(|warning| (self.on_event)(Event::Warning(warning)));
         self.signal = self.forward.signals.stop();
         self.manager
             .beat_with_status(elapsed, || status(live.engine()));
