@@ -102,6 +102,11 @@ impl<'a> Distributor<'a> {
         (self.heard[number], self.is_over[number]) = (true, true);
         (self.latest[number], self.opens[number]) = (Some(results.counts.clone()), 0);
         self.recent.add(&results.recent);
+        if results.failure.is_some() && !self.has_stopped {
+            // Without one of them it is another load.
+            self.has_stopped = true;
+            self.tell(Order::Stop);
+        }
         self.over.push(*results);
     }
 
@@ -199,6 +204,7 @@ impl<'a> Distributor<'a> {
             outcome.allocated_bytes += worker.allocated_bytes;
             let broken = worker.broken_identity.map(str::to_owned);
             outcome.broken_identity = outcome.broken_identity.or(broken);
+            outcome.failure = outcome.failure.or(worker.failure);
         }
         if self.started_ns.is_none() && counts.opened == 0 {
             let to = SocketAddr::from(self.settings.targets[0]);

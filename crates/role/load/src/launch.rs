@@ -65,7 +65,7 @@ impl Launch<'_> {
     ) -> Result<Outcome, LoadError> {
         let mut load = || run_each(self.settings, &client, self.clock, observer);
         match self.recording {
-            Some(recording) => recording.beside(&self.program, &names, load),
+            Some(recording) => recording.beside(&self.program, &names, self.clock, load),
             None => load(),
         }
     }

@@ -41,6 +41,7 @@ pub mod run;
 pub mod search;
 pub mod serve;
 pub mod server;
+pub mod so_far;
 mod socket_loop;
 mod stack_loop;
 pub mod stack_transport;

@@ -62,6 +62,9 @@ pub struct Outcome {
     /// Values that were stored before it.
     #[serde(default)]
     pub fill: Option<Fill>,
+    /// Why it ended before its time.
+    #[serde(default)]
+    pub failure: Option<String>,
 }
 
 impl Outcome {
@@ -99,6 +102,7 @@ impl Outcome {
         self.broken_identity = self.broken_identity.take().or(other.broken_identity);
         self.notes.extend(other.notes);
         self.fill = self.fill.take().or(other.fill);
+        self.failure = self.failure.take().or(other.failure);
     }
 }
 

@@ -64,13 +64,13 @@ impl<'a> Peer<'a> {
 
     /// Serves until `run` returns, which begins when the server listens.
     ///
-    /// Fails without running if there is nothing that listens; and after it, if the server ended
-    /// early.
+    /// Fails without running if there is nothing that listens. What came of the server is the
+    /// second: it may have ended early.
     pub fn while_serving<T>(
         &self,
         clock: RunClock,
         run: impl FnOnce() -> T,
-    ) -> Result<(T, Served), ServeError> {
+    ) -> Result<(T, Result<Served, ServeError>), ServeError> {
         let stop = AtomicBool::new(false);
         let (send, listens) = channel();
         thread::scope(|scope| {
@@ -86,13 +86,11 @@ impl<'a> Peer<'a> {
             stop.store(true, Ordering::Relaxed);
             let served = served
                 .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let why = || ServeError::Worker(0, "it ended before it listened".to_owned());
             match outcome {
                 Some(outcome) => Ok((outcome, served)),
-                None => Err(ServeError::Worker(
-                    0,
-                    "it ended before it listened".to_owned(),
-                )),
+                None => Err(served.err().unwrap_or_else(why)),
             }
         })
     }

@@ -1,15 +1,27 @@
 //! The rows of a load's requests on their way into the table `operations`: a thread for each
 //! worker takes its batches, and all share one encoder.
+//!
+//! ```text
+//!  worker ── rows, after 0.1 s ──► its thread ──► encoder ── a part, each 0.25 s ──► PartWriter
+//! ```
+//!
+//! A run that is killed loses what has no part yet: the sum of both times, and that of writing.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
+use std::num::NonZeroU64;
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use lineside_account::{Budget, Lease};
+use lineside_host::RunClock;
 use lineside_rows::{OperationRow, RecordSink, RowRef, Table, Word};
-use lineside_run::{Parts, bound_encoder};
-use lineside_store::{PartWriter, RunFolder};
-use lineside_trace::{EncoderConfig, Summaries, TraceEncoder};
+use lineside_run::{PartRotation, Parts, bound_encoder, on_disk};
+use lineside_store::{PartQueue, RunFolder};
+use lineside_time::Clock;
+use lineside_trace::{Summaries, TraceEncoder};
+use lineside_words::grouped;
 
 use crate::client::FOLLOWERS;
 use crate::protocol::{Named, Request};
@@ -20,6 +32,15 @@ use crate::rows::{RowSource, Rows, rows};
 const PLACE_BITS: u32 = 18;
 /// Bits below a worker's number.
 const WORKER_BITS: u32 = 54;
+
+/// When parts of the table end: four a second, so that a kill loses half a second at most. They
+/// become one later, as those of captures do.
+const ROTATION: PartRotation = PartRotation {
+    flush_ns: NonZeroU64::new(250_000_000),
+    ..PartRotation::LIVE
+};
+/// A thread looks so often whether a part is to end, where no rows come.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Whose requests the rows are.
 #[derive(Debug, Clone, Copy)]
@@ -37,12 +58,28 @@ pub struct Recording {
     queues: Mutex<Vec<Option<Rows>>>,
     /// Taken by their threads.
     sources: Mutex<Vec<RowSource>>,
+    queue: PartQueue,
 }
 
 struct Writer {
     encoder: TraceEncoder<Parts>,
+    /// The table is there, and its parts end.
+    has_begun: bool,
     memory: Option<Lease>,
     row: OperationRow,
+    /// Rows that came, whether or not they could be written.
+    rows: u64,
+}
+
+/// The table of a load that is over.
+#[derive(Debug, Default)]
+pub struct Recorded {
+    /// What is on the disk.
+    pub tables: Summaries,
+    /// Why rows are missing.
+    pub failure: Option<String>,
+    /// What the user may want to know.
+    pub notes: Vec<String>,
 }
 
 /// A lock whose holder panicked guards nothing that is torn.
@@ -59,24 +96,46 @@ impl Recording {
         workers: u32,
         budget: &Budget,
     ) -> Self {
-        let config = EncoderConfig::new(&[Table::Operations], trace_id);
-        let encoder = TraceEncoder::new(&config, Parts(PartWriter::new(folder)));
+        let config = ROTATION.encoder(&[Table::Operations], trace_id);
+        let output = ROTATION.writer(folder, trace_id, budget);
+        let queue = output.queue();
+        let encoder = TraceEncoder::new(&config, Parts(output));
         let queues = { every.into_iter() }.flat_map(|every| (0..workers).map(move |_| rows(every)));
         let (queues, sources) = queues.map(|(queue, source)| (Some(queue), source)).unzip();
         Self {
             writer: Mutex::new(Writer {
                 encoder,
+                has_begun: false,
                 memory: budget.lease(0),
                 row: OperationRow::default(),
+                rows: 0,
             }),
             queues: Mutex::new(queues),
             sources: Mutex::new(sources),
+            queue,
         }
     }
 
     /// Requests are about to leave: the table is there from now on.
     pub fn begin(&self) {
-        lock(&self.writer).encoder.begin();
+        let mut writer = lock(&self.writer);
+        writer.encoder.begin();
+        writer.has_begun = true;
+    }
+
+    /// What is on the disk by now, and how many rows came that are not.
+    pub fn so_far(&self) -> (Summaries, u64) {
+        let writer = lock(&self.writer);
+        let mut tables = writer.encoder.summaries();
+        on_disk(&mut tables, &self.queue.on_disk());
+        let written = rows_of(&tables);
+        (tables, writer.rows.saturating_sub(written))
+    }
+
+    /// Why rows are missing, once some are.
+    pub fn failure(&self) -> Option<String> {
+        let writer = lock(&self.writer);
+        writer.encoder.error().map(ToString::to_string)
     }
 
     /// The queue of a worker.
@@ -89,12 +148,13 @@ impl Recording {
         &self,
         program: &Program,
         names: &(dyn Fn() -> Box<dyn Named> + Sync),
+        clock: RunClock,
         load: impl FnOnce() -> T,
     ) -> T {
         std::thread::scope(|scope| {
             let sources = std::mem::take(&mut *lock(&self.sources));
             for (worker, source) in (0u64..).zip(sources) {
-                scope.spawn(move || self.write_all(worker, &source, program, &*names()));
+                scope.spawn(move || self.write_all(worker, &source, program, &*names(), clock));
             }
             let outcome = load();
             // Of workers that never began, the queues end here.
@@ -103,38 +163,71 @@ impl Recording {
         })
     }
 
-    fn write_all(&self, worker: u64, source: &RowSource, program: &Program, names: &dyn Named) {
+    fn write_all(
+        &self,
+        worker: u64,
+        source: &RowSource,
+        program: &Program,
+        names: &dyn Named,
+        clock: RunClock,
+    ) {
         loop {
             let mut writer = None;
-            let goes_on = source.next(|row| {
+            let came = source.next(LOOK, |row| {
                 let writer = writer.get_or_insert_with(|| lock(&self.writer));
                 fill(&mut writer.row, worker, row, program, names);
-                let Writer { encoder, row, .. } = &mut **writer;
-                encoder.row(RowRef::Operations(row));
-            });
-            if let Some(mut writer) = writer {
                 let Writer {
-                    encoder, memory, ..
-                } = &mut *writer;
-                bound_encoder(encoder, memory);
+                    encoder, row, rows, ..
+                } = &mut **writer;
+                encoder.row(RowRef::Operations(row));
+                *rows += 1;
+            });
+            let mut writer = writer.unwrap_or_else(|| lock(&self.writer));
+            let Writer {
+                encoder,
+                has_begun,
+                memory,
+                ..
+            } = &mut *writer;
+            if *has_begun {
+                encoder.on_time(clock.now());
             }
-            if !goes_on {
+            bound_encoder(encoder, memory);
+            if came == Err(RecvTimeoutError::Disconnected) {
                 return;
             }
         }
     }
 
-    /// Ends the table; the error is why rows are missing.
-    pub fn finish(self) -> Result<Summaries, String> {
-        let writer = self
-            .writer
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner);
-        let finished = writer.encoder.finish().map_err(|error| error.to_string());
-        let (output, summaries) = finished?;
-        output.0.finish().map_err(|error| error.to_string())?;
-        Ok(summaries)
+    /// Ends the table.
+    pub fn finish(self) -> Recorded {
+        let writer = self.writer.into_inner();
+        let Writer {
+            mut encoder, rows, ..
+        } = writer.unwrap_or_else(PoisonError::into_inner);
+        encoder.end_parts();
+        let mut tables = encoder.summaries();
+        let finished = encoder.finish().map_err(|error| error.to_string());
+        let written =
+            finished.and_then(|(output, _)| output.0.finish().map_err(|error| error.to_string()));
+        on_disk(&mut tables, &self.queue.on_disk());
+        let missing = rows.saturating_sub(rows_of(&tables));
+        Recorded {
+            failure: written.err().map(|why| match missing {
+                0 => why,
+                missing => format!(
+                    "{why}; the rows of {} requests are missing",
+                    grouped(missing)
+                ),
+            }),
+            notes: self.queue.take_notes(),
+            tables,
+        }
     }
+}
+
+fn rows_of(tables: &Summaries) -> u64 {
+    tables.iter().map(|(_, summary)| summary.rows).sum()
 }
 
 /// The row of a request.

@@ -1,7 +1,8 @@
 //! Rows on their way from a worker to the thread that writes them: batches in a bounded ring, so
 //! that the worker never waits.
 
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::time::Duration;
 
 use crate::results::Row;
 
@@ -103,16 +104,18 @@ impl Rows {
 }
 
 impl RowSource {
-    /// The next batch, as soon as there is one; `None` after the last. `take` must be given each
-    /// row before the batch goes back.
-    pub fn next(&self, mut take: impl FnMut(&Row)) -> bool {
-        let Ok(mut batch) = self.full.recv() else {
-            return false;
-        };
+    /// The rows of the next batch, as soon as there is one; an error if none came for `patience`,
+    /// and after the last one.
+    pub fn next(
+        &self,
+        patience: Duration,
+        mut take: impl FnMut(&Row),
+    ) -> Result<(), RecvTimeoutError> {
+        let mut batch = self.full.recv_timeout(patience)?;
         batch.iter().for_each(&mut take);
         batch.clear();
         // The worker may have ended.
         let _ = self.empty.try_send(batch);
-        true
+        Ok(())
     }
 }

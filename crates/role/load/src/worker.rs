@@ -35,6 +35,8 @@ pub trait Load: Application {
     fn end(&mut self, calls: &mut Calls);
     /// What was counted and measured.
     fn results(&mut self) -> &mut Results;
+    /// The queue of rows, to hand over what is in it.
+    fn rows(&mut self) -> Option<&mut Rows>;
     /// Takes the queue of rows, to [finish](Rows::finish) it.
     fn take_rows(&mut self) -> Option<Rows>;
     /// An identity of the counts that does not hold.
@@ -223,6 +225,8 @@ pub struct WorkerResults {
     pub allocated_bytes: usize,
     /// An identity of the counts that does not hold.
     pub broken_identity: Option<&'static str>,
+    /// Why it ended before its time.
+    pub failure: Option<String>,
 }
 
 /// How long a worker works.
@@ -257,6 +261,8 @@ struct Course {
     give_up_at: Nanoseconds,
     over_at: Option<Nanoseconds>,
     report_at: Nanoseconds,
+    /// When rows that wait for a full batch are handed over.
+    flush_at: Nanoseconds,
     is_ready: bool,
     cpu_began_ns: i64,
     cpu_ns: i64,
@@ -270,7 +276,11 @@ struct Course {
 /// far as they had something to do.
 const WAIT_MAX_NS: i64 = 60_000_000;
 
-/// Drives a client from its first connection to its last.
+/// Rows are handed over after this time: ten times a second, whatever the rate.
+const FLUSH_NS: i64 = 100_000_000;
+
+/// Drives a client from its first connection to its last. A loop that fails once requests leave
+/// leaves what it measured by then.
 pub fn drive<L: Load, D: Driver<L>>(
     driver: &mut D,
     clock: RunClock,
@@ -287,15 +297,26 @@ pub fn drive<L: Load, D: Driver<L>>(
         give_up_at: Nanoseconds::MAX,
         over_at: None,
         report_at: Nanoseconds::MAX,
+        flush_at: Nanoseconds::MAX,
         is_ready: false,
         cpu_began_ns: thread_cpu_ns(),
         cpu_ns: 0,
         looked: now,
         stood_still: (0, 0),
     };
+    let mut failure = None;
     loop {
-        driver.turn(&mut now_of)?;
+        let turned = driver.turn(&mut now_of);
         let now = clock.now();
+        if let Err(error) = turned {
+            if course.started.is_none() {
+                return Err(error);
+            }
+            failure = Some(error.to_string());
+            let (client, calls) = driver.application_mut(now);
+            course.break_off(now, client, calls);
+            break;
+        }
         course.on_turn(now);
         let connections = driver.connections();
         let (client, calls) = driver.application_mut(now);
@@ -303,7 +324,10 @@ pub fn drive<L: Load, D: Driver<L>>(
             break;
         }
     }
-    Ok(Box::new(course.results(driver, &mut now_of)))
+    Ok(Box::new(WorkerResults {
+        failure,
+        ..course.results(driver, &mut now_of)
+    }))
 }
 
 impl Course {
@@ -335,6 +359,7 @@ impl Course {
                 self.cpu_began_ns = thread_cpu_ns();
                 self.started = Some(at);
                 self.report_at = at.saturating_add(timing.report_ns);
+                self.flush_at = at.saturating_add(FLUSH_NS);
                 self.stop_at = { timing.duration_ns }.map_or(Nanoseconds::MAX, |duration_ns| {
                     at.saturating_add(duration_ns)
                 });
@@ -366,7 +391,23 @@ impl Course {
             self.report_at += timing.report_ns;
             ends.report(now, client);
         }
+        if now >= self.flush_at {
+            self.flush_at = now.saturating_add(FLUSH_NS);
+            if let Some(rows) = client.rows() {
+                rows.flush();
+            }
+        }
         { self.over_at }.is_some_and(|over_at| connections == 0 || now - over_at > timing.linger_ns)
+    }
+
+    /// The loop has failed: requests without an answer fail now.
+    fn break_off(&mut self, now: Nanoseconds, client: &mut impl Load, calls: &mut Calls) {
+        client.stop(calls);
+        client.end(calls);
+        if self.over_at.is_none() {
+            self.cpu_ns = thread_cpu_ns() - self.cpu_began_ns;
+            self.over_at = Some(now);
+        }
     }
 
     fn results<L: Load, D: Driver<L>>(
@@ -405,6 +446,7 @@ impl Course {
             rows_dropped,
             allocated_bytes,
             broken_identity,
+            failure: None,
         }
     }
 }

@@ -5,12 +5,13 @@
 mod wire;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use lineside_account::Budget;
 use lineside_link::{Settings, words};
 use lineside_load::client::{CatchUp, DatagramClient, Locals, Pace, Phase, Plan};
 use lineside_load::protocol::{DatagramServer, EchoDatagrams, SinkDatagrams, Stamped};
-use lineside_load::results::{Cause, Counts};
+use lineside_load::results::{Cause, Counts, Row};
 use lineside_load::{Application, CloseBy, DatagramService, Load, RowSource, StackLoop, rows};
 use lineside_reactor::{Engine, Reactor, Wait};
 use lineside_tcp::{Config, Prefix, Stack};
@@ -25,6 +26,8 @@ const MS: i64 = 1_000_000;
 const BEGIN_NS: i64 = 1_700_000_000_000_000_000;
 const END_NS: i64 = BEGIN_NS + 600_000 * MS;
 const CLOCK: u64 = 1;
+/// No batch of rows takes that long.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn plan() -> Plan {
     Plan {
@@ -195,10 +198,11 @@ impl<S: DatagramServer> World<S> {
         std::thread::scope(|scope| {
             let finishing = scope.spawn(|| rows.finish());
             let mut taken = BTreeMap::new();
-            while self.rows.next(|row| {
+            let mut take = |row: &Row| {
                 let times = (row.intended_ns, row.departed_ns, row.end_ns);
                 assert_eq!(taken.insert(row.ordinal, times), None);
-            }) {}
+            };
+            while self.rows.next(PATIENCE, &mut take).is_ok() {}
             assert_eq!(finishing.join().expect("no panic"), 0, "all have room");
             taken
         })

@@ -3,6 +3,7 @@
 
 mod assertions;
 mod flags;
+mod keeping;
 mod limits;
 mod local_server;
 mod progress;

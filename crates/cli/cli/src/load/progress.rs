@@ -2,26 +2,27 @@
 
 use std::io::IsTerminal;
 
-use lineside_host::{RunClock, Signals};
+use lineside_host::Signals;
 use lineside_load::hdr::HdrLog;
 use lineside_load::recording::Recording;
 use lineside_load::run::{Observer, RunSecond};
-use lineside_time::{Clock, Nanoseconds};
+use lineside_time::Nanoseconds;
 use lineside_words::{bytes, grouped, time};
 
 use super::flags::Arguments;
+use super::keeping::Keeping;
 use crate::print::talk;
 
 /// Watches a run for the terminal, and for signals.
 pub(super) struct Progress<'a> {
     signals: &'a Signals,
-    clock: RunClock,
     recording: Option<&'a Recording>,
     pub(super) log: Option<HdrLog>,
+    pub(super) keeping: Option<Keeping<'a>>,
     prints: bool,
     failed: u64,
-    /// When a signal asked for the end.
-    pub(super) stopped_ns: Option<Nanoseconds>,
+    /// A signal asked for the end.
+    pub(super) was_stopped: bool,
 }
 
 impl<'a> Progress<'a> {
@@ -29,18 +30,22 @@ impl<'a> Progress<'a> {
         arguments: &Arguments,
         recording: Option<&'a Recording>,
         signals: &'a Signals,
-        clock: RunClock,
     ) -> Self {
         let is_seen = arguments.verbose || std::io::stderr().is_terminal();
         Self {
             signals,
-            clock,
             recording,
             log: None,
+            keeping: None,
             prints: is_seen && !arguments.quiet,
             failed: 0,
-            stopped_ns: None,
+            was_stopped: false,
         }
+    }
+
+    /// The log, and whether a signal ended the run.
+    pub(super) fn end(self) -> (Option<HdrLog>, bool) {
+        (self.log, self.was_stopped)
     }
 
     /// Of many runs, none is shown by seconds.
@@ -71,6 +76,9 @@ impl Observer for Progress<'_> {
         if let Some(log) = &mut self.log {
             log.on_second(second);
         }
+        if let Some(keeping) = &mut self.keeping {
+            keeping.on_second(second);
+        }
         let failed = second.counts.failed.iter().sum::<u64>();
         let failed_now = failed - std::mem::replace(&mut self.failed, failed);
         if !self.prints {
@@ -92,9 +100,7 @@ impl Observer for Progress<'_> {
 
     fn stops(&mut self) -> bool {
         let stops = self.signals.stop().is_some();
-        if stops && self.stopped_ns.is_none() {
-            self.stopped_ns = Some(self.clock.now());
-        }
+        self.was_stopped |= stops;
         stops
     }
 }

@@ -13,7 +13,7 @@ use lineside_load::director::{self, Remote};
 use lineside_load::hdr::HdrLog;
 use lineside_load::peer::Peer;
 use lineside_load::prepared::Prepared;
-use lineside_load::recording::Recording;
+use lineside_load::recording::{Recorded, Recording};
 use lineside_load::run::{LoadError, Outcome, Transport};
 use lineside_load::serve::Served;
 use lineside_load::tap::{self, Tapping};
@@ -26,6 +26,7 @@ use serde_json::Value as Json;
 
 use super::assertions::{assertion_lines, figures};
 use super::flags::{Arguments, Other, Section};
+use super::keeping::Keeping;
 use super::limits::LimitWords;
 use super::progress::Progress;
 use super::search;
@@ -34,7 +35,7 @@ use crate::config::{self, ConfigError, Sandboxing, read_keys};
 use crate::confine;
 use crate::exit::Exit;
 use crate::junit::Junit;
-use crate::print::{closing, print_json, print_styled, say, talk};
+use crate::print::{closing, print_json, print_styled, say, talk, warn};
 
 pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     if let Some(Other::Serve(arguments)) = &given.other {
@@ -75,7 +76,8 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let log = arguments.hdr_log().inspect_err(|_| notes.withdraw())?;
     let junit = Junit::open(arguments.junit.as_deref(), asserts.len());
     let junit = junit.inspect_err(|_| withdraw(&notes, log.as_ref(), None))?;
-    notes.save()?;
+    let saved = notes.save_first();
+    saved.inspect_err(|_| withdraw(&notes, log.as_ref(), junit.as_ref()))?;
     let clock = RunClock::start();
     let capture = tapping.as_ref().and_then(Tapping::file);
     let files = capture.into_iter().chain(log.as_ref().map(HdrLog::file));
@@ -86,8 +88,10 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
         let (workers, budget) = (prepared.settings.workers, &prepared.settings.budget);
         Recording::new(folder, &notes.manifest.trace_id, every, workers, budget)
     });
-    let mut progress = Progress::new(&arguments, recording.as_ref(), &signals, clock);
+    let mut progress = Progress::new(&arguments, recording.as_ref(), &signals);
     progress.log = log;
+    let keeping = Keeping::new(&mut notes, &prepared, recording.as_ref(), every, limits);
+    progress.keeping = Some(keeping);
     let steal = StealCounts::read();
     let (outcome, untapped) = tap::beside(tapping, || match hosts {
         Some(hosts) => arguments.direct(hosts, &prepared, clock, &mut progress),
@@ -99,32 +103,39 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
             &mut progress,
         ),
     })?;
-    let log = progress.log.take();
+    let (log, was_stopped) = progress.end();
     let outcome = outcome.inspect_err(|_| withdraw(&notes, log.as_ref(), junit.as_ref()))?;
     let logged = log.map_or(Ok(()), |log| log.finish(&outcome));
     let machine = Machine {
         steal_share: StealCounts::share_since(steal),
     };
-    let was_stopped = progress.stopped_ns.is_some();
-    let written = recording.map_or(Ok(Vec::new()), Recording::finish);
-    let mut failures = outcome.notes.clone();
-    failures.extend(written.as_ref().err().cloned());
-    failures.extend(untapped.clone());
-    failures.extend(logged.as_ref().err().cloned());
+    let recorded = recording.map_or_else(Recorded::default, Recording::finish);
+    recorded.notes.iter().for_each(|note| warn(note));
+    let cut = [&outcome.failure, &recorded.failure, &untapped].map(Clone::clone);
+    let cut: Vec<_> = { cut.into_iter().flatten() }.chain(logged.err()).collect();
+    let failures = outcome.notes.iter().chain(&cut).cloned().collect();
+    // What was cut short is judged by what there is of it, as what a signal ended.
+    let was_stopped = was_stopped || outcome.failure.is_some();
     let certificate = prepared.certificate(&outcome, was_stopped, machine, limits, failures);
-    let tables = written.iter().flatten();
-    let tables = tables.map(|(table, summary)| (table.name().to_owned(), *summary));
-    notes.manifest.tables.extend(tables);
-    notes.manifest.certificate = Some(serde_json::to_value(&certificate)?);
-    notes.end(certificate.verdict.clone(), SystemClock::default().now())?;
+    let kept = keep(&mut notes, &certificate, &recorded);
     let judged = assert_load(&figures(&certificate, &outcome), &asserts);
     if let Some(junit) = junit {
         junit.finish("load", &certificate.asked.url, &judged)?;
     }
     arguments.print(&notes, &certificate, &judged)?;
-    written.and(logged).map_err(|why| anyhow!(why))?;
-    untapped.map_or(Ok(()), |why| Err(anyhow!(why)))?;
+    kept?;
+    { cut.into_iter().next() }.map_or(Ok(()), |why| Err(anyhow!(why)))?;
     Ok(exit(certificate.verdict.state, &judged))
+}
+
+/// Writes the last `trace.json`.
+fn keep(run: &mut Run, certificate: &Certificate, recorded: &Recorded) -> anyhow::Result<()> {
+    let tables = recorded.tables.iter();
+    let tables = tables.map(|(table, summary)| (table.name().to_owned(), *summary));
+    run.manifest.tables = tables.collect();
+    run.manifest.certificate = Some(serde_json::to_value(certificate)?);
+    let now_ns = SystemClock::default().now();
+    Ok(run.end(certificate.verdict.clone(), now_ns)?)
 }
 
 /// Prepares a load that another host directs, and enters its sandbox.
@@ -315,10 +326,16 @@ impl Arguments {
             return Ok(run()?);
         };
         let (outcome, served) = peer.while_serving(clock, run)?;
-        if !self.quiet {
-            say(&peer_line(&served));
+        let mut outcome = outcome?;
+        match served {
+            Ok(served) if !self.quiet => say(&peer_line(&served)),
+            Ok(_) => {}
+            Err(why) => {
+                let why = format!("the other end: {why}");
+                outcome.failure = outcome.failure.or(Some(why));
+            }
         }
-        Ok(outcome?)
+        Ok(outcome)
     }
 
     /// The log of `--hdr`.

@@ -77,7 +77,7 @@ pub(super) fn run(
     while let Found::Try(rate) = search.next() {
         let times = if search.confirms() { CONFIRMING } else { 1 };
         prepared.change(rate, trial_ns.saturating_mul(times))?;
-        let mut progress = Progress::new(arguments, None, &signals, clock);
+        let mut progress = Progress::new(arguments, None, &signals);
         progress.is_trial();
         let Trial { certificate, why } =
             prepared.trial(clock, &mut progress, *limits, |certificate, outcome| {

@@ -1,7 +1,7 @@
 //! A trace whose run goes on or was killed: what it has, and what the run held in memory.
 
 use lineside_rows::Table;
-use lineside_trace::{InMemory, State};
+use lineside_trace::{InMemory, Role, State};
 use lineside_words::{grouped, time};
 use serde::Serialize;
 
@@ -34,7 +34,8 @@ pub struct Unfinished {
     pub since_ns: Option<i64>,
     /// Where the run's parts end, as `--rotate` has it.
     pub rotate: Vec<String>,
-    /// When its rows can be read, as `--flush` has it.
+    /// When its rows can be read, as `--flush` has it; empty of a load, whose parts end by
+    /// themselves.
     pub flush: String,
 }
 
@@ -62,7 +63,10 @@ impl Unfinished {
         let flush = manifest.configuration.pointer("/capture/flush");
         let flush = flush
             .and_then(|word| word.as_str())
-            .unwrap_or("none")
+            .unwrap_or(match manifest.role() {
+                Some(Role::Load) => "",
+                _ => "none",
+            })
             .to_owned();
         let parts = trace.parts(Table::Operations);
         let rows = parts.iter().filter_map(|path| trace.open_part(path));
@@ -86,6 +90,7 @@ impl Unfinished {
     /// When rows are in a part.
     fn ends(&self) -> String {
         match &*self.flush {
+            "" => "rows are in a part after half a second".to_owned(),
             "none" => format!("parts end by --rotate {}", self.rotate.join(",")),
             flush => format!("rows are in a part after --flush {flush}"),
         }

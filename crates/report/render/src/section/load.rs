@@ -329,6 +329,10 @@ fn fit_words(fit: &FitFigures) -> String {
 
 /// What it took, and what kept it.
 pub(crate) fn generator_words(generator: &Generator) -> Vec<String> {
+    // A load that goes on, or was killed, has not reported yet what it took.
+    if generator.transport.is_empty() {
+        return Vec::new();
+    }
     let each = generator
         .cpu_s_per_million
         .map_or_else(String::new, |seconds| {

@@ -374,6 +374,10 @@ impl<S: Side> Load for S {
         &mut self.core_mut().results
     }
 
+    fn rows(&mut self) -> Option<&mut Rows> {
+        self.core_mut().rows.as_mut()
+    }
+
     fn take_rows(&mut self) -> Option<Rows> {
         self.core_mut().rows.take()
     }

@@ -5,13 +5,15 @@ mod bulk;
 mod nfs;
 mod wire;
 
+use std::time::Duration;
+
 use lineside_account::Budget;
 use lineside_http::{Body, RequestTemplate, Responder, ResponseTemplate, Url};
 use lineside_link::{Settings, words};
 use lineside_load::Load as _;
 use lineside_load::client::{CatchUp, Client, Locals, Pace, Phase, Plan};
 use lineside_load::protocol::{self, Echo, EchoServer, Http, HttpServer};
-use lineside_load::results::Cause;
+use lineside_load::results::{Cause, Row};
 use lineside_load::server::Server;
 use lineside_load::{CloseBy, RowSource, StackLoop, rows};
 use lineside_reactor::{Engine, Reactor, Wait};
@@ -29,6 +31,8 @@ const BEGIN_NS: i64 = 1_700_000_000_000_000_000;
 const STEPS_MAX: u64 = 200_000;
 /// Nothing of these tests takes longer in virtual time.
 const END_NS: i64 = BEGIN_NS + 600_000 * MS;
+/// No batch of rows takes that long.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn plan() -> Plan {
     Plan {
@@ -206,10 +210,11 @@ impl<C: protocol::Client, S: protocol::Server> World<C, S> {
         let thread = std::thread::scope(|scope| {
             let finishing = scope.spawn(|| rows.finish());
             let mut taken = Vec::new();
-            while self.rows.next(|row| {
+            let mut take = |row: &Row| {
                 let (departed, end) = (row.departed_ns, row.end_ns);
                 taken.push((row.ordinal, row.intended_ns, departed, end, row.cause));
-            }) {}
+            };
+            while self.rows.next(PATIENCE, &mut take).is_ok() {}
             assert_eq!(finishing.join().expect("no panic"), 0, "all have room");
             taken
         });

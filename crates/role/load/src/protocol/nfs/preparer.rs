@@ -382,6 +382,10 @@ impl Load for Preparer {
         &mut self.results
     }
 
+    fn rows(&mut self) -> Option<&mut Rows> {
+        None
+    }
+
     fn take_rows(&mut self) -> Option<Rows> {
         None
     }
