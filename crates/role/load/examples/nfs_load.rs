@@ -167,7 +167,8 @@ fn load(
     };
     let printing = thread::spawn(move || {
         let nfs = Nfs::new(mix(&tree), tree);
-        while source.next(|row| print_row(&nfs, row)) {}
+        let patience = std::time::Duration::from_secs(3_600);
+        while source.next(patience, |row| print_row(&nfs, row)).is_ok() {}
     });
     let outcome = run(&settings, &making, clock, &mut Silent)?;
     printing.join().map_err(|_| "the printer failed")?;

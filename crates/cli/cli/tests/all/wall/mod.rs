@@ -9,6 +9,7 @@ mod commands;
 mod confined;
 mod confined_loads;
 mod control;
+mod cut_short;
 mod doctor;
 mod documents;
 mod drop_ins;

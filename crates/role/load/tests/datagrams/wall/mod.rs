@@ -472,7 +472,8 @@ fn each_datagram_has_a_row() {
     };
     let reading = thread::spawn(move || {
         let mut all = Vec::new();
-        while source.next(|row| all.push(*row)) {}
+        let patience = std::time::Duration::from_secs(60);
+        while source.next(patience, |row| all.push(*row)).is_ok() {}
         all
     });
     let (outcome, ..) = beside(
