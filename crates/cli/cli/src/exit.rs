@@ -1,5 +1,7 @@
 use std::process::ExitCode;
 
+use lineside_trace::State;
+
 /// Exit states, as `docs/guide/capture.md` lists them. Usage errors end with clap's own 2.
 pub(crate) enum Exit {
     Done,
@@ -7,11 +9,22 @@ pub(crate) enum Exit {
     Failure,
     /// An `--assert` does not hold.
     Assertion,
-    /// `--strict`, and something is missing; or an emulated link's times do not hold.
+    /// `--strict`, and the verdict is not complete.
     Disturbed,
     Signal(u8),
     /// The status of the program that was run.
     Program(u8),
+}
+
+impl Exit {
+    /// The state of a run that came to its end: its verdict counts with `--strict` alone.
+    pub(crate) fn of_state(state: State, is_strict: bool) -> Self {
+        match state {
+            State::Complete => Self::Done,
+            _ if is_strict => Self::Disturbed,
+            _ => Self::Done,
+        }
+    }
 }
 
 impl From<Exit> for ExitCode {

@@ -25,6 +25,7 @@ mod help;
 mod info;
 mod inputs;
 mod junit;
+mod limits;
 mod link;
 mod load;
 mod manual;

@@ -7,12 +7,13 @@
 
 use std::collections::BTreeMap;
 
-use lineside_run::{Evidence, LoadEvidence, judge};
+use lineside_run::{Evidence, LateLimits, LoadEvidence, Moved, judge};
 use lineside_trace::certificate::Judged;
 use lineside_trace::certificate::load::{
     Asked, ConnectionCounts, DepartureFigures, FitFigures, Generator, Limits, Load, Quantiles,
     Rates, RequestCounts, SecondFigures,
 };
+use lineside_words::grouped;
 use lineside_workload::{Against, Fitness};
 
 use crate::outcome::{Outcome, RunSecond};
@@ -124,7 +125,7 @@ pub fn certificate(
         limits,
     };
     let verdict = judge(&Evidence {
-        load: Some(evidence(&found, planned)),
+        load: Some(evidence(&found, planned, times)),
         failures,
         ..Evidence::default()
     });
@@ -132,19 +133,33 @@ pub fn certificate(
 }
 
 /// What the verdict follows from.
-fn evidence(load: &Load, planned: Option<Planned>) -> LoadEvidence {
+fn evidence(load: &Load, planned: Option<Planned>, times: &RequestTimes) -> LoadEvidence {
     let limits = &load.limits;
     let is_open = load.asked.is_open_loop();
     // Of a connection that arrives, the request leaves after its handshake.
     let is_timed = is_open && !load.asked.is_of_connections();
     let local =
         |all: &BTreeMap<String, u64>| all.get(Cause::Local.name()).copied().unwrap_or_default();
+    let lateness = load.departures.lateness.filter(|_| is_timed);
+    let (ended, failed) = load.ended();
     LoadEvidence {
+        ended,
+        failed,
+        failures: failures(load),
+        failed_share_max: limits.errors,
+        departures: lateness.map_or(0, |lateness| lateness.count),
+        late: load.departures.over_1000us,
+        late_limits: LateLimits {
+            late: limits.late,
+            lateness_max_ns: limits.lateness_max_ns,
+        },
+        moved: moved(times).filter(|_| is_timed),
+        lateness_max_ns: lateness.map_or(0, |lateness| lateness.max_ns),
+        stalled: stalled(load),
         arrivals: planned.map_or(0, |planned| planned.arrivals),
         missed_share: load.rates.missed_share.unwrap_or_default(),
         missed_share_max: limits.rate_missed,
-        lateness_p99_ns: { load.departures.lateness.filter(|_| is_timed) }
-            .map_or(0, |lateness| lateness.p99_ns),
+        lateness_p99_ns: lateness.map_or(0, |lateness| lateness.p99_ns),
         lateness_p99_max_ns: limits.lateness_p99_ns,
         planned: load.requests.planned,
         waited: if is_timed { load.requests.waited } else { 0 },
@@ -166,6 +181,54 @@ fn evidence(load: &Load, planned: Option<Planned>) -> LoadEvidence {
         drift_max: limits.drift,
         broken_identity: load.broken_identity.clone(),
     }
+}
+
+/// How requests failed, the most frequent way first.
+fn failures(load: &Load) -> String {
+    let requests = &load.requests;
+    let mut ways: Vec<(u64, &str)> = { requests.failed.iter() }
+        .map(|(cause, &count)| (count, cause.as_str()))
+        .collect();
+    ways.push((load.refused(), "no connection"));
+    ways.push((requests.spoiled, "more bytes after the answer"));
+    let answers = requests.answered - requests.succeeded - requests.spoiled;
+    ways.push((answers, "an answer that reports no success"));
+    ways.retain(|&(count, _)| count > 0);
+    ways.sort_unstable_by(|one, other| other.cmp(one));
+    let ways = ways.iter();
+    let ways = ways.map(|(count, way)| format!("{way} {}", grouped(*count)));
+    ways.collect::<Vec<_>>().join(", ")
+}
+
+/// The first reported quantile of latency that lies beyond what the service times alone allow, by
+/// more than its own error: its rank is uncertain by twice its deviation.
+fn moved(times: &RequestTimes) -> Option<Moved> {
+    /// Steps of the histograms.
+    const STEP: f64 = 1.002;
+    let count = times.latency.count() as f64;
+    [0.5, 0.9, 0.99, 0.999].into_iter().find_map(|quantile| {
+        let error = 1.96 * (quantile * (1.0 - quantile) / count).sqrt();
+        let most_ns = times.service.quantile_ns((quantile + error).min(1.0))?;
+        let to_ns = times.latency.quantile_ns(quantile)?;
+        (to_ns as f64 > most_ns as f64 * STEP).then_some(Moved {
+            quantile,
+            from_ns: times.service.quantile_ns(quantile)?,
+            to_ns,
+        })
+    })
+}
+
+/// Requests that were due or under way while the generator stood still: their share of the time,
+/// and at the beginning of each stall those that had no answer yet, by Little's law.
+fn stalled(load: &Load) -> u64 {
+    let (generator, duration_ns) = (&load.generator, load.duration_s.max(1e-9) * 1e9);
+    let stalled_ns = generator.stalled_ns as f64;
+    let mean_ns = load.service.map_or(0, |service| service.mean_ns) as f64;
+    let answered = load.requests.answered as f64;
+    let under_way = (answered * mean_ns / duration_ns).min(load.asked.connections.into());
+    let stalls = (stalled_ns / generator.stall_max_ns.max(1) as f64).ceil();
+    let workers = f64::from(load.asked.workers.max(1));
+    (answered * stalled_ns / workers / duration_ns + under_way / workers * stalls) as u64
 }
 
 fn rates(asked: &Asked, planned: Option<Planned>, outcome: &Outcome, duration_s: f64) -> Rates {
@@ -279,6 +342,7 @@ fn generator(outcome: &Outcome, machine: Machine) -> Generator {
         generator.stalls += facts.stalls;
         let longest = facts.stall_max_ns.max(0).cast_unsigned();
         generator.stall_max_ns = generator.stall_max_ns.max(longest);
+        generator.stalled_ns += facts.stalled_ns.max(0).cast_unsigned();
         generator.held_back += facts.held_back;
         generator.retransmitted += facts.retransmitted;
         generator.dropped += facts.dropped;

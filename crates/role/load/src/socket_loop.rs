@@ -88,6 +88,8 @@ pub struct SocketLoopCounters {
     pub stalls: u64,
     /// The longest of them.
     pub stall_max_ns: i64,
+    /// All of them together.
+    pub stalled_ns: i64,
     /// Datagrams that came and found no room in their socket, because the loop did not take them in
     /// time.
     pub overrun: u64,
@@ -95,7 +97,10 @@ pub struct SocketLoopCounters {
 
 impl SocketLoopCounters {
     fn on_turn(&mut self, took_ns: i64) {
-        self.stalls += u64::from(took_ns > STALL_NS);
+        if took_ns > STALL_NS {
+            self.stalls += 1;
+            self.stalled_ns += took_ns;
+        }
         self.stall_max_ns = self.stall_max_ns.max(took_ns);
     }
 }

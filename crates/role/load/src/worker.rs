@@ -86,6 +86,9 @@ pub struct DriveFacts {
     pub stalls: u64,
     /// The longest of them.
     pub stall_max_ns: i64,
+    /// All of them together.
+    #[serde(default)]
+    pub stalled_ns: i64,
     /// Counters of the transport, by name.
     pub counters: Vec<(String, u64)>,
 }
@@ -111,6 +114,7 @@ impl<A: Application> Driver<A> for SocketLoop<A> {
             held_back: counters.held_back,
             stalls: counters.stalls,
             stall_max_ns: counters.stall_max_ns,
+            stalled_ns: counters.stalled_ns,
             dropped: counters.overrun,
             counters: vec![("not_accepted".to_owned(), counters.not_accepted)],
             ..DriveFacts::default()
@@ -158,6 +162,7 @@ impl<A: Application> Driver<A> for Reactor<StackLoop<A>> {
             dropped: dropped.sum::<u64>() + loop_facts.dropped_down + loop_facts.too_long,
             stalls: loop_facts.stalls_over_1ms,
             stall_max_ns: loop_facts.stall_max_ns,
+            stalled_ns: loop_facts.stalled_ns,
             counters: { self.engine().stack().counters().named().chain(own) }
                 .map(|(name, count)| (name.to_owned(), count))
                 .collect(),
@@ -421,6 +426,7 @@ impl Course {
         if longest_ns > facts.stall_max_ns {
             facts.stalls += count;
             facts.stall_max_ns = longest_ns;
+            facts.stalled_ns += longest_ns;
         }
         let (client, _) = driver.application_mut(clock());
         let broken_identity = client.broken_identity();

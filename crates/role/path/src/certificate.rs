@@ -102,7 +102,10 @@ impl Path {
         let changes_before: Vec<_> = changes.iter().zip(limits).collect();
         let links = self.sides().zip(&reports).map(|(side, (name, report))| {
             let limit = self.link(side).settings().limit;
-            evidence(name, (report, limit), &changes_before)
+            LinkEvidence {
+                limits: self.late_limits(),
+                ..evidence(name, (report, limit), &changes_before)
+            }
         });
         let links: Vec<_> = links.collect();
         let verdict = judge(&Evidence {
@@ -273,5 +276,6 @@ fn evidence(
         left: report.counters.released,
         late: delays().map(|delays| delays.late.over_1000us).sum(),
         lateness_max_ns: lateness.max().unwrap_or_default(),
+        ..LinkEvidence::default()
     }
 }

@@ -9,6 +9,7 @@ use lineside_filter::Filter;
 use lineside_frame::{Burst, Frame};
 use lineside_link::{Delay, Departure, Item, Limit, Link, LinkCounters, Patch, Settings};
 use lineside_measure::monitor::Point;
+use lineside_run::LateLimits;
 use lineside_time::Nanoseconds;
 use lineside_trace::certificate::link::{ChangeReport, CoreReport, Mark, SettingsWords};
 
@@ -48,6 +49,7 @@ pub struct Path {
     /// Whether they are worked out only when there is time.
     is_hurried: bool,
     marks: Marks,
+    late_limits: LateLimits,
     steps: Steps,
     /// Frames before one that fires a step.
     ahead: Burst,
@@ -87,6 +89,16 @@ const SPARE_MAX: usize = 4;
 const STREAMS_MAX: u16 = 128;
 
 impl Path {
+    /// Judges how late frames leave by other limits than the usual ones.
+    pub fn set_late_limits(&mut self, limits: LateLimits) {
+        self.late_limits = limits;
+    }
+
+    /// What is borne of frames that leave late.
+    pub(crate) fn late_limits(&self) -> LateLimits {
+        self.late_limits
+    }
+
     /// A path between two sides with a link for the frames of each, by [`Direction`].
     /// `memory_bytes` for the frames under way, half for each side, are leased from `budget`;
     /// `None` if it has not so much.
@@ -162,6 +174,7 @@ impl Path {
             spare_lease: None,
             is_hurried: false,
             marks: Marks::default(),
+            late_limits: LateLimits::default(),
             steps: Steps::default(),
             ahead: Burst::new(),
             budget: budget.clone(),

@@ -65,6 +65,6 @@ pub use run::Run;
 pub use runs::{Runs, RunsError};
 pub use sources::{Looked, Sources};
 pub use verdict::{
-    Check, Evidence, LinkEvidence, LoadEvidence, RULES, Reason, Rule, TapEvidence, counted, drops,
-    judge, named, unread,
+    Check, Evidence, LateLimits, LinkEvidence, LoadEvidence, Moved, RULES, Reason, Rule,
+    TapEvidence, borne, counted, drops, judge, named, unread,
 };

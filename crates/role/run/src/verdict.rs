@@ -12,11 +12,13 @@
 use lineside_account::{Counter, Counters, Kind};
 use lineside_port::{Facts, LiveFacts};
 use lineside_trace::{State, Verdict};
-use lineside_words::{bytes, grouped, time};
+use lineside_words::{bytes, grouped};
 
-pub use load::LoadEvidence;
+pub use link::{LateLimits, LinkEvidence, borne};
+pub use load::{LoadEvidence, Moved};
 pub use other::{named, unread};
 
+mod link;
 mod load;
 mod other;
 
@@ -41,25 +43,6 @@ pub struct Evidence<'a> {
     pub looks_for_rpc: bool,
     /// The filter that frames had to match, as it was written.
     pub filter: Option<&'a str>,
-}
-
-/// One direction of an emulated link.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LinkEvidence {
-    /// The direction's name.
-    pub name: String,
-    /// Frames that found a queue full whose limit was worked out rather than asked for, by that
-    /// limit.
-    pub dropped_by_derived_limit: Vec<(u64, String)>,
-    /// Frames dropped because memory for frames under way was full.
-    pub dropped_by_memory: u64,
-    /// Frames that left.
-    pub left: u64,
-    /// Those of them that left more than a millisecond late. A stall of the machine that no frame
-    /// waited for is none of them, and disturbs nothing.
-    pub late: u64,
-    /// The most that a frame was late.
-    pub lateness_max_ns: i64,
 }
 
 /// What the tap of an emulated link took, and what it missed.
@@ -104,7 +87,7 @@ use Check::{Counted, Input, Link, Load, Run};
 use State::{Disturbed, Incomplete, Limited};
 
 /// All rules, in the order of their reasons.
-pub const RULES: [Rule; 48] = [
+pub const RULES: [Rule; 47] = [
     rule(Incomplete, Run(other::tls_of_rpc)),
     rule(Incomplete, Run(other::sealed)),
     rule(Incomplete, Run(other::rdma)),
@@ -248,17 +231,19 @@ pub const RULES: [Rule; 48] = [
     rule(Incomplete, Input(dropped_live)),
     rule(Incomplete, Input(|facts| facts.warnings.clone())),
     rule(Incomplete, Run(dropped_by_tap)),
-    rule(Limited, Link(derived_limit)),
-    rule(Limited, Link(memory_full)),
-    rule(Disturbed, Link(late)),
+    rule(Limited, Link(link::derived_limit)),
+    rule(Limited, Link(link::memory_full)),
+    rule(Disturbed, Link(link::late)),
+    rule(Incomplete, Load(load::failed)),
+    // Before what follows from them.
+    rule(Disturbed, Load(load::stalled)),
+    rule(Disturbed, Load(load::stolen)),
     rule(Disturbed, Load(load::rate_missed)),
     rule(Disturbed, Load(load::waited)),
     rule(Disturbed, Load(load::late)),
     rule(Disturbed, Load(load::saturated)),
     rule(Disturbed, Load(load::frames_dropped)),
     rule(Disturbed, Load(load::without_local)),
-    rule(Disturbed, Load(load::stalled)),
-    rule(Disturbed, Load(load::stolen)),
     rule(Disturbed, Load(load::drifted)),
     rule(Disturbed, Load(load::contradicts)),
     rule(Incomplete, Load(load::rows_dropped)),
@@ -593,45 +578,6 @@ fn dropped_by_tap(evidence: &Evidence<'_>) -> Vec<Reason> {
         grouped(tap.captured + dropped),
         grouped(tap.dropped_queue),
         grouped(tap.dropped_memory)
-    )]
-}
-
-/// A limit that was asked for is part of the link, and so is what it drops. A limit that was worked
-/// out is not.
-fn derived_limit(link: &LinkEvidence) -> Vec<Reason> {
-    let dropped = link.dropped_by_derived_limit.iter();
-    let dropped = dropped.filter(|(count, _)| *count > 0);
-    let reason = |(count, limit): &(u64, String)| {
-        format!(
-            "{}: {count} frames found a queue of {limit} full, which was worked out from rate and \
-            delay: give the link's own with --limit",
-            link.name
-        )
-    };
-    dropped.map(reason).collect()
-}
-
-fn memory_full(link: &LinkEvidence) -> Vec<Reason> {
-    if link.dropped_by_memory == 0 {
-        return Vec::new();
-    }
-    vec![format!(
-        "{}: {} frames were dropped because memory for frames under way was full: give more with \
-        --memory",
-        link.name, link.dropped_by_memory
-    )]
-}
-
-fn late(link: &LinkEvidence) -> Vec<Reason> {
-    if link.late == 0 {
-        return Vec::new();
-    }
-    vec![format!(
-        "{}: {} of {} frames left more than 1 ms late, by up to {}",
-        link.name,
-        grouped(link.late),
-        grouped(link.left),
-        time(link.lateness_max_ns.unsigned_abs())
     )]
 }
 

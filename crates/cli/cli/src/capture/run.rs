@@ -4,7 +4,6 @@ use lineside_capture::{Outcome, capture};
 use lineside_host::wall_ns;
 use lineside_run::Runs;
 use lineside_store::Retention;
-use lineside_trace::State;
 
 use super::decode_as;
 use super::flags::Arguments;
@@ -66,10 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     }
     Ok(match signal {
         Some(signal) => Exit::Signal(signal),
-        None if section.strict == Some(true) && manifest.verdict.state != State::Complete => {
-            Exit::Disturbed
-        }
-        None => Exit::Done,
+        None => Exit::of_state(manifest.verdict.state, section.strict == Some(true)),
     })
 }
 

@@ -12,7 +12,7 @@ use lineside_path::settings::{LinkSpec, StepContext};
 use lineside_path::{Certificate, Path};
 use lineside_render::{link_line, nothing_passed};
 use lineside_run::sandbox_facts;
-use lineside_trace::{SandboxFacts, State};
+use lineside_trace::SandboxFacts;
 
 use super::flags::Arguments;
 use super::notes::Notes;
@@ -67,15 +67,13 @@ impl Arguments {
         outcome.failure.map_or(Ok(()), Err)?;
         kept?;
         taken?;
-        // A test suite that passed on a busy machine has passed.
-        let is_measured = self.keys.server.is_some() || self.keys.strict == Some(true);
+        let held = || self.held(&outcome.certificate);
         Ok(match (outcome.signal, status) {
             // A client that ended well after TERM was not cut short.
-            (_, Some(status)) if status.success() && is_measured => held(&outcome.certificate),
-            (_, Some(status)) if status.success() => Exit::Done,
+            (_, Some(status)) if status.success() => held(),
             (Some(signal), _) => Exit::Signal(signal),
             // A step ended it, and with it the client.
-            _ if outcome.is_over => held(&outcome.certificate),
+            _ if outcome.is_over => held(),
             (None, Some(status)) => exit(status),
             (None, None) => Exit::Failure,
         })
@@ -129,25 +127,22 @@ impl Arguments {
         kept?;
         taken?;
         // It has no end of its own: a signal that ends it cuts nothing short.
-        Ok(held(&certificate))
+        Ok(self.held(&certificate))
     }
 }
 
 impl Arguments {
+    /// The status of a run that came to its end.
+    pub(super) fn held(&self, certificate: &Certificate) -> Exit {
+        Exit::of_state(certificate.verdict.state, self.keys.strict == Some(true))
+    }
+
     /// Notes and prints an event.
     fn on_event(&self, event: &Event<'_>, facts: &mut Option<SandboxFacts>) {
         if let Event::Confined(found) = event {
             *facts = Some(sandbox_facts(found));
         }
         self.print_event(event);
-    }
-}
-
-/// The status of a run that came to its end: its times hold, or they do not.
-fn held(certificate: &Certificate) -> Exit {
-    match certificate.verdict.state {
-        State::Disturbed => Exit::Disturbed,
-        _ => Exit::Done,
     }
 }
 

@@ -148,7 +148,8 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     kept?;
     written?;
     measured.map_err(|why| anyhow!(why))?;
-    Ok(run.signal.map_or(Exit::Done, Exit::Signal))
+    let held = arguments.held(&certificate);
+    Ok(run.signal.map_or(held, Exit::Signal))
 }
 
 impl Arguments {

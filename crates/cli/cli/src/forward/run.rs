@@ -188,6 +188,7 @@ impl Arguments {
         failure.map_or(Ok(()), Err)?;
         kept?;
         // It has no end of its own: a signal that ends it cuts nothing short.
-        Ok(Exit::Done)
+        let is_strict = self.keys.strict == Some(true);
+        Ok(Exit::of_state(certificate.verdict.state, is_strict))
     }
 }

@@ -81,6 +81,8 @@ keys! {
         write_pcap: PathBuf = key("Write the frames as they came and left: pcapng, or pcap if it \
         ends in .pcap")
             .short('w').long("write-pcap").value("OUT");
+        strict: bool = key("Exit with 4 unless the verdict is complete")
+            .long("strict");
         sandbox: Sandboxing = key("Read frames in a sandbox: on, require (fail where the kernel \
         lacks a part) or off")
             .long("sandbox").value("WORD")

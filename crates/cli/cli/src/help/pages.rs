@@ -174,7 +174,10 @@ pub(crate) const PAGES: [Page; 21] = [
                 "Link",
                 &["duplicate", "corrupt", "reorder", "limit", "link", "path"],
             ),
-            ("Output", &["force", "b", "certificate"]),
+            (
+                "Output",
+                &["force", "b", "certificate", "strict", "verdict-limit"],
+            ),
             (
                 "Measuring and timing",
                 &[
@@ -243,6 +246,8 @@ pub(crate) const PAGES: [Page; 21] = [
                 &[
                     "force",
                     "junit",
+                    "errors-max",
+                    "strict",
                     "verdict-limit",
                     "row-sample",
                     "hdr",
@@ -338,7 +343,7 @@ pub(crate) const PAGES: [Page; 21] = [
         ],
         more: &[
             ("Amount", &["timeout", "sessions", "public"]),
-            ("Output", &["path-step", "force"]),
+            ("Output", &["path-step", "force", "strict"]),
         ],
         examples: &[
             ("lineside probe --serve", "at the other end"),
@@ -372,7 +377,7 @@ pub(crate) const PAGES: [Page; 21] = [
                 "Services",
                 &["route", "connections-max", "idle-timeout", "syn-cookies"],
             ),
-            ("Output", &["force"]),
+            ("Output", &["force", "strict"]),
             ("Frames", &["duration", "method", "wait", "cache", "hold"]),
             (
                 "The emulated adapter",
@@ -586,11 +591,11 @@ pub(crate) const EXIT_STATUS: [(&str, &str); 6] = [
     ),
     ("1", "failure: something could not be read or written"),
     ("2", "usage: an unknown flag, key or value"),
-    ("3", "an --assert does not hold"),
     (
-        "4",
-        "the run was disturbed and is not valid; with --strict also: something is missing",
+        "3",
+        "an --assert does not hold, or more requests failed than --errors-max allows",
     ),
+    ("4", "with --strict: the verdict is not complete"),
     (
         "128+n",
         "signal n cut the reading of files short; what is complete is kept",

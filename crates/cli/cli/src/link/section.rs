@@ -21,6 +21,7 @@ use lineside_time::Clock;
 use super::keys::LinkKeys;
 use super::step_texts::StepTexts;
 use crate::config::{self, ConfigError, Duration, Keys, Modes, Sandboxing, Size, key, keys};
+use crate::limits::LimitWords;
 use crate::outputs::capture_file;
 use crate::print::say;
 
@@ -194,9 +195,13 @@ keys! {
         output: PathBuf = key("Write the run into this folder: trace.json with the certificate")
             .short('o').long("output").value("RUN")
             .only(CAPTURE | LIVE);
-        strict: bool = key("Exit with 4 if frames left late, although CMD ended with 0")
+        strict: bool = key("Exit with 4 unless the verdict is complete")
             .long("strict")
-            .only(COMMANDS);
+            .only(CAPTURE | LIVE);
+        limits: LimitWords = key("Change a limit of the verdict: lateness_max=1ms, or late=0.1% of \
+        the frames by more than 1 ms; can be repeated")
+            .long("verdict-limit").value("NAME=VALUE")
+            .only(CAPTURE | LIVE);
         force: bool = key("Replace OUT and RUN if they exist")
             .long("force")
             .only(CAPTURE | LIVE);
@@ -235,7 +240,12 @@ impl Section {
     /// Flags, over the file of `--config`, over the defaults.
     pub(crate) fn resolved(&self, file: Option<&Path>) -> Result<Self, ConfigError> {
         let below = file.map(|path| config::from_file(path, "emulate"));
-        let given = self.clone().over(below.transpose()?.unwrap_or_default());
+        let mut given = self.clone().over(below.transpose()?.unwrap_or_default());
+        // '--limit lateness_max=1ms' is no queue's limit.
+        if let Some(taken) = given.link.limit.as_mut().and_then(LimitWords::taken_from) {
+            given.limits.get_or_insert_default().add(taken);
+            given.link.limit.take_if(|left| left.is_empty());
+        }
         let mode = given.mode().unwrap_or(Mode::Explain);
         Ok(given.over(Self::defaults(mode.bit())))
     }
@@ -271,6 +281,7 @@ impl Section {
             let armed = path.arm(step, 0);
             armed.map_err(|error| ConfigError::usage(&error.to_string()))?;
         }
+        path.set_late_limits(LimitWords::of_link(self.limits.as_ref())?);
         if let Some(start_ns) = self.start()? {
             path.wait_until(start_ns);
         }

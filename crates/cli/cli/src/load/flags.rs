@@ -7,11 +7,11 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use lineside_load::protocol::{PRESETS, PROTOCOLS, Preset, Protocol, listed, preset, services};
 
-use super::limits::LimitWords;
 use super::protocol_keys::ProtocolKeys;
 use super::stack::StackWords;
 use crate::config::{Keys, Sandboxing, Size, Time, key, keys};
 use crate::confine::Confining;
+use crate::limits::LimitWords;
 
 /// The default of `memory`.
 pub(super) const MEMORY_DEFAULT: usize = 256 << 20;
@@ -154,6 +154,11 @@ keys! {
             .example("p99 < 5ms");
         limits: LimitWords = key("Change a limit of the verdict, e.g. lateness_p99=2ms; can be repeated")
             .long("verdict-limit").value("NAME=VALUE").long_before(&["limit"]);
+        errors_max: String = key("Exit with 3 if more than this share of the requests fail")
+            .long("errors-max").value("SHARE")
+            .default(|| "10%".to_owned());
+        strict: bool = key("Exit with 4 unless the verdict is complete")
+            .long("strict");
         sandbox: Sandboxing = key("Read answers in a sandbox: on, require (fail where the kernel \
         lacks a part) or off")
             .long("sandbox").value("WORD")

@@ -4,7 +4,6 @@
 mod assertions;
 mod flags;
 mod keeping;
-mod limits;
 mod local_server;
 mod progress;
 mod protocol_keys;

@@ -17,17 +17,17 @@ use lineside_load::recording::{Recorded, Recording};
 use lineside_load::run::{LoadError, Outcome, Transport};
 use lineside_load::serve::Served;
 use lineside_load::tap::{self, Tapping};
+use lineside_load::words::share;
 use lineside_run::{Run, not_confined, sandbox_facts};
 use lineside_store::RunFolder;
 use lineside_time::Clock;
-use lineside_trace::State;
-use lineside_words::{bytes, grouped};
+use lineside_trace::certificate::load::Limits;
+use lineside_words::{self as words, bytes, grouped};
 use serde_json::Value as Json;
 
 use super::assertions::{assertion_lines, figures};
 use super::flags::{Arguments, Other, Section};
 use super::keeping::Keeping;
-use super::limits::LimitWords;
 use super::progress::Progress;
 use super::search;
 use super::serve::serve;
@@ -35,6 +35,7 @@ use crate::config::{self, ConfigError, Sandboxing, read_keys};
 use crate::confine;
 use crate::exit::Exit;
 use crate::junit::Junit;
+use crate::limits::LimitWords;
 use crate::print::{closing, print_json, print_styled, say, talk, warn};
 
 pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
@@ -54,7 +55,10 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
         ..given.clone()
     };
     let asserts = arguments.keys.asserts()?;
-    let limits = LimitWords::resolved(arguments.keys.limits.as_ref())?;
+    let limits = Limits {
+        errors: errors_max(arguments.keys.errors_max.as_deref())?,
+        ..LimitWords::resolved(arguments.keys.limits.as_ref())?
+    };
     let every = every(arguments.keys.row_sample.as_deref().unwrap_or_default())?;
     if arguments.keys.search == Some(true) {
         if arguments.junit.is_some() {
@@ -118,14 +122,19 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let was_stopped = was_stopped || outcome.failure.is_some();
     let certificate = prepared.certificate(&outcome, was_stopped, machine, limits, failures);
     let kept = keep(&mut notes, &certificate, &recorded);
-    let judged = assert_load(&figures(&certificate, &outcome), &asserts);
+    let mut judged = assert_load(&figures(&certificate, &outcome), &asserts);
+    judged.splice(0..0, too_many_errors(&certificate));
     if let Some(junit) = junit {
         junit.finish("load", &certificate.asked.url, &judged)?;
     }
     arguments.print(&notes, &certificate, &judged)?;
     kept?;
     { cut.into_iter().next() }.map_or(Ok(()), |why| Err(anyhow!(why)))?;
-    Ok(exit(certificate.verdict.state, &judged))
+    let is_strict = arguments.keys.strict == Some(true);
+    Ok(match judged.iter().any(|assertion| !assertion.holds) {
+        true => Exit::Assertion,
+        false => Exit::of_state(certificate.verdict.state, is_strict),
+    })
 }
 
 /// Writes the last `trace.json`.
@@ -187,12 +196,33 @@ fn withdraw(run: &Run, log: Option<&HdrLog>, junit: Option<&Junit>) {
     junit.iter().for_each(|junit| junit.withdraw());
 }
 
-fn exit(state: State, judged: &[Assertion]) -> Exit {
-    match state {
-        State::Disturbed => Exit::Disturbed,
-        _ if judged.iter().any(|assertion| !assertion.holds) => Exit::Assertion,
-        _ => Exit::Done,
-    }
+/// The share of `--errors-max`.
+fn errors_max(text: Option<&str>) -> Result<f64, ConfigError> {
+    let default = Limits::default().errors;
+    let share = text.map_or(Ok(default), share);
+    share.map_err(|why| ConfigError::new(format!("errors-max: {why}")))
+}
+
+/// What every load must keep to: it goes before the assertions if it does not hold.
+fn too_many_errors(certificate: &Certificate) -> Option<Assertion> {
+    let (ended, failed) = certificate.ended();
+    let bound = certificate.limits.errors;
+    let share = failed as f64 / ended.max(1) as f64;
+    (share > bound).then(|| Assertion {
+        assertion: format!("errors <= {}", words::percent(bound)),
+        holds: false,
+        undecided: false,
+        value: Some(share),
+        bound,
+        operations: ended,
+        what: format!(
+            "failed: {} of {} requests got no good answer, {} (--errors-max {})",
+            grouped(failed),
+            grouped(ended),
+            words::percent(share),
+            words::percent(bound)
+        ),
+    })
 }
 
 /// The words of `--rows`: one request in this many; `None`: none.

@@ -61,6 +61,9 @@ pub(crate) struct Arguments {
     /// Time of a line of a path file, e.g. 10s [default: the interval of echoes]
     #[arg(long = "path-step", alias = "step", value_name = "TIME", value_parser = interval)]
     pub(super) step: Option<Duration>,
+    /// Exit with 4 if there is a remark about the findings: they are not complete
+    #[arg(long)]
+    pub(super) strict: bool,
     /// Print the findings as JSON
     #[arg(long)]
     pub(super) json: bool,

@@ -99,7 +99,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         files.write_report(&text, &json)?;
     }
     print(if arguments.json { &json } else { &text })?;
-    Ok(Exit::Done)
+    Ok(match arguments.strict && !found.remarks.is_empty() {
+        true => Exit::Disturbed,
+        false => Exit::Done,
+    })
 }
 
 /// What a probe sends by, as far as it can be opened before.

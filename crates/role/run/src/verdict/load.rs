@@ -2,7 +2,7 @@
 
 use lineside_words::{grouped, time};
 
-use super::Reason;
+use super::{LateLimits, Reason, borne};
 
 /// What is known of a load. A figure that a load does not have is 0, and breaks no limit.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -13,10 +13,28 @@ pub struct LoadEvidence {
     pub missed_share: f64,
     /// Its limit.
     pub missed_share_max: f64,
+    /// Requests that left at instants of their own.
+    pub departures: u64,
+    /// Of these, such that left more than a millisecond late.
+    pub late: u64,
+    /// What is borne of that.
+    pub late_limits: LateLimits,
+    /// The quantile of latency that late departures moved beyond its own error.
+    pub moved: Option<Moved>,
     /// 99 % of departures were no later.
     pub lateness_p99_ns: u64,
-    /// Its limit.
-    pub lateness_p99_max_ns: u64,
+    /// Its limit, if there is one.
+    pub lateness_p99_max_ns: Option<u64>,
+    /// The latest departure.
+    pub lateness_max_ns: u64,
+    /// Requests with an outcome: an answer, a failure, a connection that did not open.
+    pub ended: u64,
+    /// Of these, such that got no good answer.
+    pub failed: u64,
+    /// How they failed.
+    pub failures: String,
+    /// The limit of their share.
+    pub failed_share_max: f64,
     /// Requests whose instant came.
     pub planned: u64,
     /// Of these, such that found no connection.
@@ -39,6 +57,8 @@ pub struct LoadEvidence {
     pub stall_max_ns: u64,
     /// Its limit.
     pub stall_limit_ns: u64,
+    /// Requests that were due or under way meanwhile, about.
+    pub stalled: u64,
     /// Processor time that a hypervisor gave to others, as a share of all.
     pub steal_share: f64,
     /// Its limit.
@@ -51,14 +71,79 @@ pub struct LoadEvidence {
     pub broken_identity: Option<String>,
 }
 
+/// A quantile of latency, without the time until departure and with it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Moved {
+    /// From 0 to 1.
+    pub quantile: f64,
+    /// From the departures.
+    pub from_ns: u64,
+    /// From the planned instants.
+    pub to_ns: u64,
+}
+
 impl LoadEvidence {
+    fn missed(&self) -> bool {
+        self.missed_share > self.missed_share_max
+    }
+
+    fn stalls_show(&self) -> bool {
+        let borne = borne(self.ended, self.late_limits.late);
+        self.stall_max_ns > self.stall_limit_ns && self.stalled > borne
+    }
+
+    /// What of the departures' lateness is beyond its limits, and what that is.
+    fn late(&self) -> Option<String> {
+        // A request that had to wait for a connection is late by that: its own rule says so.
+        if self.waits_too_often() {
+            return None;
+        }
+        let over = |found: u64, most: Option<u64>| most.filter(|most| found > *most);
+        if let Some(most_ns) = over(self.lateness_max_ns, self.late_limits.lateness_max_ns) {
+            let (found, most) = (time(self.lateness_max_ns), time(most_ns));
+            return Some(format!("one by {found} (limit {most})"));
+        }
+        if let Some(most_ns) = over(self.lateness_p99_ns, self.lateness_p99_max_ns) {
+            let (found, most) = (time(self.lateness_p99_ns), time(most_ns));
+            return Some(format!("1 % by more than {found} (limit {most})"));
+        }
+        let moved = self.moved?;
+        let limit = self.late_limits.late;
+        (self.late > borne(self.departures, limit)).then(|| {
+            format!(
+                "{} of {} by more than 1 ms (limit {}), so that {} % of the latencies are within \
+                {} instead of {}",
+                grouped(self.late),
+                grouped(self.departures),
+                percent(limit),
+                moved.quantile * 100.0,
+                time(moved.to_ns),
+                time(moved.from_ns)
+            )
+        })
+    }
+
     fn waits_too_often(&self) -> bool {
         self.waited as f64 > self.waited_share_max * self.planned as f64
     }
 }
 
+pub(super) fn failed(load: &LoadEvidence) -> Vec<Reason> {
+    if load.failed as f64 <= load.failed_share_max * load.ended as f64 {
+        return Vec::new();
+    }
+    vec![format!(
+        "{} of {} requests failed ({}, limit {}: --errors-max): {}",
+        grouped(load.failed),
+        grouped(load.ended),
+        percent(load.failed as f64 / load.ended.max(1) as f64),
+        percent(load.failed_share_max),
+        load.failures
+    )]
+}
+
 pub(super) fn rate_missed(load: &LoadEvidence) -> Vec<Reason> {
-    if load.missed_share <= load.missed_share_max {
+    if !load.missed() {
         return Vec::new();
     }
     vec![format!(
@@ -85,16 +170,14 @@ pub(super) fn waited(load: &LoadEvidence) -> Vec<Reason> {
 }
 
 pub(super) fn late(load: &LoadEvidence) -> Vec<Reason> {
-    // A request that had to wait for a connection is late by that: its own rule says so.
-    if load.waits_too_often() || load.lateness_p99_ns <= load.lateness_p99_max_ns {
-        return Vec::new();
-    }
-    vec![format!(
-        "requests left late: 1 % by more than {} (limit {}): a machine with less to do, --pin, \
-         'chrt -f 50', or a lower rate",
-        time(load.lateness_p99_ns),
-        time(load.lateness_p99_max_ns)
-    )]
+    let late = load.late().into_iter();
+    late.map(|late| {
+        format!(
+            "requests left late: {late}: a machine with less to do, --pin, 'chrt -f 50', or a \
+             lower rate"
+        )
+    })
+    .collect()
 }
 
 pub(super) fn saturated(load: &LoadEvidence) -> Vec<Reason> {
@@ -110,7 +193,7 @@ pub(super) fn saturated(load: &LoadEvidence) -> Vec<Reason> {
 }
 
 pub(super) fn frames_dropped(load: &LoadEvidence) -> Vec<Reason> {
-    if load.frames_dropped == 0 {
+    if load.frames_dropped <= borne(load.ended, load.late_limits.late) {
         return Vec::new();
     }
     vec![format!(
@@ -122,7 +205,7 @@ pub(super) fn frames_dropped(load: &LoadEvidence) -> Vec<Reason> {
 }
 
 pub(super) fn without_local(load: &LoadEvidence) -> Vec<Reason> {
-    if load.without_local == 0 {
+    if load.without_local <= borne(load.ended, load.late_limits.late) {
         return Vec::new();
     }
     vec![format!(
@@ -133,20 +216,24 @@ pub(super) fn without_local(load: &LoadEvidence) -> Vec<Reason> {
 }
 
 pub(super) fn stalled(load: &LoadEvidence) -> Vec<Reason> {
-    if load.stall_max_ns <= load.stall_limit_ns {
+    if !load.stalls_show() {
         return Vec::new();
     }
     vec![format!(
-        "the generator stood still {} times for more than 1 ms, {} the longest (limit {}): \
-         something else took its core",
+        "the generator stood still {} times for more than 1 ms, {} the longest (limit {}), while \
+         some {} of {} requests were due or under way: something else took its core",
         grouped(load.stalls),
         time(load.stall_max_ns),
-        time(load.stall_limit_ns)
+        time(load.stall_limit_ns),
+        grouped(load.stalled),
+        grouped(load.ended)
     )]
 }
 
 pub(super) fn stolen(load: &LoadEvidence) -> Vec<Reason> {
-    if load.steal_share <= load.steal_share_max {
+    // Time that was missed by nobody does no harm.
+    let shows = load.missed() || load.stalls_show() || load.late().is_some();
+    if load.steal_share <= load.steal_share_max || !shows {
         return Vec::new();
     }
     vec![format!(
@@ -192,7 +279,7 @@ pub(super) fn contradicts(load: &LoadEvidence) -> Vec<Reason> {
 }
 
 /// `0.12 %`, `12.3 %`
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     let digits = format!("{:.3}", share * 100.0);
     format!("{} %", digits.trim_end_matches('0').trim_end_matches('.'))
 }

@@ -50,6 +50,27 @@ pub struct Load {
     pub limits: Limits,
 }
 
+impl Load {
+    /// Requests that never left because the server opened no connection for them.
+    pub fn refused(&self) -> u64 {
+        let unsent = &self.requests.unsent;
+        let mut refused = self.connections.refused.iter();
+        // Where none was refused, those that waited did so for this end or for other answers.
+        match refused.any(|(cause, count)| cause != "local" && *count > 0) {
+            true => unsent.values().sum(),
+            false => unsent.get("refused").copied().unwrap_or_default(),
+        }
+    }
+
+    /// Requests with an outcome, and those of them that got no good answer. A request that never
+    /// left because this end was busy has none.
+    pub fn ended(&self) -> (u64, u64) {
+        let requests = &self.requests;
+        let ended = requests.sent.saturating_sub(requests.one_way) + self.refused();
+        (ended, ended.saturating_sub(requests.succeeded))
+    }
+}
+
 impl Certificate for Load {
     const VERDICT_AT: usize = usize::MAX;
 
@@ -285,6 +306,8 @@ pub struct Generator {
     pub stalls: u64,
     /// The longest of them.
     pub stall_max_ns: u64,
+    /// All of them together.
+    pub stalled_ns: u64,
     /// Processor time that a hypervisor gave to others, as a share of all; null if not known.
     pub steal_share: Option<f64>,
     /// Writes that a window, or a socket without room, held back.
@@ -331,8 +354,16 @@ pub struct SecondFigures {
 pub struct Limits {
     /// Of the arrivals of a schedule, those that did not become requests in time.
     pub rate_missed: f64,
-    /// 99 % of departures must be no later.
-    pub lateness_p99_ns: u64,
+    /// Of the requests with an outcome, those that got no good answer: beyond it the run is not
+    /// valid as a measure of its server, and ends with 3.
+    pub errors: f64,
+    /// Of departures, those that left more than 1 ms late, where that moves a quantile of latency
+    /// beyond its own error; of requests, those that a stall may delay.
+    pub late: f64,
+    /// 99 % of departures must be no later; null: that is not judged, as the next.
+    pub lateness_p99_ns: Option<u64>,
+    /// All departures must be no later.
+    pub lateness_max_ns: Option<u64>,
     /// Of the requests of an open loop, those that found no connection at their instant.
     pub waited: f64,
     /// Of the busiest worker's time, what it may be running where waiting takes none (`sleep`).
@@ -349,8 +380,11 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             rate_missed: 0.001,
+            errors: 0.1,
             // As of frames of an emulated link.
-            lateness_p99_ns: 1_000_000,
+            late: 0.001,
+            lateness_p99_ns: None,
+            lateness_max_ns: None,
             waited: 0.01,
             busy: 0.95,
             stall_ns: 10_000_000,

@@ -388,7 +388,6 @@ fn late_frames_disturb_a_run_and_a_stall_alone_does_not() {
             talk(&output)
         );
         if is_late {
-            assert_eq!(status, Some(4));
             let reasons = manifest.verdict.reasons.join("; ");
             assert!(
                 reasons.contains(" frames left more than 1 ms late, by up to "),
@@ -415,7 +414,12 @@ fn a_command_alone_that_succeeds_is_late_only_if_strict() {
             return;
         }
         assert_eq!(output.status.code(), Some(expected), "{}", talk(&output));
-        assert_eq!(held_status(&run), 4, "{}", talk(&output));
+        assert_eq!(
+            manifest(&run).verdict.state,
+            State::Disturbed,
+            "{}",
+            talk(&output)
+        );
         assert!(talk(&output).contains("; disturbed: "), "{}", talk(&output));
     }
 }

@@ -1,9 +1,11 @@
-//! The limits of a load's verdict: `--verdict-limit NAME=VALUE`, or the table `limits` of `[load]`.
+//! The limits of a verdict: `--verdict-limit NAME=VALUE`, or the table `limits` of `[load]` and
+//! `[emulate]`.
 
 use std::collections::BTreeMap;
 
 use clap::{Arg, ArgAction, ArgMatches};
 use lineside_load::words::share;
+use lineside_run::LateLimits;
 use lineside_trace::certificate::load::Limits;
 use lineside_words::{nearest, parse_duration};
 use serde_json::Value as Json;
@@ -11,8 +13,10 @@ use serde_json::Value as Json;
 use crate::config::{ConfigError, Facts, Refusal, Value};
 
 /// Their names.
-const NAMES: [&str; 7] = [
+const NAMES: [&str; 9] = [
     "rate_missed",
+    "late",
+    "lateness_max",
     "lateness_p99",
     "waited",
     "busy",
@@ -63,12 +67,14 @@ impl Value for LimitWords {
 
 impl LimitWords {
     /// The defaults, with these.
-    pub(super) fn resolved(words: Option<&Self>) -> Result<Limits, ConfigError> {
+    pub(crate) fn resolved(words: Option<&Self>) -> Result<Limits, ConfigError> {
         let mut limits = Limits::default();
         for (name, text) in words.iter().flat_map(|words| &words.0) {
             let set = match name.as_str() {
                 "rate_missed" => share(text).map(|share| limits.rate_missed = share),
-                "lateness_p99" => time(text).map(|time| limits.lateness_p99_ns = time),
+                "late" => share(text).map(|share| limits.late = share),
+                "lateness_p99" => time(text).map(|time| limits.lateness_p99_ns = Some(time)),
+                "lateness_max" => time(text).map(|time| limits.lateness_max_ns = Some(time)),
                 "waited" => share(text).map(|share| limits.waited = share),
                 "busy" => share(text).map(|share| limits.busy = share),
                 "stall" => time(text).map(|time| limits.stall_ns = time),
@@ -78,6 +84,49 @@ impl LimitWords {
                     let nearest = nearest(other, NAMES);
                     return Err(ConfigError::new(format!(
                         "limits: no limit '{other}'; the nearest known one is {nearest}"
+                    )));
+                }
+            };
+            set.map_err(|why| ConfigError::new(format!("limits: {name}: {why}")))?;
+        }
+        Ok(limits)
+    }
+}
+
+/// The limits of an emulated link.
+const LINK_NAMES: [&str; 2] = ["late", "lateness_max"];
+
+impl LimitWords {
+    /// Takes the limits of a verdict out of texts that are otherwise about something else.
+    pub(crate) fn taken_from(texts: &mut Vec<String>) -> Option<Self> {
+        let pair = |text: &String| {
+            let (name, value) = text.split_once('=')?;
+            let name = name.trim();
+            let pair = (name.to_owned(), value.trim().to_owned());
+            LINK_NAMES.contains(&name).then_some(pair)
+        };
+        let taken: BTreeMap<_, _> = texts.iter().filter_map(pair).collect();
+        texts.retain(|text| pair(text).is_none());
+        (!taken.is_empty()).then_some(Self(taken))
+    }
+
+    /// Adds limits, over these.
+    pub(crate) fn add(&mut self, others: Self) {
+        self.0.extend(others.0);
+    }
+
+    /// The usual limits of an emulated link, with these.
+    pub(crate) fn of_link(words: Option<&Self>) -> Result<LateLimits, ConfigError> {
+        let mut limits = LateLimits::default();
+        for (name, text) in words.iter().flat_map(|words| &words.0) {
+            let set = match name.as_str() {
+                "late" => share(text).map(|share| limits.late = share),
+                "lateness_max" => time(text).map(|time| limits.lateness_max_ns = Some(time)),
+                other => {
+                    let nearest = nearest(other, LINK_NAMES);
+                    return Err(ConfigError::new(format!(
+                        "limits: an emulated link has no limit '{other}'; the nearest known one is \
+                         {nearest}"
                     )));
                 }
             };
@@ -111,17 +160,20 @@ mod tests {
     #[test]
     fn each_limit_has_a_name_and_a_unit() {
         let mut table = serde_json::json!({
-            "rate_missed": "5%", "lateness_p99": "7us", "waited": 0.5, "busy": "50%",
+            "rate_missed": "5%", "late": "2%", "lateness_max": "9us", "lateness_p99": "7us", "waited": 0.5, "busy": "50%",
             "stall": "3ms", "steal": "0%", "drift": 2
         });
         let expected = Limits {
             rate_missed: 0.05,
-            lateness_p99_ns: 7_000,
+            late: 0.02,
+            lateness_p99_ns: Some(7_000),
+            lateness_max_ns: Some(9_000),
             waited: 0.5,
             busy: 0.5,
             stall_ns: 3_000_000,
             steal: 0.0,
             drift: 2.0,
+            ..Limits::default()
         };
         assert_eq!(read(table.clone()), Ok(expected));
         assert_eq!(
@@ -140,12 +192,30 @@ mod tests {
             ("lateness_p99", "5", "unit"),
             ("waited", "2", "write 1% or 0.01"),
             ("drift", "0.5", "write 1.5"),
-            ("lateness", "1ms", "the nearest known one is lateness_p99"),
+            ("lateness", "1ms", "the nearest known one is lateness_max"),
         ] {
             table = serde_json::json!({ name: value });
             let error = read(table).expect_err(words);
             assert!(error.contains(words), "{error}");
         }
         assert!(read(serde_json::json!({ "drift": [] })).is_err());
+    }
+
+    #[test]
+    fn limits_of_a_verdict_are_found_among_those_of_a_queue() {
+        let mut texts = ["1000", "lateness_max=1ms", "late = 5%", "up 64kb"]
+            .map(str::to_owned)
+            .to_vec();
+        let words = LimitWords::taken_from(&mut texts);
+        assert_eq!(texts, ["1000", "up 64kb"]);
+        let limits = LimitWords::of_link(words.as_ref()).expect("two limits");
+        let expected = LateLimits {
+            late: 0.05,
+            lateness_max_ns: Some(1_000_000),
+        };
+        assert_eq!(limits, expected);
+        assert_eq!(LimitWords::taken_from(&mut texts), None);
+        let other = LimitWords([("drift".to_owned(), "2".to_owned())].into());
+        assert!(LimitWords::of_link(Some(&other)).is_err());
     }
 }
