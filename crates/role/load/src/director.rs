@@ -401,7 +401,13 @@ mod wall {
             },
         };
         let rsh = format!("sh {}", agent.display());
-        let remote = Remote::start(&rsh, "alpha", Path::new("lineside"), patience);
+        let remote = Remote::start(
+            &rsh,
+            "alpha",
+            Path::new("lineside"),
+            &Arc::default(),
+            patience,
+        );
         // More than a pipe holds.
         let keys = json!({ "body": "x".repeat(1 << 20) });
         let ran = remote.and_then(|remote| {

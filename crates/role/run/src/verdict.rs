@@ -87,7 +87,7 @@ use Check::{Counted, Input, Link, Load, Run};
 use State::{Disturbed, Incomplete, Limited};
 
 /// All rules, in the order of their reasons.
-pub const RULES: [Rule; 47] = [
+pub const RULES: [Rule; 49] = [
     rule(Incomplete, Run(other::tls_of_rpc)),
     rule(Incomplete, Run(other::sealed)),
     rule(Incomplete, Run(other::rdma)),

@@ -274,7 +274,7 @@ impl Arguments {
             Sandboxing::On | Sandboxing::Require => Ender::start()?,
         });
         let patience = self.keys.patience();
-        let begin = |host| Remote::start(rsh, host, &program, &ender, patience);
+        let begin = |host: &String| Remote::start(rsh, host, &program, &ender, patience);
         let begun = hosts.iter().map(begin);
         Ok(Some(begun.collect::<Result<_, _>>()?))
     }

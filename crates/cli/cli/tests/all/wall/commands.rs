@@ -8,6 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use lineside_trace::State;
 use tempfile::TempDir;
 
 use crate::support::{came_to_its_end, held_status, lineside, manifest, talk, wait_until};
