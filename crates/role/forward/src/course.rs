@@ -168,7 +168,7 @@ impl Course {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use lineside_account::Budget;
     use lineside_balancer::{
         Nat, NodeSettings, PortSettings, Service, Settings, Timeouts, Transport,
@@ -176,7 +176,7 @@ mod tests {
 
     use super::*;
 
-    fn nat() -> Nat {
+    pub(crate) fn nat() -> Nat {
         let node = NodeSettings {
             address: "10.9.2.2:80".parse().expect("an address"),
             weight: 1,

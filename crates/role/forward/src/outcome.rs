@@ -179,13 +179,12 @@ fn splices(splices: SpliceReport) -> ForwardSplices {
     }
 }
 
-/// Judges by what is known of the ports, the tap and the loop, and by the failure that ended it.
+/// Judges by what is known of the ports, the tap and the loop, and by what failed.
 pub(crate) fn judge(
     certificate: &mut Certificate,
     live: &Reactor<Forwarder>,
-    failure: Option<&PortError>,
+    failed: impl Iterator<Item = String>,
 ) {
-    let failed = failure.into_iter().map(ToString::to_string);
     let nat = &certificate.found;
     let met: u64 = nat.outcomes.iter().map(|(_, frames)| frames).sum();
     let came = nat.arrived == met + nat.held;

@@ -377,10 +377,10 @@ impl Forward<'_> {
         let ended = clock.now();
         live.engine_mut().on_course(ended);
         let mut certificate = certificate(live, began, ended);
-        judge(&mut certificate, live, failure.as_ref());
-        if let Some(table) = &self.table {
-            table.end(live.engine().nat(), clock.now());
-        }
+        let ended = clock.now();
+        let unkept = { self.table.as_ref() }.and_then(|it| it.end(live.engine().nat(), ended));
+        let failures = { failure.iter().map(ToString::to_string) }.chain(unkept);
+        judge(&mut certificate, live, failures);
         let facts = live.ports().flat_map(Port::facts);
         Outcome {
             certificate,

@@ -72,11 +72,14 @@ impl TableFile {
         state.due = now + KEEP_NS.max((now - began) * SHARE);
     }
 
-    /// Writes the table a last time; why it could not be written, if so.
+    /// Writes the table a last time; a sentence if it could not be written.
     pub(crate) fn end(&self, nat: &Nat, now: Nanoseconds) -> Option<String> {
         let state = &mut *self.state.borrow_mut();
         state.write(&self.files, nat, now);
-        state.failure.take()
+        let why = state.failure.take()?;
+        Some(format!(
+            "the table of connections could not be written, and '--resume' has an earlier one: {why}"
+        ))
     }
 }
 
@@ -88,11 +91,16 @@ impl State {
         let (header, table) = self.bytes.split_at_mut(HEADER_LEN);
         header[8..16].copy_from_slice(&(table.len() as u64).to_le_bytes());
         header[16..].copy_from_slice(&XxHash3_64::oneshot(table).to_le_bytes());
-        self.number += 1;
-        let file = &files[(self.number % 2) as usize];
+        let number = self.number + 1;
+        let file = &files[(number % 2) as usize];
         let written = file
             .write_all_at(&self.bytes, 0)
-            .and_then(|()| file.write_all_at(&self.number.to_le_bytes(), 0));
+            .and_then(|()| file.write_all_at(&number.to_le_bytes(), 0));
+        match &written {
+            // The next try is at the same file: the other one is whole.
+            Err(_) => {}
+            Ok(()) => self.number = number,
+        }
         self.failure = written.err().map(|error| error.to_string());
     }
 }
@@ -125,4 +133,42 @@ fn read_whole(path: &Path) -> Option<(u64, Vec<u8>)> {
     bytes.truncate(end);
     bytes.drain(..HEADER_LEN);
     (XxHash3_64::oneshot(&bytes) == sum).then_some((number, bytes))
+}
+
+#[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the files of a test have paths of its own"
+)]
+mod tests {
+    use std::fs::OpenOptions;
+
+    use super::*;
+    use crate::course::tests::nat;
+
+    #[test]
+    fn a_table_that_cannot_be_written_leaves_the_other_whole() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |number: usize| folder.path().join(STATES[number]);
+        let open = |number| {
+            let path = path(number);
+            let file = OpenOptions::new().create(true).append(true).open(path);
+            file.expect("a file")
+        };
+        // Nothing can be written into one of them, as on a full disk.
+        drop((open(0), open(1)));
+        let full = File::open(path(0)).expect("a file");
+        let open = OpenOptions::new().write(true).open(path(1));
+        let files = [full, open.expect("a file")];
+        let (nat, mut state) = (nat(), State::default());
+        state.write(&files, &nat, 1);
+        assert_eq!(state.failure, None);
+        for now in 2..5 {
+            state.write(&files, &nat, now);
+            assert!(state.failure.is_some());
+            let (number, _) = read_whole(&path(1)).expect("it is whole");
+            assert_eq!(number, 1);
+        }
+        assert!(read_table(folder.path()).is_ok());
+    }
 }
