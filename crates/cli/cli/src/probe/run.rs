@@ -89,16 +89,16 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         warn(remark);
     }
     let step = arguments.step.unwrap_or(arguments.interval);
-    let written = files
-        .as_ref()
-        .map(|files| files.write(&found, by, step))
-        .transpose()?;
+    let written = { files.as_ref() }.map(|files| files.write(&found, by, step));
+    let written = written.transpose();
     let json = json_text(&found)?;
-    let text = lineside_render::probe_lines(host, by, &found, written.as_deref());
-    if let Some(files) = &files {
-        files.write_report(&text, &json)?;
-    }
+    let names = written.as_ref().ok().and_then(Option::as_deref);
+    let text = lineside_render::probe_lines(host, by, &found, names);
+    let reported = { files.as_ref() }.map(|files| files.write_report(&text, &json));
+    // What was found is printed, whatever became of the files.
     print(if arguments.json { &json } else { &text })?;
+    written?;
+    reported.transpose()?;
     Ok(match arguments.strict && !found.remarks.is_empty() {
         true => Exit::Disturbed,
         false => Exit::Done,
