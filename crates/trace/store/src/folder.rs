@@ -226,14 +226,14 @@ impl RunFolder {
     }
 
     /// As [`replace`](Self::replace), of `trace.json` at the end of a run: on a full disk it takes
-    /// the room that was kept.
+    /// the room that was kept, if that is enough.
     pub fn replace_last(&self, bytes: &[u8]) -> Result<(), FolderError> {
         let written = self.replace(MANIFEST, bytes);
         match &written {
             Err(error) if error.is_full() => {}
             _ => return written,
         }
-        let Some(room) = lock(&self.0.room).take() else {
+        let Some(room) = lock(&self.0.room).take_if(|room| room.fits(bytes.len())) else {
             return written;
         };
         let became = room.become_file(self.place(), MANIFEST, bytes);

@@ -56,6 +56,11 @@ impl Room {
         Ok(())
     }
 
+    /// Whether a file of this length needs no other room.
+    pub(crate) fn fits(&self, len: usize) -> bool {
+        len as u64 <= self.len
+    }
+
     fn write_zeros(&self, len: u64) -> io::Result<()> {
         let mut at = self.len;
         while at < len {
@@ -115,6 +120,9 @@ mod tests {
             .expect_err("as much as that is not there");
         let filler = vec![1; 256 << 10];
         fs::write(parent.path().join("filler"), filler).expect_err("it is full");
+        folder
+            .replace_last(&vec![b'x'; 120_000])
+            .expect_err("more than was kept");
         let record = vec![b'x'; 109_000];
         assert!(folder.replace("trace.json", &record).is_err());
         assert_eq!(fs::read(path.join("trace.json")).expect("there"), b"{}");

@@ -144,7 +144,18 @@ fn keep(run: &mut Run, certificate: &Certificate, recorded: &Recorded) -> anyhow
     run.manifest.tables = tables.collect();
     run.manifest.certificate = Some(serde_json::to_value(certificate)?);
     let now_ns = SystemClock::default().now();
-    Ok(run.end(certificate.verdict.clone(), now_ns)?)
+    let kept = run.end(certificate.verdict.clone(), now_ns);
+    match &kept {
+        // The seconds of a day are longer than the room that was kept.
+        Err(error) if error.is_full() => {}
+        _ => return Ok(kept?),
+    }
+    let mut short = certificate.clone();
+    short.found.seconds.clear();
+    let why = "the disk had no room for the seconds of the run, which the certificate lacks";
+    short.verdict.reasons.push(why.to_owned());
+    run.manifest.certificate = Some(serde_json::to_value(&short)?);
+    Ok(run.end(short.verdict, now_ns)?)
 }
 
 /// Prepares a load that another host directs, and enters its sandbox.
