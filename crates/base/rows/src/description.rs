@@ -588,7 +588,8 @@ macro_rules! for_each_table {
                     null "a port's dropped frames, files of a ring, a call";
                 cause: Label, Dictionary, "`not_seen`: acknowledged, but the tap did not see them; `lost`: \
                 the receiver did not acknowledge them and asked for them again, they were lost on the way; \
-                `damaged`: they came in segments with wrong checksums only; `snap_length`: the capture cut the frame; `given_up`: memory ran short before they came; \
+                `damaged`: they came in segments with wrong checksums only; \
+                `snap_length`: the capture cut the frame; `given_up`: memory ran short before they came; \
                 `call_given_up`: a call that waited for its reply when memory ran short; `port_dropped`; \
                 `ring_lapped`: the writer of a ring of files overwrote or deleted what was not read";
                 frames: Option<i64>, Dictionary, "dropped frames"

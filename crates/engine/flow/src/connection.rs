@@ -7,6 +7,7 @@ mod holes;
 pub(crate) mod incarnations;
 pub(crate) mod progress;
 mod requests;
+pub(crate) mod rewritten;
 pub(crate) mod segments;
 pub(crate) mod sender;
 pub(crate) mod wrapped;
@@ -19,6 +20,7 @@ use lineside_wire::{
     Direction, Endpoint, FourTuple, HeaderChecksum, Ip, Layers, TcpFlags, TcpHeader, tcp,
 };
 
+use crate::connection::rewritten::Rewritten;
 use crate::connection::segments::BEHIND_MAX;
 use crate::connection::sender::Sender;
 use crate::context::{Context, Shared};
@@ -117,6 +119,8 @@ pub struct Connection {
     pub(crate) checksums: [Checksums; 2],
     /// Segments far outside the window: of a new incarnation whose SYN is late or lost, or damaged.
     pub(crate) strays: Vec<Stray>,
+    /// The numbers on the other side of a firewall, if the tap sees both.
+    rewritten: Option<Box<Rewritten>>,
     /// Directions that ended by FIN.
     pub(crate) ended: [bool; 2],
     /// It was reset, and no later segment contradicts that.
@@ -236,6 +240,7 @@ impl Connection {
             counts: Default::default(),
             checksums: Default::default(),
             strays: Vec::new(),
+            rewritten: None,
             ended: [false; 2],
             is_reset: false,
             watched_until_ns: now,

@@ -187,6 +187,10 @@ impl Connections {
             self.at(slot).lengthen(direction, tcp, payload, context);
             return DUPLICATE;
         }
+        let now = context.shared.now;
+        if self.at(slot).is_rewritten(direction, tcp, now) {
+            return DUPLICATE;
+        }
         let opens = tcp.flags.opens();
         let mut segment = Segment {
             sequence: tcp.sequence + u32::from(opens),
@@ -284,7 +288,9 @@ impl Connections {
         chunk: Chunk<'_>,
         context: &mut Context<'_, S>,
     ) -> Option<usize> {
-        match self.at(slot).on_segment(direction, segment, chunk, context) {
+        let connection = self.at(slot);
+        connection.pass_round(direction, &segment, chunk.descriptor(), context);
+        match connection.on_segment(direction, segment, chunk, context) {
             Belongs::Here => Some(slot),
             Belongs::AfterGap => self.replay_strays(slot, context),
             Belongs::ToNext => {

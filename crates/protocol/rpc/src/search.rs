@@ -508,28 +508,47 @@ impl Search {
         self.by_xid.range(same).nth(1).is_none()
     }
 
-    /// Whether each of the records from a candidate on begins a segment, the last one ends with
-    /// all that came, and their xids go on from those before: programs write a message at a time,
-    /// and segments of file data begin anywhere in what is stored there.
+    /// Whether each of the records from a candidate on begins a segment, the last one ends with a
+    /// segment, and their xids go on from those before: programs write a message at a time, and
+    /// segments of file data begin anywhere in what is stored there.
     fn is_in_segments(&self, walk: &Walk) -> bool {
-        let first = &self.candidates[&walk.first];
-        let ahead = self.last_xid.map_or(0, |last| first.xid.wrapping_sub(last));
-        let is_next = ahead <= XIDS_BEHIND || self.last_xid.is_none() && walk.first == 0;
-        if walk.end != End::Exact || !is_next {
-            return false;
-        }
+        let is_next = match self.last_xid {
+            None => walk.first == 0,
+            Some(_) => self.is_next(walk.first),
+        };
         let mut at = walk.first;
-        loop {
-            let candidate = &self.candidates[&at];
-            if !self.begins_frame(at) || !self.is_only(candidate) {
-                return false;
-            }
-            match candidate.leads {
+        while is_next && self.begins_frame(at) && self.is_only(&self.candidates[&at]) {
+            match self.candidates[&at].leads {
                 Leads::Record(next) => at = next,
-                Leads::Waits => return candidate.target() == self.end,
-                Leads::Joins(_) | Leads::Hole => return false,
+                Leads::Waits | Leads::Hole => return self.ends_frame(at),
+                Leads::Joins(_) => return false,
             }
         }
+        false
+    }
+
+    /// Whether the record at `position` ends where a segment does.
+    fn ends_frame(&self, position: u64) -> bool {
+        let target = self.candidates[&position].target();
+        target == self.end || self.begins_frame(target)
+    }
+
+    /// Whether the xid of a candidate is one of the next after the last of its direction.
+    fn is_next(&self, position: u64) -> bool {
+        let xid = self.candidates[&position].xid;
+        let ahead = self
+            .last_xid
+            .map(|last| xid.wrapping_sub(last).wrapping_add(XIDS_BEHIND));
+        ahead.is_some_and(|ahead| ahead <= 2 * XIDS_BEHIND)
+    }
+
+    /// Whether records that lead into a hole begin with a header, where the other direction is
+    /// heard and says nothing of them.
+    fn stands_in_segments(&self, walk: &Walk) -> bool {
+        self.begins_frame(walk.first)
+            && self.ends_frame(walk.last)
+            && self.is_only(&self.candidates[&walk.first])
+            && self.is_next(walk.first)
     }
 
     /// Where to begin if `target` is a header: nothing more can be learned of those before it.
@@ -538,10 +557,12 @@ impl Search {
         let target = self.first_that_leads_to(target, &walks);
         let mut earlier = walks.iter().rev();
         let alone = earlier.find(|walk| {
-            !self.hears_both
-                && walk.end == End::Hole
+            walk.end == End::Hole
                 && walk.last < target
-                && self.stands_alone(walk)
+                && match self.hears_both {
+                    true => self.stands_in_segments(walk),
+                    false => self.stands_alone(walk),
+                }
                 && (self.last_xid.is_some() || self.goes_on(walk.first, target, target - walk.last))
         });
         alone.map_or(target, |walk| walk.first)

@@ -116,6 +116,9 @@ fn operation(
     if let v3::Reply::Read(Outcome::Ok(read)) = &mut reply {
         (read.count, read.data_len) = (count, count);
     }
+    if let v3::Reply::Write(Outcome::Ok(write)) = &mut reply {
+        write.count = count;
+    }
     connection::nfs(xid, credential, &call, &reply, data)
 }
 

@@ -90,8 +90,8 @@ impl Connection {
             let stamp_ns = chunk.descriptor().stamp_ns;
             let is_alone = segment.payload_len == 0;
             let of = (direction.opposite(), acknowledgement);
-            self.take_acknowledgement(of, is_alone, (moment, stamp_ns), context);
-            self.give_up_passed(direction.opposite(), chunk.descriptor(), context);
+            let by = (moment, stamp_ns, chunk.descriptor());
+            self.take_acknowledgement(of, is_alone, by, context);
         }
         if segment.payload_len > 0 {
             if self.streams[direction].state == State::Unseen {
@@ -109,16 +109,6 @@ impl Connection {
             if is_far || is_after_fin || !self.strays.is_empty() && is_of_next() {
                 return self.on_stray(direction, segment, chunk, context);
             }
-            let is_old = end <= stream.next;
-            if is_old && self.has_come_round(direction, start, chunk.descriptor(), context) {
-                // What it acknowledges has been taken.
-                let segment = Segment {
-                    acknowledgement: None,
-                    ..segment
-                };
-                return self.on_segment(direction, segment, chunk, context);
-            }
-            let stream = &mut self.streams[direction];
             let stamp_ns = chunk.descriptor().stamp_ns;
             if stream.comes_after_acknowledgement(start, end, stamp_ns) {
                 let counters = &mut context.counters;
@@ -163,7 +153,7 @@ impl Connection {
         &mut self,
         (direction, acknowledgement): (Direction, SeqNumber),
         is_alone: bool,
-        (moment, stamp_ns): (Moment, Option<i64>),
+        (moment, stamp_ns, by): (Moment, Option<i64>, &Descriptor),
         context: &mut Context<'_, S>,
     ) {
         let is_late = self.on_acknowledgement(direction, acknowledgement, moment, stamp_ns);
@@ -174,6 +164,7 @@ impl Connection {
         if self.streams[direction].remembers_acks() {
             self.draw_held(direction, context);
         }
+        self.give_up_passed(direction, by, context);
     }
 
     /// Begins a stream whose SYN was not seen. It is known where it stood when the tap began, from

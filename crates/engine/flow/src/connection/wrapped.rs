@@ -11,7 +11,7 @@ use crate::connection::Connection;
 use crate::connection::segments::AHEAD_MAX;
 use crate::context::Context;
 use crate::sink::StreamSink;
-use crate::stream::State;
+use crate::stream::{Segment, State};
 
 /// So many acknowledgements that stand behind, each after the one before, are no accident of a
 /// path that reorders.
@@ -29,21 +29,38 @@ pub(crate) struct Behind {
 }
 
 impl Connection {
-    /// A segment that begins at `start` brings nothing new: whether the numbers of its direction
-    /// have come round since. If so, the bytes between are a hole now.
-    pub(super) fn has_come_round<S: StreamSink>(
+    /// A segment comes. If it brings nothing new, and the numbers of its direction have come round
+    /// since, the bytes between are a hole now.
+    #[inline]
+    pub(crate) fn pass_round<S: StreamSink>(
+        &mut self,
+        direction: Direction,
+        segment: &Segment,
+        by: &Descriptor,
+        context: &mut Context<'_, S>,
+    ) {
+        let stream = &self.streams[direction];
+        let start = stream.offset(segment.sequence);
+        let is_old = start + segment.payload_len as i64 <= stream.next;
+        if is_old && segment.payload_len > 0 && stream.state == State::Open {
+            self.on_old(direction, start, by, context);
+        }
+    }
+
+    #[cold]
+    fn on_old<S: StreamSink>(
         &mut self,
         direction: Direction,
         start: i64,
         by: &Descriptor,
         context: &mut Context<'_, S>,
-    ) -> bool {
+    ) {
         let acknowledgement = self.senders[direction.opposite()].acknowledgement;
         let stream = &mut self.streams[direction];
         let at = stream.offset(acknowledgement);
-        if stream.state != State::Open || stream.acked.is_none_or(|acked| at >= acked) {
+        if stream.acked.is_none_or(|acked| at >= acked) {
             stream.behind = Behind::default();
-            return false;
+            return;
         }
         let behind = &mut stream.behind;
         if behind.count == 0 || at > behind.at {
@@ -53,18 +70,16 @@ impl Connection {
             };
         }
         if behind.count < BEHIND_MIN {
-            return false;
+            return;
         }
         *behind = Behind::default();
         // What is held lies before the gap, and nothing that it waits for will come.
         self.advance(true, context);
         let next = self.streams[direction].next;
         let end = start + (1 << 32);
-        if end <= next {
-            return false;
+        if end > next {
+            self.give_up(direction, end, Cause::NotSeen, by, context);
         }
-        self.give_up(direction, end, Cause::NotSeen, by, context);
-        true
     }
 
     /// Gives up what the other end acknowledged and nothing came of, if that is much.

@@ -1,9 +1,9 @@
 //! Room for operations: a share of the memory, and what is given up when it is used up.
 //!
-//! A new operation is never refused, and no connection pays for another. First go calls without
-//! reply of connections that nobody answers: what they are worth, their sender alone says. Then go
-//! the answered calls whose rows only wait for copies of their reply, the oldest first: nothing is
-//! lost by that but such copies. Then go other calls without reply. Of calls, it is the oldest of
+//! A new operation is never refused, and no connection pays for another. First go, whichever are
+//! more, calls without reply of connections that nobody answers (what they are worth, their sender
+//! alone says), or the answered calls whose rows only wait for copies of their reply, the oldest
+//! first: nothing is lost by that but such copies. Then go other calls without reply. Of calls, it is the oldest of
 //! the client that has most of them, and there of the connection that has most; for a call of a
 //! connection that nobody answers only those of such connections.
 
@@ -50,9 +50,21 @@ impl<S: RecordSink> Operations<S> {
         let claim = self.claim(connection);
         if !self.has_room() || !self.draw_operation(claim) {
             let lacks = |all: &Self| !all.has_room() || !all.operations.has_free();
-            self.give_up_outstanding(Claim::Spare, counters);
+            // Those that are more.
+            let is_spare = |held: &Held| self.claim(held.holder.connection) == Claim::Spare;
+            let spare = self
+                .held(false)
+                .iter()
+                .filter(|held| is_spare(held))
+                .count();
+            if spare > self.held(true).len() {
+                self.give_up_outstanding(Claim::Spare, counters);
+            } else {
+                self.give_up_answered(counters);
+            }
             if lacks(self) {
                 self.give_up_answered(counters);
+                self.give_up_outstanding(Claim::Spare, counters);
             }
             if lacks(self) && claim == Claim::Full {
                 self.give_up_outstanding(claim, counters);

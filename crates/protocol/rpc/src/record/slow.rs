@@ -13,6 +13,11 @@ use super::message::MessageSink;
 use super::{Mode, Records};
 use crate::search::Search;
 
+/// With less memory than this, a search holds a share of it. A guess: compounds of 90 operations
+/// take a hundred times their bytes as rows.
+const SMALL_BUDGET: usize = 128 << 20;
+const HELD_SHARE: usize = 1 << 10;
+
 /// Bytes of a chunk that were seen.
 pub(super) fn seen(chunk: &Chunk<'_>) -> u64 {
     match chunk.missing() {
@@ -129,8 +134,9 @@ impl Records {
                 continue;
             }
             let (has_candidates, held) = (search.has_candidates(), search.held_bytes);
+            let hears_both = search.hears_both;
             let is_vain = search.scanned_bytes > self.config.search_max_bytes && !has_candidates;
-            if held > self.config.search_held_max_bytes && has_candidates {
+            if held > self.held_max(hears_both) && has_candidates {
                 self.decide(sink, counters);
                 continue;
             }
@@ -139,6 +145,16 @@ impl Records {
                 self.leave_search(counters);
             }
             return;
+        }
+    }
+
+    /// So much is held at most. Where the other direction is not heard, all of it may become rows
+    /// at once: less of a small budget.
+    fn held_max(&self, hears_both: bool) -> usize {
+        let most = self.config.search_held_max_bytes;
+        match self.lease.budget().limit_bytes() {
+            limit if limit < SMALL_BUDGET && !hears_both => most.min(limit / HELD_SHARE),
+            _ => most,
         }
     }
 

@@ -28,7 +28,7 @@ fn judged(wire: &Wire, what: &str) -> (CollectedRows, Counters, Verdict) {
 
 fn is_incomplete(verdict: &Verdict, reason: &str, what: &str) {
     assert_eq!(verdict.state, State::Incomplete, "{what}");
-    let has = verdict.reasons.iter().any(|told| told.contains(reason));
+    let has = verdict.reasons.iter().any(|known| known.contains(reason));
     assert!(has, "{what}: {:?}", verdict.reasons);
 }
 
@@ -151,7 +151,7 @@ fn a_stored_copy_of_a_lost_reply_is_not_the_reply() {
         let (mut wire, first) = begun(&mut random);
         let lost = lookup(first.wrapping_add(100), b"c", 72);
         let copy = lookup(first.wrapping_add(100), b"c", 666)[REPLY].clone();
-        let data = record(&copy).repeat(2 + random.below(40) as usize);
+        let data = record(&copy).repeat(20 + random.below(40) as usize);
         let read = moving(first.wrapping_add(99), true, &data);
         wire.send(CALL, &read[CALL]);
         wire.send(CALL, &lost[CALL]);
@@ -439,4 +439,61 @@ fn replies_of_two_servers_to_one_call_are_ambiguous() {
     assert!(row.is_some_and(|row| row.reply_ambiguous));
     assert_eq!(counters.value(Counter::RepliesAmbiguous), 1);
     assert_eq!(verdict.state, State::Incomplete);
+}
+
+/// What a tap sees that stands on both sides of a firewall which draws the numbers of some
+/// directions anew.
+fn on_both_sides(frames: &[capture::Frame], added: [u32; 2]) -> Vec<capture::Frame> {
+    let mut both = Vec::new();
+    for frame in frames {
+        let mut other = frame.clone();
+        let addresses = [26, 30].map(|at| {
+            let bytes: [u8; 4] = other.bytes[at..at + 4].try_into().expect("an address");
+            std::net::IpAddr::from(bytes)
+        });
+        let direction = usize::from(addresses[0] == SERVER);
+        let mut segment = lineside_wire::tcp::Segment::new_unchecked(&mut other.bytes[34..]);
+        segment.set_sequence(segment.sequence() + added[direction]);
+        if segment.flags().contains(TcpFlags::ACK) {
+            segment.set_acknowledgement(segment.acknowledgement() + added[1 - direction]);
+        }
+        segment.fill_checksum(addresses[0], addresses[1]);
+        let outer = frame.clone();
+        let mut pair = match direction {
+            0 => [outer, other],
+            _ => [other, outer],
+        };
+        pair[1].stamp_ns = pair[1].stamp_ns.map(|stamp| stamp + 30_000);
+        both.extend(pair);
+    }
+    both
+}
+
+#[test]
+fn both_sides_of_a_firewall_are_one_set_of_rows() {
+    for seed in 0..SEEDS_OF_A_KIND {
+        let mut random = Random::new(seed);
+        let (mut wire, first) = begun(&mut random);
+        wire.answered(&moving(first.wrapping_sub(1), true, &[7; 20_000]));
+        wire.end(CALL, TcpFlags::ACK | TcpFlags::FIN);
+        wire.end(REPLY, TcpFlags::ACK | TcpFlags::FIN);
+        let whole = run(&wire.frames).0;
+        let drawn = [random.bits() as u32, random.bits() as u32];
+        let which = random.below(3);
+        let added = [
+            drawn[0] * u32::from(which != 1),
+            drawn[1] * u32::from(which != 0),
+        ];
+        wire.frames = on_both_sides(&wire.frames, added);
+        let what = format!("seed {seed}, {added:?} added");
+        let (rows, counters, verdict) = judged(&wire, &what);
+        assert_eq!(rows.operations.len(), whole.operations.len(), "{what}");
+        assert_eq!(
+            verdict.state,
+            State::Complete,
+            "{what}: {:?}",
+            verdict.reasons
+        );
+        assert_eq!(counters.value(Counter::StreamLost), 0, "{what}");
+    }
 }
