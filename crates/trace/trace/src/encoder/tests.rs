@@ -20,6 +20,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::TableSummary;
 use crate::columns::{PAGE_BYTES, ROWS_MAX};
+use crate::manifest::TableSummary;
 use crate::part::Part;
 use crate::read::{PartReader, ReadError, Value};
 use crate::sample::SampleRow;
