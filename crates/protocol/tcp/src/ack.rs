@@ -7,9 +7,10 @@ use crate::congestion::Acknowledged;
 use crate::effects::{Closed, ConnectionId, Effects, Event};
 use crate::lists::Lists;
 use crate::receive::Segment;
-use crate::record::{Active, NONE, Phase, Record, Retransmission, State, TimeWait, flag};
+use crate::record::{Active, Phase, Record, Retransmission, State, TimeWait, flag};
 use crate::recovery::News;
 use crate::scoreboard::{Run, later};
+use crate::slab::NONE;
 use crate::stack::Stack;
 use crate::tables::wait_until;
 

@@ -3,7 +3,6 @@
 use std::net::IpAddr;
 
 use crate::congestion::{Congestion, NEW_RENO};
-use crate::ecn::Ecn;
 
 /// A block of addresses: all that share the first `len` bits with `address`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +32,18 @@ impl Prefix {
         let shift = u32::from(bits - self.len.min(bits));
         u128::checked_shr(one ^ other, shift).unwrap_or(0) == 0
     }
+}
+
+/// Whether connections let routers mark their packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ecn {
+    /// Never.
+    Off,
+    /// If the peer asks: Linux's tcp_ecn of 2.
+    #[default]
+    Accept,
+    /// Of each peer that is connected to, and if it asks: Linux's tcp_ecn of 1.
+    Ask,
 }
 
 /// The addresses, times and bounds of a [`Stack`](crate::Stack).

@@ -7,14 +7,9 @@ mod new_reno;
 
 use std::fmt::Debug;
 
-pub use cubic::{Cubic, Epoch};
+pub use cubic::{CUBIC, Cubic};
 pub use fixed::Fixed;
-pub use new_reno::NewReno;
-
-/// The standard: RFC 5681 and RFC 6582.
-pub static NEW_RENO: NewReno = NewReno;
-/// RFC 9438.
-pub static CUBIC: Cubic = Cubic;
+pub use new_reno::{NEW_RENO, NewReno};
 
 /// The congestion window of a connection.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -32,6 +27,23 @@ pub struct Window {
     pub(crate) has_epoch: bool,
     /// What [`Cubic`] remembers.
     pub epoch: Epoch,
+}
+
+/// What [`Cubic`] remembers of the last loss; in segments and seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Epoch {
+    /// When congestion avoidance began; `None` before that.
+    began_ns: Option<i64>,
+    /// The window before the last loss, or less if that was lost sooner than the one before.
+    w_max: f64,
+    /// Until the function reaches that.
+    k: f64,
+    /// The window that Reno would have.
+    w_est: f64,
+    /// The window when the last loss was found.
+    prior: f64,
+    /// The window with its fraction.
+    cwnd: f64,
 }
 
 /// Bytes that were acknowledged.

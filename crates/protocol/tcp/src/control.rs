@@ -11,7 +11,7 @@ use lineside_wire::neighbour::{self, Neighbour, What};
 use lineside_wire::{PROTOCOL_ICMP, PROTOCOL_ICMPV6, arp, icmp, ipv4, ipv6};
 
 use crate::effects::{Departure, Effects, Why};
-use crate::leave::descriptor;
+use crate::ip::descriptor;
 use crate::neighbours::Turn;
 use crate::stack::Stack;
 

@@ -11,8 +11,9 @@ use lineside_wire::{Ip, PROTOCOL_ICMP, PROTOCOL_ICMPV6, PROTOCOL_UDP, UdpHeader,
 use crate::effects::{Datagram, Departure, Effects, Why};
 use crate::leave::Packet;
 use crate::neighbours::Known;
+use crate::ports::Refused;
 use crate::receive::has_right_header;
-use crate::stack::{Refused, Stack};
+use crate::stack::Stack;
 
 /// Errors that a second may bring: Linux's icmp_msgs_per_sec. RFC 4443, 2.4 (f).
 const ERRORS_MAX: u32 = 1000;

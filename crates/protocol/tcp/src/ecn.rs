@@ -12,26 +12,12 @@
 use lineside_wire::TcpFlags;
 use lineside_wire::headers::link_len;
 
+use crate::config::Ecn;
 use crate::effects::Why;
+use crate::ip::{CE, ECT_0, codepoint};
 use crate::receive::Segment;
 use crate::record::{Phase, State, flag};
 use crate::stack::Stack;
-
-/// Whether connections let routers mark their packets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Ecn {
-    /// Never.
-    Off,
-    /// If the peer asks: Linux's tcp_ecn of 2.
-    #[default]
-    Accept,
-    /// Of each peer that is connected to, and if it asks: Linux's tcp_ecn of 1.
-    Ask,
-}
-
-/// Codepoints of the IP header: RFC 3168, 5.
-const ECT_0: u8 = 0b10;
-pub(crate) const CE: u8 = 0b11;
 
 impl Stack {
     /// What a SYN says of it. One that is sent again asks no more: it may have been lost for that
@@ -119,14 +105,5 @@ impl Stack {
             true => (echo | TcpFlags::CWR, ECT_0),
             false => (echo, ECT_0),
         }
-    }
-}
-
-/// The two bits of an IP header.
-pub(crate) fn codepoint(header: &[u8]) -> u8 {
-    match header {
-        [first, second, ..] if first >> 4 == 4 => second & 3,
-        [_, second, ..] => second >> 4 & 3,
-        _ => 0,
     }
 }

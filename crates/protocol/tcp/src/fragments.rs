@@ -8,8 +8,7 @@ use lineside_time::Nanoseconds;
 use lineside_wire::headers::Headers;
 use lineside_wire::{Fragment, FragmentKey};
 
-use crate::ecn::CE;
-use crate::leave::descriptor;
+use crate::ip::{CE, descriptor};
 
 /// The longest payload: RFC 791, 3.1.
 const PAYLOAD_MAX: usize = 65_535;

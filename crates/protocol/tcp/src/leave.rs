@@ -2,10 +2,10 @@
 
 use std::net::IpAddr;
 
-use lineside_frame::{Descriptor, LinkType};
 use lineside_wire::headers::Headers;
 
 use crate::effects::{Departure, Effects};
+use crate::ip::descriptor;
 use crate::neighbours::Known;
 use crate::stack::Stack;
 
@@ -66,14 +66,5 @@ impl Stack {
             return;
         }
         effects.transmit(frame, departure);
-    }
-}
-
-/// Of a frame of one's own.
-pub(crate) fn descriptor(len: usize) -> Descriptor {
-    Descriptor {
-        wire_len: len as u32,
-        link_type: LinkType::ETHERNET,
-        ..Descriptor::default()
     }
 }

@@ -14,7 +14,7 @@ use lineside_frame::Frame;
 use lineside_time::Nanoseconds;
 
 use crate::keyed::hash_of_address;
-use crate::record::NONE;
+use crate::slab::NONE;
 use crate::slab::{Numbered, Slab};
 
 /// Between two questions: RFC 4861, 10, RETRANS_TIMER; RFC 1122 allows one a second.

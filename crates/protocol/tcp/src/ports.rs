@@ -2,7 +2,38 @@
 
 use std::net::IpAddr;
 
-use crate::stack::Refused;
+/// Why a call was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// Not an address of the stack.
+    #[error("{0} is not an address of this stack")]
+    NotOurs(IpAddr),
+    /// Both addresses are to be of one family.
+    #[error("{0} and {1} are addresses of different families")]
+    Families(IpAddr, IpAddr),
+    /// A group's address, or nobody's.
+    #[error("{0} is not the address of one host")]
+    NotUnicast(IpAddr),
+    /// Neither on the link nor behind a router.
+    #[error("no router leads to {0}: name one, or say that it is on the link")]
+    NoRoute(IpAddr),
+    /// Somebody listens there, or has a connection between the two ends.
+    #[error("port {0} is in use there: choose another one, or 0")]
+    InUse(u16),
+    /// A datagram longer than a packet.
+    #[error("{0} bytes do not fit into a packet, which carries at most {1}: send fewer")]
+    TooLong(usize, usize),
+    /// All ports are in use.
+    #[error("all ports between the two addresses are in use: add an address")]
+    NoPort,
+    /// A bound or the budget is reached.
+    #[error("there is no room for another connection: raise its bounds or the memory")]
+    Full,
+    /// There is no such connection, or it sends no more.
+    #[error("the connection sends no more")]
+    Over,
+}
 
 /// An owner's word, at a port of one address or of all.
 #[derive(Debug, Clone, Copy)]

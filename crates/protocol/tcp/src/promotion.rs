@@ -4,8 +4,9 @@
 use lineside_time::{Nanoseconds, TimerId};
 
 use crate::effects::{Closed, ConnectionId, Effects, Event};
-use crate::record::{Active, NONE, Phase, RESTS, Record, Retransmission, State, flag};
+use crate::record::{Active, Phase, RESTS, Record, Retransmission, State, flag};
 use crate::recovery::{Frto, Rack, Sooner};
+use crate::slab::NONE;
 use crate::stack::Stack;
 
 impl Stack {

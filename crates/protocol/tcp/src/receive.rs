@@ -12,9 +12,9 @@ use lineside_wire::{
     checksum, dissect_outermost, tcp,
 };
 
-use crate::ecn::codepoint;
 use crate::effects::Effects;
 use crate::fragments::Taken;
+use crate::ip::{codepoint, is_unicast};
 use crate::options::Options;
 use crate::stack::Stack;
 use crate::tables::Found;
@@ -260,10 +260,4 @@ pub(crate) fn has_right_header(ip: &Ip) -> bool {
         ip.checksum,
         HeaderChecksum::Right | HeaderChecksum::NoneInIpv6
     )
-}
-
-/// Whether it is the address of one host: packets may come from it and go to it.
-pub(crate) fn is_unicast(address: IpAddr) -> bool {
-    let is_broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
-    !(address.is_multicast() || address.is_unspecified() || is_broadcast)
 }

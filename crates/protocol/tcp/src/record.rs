@@ -10,9 +10,6 @@ use crate::recovery::{Frto, Probe, Rack, Reduction, Sooner, Undo};
 use crate::scoreboard::Scoreboard;
 use crate::slab::Numbered;
 
-/// In place of a number: there is none.
-pub(crate) const NONE: u32 = u32::MAX;
-
 /// In place of the number of an [`Active`] record, with a time: the connection is at rest.
 pub(crate) const RESTS: u32 = 1 << 31;
 
@@ -102,7 +99,7 @@ pub(crate) struct Record {
     pub(crate) rttvar: u32,
     /// The timestamp to echo: RFC 7323, 4.3.
     pub(crate) ts_recent: u32,
-    /// The pending timer, or [`NONE`].
+    /// The pending timer, or [`NONE`](crate::slab::NONE).
     pub(crate) timer: u32,
     /// The [`Active`] record; from [`RESTS`] on there is none, and the rest is when data were sent
     /// last, in milliseconds since the stack began.
@@ -438,6 +435,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::slab::NONE;
 
     fn record(iss: u32) -> Record {
         Record {

@@ -15,15 +15,13 @@
 mod probe;
 mod rack;
 mod reduction;
+mod state;
 mod undo;
 
 use lineside_time::Nanoseconds;
 use lineside_wire::{SeqNumber, TcpFlags};
 
-pub(crate) use probe::Probe;
-pub(crate) use rack::Rack;
-pub(crate) use reduction::Reduction;
-pub(crate) use undo::{Frto, Undo};
+pub(crate) use state::{Frto, Probe, Rack, Reduction, Sooner, Undo};
 
 use crate::lists::Lists;
 use crate::receive::Segment;
@@ -33,26 +31,6 @@ use crate::stack::Stack;
 
 /// Duplicate acknowledgements, or segments that arrived, that show a loss: RFC 5681, 3.2.
 const DUP_THRESH: u32 = 3;
-
-/// A timer that fires before a timeout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sooner {
-    Off,
-    /// The end of what was sent is probed at this instant: RFC 8985, 7.2.
-    LossProbe(Nanoseconds),
-    /// What may have been overtaken is lost at this instant: RFC 8985, 6.2, step 5.
-    Reordering(Nanoseconds),
-}
-
-impl Sooner {
-    /// When it fires.
-    pub(crate) fn at(self) -> Option<Nanoseconds> {
-        match self {
-            Self::Off => None,
-            Self::LossProbe(at) | Self::Reordering(at) => Some(at),
-        }
-    }
-}
 
 /// What one acknowledgement says.
 #[derive(Debug)]

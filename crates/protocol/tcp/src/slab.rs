@@ -5,7 +5,8 @@ use std::ops::{Index, IndexMut};
 use lineside_account::{Budget, Lease};
 use lineside_frame::prefetch;
 
-use crate::record::NONE;
+/// In place of a number: there is none.
+pub(crate) const NONE: u32 = u32::MAX;
 
 /// Records beyond this many are in no cache of the second level when they are needed again.
 const SPARE_MAX: usize = 4096;

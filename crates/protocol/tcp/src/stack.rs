@@ -11,11 +11,12 @@ use crate::config::Config;
 use crate::counters::Counters;
 use crate::effects::{Closed, ConnectionId, Departure, Effects, Why};
 use crate::fragments::Fragments;
+use crate::ip::is_unicast;
 use crate::neighbours::Neighbours;
-use crate::ports::Ports;
-use crate::receive::is_unicast;
-use crate::record::{NONE, RESTS, Record, State, flag};
+use crate::ports::{Ports, Refused};
+use crate::record::{RESTS, Record, State, flag};
 use crate::siphash::siphash;
+use crate::slab::NONE;
 use crate::tables::{Found, Tables};
 
 /// Blocks from which frames are cut.
@@ -24,39 +25,6 @@ const BLOCK_BYTES: usize = 256 << 10;
 const BLOCKS_MAX: usize = 64;
 /// Where ports are chosen from: RFC 6335, 6.
 const DYNAMIC_PORTS: std::ops::RangeInclusive<u16> = 49_152..=65_535;
-
-/// Why a call was refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Refused {
-    /// Not an address of the stack.
-    #[error("{0} is not an address of this stack")]
-    NotOurs(IpAddr),
-    /// Both addresses are to be of one family.
-    #[error("{0} and {1} are addresses of different families")]
-    Families(IpAddr, IpAddr),
-    /// A group's address, or nobody's.
-    #[error("{0} is not the address of one host")]
-    NotUnicast(IpAddr),
-    /// Neither on the link nor behind a router.
-    #[error("no router leads to {0}: name one, or say that it is on the link")]
-    NoRoute(IpAddr),
-    /// Somebody listens there, or has a connection between the two ends.
-    #[error("port {0} is in use there: choose another one, or 0")]
-    InUse(u16),
-    /// A datagram longer than a packet.
-    #[error("{0} bytes do not fit into a packet, which carries at most {1}: send fewer")]
-    TooLong(usize, usize),
-    /// All ports are in use.
-    #[error("all ports between the two addresses are in use: add an address")]
-    NoPort,
-    /// A bound or the budget is reached.
-    #[error("there is no room for another connection: raise its bounds or the memory")]
-    Full,
-    /// There is no such connection, or it sends no more.
-    #[error("the connection sends no more")]
-    Over,
-}
 
 /// A TCP endpoint: see the crate.
 #[derive(Debug)]

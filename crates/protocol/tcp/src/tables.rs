@@ -11,9 +11,10 @@ use crate::config::Config;
 use crate::index_table::IndexTable;
 use crate::keyed::{hash_of_pair, hash_of_words};
 use crate::lists::Lists;
-use crate::record::{Active, Held, NONE, RESTS, Record, TimeWait};
+use crate::record::{Active, Held, RESTS, Record, TimeWait};
 use crate::scoreboard::Run;
 use crate::siphash::siphash;
+use crate::slab::NONE;
 use crate::slab::{Numbered, Slab};
 
 /// Of a number in the table of four-tuples: it is that of a [`TimeWait`].

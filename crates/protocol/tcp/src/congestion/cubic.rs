@@ -2,7 +2,7 @@
 //! the shift of an epoch by idle time (4.2, 5.8) are not here: after idle time a connection begins
 //! a new epoch.
 
-use super::{Acknowledged, Congestion, Window};
+use super::{Acknowledged, Congestion, Epoch, Window};
 
 /// RFC 9438, 4.1: C, in segments for a second cubed.
 const C: f64 = 0.4;
@@ -15,22 +15,8 @@ const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 #[derive(Debug)]
 pub struct Cubic;
 
-/// What a window remembers of the last loss; in segments and seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Epoch {
-    /// When congestion avoidance began; `None` before that.
-    began_ns: Option<i64>,
-    /// The window before the last loss, or less if that was lost sooner than the one before.
-    w_max: f64,
-    /// Until the function reaches that.
-    k: f64,
-    /// The window that Reno would have.
-    w_est: f64,
-    /// The window when the last loss was found.
-    prior: f64,
-    /// The window with its fraction.
-    cwnd: f64,
-}
+/// The strategy of RFC 9438.
+pub static CUBIC: Cubic = Cubic;
 
 impl Cubic {
     /// RFC 9438, 4.6 and 4.7: the function's plateau, and what is left.

@@ -7,6 +7,9 @@ use super::{Acknowledged, Congestion, Window};
 #[derive(Debug)]
 pub struct NewReno;
 
+/// The standard strategy: RFC 5681 and RFC 6582.
+pub static NEW_RENO: NewReno = NewReno;
+
 impl Congestion for NewReno {
     fn on_acknowledged(&self, window: &mut Window, by: Acknowledged) {
         if window.cwnd < window.ssthresh {

@@ -4,7 +4,7 @@
 use lineside_time::Nanoseconds;
 use lineside_wire::SeqNumber;
 
-use super::{News, Sooner};
+use super::{News, Probe, Sooner};
 use crate::effects::Effects;
 use crate::receive::Segment;
 use crate::record::{Active, Phase, Record, Retransmission, flag};
@@ -15,15 +15,6 @@ use crate::stack::Stack;
 const ACK_DELAY_MAX_NS: Nanoseconds = 200_000_000;
 /// Before the first measurement: RFC 8985, 7.2.
 const INITIAL_NS: Nanoseconds = 1_000_000_000;
-
-/// A probe that has left.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Probe {
-    /// The end of what was in flight with it.
-    end: SeqNumber,
-    /// It was sent before.
-    is_again: bool,
-}
 
 impl Probe {
     /// Whether what arrived twice and ends there is what it repeated.

@@ -4,7 +4,7 @@
 use lineside_time::Nanoseconds;
 use lineside_wire::SeqNumber;
 
-use super::{DUP_THRESH, News, Sooner};
+use super::{DUP_THRESH, News, Rack, Sooner};
 use crate::record::{Active, Phase, Record, flag};
 use crate::stack::Stack;
 
@@ -14,43 +14,6 @@ const PERSIST: u8 = 16;
 /// Data that are sent within this share of the round trip, a power of two below, count as sent at
 /// once. The reordering window is eight times as much.
 const UNIT_BITS: u32 = 5;
-
-/// What is remembered of what arrived.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Rack {
-    /// When what was sent last, of all that has arrived, was sent, and where it ends.
-    sent_at: Nanoseconds,
-    end: SeqNumber,
-    /// How long it took; negative before anything has arrived.
-    rtt_ns: Nanoseconds,
-    /// The shortest time that any took; `MAX` before there is one.
-    min_rtt: Nanoseconds,
-    /// The highest number that has arrived.
-    fack: SeqNumber,
-    /// The reordering window, in quarters of `min_rtt`.
-    quarters: u8,
-    /// Recoveries until it is one quarter again.
-    persist: u8,
-    /// It does not grow again before this is acknowledged, if it has grown.
-    round: SeqNumber,
-    has_grown: bool,
-}
-
-impl Default for Rack {
-    fn default() -> Self {
-        Self {
-            sent_at: Nanoseconds::MIN,
-            end: SeqNumber(0),
-            rtt_ns: -1,
-            min_rtt: Nanoseconds::MAX,
-            fack: SeqNumber(0),
-            quarters: 1,
-            persist: 0,
-            round: SeqNumber(0),
-            has_grown: false,
-        }
-    }
-}
 
 impl Rack {
     /// How long what arrived last took; `None`: nothing has arrived.

@@ -2,19 +2,8 @@
 //! when less is in flight than will be, by slow start. RFC 6937, with its slow start reduction
 //! bound.
 
+use super::Reduction;
 use crate::record::{Active, Phase, Record};
-
-/// A recovery.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Reduction {
-    /// In flight when it began: RecoverFS.
-    flight: u32,
-    /// The window at its end.
-    target: u32,
-    /// Bytes delivered and sent since it began: prr_delivered and prr_out.
-    delivered: u32,
-    sent: u32,
-}
 
 impl Reduction {
     /// A strategy that keeps its window as it is has none.

@@ -4,21 +4,10 @@
 
 use lineside_wire::SeqNumber;
 
-use super::News;
+use super::{Frto, News, Undo};
 use crate::congestion::Window;
 use crate::record::{Active, flag};
 use crate::stack::Stack;
-
-/// What a recovery or a timeout changed.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Undo {
-    /// Nothing before this was sent again.
-    from: SeqNumber,
-    /// Bytes that were sent again and not reported as duplicates yet.
-    again: u32,
-    /// The window before.
-    window: Window,
-}
 
 impl Undo {
     pub(crate) fn new(from: SeqNumber, window: Window) -> Self {
@@ -28,18 +17,6 @@ impl Undo {
             window,
         }
     }
-}
-
-/// How far F-RTO is: RFC 5682, 2.1 and 3.1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Frto {
-    Off,
-    /// After a timeout: only the first segment was sent again.
-    First,
-    /// That was acknowledged: new data are to leave, instead of what may be lost.
-    SendsNew,
-    /// They have left.
-    Waits,
 }
 
 impl Active {

@@ -27,6 +27,7 @@ const RENDER: Floors = &[
         "comparison",
         "csv",
         "doctor",
+        "explained",
         "forward_plan",
         "intervals",
         "monitors_text",
@@ -42,6 +43,7 @@ const RENDER: Floors = &[
         "monitors_svg",
         "probe",
         "summary",
+        "table",
     ],
     &["page", "share_curve"],
     &["html", "terminal"],
@@ -100,6 +102,7 @@ const TCP: Floors = &[
         "counters",
         "effects",
         "index_table",
+        "ip",
         "keyed",
         "lib",
         "lists",
@@ -138,10 +141,10 @@ const PATH: Floors = &[
         "switch",
         "virtual_time",
     ],
-    &["certificate", "classify", "live"],
+    &["classify", "delays", "live"],
     &["chain", "changes"],
     &["path"],
-    &["explain", "settings"],
+    &["certificate", "explain", "settings"],
 ];
 
 const CRATES: [(&str, Floors); 9] = [
