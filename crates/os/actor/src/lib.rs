@@ -79,12 +79,14 @@ mod sim;
 mod sync;
 mod system;
 mod topology;
+mod waker;
 
 pub use actor::{Actor, Address, Context, Outcome};
 pub use placement::place;
 pub use report::{ActorReport, Cause, Report, RunError, SchedulerReport, Traffic};
 pub use system::{
     Config, ConfigError, Guest, Handle, MESSAGES_PER_ACTIVATION_MAX, Pin, SCHEDULERS_MAX, Schedule,
-    Stopped, System, Waker,
+    Stopped, System,
 };
 pub use topology::{Cpu, Topology};
+pub use waker::Waker;

@@ -47,16 +47,6 @@ pub struct SchedulerReport {
     pub total: Duration,
 }
 
-impl SchedulerReport {
-    /// Share of its time without work, 0 to 1.
-    pub fn idle_share(&self) -> f64 {
-        if self.total.is_zero() {
-            return 0.0;
-        }
-        self.idle.as_secs_f64() / self.total.as_secs_f64()
-    }
-}
-
 /// What one actor did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ActorReport {

@@ -24,13 +24,10 @@ use crate::pool::Pool;
 use crate::report::SchedulerReport;
 use crate::ring::{Consumer, Producer};
 use crate::shared::Shared;
-use crate::sharing::{Pass, Sharing};
+use crate::sharing::{ACTIVATIONS_PER_PASS, Pass, Sharing};
 use crate::sim::{Envelope, Step, World};
-use crate::system::Waker;
+use crate::waker::Waker;
 
-/// Activations between two looks at inbox, rings and timers: enough that a look (some ten loads) is
-/// nothing per message, few enough that a message from another core waits for microseconds.
-pub(crate) const ACTIVATIONS_PER_PASS: usize = 32;
 /// Slots of a ring between two cores: 16 KiB, a pass of 32 full activations.
 pub(crate) const RING_SLOTS: usize = 1_024;
 /// How often an idle scheduler looks for work before it sleeps, and pause instructions in between:

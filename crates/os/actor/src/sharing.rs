@@ -10,7 +10,9 @@
 
 use std::time::Duration;
 
-use crate::scheduler::ACTIVATIONS_PER_PASS;
+/// Activations between two looks at inbox, rings and timers: enough that a look (some ten loads) is
+/// nothing per message, few enough that a message from another core waits for microseconds.
+pub(crate) const ACTIVATIONS_PER_PASS: usize = 32;
 
 /// An activation worth more than the messages to another core and back that it may cost (about 0.2
 /// µs).

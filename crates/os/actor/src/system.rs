@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering::SeqCst, fence};
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
@@ -21,6 +21,7 @@ use crate::shared::Shared;
 use crate::sharing::Sharing;
 use crate::sim::{Envelope, World};
 use crate::topology::{Cpu, Topology, bind};
+use crate::waker::Waker;
 
 /// Messages per activation unless the configuration says otherwise. 16 reach 90 to 96 % of the rate
 /// of 100 (docs/decisions/0009-actors.md); twice that is still a burst that fits in a cache.
@@ -390,13 +391,6 @@ pub struct Guest {
     home: Sender<Scheduler>,
 }
 
-/// Wakes a [`Guest`] that waits for something else than messages.
-#[derive(Clone)]
-pub struct Waker {
-    shared: Arc<Shared>,
-    index: usize,
-}
-
 impl Guest {
     /// Runs an actor for one activation. False if none is runnable.
     pub fn work(&mut self) -> bool {
@@ -430,18 +424,6 @@ impl Drop for Guest {
             // The system waits for it, or was dropped before it ran.
             let _ = self.home.send(scheduler);
         }
-    }
-}
-
-impl Waker {
-    pub(crate) fn new(shared: Arc<Shared>, index: usize) -> Self {
-        Self { shared, index }
-    }
-
-    /// Wakes the guest if it waits. What it waits for was written before.
-    pub fn wake(&self) {
-        fence(SeqCst);
-        self.shared.seats.wake(self.index);
     }
 }
 
