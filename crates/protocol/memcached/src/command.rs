@@ -528,6 +528,14 @@ impl Command<'_> {
             self.has_right_keys(),
             "a key that would begin another command"
         );
+        self.write_words(out);
+        if !self.is_answered() && *self != Self::Quit {
+            out.extend_from_slice(b" noreply");
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+
+    fn write_words(&self, out: &mut Vec<u8>) {
         match *self {
             Self::Get {
                 keys,
@@ -590,10 +598,6 @@ impl Command<'_> {
             Self::Verbosity { .. } => out.extend_from_slice(b"verbosity 0"),
             Self::Quit => out.extend_from_slice(b"quit"),
         }
-        if !self.is_answered() && *self != Self::Quit {
-            out.extend_from_slice(b" noreply");
-        }
-        out.extend_from_slice(b"\r\n");
     }
 
     fn has_right_keys(&self) -> bool {

@@ -22,6 +22,8 @@
 pub mod attributes;
 pub mod callback;
 pub mod layouts;
+mod minor_1;
+mod minor_2;
 mod operations;
 mod summary;
 mod types;
@@ -30,6 +32,8 @@ use lineside_frame::Cursor;
 use lineside_rpc::xdr::{Name, Outcome, Xdr, padding};
 
 pub use attributes::{AttributeList, Attributes, Bitmap};
+pub use minor_1::*;
+pub use minor_2::*;
 pub use operations::*;
 pub use types::*;
 
