@@ -27,7 +27,7 @@ mod sides;
 mod tap;
 
 pub use facts::LoopCounts;
-pub use reactor::{Account, Engine, Reactor, Tapped};
+pub use reactor::{Reactor, Tapped};
 pub use rest::Wait;
-pub use sides::Sides;
+pub use sides::{Account, Engine, Sides};
 pub use tap::{Tap, TapCounts, TapPoints, TapPort, tap, tap_input};

@@ -9,7 +9,63 @@ use lineside_time::Nanoseconds;
 use lineside_trace::certificate::run::LoopFacts;
 
 use crate::lead::{LEAD_MAX_NS, Lead};
-use crate::{Account, Engine};
+
+/// What a loop drives: it is given bursts and the time, and says which frames leave, by which side
+/// and when.
+pub trait Engine {
+    /// What it must know of a frame that leaves once it has left.
+    type Account: Account;
+
+    /// How many frames it takes at once, as long as none of its own is held up by that.
+    fn burst_max(&mut self, _now: Nanoseconds) -> usize {
+        BURST_MAX
+    }
+
+    /// Whether it takes frames that are longer than any other side sends; otherwise the loop drops
+    /// and counts them.
+    fn takes_long_frames(&self) -> bool {
+        false
+    }
+
+    /// Takes all frames of `burst`, which arrived by `side`: each when its stamp says, or `now`.
+    fn on_burst(&mut self, now: Nanoseconds, side: usize, burst: &mut Burst);
+
+    /// Gives `out` the frames that are due by `until`, which is later than `now` by the lead.
+    /// Called once a turn, after the bursts.
+    fn on_timer(&mut self, now: Nanoseconds, until: Nanoseconds, out: &mut Sides<Self::Account>);
+
+    /// When the next frame is due.
+    fn next_deadline(&self) -> Option<Nanoseconds>;
+
+    /// Frames that it holds.
+    fn held(&self) -> usize;
+
+    /// Copies frames that it holds, and that came by `side`, out of the memory of their port, which
+    /// is short of it: as many as deadlines allow. It is called again if that is not enough.
+    fn spill(&mut self, side: usize);
+
+    /// A frame left at `sent_ns`. Those of a queue are reported in the order in which they left.
+    fn on_sent(&mut self, account: Self::Account, sent_ns: Nanoseconds);
+
+    /// A frame was due at a port that is down or gone, or that takes none this long: it never
+    /// leaves.
+    fn on_unsent(&mut self, account: Self::Account, frame: &Frame);
+
+    /// A side is gone for good, and the loop goes on without it.
+    fn on_gone(&mut self, _side: usize) {}
+}
+
+/// The account of a frame that leaves.
+pub trait Account {
+    /// When it arrived.
+    fn entered_ns(&self) -> Nanoseconds;
+
+    /// When it is due.
+    fn at_ns(&self) -> Nanoseconds;
+}
+
+/// Frames that are received at once: few, so that a deadline never waits for many.
+pub(crate) const BURST_MAX: usize = 32;
 
 /// The ports of a loop, by side and queue, with the frames that wait to be sent.
 pub struct Sides<A> {
