@@ -9,7 +9,7 @@ use lineside_trace::certificate::link::{ChangeReport, MatchReport};
 
 use crate::account::Account;
 use crate::settings_words::{self, settings_words};
-use crate::{SideId, certificate};
+use crate::{SideId, delays};
 
 /// A change, and what is kept to report it.
 #[derive(Debug)]
@@ -142,12 +142,12 @@ impl Change {
             Report::Open { past, account, .. } => (past, account.as_deref()),
         };
         let (limit, class) = (past.limit(), &past.classes()[0]);
-        let mut delays = certificate::drawn(past.asked_for(class), past.drawn_for(class));
+        let mut delays = delays::drawn(past.asked_for(class), past.drawn_for(class));
         let drawn = |class: &Class| (past.asked_for(class), past.drawn_for(class));
         let mut matches = Vec::new();
         if let Some(account) = closed.or(account) {
-            certificate::realise(&mut delays, account);
-            matches = certificate::matches(past.classes(), names, limit, drawn, account);
+            delays::realise(&mut delays, account);
+            matches = delays::matches(past.classes(), names, limit, drawn, account);
         }
         ChangeReport {
             at_ns: self.at_ns,

@@ -36,6 +36,7 @@ mod certificate;
 mod chain;
 mod changes;
 mod classify;
+mod delays;
 mod direction_finder;
 mod element;
 pub mod emulate;
