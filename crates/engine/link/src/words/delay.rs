@@ -3,7 +3,6 @@
 
 use lineside_words::{WordError, Words, begins_as_number};
 
-use super::{LoadTable, correlation};
 use crate::settings::{Correlation, DELAY_MAX_NS, Delay, Distribution, Draws, Jitter, Order};
 use crate::table::{Table, Unit};
 
@@ -31,6 +30,9 @@ fn built_in(name: &str) -> Option<Table> {
         _ => None,
     }
 }
+
+/// Loads a table that is not built in by its name, or says why it cannot.
+pub type LoadTable<'a> = &'a mut dyn FnMut(&str) -> Result<Table, String>;
 
 /// How long frames are held. A distribution that is not built in comes from `load`.
 pub fn delay(text: &str, load: LoadTable<'_>) -> Result<Delay, WordError> {
@@ -287,4 +289,16 @@ fn factor(words: &mut Words<'_>) -> Result<f64, WordError> {
         let factor = factor.filter(|factor| (0.0..=1e6).contains(factor));
         factor.ok_or_else(|| format!("'{word}' is not a factor from 0 to 1000000"))
     })
+}
+
+pub(super) fn correlation(words: &mut Words<'_>) -> Result<Correlation, WordError> {
+    let column = words.column();
+    match words.share()? {
+        0.0 => Ok(Correlation::None),
+        share if share < 1.0 => Ok(Correlation::Share(share)),
+        _ => Err(words.error(
+            column,
+            "at 100% each draw would be the first one: give less",
+        )),
+    }
 }

@@ -4,22 +4,11 @@ use std::fmt;
 
 use lineside_words::format_duration;
 
+use super::percent::Percent;
 use crate::settings::{
     Chance, Correlation, Delay, Distribution, Draws, Excess, Jitter, Limit, Loss, Order, Place,
     RateLimit, State,
 };
-
-/// A share in percent, as few digits as say it.
-pub(crate) struct Percent(pub(crate) f64);
-
-impl fmt::Display for Percent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Twelve decimals hide what the division by 100 changed; the number's own form has no
-        // trailing zeros.
-        let percent = (self.0 * 100.0 * 1e12).round() / 1e12;
-        write!(f, "{percent}%")
-    }
-}
 
 impl fmt::Display for Chance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -11,6 +11,7 @@
 
 mod delay;
 mod display;
+mod percent;
 mod texts;
 
 use lineside_words::{Rate, WordError, Words, begins_as_number, parse_rate};
@@ -20,8 +21,9 @@ use crate::settings::{
 };
 use crate::table::Table;
 
-pub use delay::delay;
-pub(crate) use display::Percent;
+use delay::correlation;
+pub use delay::{LoadTable, delay};
+pub(crate) use percent::Percent;
 pub use texts::LinkWords;
 
 const LOSS_WORDS: [&str; 8] = [
@@ -29,9 +31,6 @@ const LOSS_WORDS: [&str; 8] = [
 ];
 const RATE_WORDS: [&str; 3] = ["burst", "overhead", "drop"];
 const STATE_WORDS: [&str; 3] = ["up", "down", "flap"];
-
-/// Loads a table that is not built in by its name, or says why it cannot.
-pub type LoadTable<'a> = &'a mut dyn FnMut(&str) -> Result<Table, String>;
 
 /// For [`delay`] where no files are read.
 pub fn no_files(name: &str) -> Result<Table, String> {
@@ -223,18 +222,6 @@ fn share_of_frames(words: &mut Words<'_>) -> Result<Chance, WordError> {
     };
     words.end()?;
     Ok(Chance { share, correlation })
-}
-
-fn correlation(words: &mut Words<'_>) -> Result<Correlation, WordError> {
-    let column = words.column();
-    match words.share()? {
-        0.0 => Ok(Correlation::None),
-        share if share < 1.0 => Ok(Correlation::Share(share)),
-        _ => Err(words.error(
-            column,
-            "at 100% each draw would be the first one: give less",
-        )),
-    }
 }
 
 /// Numbers of frames, with commas between.
