@@ -77,3 +77,29 @@ pub struct Wake {
     /// The latest.
     pub max_ns: u64,
 }
+
+pub(super) fn finding(
+    what: &str,
+    state: Condition,
+    found: impl Into<String>,
+    effect: &str,
+) -> Finding {
+    Finding {
+        what: what.to_owned(),
+        state,
+        found: found.into(),
+        effect: effect.to_owned(),
+        ..Finding::default()
+    }
+}
+
+pub(super) fn helped(mut finding: Finding, remedy: impl Into<String>) -> Finding {
+    finding.remedy = Some(remedy.into());
+    finding
+}
+
+pub(super) fn measured(mut finding: Finding, figures: &[(&str, Option<u64>)]) -> Finding {
+    let known = { figures.iter() }.filter_map(|&(name, value)| Some((name.to_owned(), value?)));
+    finding.figures = known.collect();
+    finding
+}

@@ -3,7 +3,8 @@
 use lineside_port::Method;
 use lineside_port::live::{Interface, Offers, choice};
 
-use super::{Condition, Finding, finding, helped};
+use super::form::{finding, helped};
+use super::{Condition, Finding};
 
 /// What was found, and whether one of them can be captured from.
 pub(super) fn findings(names: &[String], may_capture: bool) -> (Vec<Finding>, bool) {

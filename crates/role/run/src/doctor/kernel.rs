@@ -2,7 +2,8 @@
 
 use lineside_host::{Availability, Capability, KernelFeatures, Privileges};
 
-use super::{Condition, Finding, finding, helped};
+use super::form::{finding, helped};
+use super::{Condition, Finding};
 
 const WANTED: [Capability; 4] = [
     Capability::NetRaw,

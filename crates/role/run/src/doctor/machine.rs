@@ -8,7 +8,8 @@ use lineside_host::{
 };
 use lineside_words::{bytes, percent, signed_time, time};
 
-use super::{Condition, Finding, Wake, finding, helped, measured};
+use super::form::{finding, helped, measured};
+use super::{Condition, Finding, Wake};
 
 /// Naps of half a millisecond that take a tenth of a second.
 const NAP: Duration = Duration::from_micros(500);

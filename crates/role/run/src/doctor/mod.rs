@@ -26,24 +26,3 @@ pub fn examine(interfaces: &[String], out: Option<&Path>) -> Doctor {
         wake,
     }
 }
-
-fn finding(what: &str, state: Condition, found: impl Into<String>, effect: &str) -> Finding {
-    Finding {
-        what: what.to_owned(),
-        state,
-        found: found.into(),
-        effect: effect.to_owned(),
-        ..Finding::default()
-    }
-}
-
-fn helped(mut finding: Finding, remedy: impl Into<String>) -> Finding {
-    finding.remedy = Some(remedy.into());
-    finding
-}
-
-fn measured(mut finding: Finding, figures: &[(&str, Option<u64>)]) -> Finding {
-    let known = { figures.iter() }.filter_map(|&(name, value)| Some((name.to_owned(), value?)));
-    finding.figures = known.collect();
-    finding
-}

@@ -9,7 +9,8 @@ use lineside_store::{NewPart, PartWriter, RunFolder};
 use lineside_trace::{GivenCell, GivenColumn, GivenPart, GivenTable, TableSummary};
 
 use super::Form;
-use super::rows::{GivenRows, read_rows};
+use super::read::read_rows;
+use super::rows::GivenRows;
 
 /// A table of a program's rows, whose columns it names itself.
 pub(super) struct Answer {

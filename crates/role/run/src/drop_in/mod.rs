@@ -15,6 +15,7 @@ mod answer;
 mod asked;
 mod flat;
 mod heads;
+mod read;
 mod read_arrow;
 mod read_csv;
 mod rows;
@@ -34,7 +35,8 @@ use heads::Rows;
 use write::{Body, Missed, put_arrow_end, put_arrow_schema, put_csv, put_csv_names};
 
 pub use asked::drop_ins;
-pub use rows::{GivenRows, read_rows};
+pub use read::read_rows;
+pub use rows::GivenRows;
 pub use words::{DropIn, DropInError, Form};
 
 /// What drop-ins of a run are given.

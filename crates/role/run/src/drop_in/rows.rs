@@ -1,10 +1,6 @@
 //! Rows that a program writes, whatever their form: nothing in them is trusted.
 
-use std::io::Read;
-
 use lineside_trace::{GivenCell, GivenColumn};
-
-use super::{Form, read_arrow, read_csv};
 
 /// Takes the rows that a program writes.
 pub trait GivenRows {
@@ -16,19 +12,6 @@ pub trait GivenRows {
 
     /// So many rows have all their values: each column got as many.
     fn advance(&mut self, rows: usize) -> Result<(), String>;
-}
-
-/// Reads all rows that a program writes. The error is why its output is refused; whatever was
-/// pushed by then belongs to rows that are whole.
-pub fn read_rows(
-    form: Form,
-    output: &mut impl Read,
-    rows: &mut impl GivenRows,
-) -> Result<(), String> {
-    match form {
-        Form::Arrow => read_arrow::read(output, rows),
-        Form::Csv => read_csv::read(output, rows),
-    }
 }
 
 /// The most columns of a table.
