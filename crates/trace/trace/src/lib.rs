@@ -21,6 +21,7 @@ mod columns;
 mod encoder;
 #[cfg(feature = "parquet")]
 mod encoders;
+mod facts;
 mod files;
 mod form;
 mod manifest;
@@ -46,12 +47,12 @@ pub use columns::{GivenCell, GivenColumn, GivenKind, GivenPart, GivenTable};
 pub use encoder::{PartWindows, TraceEncoder};
 #[cfg(feature = "parquet")]
 pub use encoders::merge_parts;
+pub use facts::{Machine, Role, State, Verdict};
 pub use files::{manifest_text, open_file};
 pub use manifest::{
     ActorFacts, ChecksumFacts, ClockFacts, CounterValue, DropInFacts, InMemory, InputFacts,
-    LiveInput, Machine, Manifest, ManifestError, RELIEFS_MAX, Relief, RemovedFacts, Role, Runtime,
-    SECONDS_MAX, SandboxFacts, SchedulerFacts, Second, State, TableSummary, Tool, TrafficFacts,
-    Verdict,
+    LiveInput, Manifest, ManifestError, RELIEFS_MAX, Relief, RemovedFacts, Runtime, SECONDS_MAX,
+    SandboxFacts, SchedulerFacts, Second, TableSummary, Tool, TrafficFacts,
 };
 #[cfg(feature = "parquet")]
 pub use merge::{MergeError, Merged};

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::form::Differences;
-use crate::{SCHEMA_VERSION, TwoTaps, certificate};
+use crate::{SCHEMA_VERSION, TwoTaps};
+use crate::facts::{Machine, Role, Verdict};
 
 /// The whole of `trace.json`. It is rewritten while a run goes on, and last of all at its end.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -64,7 +64,7 @@ pub struct Manifest {
     /// What the actors did; only of a run on several cores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime: Option<Runtime>,
-    /// What a role was asked and did, with its verdict: a [`Judged`](certificate::Judged).
+    /// What a role was asked and did, with its verdict: a [`Judged`](crate::certificate::Judged).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<serde_json::Value>,
     /// The resolved configuration: `--config trace.json` runs it again.
@@ -91,35 +91,6 @@ pub enum ManifestError {
 
 fn is_false(flag: &bool) -> bool {
     !flag
-}
-
-/// The role that wrote a trace: the verb of its command, and the key of its section in
-/// [`Manifest::configuration`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// `lineside capture`
-    Capture,
-    /// `lineside emulate`
-    Emulate,
-    /// `lineside forward`
-    Forward,
-    /// `lineside load`
-    Load,
-}
-
-impl Role {
-    const ALL: [Self; 4] = [Self::Load, Self::Forward, Self::Emulate, Self::Capture];
-
-    /// Its verb.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Capture => "capture",
-            Self::Emulate => "emulate",
-            Self::Forward => "forward",
-            Self::Load => "load",
-        }
-    }
 }
 
 /// What became of a program that was given heads.
@@ -149,36 +120,6 @@ pub struct Tool {
     pub name: String,
     /// Its version.
     pub version: String,
-}
-
-/// Whether a result holds.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Verdict {
-    /// In one word.
-    pub state: State,
-    /// Why, in sentences; empty if complete.
-    pub reasons: Vec<String>,
-    /// Shares from 0 to 1 by name: what is missing of packets, bytes, connections.
-    pub shares: BTreeMap<String, f64>,
-}
-
-/// The one word of a [`Verdict`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum State {
-    /// The run goes on, or was killed.
-    #[default]
-    Unfinished,
-    /// Everything was seen.
-    Complete,
-    /// Something was not seen; the shares state how much.
-    Incomplete,
-    /// The machine disturbed the run: its times do not hold.
-    Disturbed,
-    /// A bound was hit, which changed the result.
-    Limited,
 }
 
 /// How blocks of file data are checksummed.
@@ -402,20 +343,6 @@ pub struct CounterValue {
     pub meaning: String,
 }
 
-/// The machine that a run used.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Machine {
-    /// Cores that the process may use.
-    pub cores: Option<u64>,
-    /// Bytes of memory.
-    pub memory_bytes: Option<u64>,
-    /// Release of the kernel.
-    pub kernel: Option<String>,
-    /// Model of the processor.
-    pub cpu_model: Option<String>,
-}
-
 /// What the actors of a run did.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Runtime {
@@ -487,32 +414,6 @@ impl Manifest {
         text
     }
 
-    /// Reads the text of a `trace.json`. One of this version has all of its fields and no others;
-    /// an older one may lack some, and a newer one have [more](Self::passed_over).
-    pub fn from_json(text: &str) -> Result<Self, ManifestError> {
-        let given: serde_json::Value = serde_json::from_str(text)?;
-        let mut manifest = Self::deserialize(&given)?;
-        let certificate = certificate::rewritten(&manifest)?;
-        let found = version(&manifest.schema_version);
-        if found < version(SCHEMA_VERSION) {
-            let reasons = &manifest.verdict.reasons;
-            manifest.killed |= reasons.iter().any(|reason| reason.starts_with("killed:"));
-            return Ok(manifest);
-        }
-        let mut own = serde_json::to_value(&manifest)?;
-        if let Some(certificate) = certificate {
-            own["certificate"] = certificate;
-        }
-        let Differences { unknown, missing } = Differences::between(&given, &own);
-        if found > version(SCHEMA_VERSION) {
-            manifest.passed_over = unknown;
-            return Ok(manifest);
-        }
-        let unknown = unknown.into_iter().map(ManifestError::Unknown);
-        let missing = missing.into_iter().map(ManifestError::Missing);
-        unknown.chain(missing).next().map_or(Ok(manifest), Err)
-    }
-
     /// The role that wrote it; `None` if it has no configuration.
     pub fn role(&self) -> Option<Role> {
         { Role::ALL.into_iter() }.find(|&role| self.section(role).is_some())
@@ -524,15 +425,10 @@ impl Manifest {
     }
 }
 
-/// The two numbers of a schema version.
-fn version(text: &str) -> Option<(u64, u64)> {
-    let (major, minor) = text.split_once('.')?;
-    Some((major.parse().ok()?, minor.parse().ok()?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::State;
 
     /// Before 2.5 the first reason of a run that was killed began with the word.
     #[test]
