@@ -7,6 +7,7 @@
 //! | acknowledgements that come ever later while much flows, or messages that trickle in at one rate | `full_link` | network |
 //! | one call at a time, over a round trip that takes longer than the server | `one_at_a_time` | client |
 
+mod connection;
 mod one_at_a_time;
 
 use std::collections::BTreeMap;
@@ -23,8 +24,12 @@ use crate::model::WireRate;
 use crate::model::{Finding, Place};
 use crate::numbers::share;
 use crate::read::columns::{Integers, Shorts, Texts};
-use crate::read::selection::end_name;
 use crate::read::trace::Trace;
+
+use connection::{
+    Connection, FULL_WINDOWS_MIN, PLATEAU_FACTOR, QUEUE_FACTOR, QUEUE_MIN_NS, Sent, TRANSFER_SHARE,
+    WINDOW_BYTES_MAX,
+};
 
 /// Segments that were sent again although they were needed: so many, and this share.
 const LOSS_MIN: u64 = 10;
@@ -37,31 +42,8 @@ const ASKED_SHARE: f64 = 0.05;
 const OVERTAKEN_SHARE: f64 = 0.5;
 /// What a timeout costs at least: Linux' shortest.
 const TIMEOUT_NS: u64 = 200_000_000;
-/// A round trip below this hurts nobody.
-const RTT_MIN_NS: u64 = 1_000_000;
-/// Segments that fill the window, and the share of the time in which something is transferred then.
-const FULL_WINDOWS_MIN: u64 = 10;
-const TRANSFER_SHARE: f64 = 0.3;
-/// Bytes a round trip: more, and the window was full now and then only.
-const WINDOW_BYTES_MAX: u64 = 256 << 10;
-/// Operations of a connection that show how it is used.
-const OPERATIONS_MIN: u64 = 50;
-/// By how much, and to what, a round trip grows where a queue is in the way.
-const QUEUE_FACTOR: u64 = 8;
-const QUEUE_MIN_NS: u64 = 10_000_000;
-/// Bytes of a stream, and of its packets on average, that are bulk: below, acknowledgements are
-/// late for other reasons.
-const BULK_BYTES_MIN: u64 = 1_000_000;
-const BULK_PACKET_BYTES_MIN: u64 = 500;
-/// A link is full where the busiest millisecond has at most so many times the busiest second's
-/// rate.
-const PLATEAU_FACTOR: u64 = 2;
-/// And a message takes so long.
-const PLATEAU_TRANSFER_MIN_NS: u64 = 5_000_000;
 /// The busiest ends that are listed.
 const RATES_MAX: usize = 25;
-/// Bytes of headers around a segment.
-const HEADERS_BYTES: u64 = 80;
 
 /// Ways from the tap: the shortest round trips to both ends.
 #[derive(Debug, Clone, Copy, Default)]
@@ -154,115 +136,6 @@ impl Losses {
             ("recovery_ns", json!(self.recovery_ns)),
         ]
         .into()
-    }
-}
-
-/// What one end sent.
-#[derive(Debug, Clone, Copy, Default)]
-struct Sent {
-    packets: u64,
-    bytes: u64,
-    retransmissions: u64,
-    fast: u64,
-    timeouts: u64,
-    spurious: u64,
-    out_of_order: u64,
-    zero_windows: u64,
-    full_windows: u64,
-    segment_max: u64,
-    peak_1ms: u64,
-    peak_1s: u64,
-    rtt_min_ns: Option<u64>,
-    /// The longest mean of an interval.
-    rtt_ns: u64,
-}
-
-impl Sent {
-    /// Segments that were sent again and that the other end did not have.
-    fn needed(&self) -> u64 {
-        self.retransmissions.saturating_sub(self.spurious)
-    }
-
-    fn is_bulk(&self) -> bool {
-        self.bytes >= BULK_BYTES_MIN && self.bytes / self.packets.max(1) >= BULK_PACKET_BYTES_MIN
-    }
-}
-
-/// A TCP connection that carries RPC, all its intervals together.
-#[derive(Debug, Default)]
-struct Connection {
-    id: i64,
-    client: String,
-    client_port: Option<i32>,
-    server: String,
-    /// The client, the server.
-    sent: [Sent; 2],
-    outstanding_max: u64,
-    times: ConnectionTimes,
-}
-
-impl Connection {
-    /// The shortest way from end to end and back.
-    fn rtt_ns(&self) -> Option<u64> {
-        let [client, server] = [&self.sent[0], &self.sent[1]].map(|sent| sent.rtt_min_ns);
-        client.zip(server).map(|(client, server)| client + server)
-    }
-
-    /// The share of its time in which a message of this end is on its way. Those of one stream
-    /// follow one another.
-    fn transfer_share(&self, end: usize) -> f64 {
-        let lasted = self.times.first_ns.zip(self.times.last_ns);
-        let lasted = lasted.map_or(0, |(first, last)| last.abs_diff(first));
-        share(self.times.transfer_ns(end), lasted)
-    }
-
-    /// Bytes of this end in a round trip, while a message is on its way. `None`: round trips are
-    /// too short to matter.
-    fn at_once(&self, end: usize) -> Option<u64> {
-        let rtt = self.rtt_ns().filter(|&rtt| rtt >= RTT_MIN_NS)?;
-        let all = u128::from(self.sent[end].bytes) * u128::from(rtt);
-        u64::try_from(all.checked_div(u128::from(self.times.transfer_ns(end)))?).ok()
-    }
-
-    /// What this end sends fills the window of the other, and takes long because of it.
-    fn fills_window(&self, end: usize) -> bool {
-        let is_full = self.sent[end].full_windows >= FULL_WINDOWS_MIN
-            && self
-                .at_once(end)
-                .is_some_and(|bytes| bytes <= WINDOW_BYTES_MAX);
-        let is_shut = self.sent[1 - end].zero_windows >= FULL_WINDOWS_MIN;
-        (is_full || is_shut) && self.transfer_share(end) >= TRANSFER_SHARE
-    }
-
-    /// What this end sends waits in a queue behind the tap, or comes out of one before it.
-    fn fills_link(&self, end: usize) -> bool {
-        let sent = &self.sent[end];
-        // Two segments are in any millisecond of a slow link.
-        let two = 2 * (sent.segment_max + HEADERS_BYTES);
-        let is_even = sent.peak_1ms.saturating_sub(two) <= PLATEAU_FACTOR * sent.peak_1s / 1_000;
-        let mean_ns = self.times.transfer_ns(end) / self.times.operations.max(1);
-        let trickles = is_even
-            && mean_ns >= PLATEAU_TRANSFER_MIN_NS
-            && self.transfer_share(end) >= TRANSFER_SHARE;
-        sent.is_bulk() && (self.is_late(end, self.sent[1 - end].rtt_ns) || trickles)
-    }
-
-    /// Whether acknowledgements of what this end sends take that much longer than they could.
-    fn is_late(&self, end: usize, rtt_ns: u64) -> bool {
-        let shortest = self.sent[1 - end].rtt_min_ns.unwrap_or(0);
-        rtt_ns >= QUEUE_MIN_NS && rtt_ns >= QUEUE_FACTOR * shortest
-    }
-
-    /// Whether the link was full in an interval of these figures, if it was at all.
-    fn is_full_in(&self, end: usize, rtt_ns: u64, peak_1s: u64) -> bool {
-        match self.is_late(end, self.sent[1 - end].rtt_ns) {
-            true => self.is_late(end, rtt_ns),
-            false => 2 * peak_1s >= self.sent[end].peak_1s,
-        }
-    }
-
-    fn name(&self) -> String {
-        end_name(&self.client, self.client_port)
     }
 }
 

@@ -50,26 +50,20 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
     let not_tracked = aggregate.files.files_not_tracked;
     let mut files = objects(&aggregate, &[Class::File], not_tracked);
     let mut directories = objects(&aggregate, &[Class::Directory], Use::default());
-    let others = [Class::Other, Class::Unknown];
-    let mut others = objects(&aggregate, &others, Use::default());
+    let mut others = objects(&aggregate, &[Class::Other, Class::Unknown], Use::default());
     let mut pairs = pairs(&aggregate, &lexica);
     let mut storms = storms(&aggregate, &lexica);
     let lists = [&mut files, &mut directories, &mut others, &mut pairs];
     name_files(&mut trace, lists, &mut storms);
     let clients = clients(&aggregate, &lexica);
     let users = users(&aggregate);
-    let (understood, losses) = (understood(&mut trace), losses(&mut trace));
-    let (first_ns, last_ns) = (aggregate.totals.first_ns, aggregate.totals.last_ns);
     let totals = Totals {
         files: files.count,
         directories: directories.count,
         objects: others.count,
         clients: clients.count,
         users: users.count,
-        duration_ns: first_ns
-            .zip(last_ns)
-            .map_or(0, |(first, last)| last.abs_diff(first)),
-        ..aggregate.totals.clone()
+        ..totals(&aggregate)
     };
     let [reads, writes] = [Way::Read, Way::Write].map(|way| direction(&aggregate, way));
     let manifest = trace.manifest.as_ref();
@@ -80,8 +74,8 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
         emulation: manifest.and_then(crate::emulation::emulation),
         forwarding: manifest.and_then(crate::forwarding::forwarding),
         load: load(manifest, course.and_then(Course::finish)),
-        missing: missing(&mut trace, losses),
-        understood,
+        understood: understood(&mut trace),
+        missing: missing(&mut trace),
         totals,
         over_time: over_time(&aggregate),
         operations,
@@ -110,6 +104,15 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
     // What only the findings read may be damaged too.
     report.missing.unreadable = trace.warnings.clone();
     Ok(report)
+}
+
+fn totals(aggregate: &Aggregate) -> Totals {
+    let totals = aggregate.totals.clone();
+    let ends = totals.first_ns.zip(totals.last_ns);
+    Totals {
+        duration_ns: ends.map_or(0, |(first, last)| last.abs_diff(first)),
+        ..totals
+    }
 }
 
 fn users(aggregate: &Aggregate) -> Ranking {
@@ -242,7 +245,8 @@ fn recorded(manifest: &Manifest) -> Option<Recorded> {
     })
 }
 
-fn missing(trace: &mut Trace, losses: Vec<Loss>) -> Missing {
+fn missing(trace: &mut Trace) -> Missing {
+    let losses = losses(trace);
     let verdict = trace
         .manifest
         .as_ref()

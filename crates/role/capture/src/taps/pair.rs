@@ -284,19 +284,12 @@ impl Sums {
             for packet in &client[way] {
                 let has_bytes = seen.next_if(|(frame, _)| *frame == packet.frame);
                 let at_ns = packet.stamp_ns.saturating_add(usual[way]);
-                let is_watched = watched
-                    .is_some_and(|(first_ns, last_ns)| (first_ns..=last_ns).contains(&at_ns));
+                let is_watched = |edge_ns| is_within(watched, edge_ns, at_ns);
                 let goes = match has_bytes {
                     Some((_, true)) => true,
                     // Nothing else brings these bytes.
-                    Some((_, false)) => is_watched && offset_ns.abs() > OFFSET_MAX_NS,
-                    None => watched.is_some_and(|(first_ns, last_ns)| {
-                        let [first_ns, last_ns] = [
-                            first_ns.saturating_sub(EDGE_NS),
-                            last_ns.saturating_add(EDGE_NS),
-                        ];
-                        (first_ns..=last_ns).contains(&at_ns)
-                    }),
+                    Some((_, false)) => is_watched(0) && offset_ns.abs() > OFFSET_MAX_NS,
+                    None => is_watched(EDGE_NS),
                 };
                 if goes {
                     self.dropped.push((taps[1 - nearer].input, packet.frame));
@@ -423,4 +416,15 @@ fn note(facts: &TwoTaps) -> String {
         facts.client_tap,
         grouped(facts.packets)
     )
+}
+
+/// Whether an instant lies in a span, or at most `edge_ns` outside of it.
+fn is_within(span: Option<(i64, i64)>, edge_ns: i64, at_ns: i64) -> bool {
+    span.is_some_and(|(first_ns, last_ns)| {
+        let [first_ns, last_ns] = [
+            first_ns.saturating_sub(edge_ns),
+            last_ns.saturating_add(edge_ns),
+        ];
+        (first_ns..=last_ns).contains(&at_ns)
+    })
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use lineside_words::{grouped, rate, time};
 use serde_json::json;
 
-use super::{Connection, OPERATIONS_MIN, RTT_MIN_NS};
+use super::connection::{Connection, OPERATIONS_MIN, RTT_MIN_NS};
 use crate::model::{Finding, Place};
 use crate::numbers::share;
 
