@@ -19,7 +19,7 @@ pub enum Dissected {
     Esp,
     /// IP, but neither TCP nor UDP nor a tunnel that is known.
     OtherProtocol,
-    /// Behind more than [`Layers::MAX`] tags or tunnels.
+    /// Behind more than [`Layers::MAX`](crate::Layers::MAX) tags or tunnels.
     TooDeep,
     /// The link type is not known.
     UnknownLink,

@@ -28,11 +28,12 @@ pub struct Ip {
     pub payload_len: usize,
     /// How many bytes of the payload a snap length left.
     pub captured_len: usize,
-    /// Tunnels around the packet, as far as they are in these bytes: see [`layers`].
+    /// Tunnels around the packet, as far as they are in these bytes: see
+    /// [`layers`](crate::layers()).
     pub tunnels: u8,
-    /// See [`Layers::virtual_network`], of those tunnels.
+    /// See [`Layers::virtual_network`](crate::Layers::virtual_network), of those tunnels.
     pub virtual_network: Option<u32>,
-    /// See [`Layers::vlan`], of the tags in these bytes.
+    /// See [`Layers::vlan`](crate::Layers::vlan), of the tags in these bytes.
     pub vlan: u16,
     /// What the header's checksum is worth.
     pub checksum: HeaderChecksum,

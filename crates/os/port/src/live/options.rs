@@ -12,8 +12,8 @@ pub struct LiveOptions {
     /// How frames are to be taken; `None`: the best way that takes nothing from the host.
     pub method: Option<Method>,
     /// Sockets among which packet sockets share the frames, those of a connection at the same one:
-    /// to receive by a hash of the kernel's, to [send as well](super::open_each) by the local port. AF_XDP
-    /// has a socket for each queue.
+    /// to receive by a hash of the kernel's, to [send as well](super::open_each) by the local
+    /// port. AF_XDP has a socket for each queue.
     pub sockets: usize,
     /// Also frames that are not for this host.
     pub promiscuous: bool,

@@ -35,8 +35,8 @@ pub struct FlowRule {
     pub new_source: SocketAddr,
     /// Where they go afterwards.
     pub new_destination: SocketAddr,
-    /// The [number](crate::live::Interface::index) of the interface by which they leave, which may be the one at
-    /// which they come.
+    /// The [number](crate::live::Interface::index) of the interface by which they leave,
+    /// which may be the one at which they come.
     pub out: u32,
     /// The Ethernet address to which they come: a frame to another one is not forwarded.
     pub ethernet_here: [u8; 6],
