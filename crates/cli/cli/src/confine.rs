@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use lineside_host::{Confined, Sandbox};
-use lineside_run::{folder_of, keep_file_capabilities};
+use lineside_host::{Confined, Sandbox, make_output, watch_outputs};
+use lineside_run::keep_file_capabilities;
 
 use crate::config::Sandboxing;
 use crate::print::warn;
@@ -47,12 +47,34 @@ impl Confining {
         self.enter_writing(named, out.as_slice())
     }
 
-    /// The same with several files that are written, or removed again.
+    /// The same with several files that are written. They are made here, and go again if they are
+    /// empty at the end.
     pub(crate) fn enter_writing(self, named: Sandbox, outs: &[&Path]) -> anyhow::Result<()> {
         let outs = outs.iter().copied().filter(|out| out.as_os_str() != "-");
-        let folders = outs.clone().map(folder_of);
-        keep_file_capabilities(outs.chain(folders.clone()))?;
-        let sandbox = folders.fold(named, Sandbox::may_write_below);
+        for out in outs.clone() {
+            make_output(out);
+        }
+        watch_outputs()?;
+        let sandbox = outs.clone().fold(named, Sandbox::may_write);
+        self.enter_with(sandbox, outs)
+    }
+
+    /// The same with a folder in which files are made.
+    pub(crate) fn enter_writing_below(
+        self,
+        named: Sandbox,
+        folder: Option<&Path>,
+    ) -> anyhow::Result<()> {
+        let sandbox = { folder.iter() }.fold(named, |sandbox, it| sandbox.may_write_below(it));
+        self.enter_with(sandbox, folder.into_iter())
+    }
+
+    fn enter_with<'a>(
+        self,
+        sandbox: Sandbox,
+        writes: impl Iterator<Item = &'a Path>,
+    ) -> anyhow::Result<()> {
+        keep_file_capabilities(writes)?;
         if let Some(sandbox) = self.applied(sandbox) {
             note(&sandbox.enter()?);
         }

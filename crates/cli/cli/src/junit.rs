@@ -31,7 +31,7 @@ impl Junit {
             let why = "--junit FILE lists what came of assertions: give at least one --assert";
             return Err(ConfigError::usage(why).into());
         }
-        let is_new = !path.exists();
+        let is_new = lineside_host::make_output(path);
         let mut options = OpenOptions::new();
         let file = options.write(true).create(true).truncate(false).open(path);
         let file = file.with_context(|| format!("{}: cannot be written", path.display()))?;
@@ -46,11 +46,10 @@ impl Junit {
         self.file.as_fd()
     }
 
-    /// The run failed: a file that was not there before is removed.
+    /// The run failed: a file that was not there before goes at the end, since it is empty.
     pub(crate) fn withdraw(&self) {
         if self.is_new {
-            // That it cannot be removed is no news beside what failed: it is empty.
-            let _ = std::fs::remove_file(&self.path);
+            let _ = self.file.set_len(0);
         }
     }
 
@@ -66,7 +65,6 @@ impl Junit {
         if written.is_err() {
             // Half a document is none.
             let _ = self.file.set_len(0);
-            self.withdraw();
         }
         written.with_context(|| format!("{}: cannot write it", self.path.display()))
     }
@@ -199,7 +197,8 @@ mod tests {
         assert_eq!(text, document("load", "", &one));
         std::fs::remove_file(&path).expect("removed");
         open().expect("named").withdraw();
-        assert!(!path.exists(), "nothing is left of a run that failed");
+        let left = std::fs::metadata(&path).expect("there").len();
+        assert_eq!(left, 0, "what is empty goes when the program ends");
         assert!(Junit::open(Some(&path), 0).is_err(), "nothing to list");
     }
 }

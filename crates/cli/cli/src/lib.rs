@@ -183,6 +183,7 @@ pub fn main() -> ExitCode {
         Verb::Man(arguments) => manual::run_man(&arguments),
         Verb::Version => version::run(),
     };
+    lineside_host::end_outputs();
     match done {
         Ok(exit) => exit.into(),
         Err(error) => {

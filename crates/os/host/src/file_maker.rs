@@ -24,7 +24,7 @@ use rustix::net::{SendFlags, send};
 use crate::folder_error::FolderError;
 use crate::give_back::{KEPT, beside, receive};
 use crate::place::Place;
-use crate::privileges::{PrivilegeError, caller_of_sudo, keep_capabilities, without_privileges};
+use crate::privileges::{PrivilegeError, caller_of_sudo, keep_capabilities};
 use crate::sandbox::Sandbox;
 use crate::sandboxed_reader::{receive_file, send_file, serve_alone};
 
@@ -50,16 +50,10 @@ impl FileMaker {
         Ok(Self(Way::Own(Series::of(path, replaces, kept)?)))
     }
 
-    /// The same, by a process beside this one where the user that this one will become may not make
-    /// them. To be called before there is another thread, and before what is not to be held is
-    /// open.
+    /// The same, by a process beside this one, whose sandbox the folder is not in. To be called
+    /// before there is another thread, and before what is not to be held is open.
     pub fn start(path: &Path, replaces: bool, kept: usize) -> Result<Self, PrivilegeError> {
         let series = Series::of(path, replaces, kept)?;
-        let place = series.place.clone();
-        // Where root may not either, the first file says so.
-        if !place.may_be_written() || without_privileges(|| place.may_be_written())? {
-            return Ok(Self(Way::Own(series)));
-        }
         let socket = beside(|socket| series.serve(socket));
         let socket = socket.map_err(|error| PrivilegeError::Io {
             action: "start the process that makes files",

@@ -3,7 +3,8 @@
 //! The run itself may not do that: root that became `nobody` cannot give a file away. So a process
 //! that keeps root's rights waits beside it. It reads nothing of what is captured, only names of
 //! folders of runs beside its own, and the end of a socket, which comes when the run closes it or
-//! is killed.
+//! is killed. Its sandbox lets it give away what it can open in these folders, and remove what is
+//! empty.
 
 use std::ffi::OsStr;
 use std::io;
@@ -14,8 +15,10 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
 };
 
-use crate::place::{Giving, Place};
-use crate::privileges::{Capability, keep_capabilities, refuse_threads};
+use crate::giving::Giving;
+use crate::place::Place;
+use crate::privileges::{Capability, is_stand_in, keep_capabilities, refuse_threads};
+use crate::sandbox::Sandbox;
 use crate::sandboxed_reader::{fork, serve_alone, wait_for};
 
 /// Bytes of a name (NAME_MAX).
@@ -35,24 +38,33 @@ pub struct GiveBack(Option<OwnedFd>);
 impl GiveBack {
     /// What belongs to one user in the folder then is given to another; a folder that `is_new` and
     /// empty goes. To be called before there is another thread.
-    pub fn start(place: &Place, giving: Giving, is_new: bool) -> io::Result<Self> {
+    pub fn start(place: &Place, giving: Option<Giving>, is_new: bool) -> io::Result<Self> {
         let (place, parent) = (place.clone(), place.parent().map_err(io::Error::other)?);
         let socket = beside(move |socket| {
             let kept = [socket.as_fd(), place.file().as_fd(), place.above_it()];
             serve_alone(&[&kept[..], &[parent.file().as_fd()]].concat())?;
-            keep_capabilities(&KEPT).map_err(io::Error::other)?;
+            keep_capabilities(&KEPT[..giving.map_or(0, |_| KEPT.len())])
+                .map_err(io::Error::other)?;
+            sandbox(&place, &parent, giving)
+                .enter()
+                .map_err(io::Error::other)?;
             let mut names = Vec::new();
             let mut name = [0; NAME_LEN];
             while let Some(len @ 1..) = receive(socket, &mut name) {
                 names.push(OsStr::from_bytes(&name[..len]).to_owned());
             }
-            let _ = place.give(giving);
+            if let Some(giving) = giving {
+                place.remove_half_merged();
+                let _ = place.give(giving);
+            }
             if is_new {
                 place.remove_if_empty();
             }
-            let beside = names.iter().filter_map(|name| parent.child(name).ok());
-            for folder in beside {
-                let _ = folder.give(giving);
+            // The run may send any name, once it has read foreign bytes.
+            for (giving, name) in
+                lent(giving).flat_map(|giving| names.iter().map(move |name| (giving, name)))
+            {
+                let _ = parent.child(name).and_then(|folder| folder.give(giving));
             }
             Ok(())
         })?;
@@ -76,6 +88,24 @@ impl Drop for GiveBack {
         let _ = rustix::net::shutdown(&socket, rustix::net::Shutdown::Write);
         while let Some(1..) = receive(&socket, &mut [0]) {}
     }
+}
+
+/// What the process may do: of the folders beside the run's only where those are lent too.
+fn sandbox(place: &Place, parent: &Place, giving: Option<Giving>) -> Sandbox {
+    let sandbox = Sandbox::new().may_remove_folders_in(parent);
+    let sandbox = match giving {
+        Some(_) => { sandbox.may_give_files().may_read_in(place) }
+            .may_remove_files_in(place)
+            .may_remove_folders_in(place),
+        None => sandbox,
+    };
+    lent(giving).fold(sandbox, |sandbox, _| sandbox.may_read_in(parent))
+}
+
+/// The giving, if it is of what was lent: nothing else of folders beside is given away.
+fn lent(giving: Option<Giving>) -> impl Iterator<Item = Giving> {
+    let is_lent = |giving: &Giving| giving.from.is_some_and(|from| is_stand_in(from.as_raw()));
+    giving.filter(is_lent).into_iter()
 }
 
 /// Starts a process that does `work` with its end of a socket. It is nobody's child: whoever ends

@@ -14,6 +14,7 @@ mod epoll;
 mod file_maker;
 mod folder_error;
 mod give_back;
+mod giving;
 mod kernel;
 mod link_switch;
 mod lock;
@@ -25,6 +26,7 @@ mod namespaces;
 mod neighbours;
 mod netlink;
 mod options;
+mod outputs;
 mod piped_child;
 mod place;
 mod policy_route;
@@ -55,6 +57,7 @@ pub use epoll::{Epoll, Interest, Ready, wait_to_read, wait_to_write};
 pub use file_maker::FileMaker;
 pub use folder_error::{FolderError, is_full, way_out};
 pub use give_back::GiveBack;
+pub use giving::Giving;
 pub use kernel::{
     Availability, HostLimits, KernelFeatures, clock_read_ns, free_disk_bytes, wake_latenesses,
 };
@@ -70,8 +73,9 @@ pub use namespaces::{
 };
 pub use neighbours::Neighbour;
 pub use netlink::{Link, LinkStats, Netlink, Rule};
+pub use outputs::{end_outputs, goes_if_empty, make_output, watch_outputs};
 pub use piped_child::{ChildOutput, Ended, PipedChild, Weighed};
-pub use place::{Entry, Giving, Place, temporary_name};
+pub use place::{Entry, Place, temporary_name};
 pub use policy_route::PolicyRoute;
 pub use ports_in_use::{PortInUse, ports_in_use};
 pub use priority::{LOOP_PRIORITY, PriorityError, set_normal_priority, set_real_time_priority};

@@ -7,7 +7,6 @@
 //!  the path: messages    O_PATH             O_RDONLY     no link is followed
 //! ```
 
-use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write};
@@ -17,15 +16,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{
-    Access, AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, accessat, chownat, fstat, mkdirat,
-    openat, renameat, renameat_with, statat, unlinkat,
+    Access, AtFlags, CWD, Dir, FileType, Mode, OFlags, accessat, fstat, mkdirat, openat, renameat,
+    renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
-use rustix::process::{Gid, Uid, geteuid};
+use rustix::process::geteuid;
 
 use crate::folder_error::FolderError;
+use crate::giving::{file_time_ns, is_since};
 use crate::lock::lock_holder;
-use crate::privileges::{caller_of_sudo, is_stand_in};
+use crate::privileges::caller_of_sudo;
 
 const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
@@ -47,6 +47,8 @@ struct Inner {
     parent: OwnedFd,
     name: OsString,
     folder: File,
+    /// When it was opened.
+    since_ns: i64,
 }
 
 /// An entry of a folder, by the kind that it has itself.
@@ -66,19 +68,18 @@ pub struct Entry {
     pub written_ns: i64,
 }
 
-/// Whose files are given to whom.
-#[derive(Debug, Clone, Copy)]
-pub struct Giving {
-    /// Only what belongs to this user; `None`: all.
-    pub from: Option<Uid>,
-    pub to: (Uid, Gid),
-}
-
 impl Place {
-    /// The folder at a path that the user named, which may be a link to it.
+    /// The folder at a path that the user named, which may be a link to it; for root one of its
+    /// own, since links of others could lead it anywhere.
     pub fn open(path: &Path) -> Result<Self, FolderError> {
         let (parent, name) = above(path)?;
-        let opened = openat(&parent, &name, FOLDER, Mode::empty());
+        let named = statat(&parent, &name, AtFlags::SYMLINK_NOFOLLOW);
+        let is_own = named.is_ok_and(|named| named.st_uid == geteuid().as_raw());
+        let flags = match geteuid().is_root() && !is_own {
+            true => NO_LINK,
+            false => FOLDER,
+        };
+        let opened = openat(&parent, &name, flags, Mode::empty());
         let folder = opened.map_err(|error| failed(path, "open the folder", error))?;
         Ok(Self::of(path, parent, name, folder))
     }
@@ -87,14 +88,19 @@ impl Place {
     /// called sudo.
     pub fn make(path: &Path) -> Result<(Self, bool), FolderError> {
         let (parent, name) = above(path)?;
+        let begun_ns = file_time_ns();
         match mkdirat(&parent, &name, Mode::from_raw_mode(0o777)) {
             Ok(()) => {}
             Err(Errno::EXIST) => return Ok((Self::open(path)?, false)),
             Err(error) => return Err(failed(path, "create the folder", error)),
         }
-        // Whatever was put there instead is not followed.
+        // Whatever was put there instead is not followed, and not given away.
         let opened = openat(&parent, &name, NO_LINK, Mode::empty());
         let folder = opened.map_err(|error| failed(path, "open the folder", error))?;
+        if !is_since(folder.as_fd(), begun_ns) {
+            let error = io::Error::other("another one was put in its place");
+            return Err(FolderError::io(path, "open the folder", error));
+        }
         if let Some((user, group)) = caller_of_sudo() {
             // A file system on which root may not do that still holds the run.
             let _ = rustix::fs::fchown(&folder, Some(user), Some(group));
@@ -108,6 +114,7 @@ impl Place {
             parent,
             name,
             folder: folder.into(),
+            since_ns: file_time_ns(),
         }))
     }
 
@@ -180,6 +187,12 @@ impl Place {
     /// The folder that it is in.
     pub fn above_it(&self) -> BorrowedFd<'_> {
         self.0.parent.as_fd()
+    }
+
+    /// When it was opened, by the clock of file systems: what is in it and older, this process did
+    /// not make.
+    pub fn since_ns(&self) -> i64 {
+        self.0.since_ns
     }
 
     /// User and group that it belongs to.
@@ -376,106 +389,8 @@ impl Place {
         tried.map_err(|error| FolderError::io(self.path(), "write into the folder", error))
     }
 
-    /// Gives to the owner of the folder above what a run in this one was lent and did not give
-    /// back, since all of it was killed.
-    pub fn take_back(&self, above: &Self) -> Result<(), FolderError> {
-        let owner = |place: &Self| place.owner().ok();
-        let (Some((lent_to, _)), Some((user, group))) = (owner(self), owner(above)) else {
-            return Ok(());
-        };
-        let is_lent = is_stand_in(lent_to) && geteuid().is_root() && user != lent_to;
-        match is_lent {
-            true => self.give(Giving {
-                from: Some(Uid::from_raw(lent_to)),
-                to: (Uid::from_raw(user), Gid::from_raw(group)),
-            }),
-            false => Ok(()),
-        }
-    }
-
-    /// Gives this folder, the folders in it and the files of all of them to a user: files that have
-    /// no other name outside, and no link.
-    pub fn give(&self, giving: Giving) -> Result<(), FolderError> {
-        let mut names = HashMap::new();
-        self.walk(&mut |_, _, facts| {
-            *names.entry(facts.st_ino).or_insert(0_i128) += 1;
-            Ok(())
-        })?;
-        self.walk(&mut |folder, name, facts| {
-            let is_only_here = match FileType::from_raw_mode(facts.st_mode) {
-                FileType::RegularFile => {
-                    names.get(&facts.st_ino) == Some(&i128::from(facts.st_nlink))
-                }
-                // A socket stays with the user that is asked at it.
-                kind => kind.is_dir(),
-            };
-            match is_only_here {
-                true => giving.give(folder, name, facts),
-                false => Ok(()),
-            }
-        })
-    }
-
-    /// Gives this folder and the folders in it to a user. Files keep their owner.
-    pub fn give_folders(&self, giving: Giving) -> Result<(), FolderError> {
-        self.walk(
-            &mut |folder, name, facts| match FileType::from_raw_mode(facts.st_mode).is_dir() {
-                true => giving.give(folder, name, facts),
-                false => Ok(()),
-            },
-        )
-    }
-
-    /// Shows this folder, and what is in it and in the folders in it: each is opened, and is no
-    /// link.
-    fn walk(
-        &self,
-        each: &mut dyn FnMut(BorrowedFd<'_>, &Path, &Stat) -> io::Result<()>,
-    ) -> Result<(), FolderError> {
-        fn below(
-            (folder, path, depth): (&File, &Path, u8),
-            each: &mut dyn FnMut(BorrowedFd<'_>, &Path, &Stat) -> io::Result<()>,
-        ) -> io::Result<()> {
-            each(folder.as_fd(), path, &fstat(folder)?)?;
-            for name in names_in(folder).unwrap_or_default() {
-                let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                let file = match openat(folder, &name, flags, Mode::empty()) {
-                    Err(Errno::NOENT) => continue,
-                    file => file?,
-                };
-                let facts = fstat(&file)?;
-                let path = path.join(&name);
-                if !FileType::from_raw_mode(facts.st_mode).is_dir() {
-                    each(file.as_fd(), &path, &facts)?;
-                } else if depth > 0 {
-                    let inner = File::from(openat(&file, ".", FOLDER, Mode::empty())?);
-                    below((&inner, &path, depth - 1), each)?;
-                }
-            }
-            Ok(())
-        }
-        let walked = below((self.file(), self.path(), 1), each);
-        walked.map_err(|error| FolderError::io(self.path(), "change the owner", error))
-    }
-
     fn failed(&self, name: &str, action: &'static str, error: Errno) -> FolderError {
         failed(&self.path().join(name), action, error)
-    }
-}
-
-impl Giving {
-    fn give(self, file: BorrowedFd<'_>, _: &Path, facts: &Stat) -> io::Result<()> {
-        let (user, group) = self.to;
-        if self.from.is_some_and(|from| from.as_raw() != facts.st_uid) {
-            return Ok(());
-        }
-        Ok(chownat(
-            file,
-            "",
-            Some(user),
-            Some(group),
-            AtFlags::EMPTY_PATH,
-        )?)
     }
 }
 
@@ -493,7 +408,7 @@ fn above(path: &Path) -> Result<(OwnedFd, OsString), FolderError> {
     Ok((opened, name.to_owned()))
 }
 
-fn names_in(folder: &File) -> io::Result<Vec<OsString>> {
+pub(crate) fn names_in(folder: &File) -> io::Result<Vec<OsString>> {
     use std::os::unix::ffi::OsStrExt;
     let mut listing = Dir::read_from(folder)?;
     listing.rewind();
@@ -527,7 +442,10 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
+    use rustix::process::{Gid, Uid};
+
     use super::*;
+    use crate::giving::Giving;
 
     fn ino(path: &Path) -> u64 {
         fs::symlink_metadata(path).expect("there").ino()
@@ -579,7 +497,7 @@ mod tests {
             fs::write(at(file), b"x").expect("written");
         }
         fs::hard_link(at("precious"), at("run/nfs/planted")).expect("linked");
-        // Both names are in the folder: that of a merge under way.
+        // Both names are in the folder: that of a merge that was killed.
         fs::hard_link(at("run/nfs/part"), at("run/.nfs.tmp/part")).expect("linked");
         symlink(at("precious"), at("run/link")).expect("linked");
         let place = Place::open(&at("run")).expect("there");
@@ -587,10 +505,22 @@ mod tests {
         let giving = |from: Option<u32>, user| Giving {
             from: from.map(Uid::from_raw),
             to: to(user),
+            since_ns: None,
         };
         let owner = |name: &str| fs::symlink_metadata(at(name)).expect("there").uid();
         place.give(giving(Some(7), 8)).expect("nobody's");
         assert_eq!(owner("run"), 0);
+        place.give(giving(None, 7)).expect("given");
+        assert_eq!((owner("run/nfs"), owner("run/nfs/part")), (7, 0));
+        place.remove_half_merged();
+        assert!(!at("run/.nfs.tmp").exists());
+        fs::write(at("run/young"), b"x").expect("written");
+        let young = Giving {
+            since_ns: Some(file_time_ns() + 1_000_000_000),
+            ..giving(None, 9)
+        };
+        place.give(young).expect("given");
+        assert_eq!((owner("run/nfs"), owner("run/young")), (7, 0));
         place.give(giving(None, 8)).expect("given");
         for given in ["run", "run/nfs", "run/trace.json", "run/nfs/part"] {
             assert_eq!(owner(given), 8, "{given}");

@@ -185,14 +185,40 @@ impl Sandbox {
 
     /// The same of a folder that is open.
     pub fn may_write_in(self, place: &Place) -> Self {
-        let folder = place.file().try_clone().map(OwnedFd::from);
-        self.with(place.path(), folder, may_write())
+        self.with_folder(place, may_write())
     }
 
-    /// A folder that is open may be removed, as may all in the folder above it, once it is empty.
-    pub fn may_remove(self, place: &Place) -> Self {
-        let above = place.above_it().try_clone_to_owned();
-        self.with(place.path(), above, AccessFs::RemoveDir.into())
+    /// A file that is there may be written. What is not there cannot be made, and a folder, named by
+    /// mistake, is none.
+    pub fn may_write(self, file: &Path) -> Self {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let opened = openat(CWD, file, flags, Mode::empty()).map_err(io::Error::from);
+        let facts = opened.as_ref().ok().and_then(|file| fstat(file).ok());
+        if facts.is_some_and(|facts| FileType::from_raw_mode(facts.st_mode).is_dir()) {
+            return self;
+        }
+        let access = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate;
+        self.with(file, opened, access)
+    }
+
+    /// Files in an open folder may be removed: for a process that does nothing else.
+    pub(crate) fn may_remove_files_in(self, place: &Place) -> Self {
+        self.with_folder(place, AccessFs::RemoveFile.into())
+    }
+
+    /// The same of folders that are empty.
+    pub(crate) fn may_remove_folders_in(self, place: &Place) -> Self {
+        self.with_folder(place, AccessFs::RemoveDir.into())
+    }
+
+    /// What is in an open folder may be read.
+    pub(crate) fn may_read_in(self, place: &Place) -> Self {
+        self.with_folder(place, AccessFs::ReadFile | AccessFs::ReadDir)
+    }
+
+    fn with_folder(self, place: &Place, access: BitFlags<AccessFs>) -> Self {
+        let folder = place.file().try_clone().map(OwnedFd::from);
+        self.with(place.path(), folder, access)
     }
 
     fn with(

@@ -174,8 +174,8 @@ const IOCTL: [u64; 8] = [
     libc::TUNSETCARRIER as u64,
 ];
 
-/// Of fcntl(2): flags and copies of descriptors, the room of pipes. F_SETOWN, which sends signals to
-/// other processes, is not among them.
+/// Of fcntl(2): flags and copies of descriptors, and the room of pipes. F_SETOWN, by which others
+/// get signals, is not among them.
 const FCNTL: [u64; 8] = [
     libc::F_DUPFD as u64,
     libc::F_DUPFD_CLOEXEC as u64,

@@ -3,10 +3,9 @@
 //! ports of the servers.
 
 use std::os::fd::BorrowedFd;
-use std::path::Path;
 
 use lineside_host::{Capability, Confined, RunClock, Sandbox};
-use lineside_run::{folder_of, to_write};
+use lineside_run::to_write;
 use lineside_store::RunFolder;
 
 use crate::prepared::Prepared;
@@ -25,29 +24,15 @@ pub struct Outputs<'a> {
     pub folder: Option<&'a RunFolder>,
     /// Files beside it that are open.
     pub files: Vec<BorrowedFd<'a>>,
-    /// The capture file.
-    pub capture: Option<&'a Path>,
-    /// The log of histograms.
-    pub hdr: Option<&'a Path>,
-    /// The file of assertions.
-    pub junit: Option<&'a Path>,
 }
 
 impl Outputs<'_> {
     fn sandbox(&self) -> Sandbox {
-        let sandbox = lineside_run::sandbox(self.folder, self.capture);
-        // What is a file is removed again if the run fails.
-        let files = [self.hdr, self.junit].into_iter().flatten();
-        let files = files.filter(|file| file.is_file());
-        files.fold(sandbox, |sandbox, file| {
-            sandbox.may_write_below(folder_of(file))
-        })
+        lineside_run::sandbox(self.folder)
     }
 
     fn keep_capabilities(&self, further: Option<Capability>) -> Result<(), LoadError> {
-        let writes = self.folder.map(RunFolder::path).into_iter();
-        let outputs = [self.capture, self.hdr].into_iter().flatten();
-        let kept = to_write(writes.chain(outputs.map(folder_of)));
+        let kept = to_write(self.folder.map(RunFolder::path).into_iter());
         let kept: Vec<_> = kept.into_iter().chain(further).collect();
         Ok(lineside_host::keep_capabilities(&kept)?)
     }

@@ -9,7 +9,7 @@
 //! the loops recorded, and nothing is rounded twice. The form is that of HdrHistogram's
 //! `AbstractHistogram.encodeIntoCompressedByteBuffer` (V2) and `HistogramLogWriter` (1.3).
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
@@ -57,6 +57,7 @@ impl HdrLog {
             path: path.to_owned(),
             error,
         })?;
+        lineside_host::goes_if_empty(path, &file);
         Ok(Self {
             path: path.to_owned(),
             out: BufWriter::new(file),
@@ -69,13 +70,10 @@ impl HdrLog {
         self.out.get_ref().as_fd()
     }
 
-    /// The run failed: there is nothing to keep.
+    /// The run failed: there is nothing to keep. An empty file goes at the end.
     pub fn withdraw(&self) {
-        // A device or a pipe stays.
-        if fs::symlink_metadata(&self.path).is_ok_and(|found| found.is_file()) {
-            // That it cannot be removed is no news beside what failed.
-            let _ = fs::remove_file(&self.path);
-        }
+        // A device or a pipe stays, and has no length.
+        let _ = self.out.get_ref().set_len(0);
     }
 
     /// Requests are about to leave.

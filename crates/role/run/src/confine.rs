@@ -7,19 +7,32 @@ use lineside_host::{Capability, Confined, PrivilegeError, Sandbox};
 use lineside_store::RunFolder;
 use lineside_trace::SandboxFacts;
 
-/// A sandbox in which a run's folder can be written, and what lies in the folder of its capture
-/// file (`-` is standard output).
-pub fn sandbox(folder: Option<&RunFolder>, capture_file: Option<&Path>) -> Sandbox {
-    let mut sandbox = Sandbox::new();
-    if let Some(folder) = folder {
-        sandbox = sandbox
-            .may_write_in(folder.place())
-            .may_remove(folder.place());
+use crate::RunError;
+
+/// A sandbox in which a run's folder can be written. Files beside it are open before, or made by a
+/// process beside the run.
+pub fn sandbox(folder: Option<&RunFolder>) -> Sandbox {
+    match folder {
+        Some(folder) => Sandbox::new().may_write_in(folder.place()),
+        None => Sandbox::new(),
     }
-    match capture_file.filter(|path| path.as_os_str() != "-") {
-        Some(path) => sandbox.may_write_below(folder_of(path)),
-        None => sandbox,
-    }
+}
+
+/// Makes the file of frames that will be written in a sandbox, and lets `sandbox` write it (`-` is
+/// standard output, and `is_series` means files that another process makes).
+pub fn with_capture_file(
+    sandbox: Sandbox,
+    file: Option<&Path>,
+    is_series: bool,
+) -> Result<Sandbox, RunError> {
+    let file = file.filter(|file| !is_series && file.as_os_str() != "-");
+    let Some(file) = file else { return Ok(sandbox) };
+    lineside_host::make_output(file);
+    lineside_host::watch_outputs().map_err(|cause| RunError::System {
+        what: "cannot start the process that removes an empty file",
+        cause,
+    })?;
+    Ok(sandbox.may_write(file))
 }
 
 /// Drops every capability but those that reading what the user named takes, and writing folders and

@@ -44,7 +44,7 @@ pub use capture_file::check_capture_file;
 pub use config_error::{ConfigError, of_word};
 pub use confine::{
     DROP_INS_NEED_MORE, folder_of, keep_file_capabilities, not_confined, sandbox, sandbox_facts,
-    to_write,
+    to_write, with_capture_file,
 };
 pub use drop_in::{
     DropIn, DropInError, DropInReport, DropInSettings, Form, GivenRows, Pace, drop_ins, read_rows,

@@ -117,8 +117,10 @@ impl RunFolder {
             None => TraceFiles::none(&place),
             Some(is_trace) => TraceFiles::of(&place, is_trace)?,
         };
-        let back = giving_back(&place, is_new);
-        let back = back.and_then(|giving| GiveBack::start(&place, giving, is_new).ok());
+        let giving = giving_back(&place, is_new);
+        let back = (is_new || giving.is_some())
+            .then(|| GiveBack::start(&place, giving, is_new).ok())
+            .flatten();
         Ok(Self(Arc::new(Opened {
             place,
             is_new,
@@ -351,7 +353,18 @@ impl Heirloom for RunFolder {
     fn give_to(&self, to: (Uid, Gid), is_lent: bool) -> Result<(), FolderError> {
         // That user may not look its path up any more.
         self.clear()?;
-        let giving = Giving { from: None, to };
+        let owner = self.place().owner().map_or(u32::MAX, |(user, _)| user);
+        if !is_lent && !self.0.is_new && owner != to.0.as_raw() {
+            // A folder that was there, and another's: who called sudo is not given it.
+            return Ok(());
+        }
+        // In another's folder, what is older may have been put there to be given away.
+        let may_be_older = is_lent && [0, to.0.as_raw()].contains(&owner);
+        let giving = Giving {
+            from: None,
+            to,
+            since_ns: (!may_be_older).then(|| self.place().since_ns()),
+        };
         self.place().give(giving)?;
         if !is_lent {
             return Ok(());
@@ -373,19 +386,22 @@ impl Heirloom for RunFolder {
 
 /// What belongs to whom at the end of the run, if this process may see to that.
 fn giving_back(place: &Place, is_new: bool) -> Option<Giving> {
-    let root = Uid::ROOT;
+    let owner = place.owner().ok().filter(|_| !is_new);
     if let Some(to) = caller_of_sudo() {
-        return Some(Giving {
-            from: Some(root),
+        // As at the start.
+        let is_his = owner.is_none_or(|(user, _)| user == to.0.as_raw());
+        return is_his.then(|| Giving {
+            from: Some(Uid::ROOT),
             to,
+            since_ns: Some(place.since_ns()),
         });
     }
     let (lent_to, _) = heir()?;
-    let owner = place.owner().ok().filter(|_| !is_new);
     let (user, group) = owner.unwrap_or_default();
     Some(Giving {
         from: Some(lent_to),
         to: (Uid::from_raw(user), Gid::from_raw(group)),
+        since_ns: None,
     })
 }
 

@@ -54,6 +54,11 @@ pub(crate) struct Arguments {
 /// `tool` is what other verbs say of this program and this machine: `version`, and `doctor`.
 pub(crate) fn run(mut arguments: Arguments, tool: (String, Doctor)) -> anyhow::Result<Exit> {
     let named = confine::trace(&arguments.run);
+    anyhow::ensure!(
+        arguments.out.symlink_metadata().is_err(),
+        "{}: exists already and is not replaced: name another with -o",
+        arguments.out.display()
+    );
     arguments.confining.enter(named, Some(&arguments.out))?;
     runs::choose(&mut arguments.run);
     let arguments = &arguments;
@@ -69,22 +74,17 @@ pub(crate) fn run(mut arguments: Arguments, tool: (String, Doctor)) -> anyhow::R
         .with_context(|| format!("{}: damaged; send what there is of it", json.display()))?;
     let mut scrub = Scrub::default();
     let files = gathered(arguments, tool, &manifest, &mut scrub);
-    // O_EXCL, which follows no link either.
-    let created = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(&arguments.out);
-    let file = created.map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => anyhow::anyhow!(
-            "{}: exists already and is not replaced: name another with -o",
-            arguments.out.display()
-        ),
-        _ => anyhow::anyhow!("{}: cannot be made: {error}", arguments.out.display()),
-    })?;
+    // It was made for this, unless it could not be.
+    let opened = OpenOptions::new().write(true).open(&arguments.out);
+    let file = opened.or_else(|_| File::create_new(&arguments.out));
+    let file = file
+        .map_err(|error| anyhow::anyhow!("{}: cannot be made: {error}", arguments.out.display()))?;
+    let half = file.try_clone()?;
     let written = write(file, &files, arguments);
     if written.is_err() {
-        // Half of an archive is none; the error of writing is the one to report.
-        let _ = fs::remove_file(&arguments.out);
+        // Half of an archive is none, and goes when it is empty; the error of writing is the one to
+        // report.
+        let _ = half.set_len(0);
     }
     let bytes = written.with_context(|| format!("{}: not written", arguments.out.display()))?;
     print(&summary(arguments, &scrub, files.len(), bytes))?;

@@ -16,7 +16,8 @@ use lineside_path::{DirectionFinder, PathMonitors, Virtual};
 use lineside_port::{CaptureWriter, Port, Receive, Rotation, WriterConfig};
 use lineside_run::{
     Consumer, DROP_INS_NEED_MORE, Evidence, Moment, Pace, PartRotation, Step, check_capture_file,
-    folder_of, inputs_facts, keep_file_capabilities, not_confined, receive_all, sandbox_facts,
+    inputs_facts, keep_file_capabilities, not_confined, receive_all, sandbox_facts,
+    with_capture_file,
 };
 use lineside_store::RunFolder;
 
@@ -157,8 +158,11 @@ impl Arguments {
     fn confine(&self, run: &mut lineside_run::Run) -> anyhow::Result<()> {
         let inputs = self.keys.inputs();
         let sandbox = self.sandbox(run.folder.as_ref());
+        let out = self.keys.write_pcap.as_deref();
+        let sandbox = sandbox
+            .map(|sandbox| with_capture_file(sandbox, out, false))
+            .map_or_else(|why| Ok(Err(why)), |made| made.map(Ok))?;
         if sandbox.as_ref().err() != Some(&DROP_INS_NEED_MORE) {
-            let out = self.keys.write_pcap.as_deref().map(folder_of);
             let writes = run.folder.as_ref().map(RunFolder::path).into_iter();
             keep_file_capabilities(writes.chain(out))?;
         }

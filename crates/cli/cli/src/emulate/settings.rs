@@ -93,7 +93,7 @@ impl Arguments {
     /// The sandbox of a run, or why there is none.
     pub(super) fn sandbox(&self, folder: Option<&RunFolder>) -> Result<Sandbox, &'static str> {
         let keys = &self.keys;
-        let sandbox = lineside_run::sandbox(folder, keys.write_pcap.as_deref());
+        let sandbox = lineside_run::sandbox(folder);
         let sandbox = keys.sandbox.unwrap_or_default().applied(sandbox);
         match keys.has_drop_ins() {
             true if sandbox.is_some() => Err(lineside_run::DROP_INS_NEED_MORE),

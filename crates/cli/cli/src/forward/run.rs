@@ -51,7 +51,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
         .as_ref()
         .map(TableFile::open)
         .transpose()?;
-    let sandbox = lineside_run::sandbox(record.folder.as_ref(), keys.write_pcap.as_deref());
+    let sandbox = lineside_run::sandbox(record.folder.as_ref());
     let sandbox = { keys.sandbox.unwrap_or_default() }.applied(sandbox);
     let sandbox = sandbox.ok_or(Sandboxing::NONE);
     let folder = record.folder.clone();

@@ -316,13 +316,11 @@ impl Arguments {
         run: &mut Run,
         clock: RunClock,
     ) -> anyhow::Result<Option<Vec<Remote>>> {
+        lineside_host::watch_outputs()?;
         let hosts = self.begin_hosts()?;
         let outputs = Outputs {
             folder: run.folder.as_ref(),
             files,
-            capture: self.keys.write_pcap.as_deref(),
-            hdr: self.keys.hdr.as_deref(),
-            junit: self.junit.as_deref(),
         };
         let sandboxing = self.keys.sandbox.unwrap_or_default();
         let applied = |sandbox| sandboxing.applied(sandbox);

@@ -84,6 +84,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         true => named_by(&arguments.trace, arguments.confining),
         false => arguments.read.clone(),
     };
+    if arguments.write.is_file() && !arguments.force {
+        bail!(ConfigError::usage(&format!(
+            "{} exists already: name another file with -w, or replace it with --force",
+            arguments.write.display()
+        )));
+    }
     let named = confine::captures(&captures).may_read_below(&arguments.trace);
     arguments.confining.enter(named, Some(&arguments.write))?;
     let mut trace = Trace::open(&arguments.trace)?;
@@ -102,12 +108,6 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         ));
     }
     check_capture_file(&arguments.write, false, &inputs, true)?;
-    if arguments.write.is_file() && !arguments.force {
-        bail!(ConfigError::usage(&format!(
-            "{} exists already: name another file with -w, or replace it with --force",
-            arguments.write.display()
-        )));
-    }
     let is_live = { trace.manifest.iter() }
         .flat_map(|manifest| &manifest.inputs)
         .any(|input| input.live.is_some());

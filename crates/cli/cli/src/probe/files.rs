@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use lineside_probe::{By, Findings, LOSS_SAMPLES, Sample, WayFound, path_file};
 
 /// The report, as text.
-pub(super) const REPORT: &str = "report.txt";
+const REPORT: &str = "report.txt";
 
 /// The folder that a probe leaves.
 pub(super) struct Files {

@@ -8,7 +8,7 @@ use lineside_measure::Spread;
 use lineside_probe::{By, Findings, ProbeError, Sample, Settings, Share};
 
 use super::ends::{Outcome, connect, probe, serve};
-use super::files::{Files, REPORT};
+use super::files::Files;
 use super::flags::Arguments;
 use crate::exit::Exit;
 use crate::print::{json_text, print, warn};
@@ -128,10 +128,8 @@ impl Sockets {
             Some(_) => Sandbox::new().may_connect(to.port()),
             None => Sandbox::new(),
         };
-        let report = { &arguments.output }
-            .as_ref()
-            .map(|folder| folder.join(REPORT));
-        arguments.confining.enter(sandbox, report.as_deref())
+        let folder = arguments.output.as_deref();
+        arguments.confining.enter_writing_below(sandbox, folder)
     }
 }
 

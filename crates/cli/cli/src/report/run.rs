@@ -22,6 +22,13 @@ use crate::runs;
 
 pub(crate) fn run(arguments: ReportArguments) -> anyhow::Result<Exit> {
     let named = confine::trace(&arguments.trace);
+    let page = arguments.html.as_deref().filter(|page| page.is_file());
+    if let Some(page) = page.filter(|_| !arguments.force) {
+        bail!(ConfigError::usage(&format!(
+            "{} exists already: name another file with --html, or replace it with --force",
+            page.display()
+        )));
+    }
     let junit = Junit::open(arguments.junit.as_deref(), arguments.assert.len())?;
     let outs = [arguments.html.as_deref(), arguments.junit.as_deref()];
     let outs: Vec<_> = outs.into_iter().flatten().collect();
@@ -63,12 +70,6 @@ fn report(arguments: &ReportArguments) -> anyhow::Result<(Vec<Assertion>, Exit)>
         if path.as_os_str() == "-" {
             print_data(&page)?;
         } else {
-            if path.is_file() && !arguments.force {
-                bail!(ConfigError::usage(&format!(
-                    "{} exists already: name another file with --html, or replace it with --force",
-                    path.display()
-                )));
-            }
             fs::write(path, page)
                 .with_context(|| format!("{}: cannot write the page", path.display()))?;
             say(&format!("wrote {}", path.display()));

@@ -6,7 +6,7 @@ use lineside_host::{Place, Sandbox};
 use lineside_port::CaptureReader;
 use lineside_run::{
     DROP_INS_NEED_MORE, Progress, Run, RunError, folder_of, keep_file_capabilities, not_confined,
-    sandbox_facts,
+    sandbox_facts, with_capture_file,
 };
 use lineside_store::RunFolder;
 
@@ -36,10 +36,8 @@ pub(super) fn keep_capabilities(
     if !settings.drop_ins.programs.is_empty() {
         return Ok(());
     }
-    let capture_file = settings
-        .capture_file
-        .as_ref()
-        .map(|file| folder_of(&file.path));
+    let capture_file = settings.capture_file.as_ref();
+    let capture_file = capture_file.map(|file| file.path.as_path());
     let writes = folder.map(RunFolder::path).into_iter().chain(capture_file);
     // Parts of older runs go too, also of those that another user began.
     let older = folder.map_or(&[][..], RunFolder::beside);
@@ -80,15 +78,22 @@ pub(super) fn keeps_less_of_runs(settings: &Settings) -> bool {
 }
 
 /// The sandbox: to be described while what is written can still be opened.
-pub(super) fn sandbox(settings: &Settings, folder: Option<&RunFolder>) -> Sandbox {
-    let file = settings.capture_file.as_ref();
-    let mut sandbox = lineside_run::sandbox(folder, file.map(|file| file.path.as_path()));
+pub(super) fn sandbox(
+    settings: &Settings,
+    folder: Option<&RunFolder>,
+) -> Result<Sandbox, RunError> {
+    let mut sandbox = lineside_run::sandbox(folder);
     // Parts of older runs go, and their trace.json says so.
     let older = folder.map_or(&[][..], RunFolder::beside);
     sandbox = older.iter().fold(sandbox, Sandbox::may_write_in);
     if settings.live.is_some() {
         sandbox = sandbox.may_ask_about_links();
     } else {
+        let file = settings.capture_file.as_ref();
+        let (path, is_series) = file
+            .map(|file| (file.path.as_path(), file.rotation.turns()))
+            .unzip();
+        sandbox = with_capture_file(sandbox, path, is_series == Some(true))?;
         for path in &settings.inputs {
             sandbox = sandbox.may_read(path);
             if settings.follow.is_some() && !is_pipe(path) {
@@ -97,5 +102,5 @@ pub(super) fn sandbox(settings: &Settings, folder: Option<&RunFolder>) -> Sandbo
             }
         }
     }
-    sandbox
+    Ok(sandbox)
 }

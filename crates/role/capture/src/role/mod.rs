@@ -134,10 +134,11 @@ pub fn capture(settings: &Settings, progress: &mut dyn Progress) -> Result<Outco
     } else {
         confine::check_inputs(&settings.inputs)?;
         let mut run = begin_run(settings, clock.now(), progress)?;
+        let maker = file_maker(settings)?;
+        let sandbox = confine::sandbox(settings, run.folder.as_ref())?;
         confine::keep_capabilities(settings, run.folder.as_ref())?;
-        let sandbox = confine::sandbox(settings, run.folder.as_ref());
         confine::enter(settings, sandbox, &mut run, progress)?;
-        (run, None, open_inputs(settings, &budget, progress)?)
+        (run, maker, open_inputs(settings, &budget, progress)?)
     };
     // Until here there is nothing to finish, and a signal may just end the process.
     let signals = Signals::register().map_err(|cause| RunError::System {
@@ -340,7 +341,7 @@ fn begin_run(
     Ok(run)
 }
 
-/// What makes the capture files of a live run; `None` if there is one file, or none.
+/// What makes the capture files of a run; `None` if there is one file, or none.
 fn file_maker(settings: &Settings) -> Result<Option<FileMaker>, CaptureError> {
     let file = settings.capture_file.as_ref();
     let file = file.filter(|file| file.rotation.turns() && file.path.as_os_str() != "-");
@@ -364,7 +365,7 @@ fn begin(
     let answering = listen(settings, &run, budget, progress);
     if settings.live.is_some() {
         let file = writer.as_ref().and_then(CaptureWriter::file);
-        let sandbox = confine::sandbox(settings, run.folder.as_ref());
+        let sandbox = confine::sandbox(settings, run.folder.as_ref())?;
         let dropped =
             lineside_host::drop_privileges(run.folder.as_ref().map(|it| it as _), file.as_slice());
         if dropped.map_err(RunError::from)?.is_namespace_root {

@@ -107,7 +107,11 @@ fn landlock(version: Result<u32, &'static str>) -> Finding {
             },
             format!("version {version}"),
             match version {
-                4.. => "files and the network can be shut off from parsers",
+                6.. => "files, ports, signals and nameless sockets can be shut off from parsers",
+                4.. => {
+                    "files and ports can be shut off from parsers; signals by seccomp alone, \
+                     without version 6 (Linux 6.12)"
+                }
                 _ => "files can be shut off from parsers; the network takes version 4 (Linux 6.7)",
             },
         ),

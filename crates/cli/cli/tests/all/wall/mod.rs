@@ -48,5 +48,6 @@ mod tapped_commands;
 pub(crate) mod troubles;
 mod undisturbed;
 mod unit;
+mod walls;
 mod wire;
 mod written;

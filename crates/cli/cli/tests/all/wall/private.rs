@@ -262,6 +262,61 @@ mod wall {
         assert_eq!(at("moved/trace.json").metadata().expect("there").uid(), 0);
     }
 
+    /// Neither by a link in the place of the run's folder, which leads to a trace of root's, nor by
+    /// a file of root's that its caller may rename into the run.
+    #[test]
+    fn what_a_caller_of_sudo_puts_there_is_not_given() {
+        need_wire!();
+        let folder = private_folder();
+        let at = |name: &str| folder.path().join(name);
+        let capture = |words: &[&str], out: &Path| {
+            let mut command = lineside();
+            command
+                .arg("capture")
+                .args(words)
+                .arg("-q")
+                .arg("-o")
+                .arg(out);
+            command
+        };
+        let example = example().into_os_string().into_string().expect("UTF-8");
+        let of_root = capture(&[&example], &at("roots")).status();
+        assert!(of_root.expect("it runs").success());
+        fs::create_dir(at("home")).expect("made");
+        chown(at("home"), Some(USER), Some(USER)).expect("root may");
+        symlink(at("roots"), at("home/run")).expect("linked");
+        std::os::unix::fs::lchown(at("home/run"), Some(USER), Some(USER)).expect("root may");
+        let as_root = |command: &mut Command| {
+            let user = USER.to_string();
+            command.env("SUDO_UID", &user).env("SUDO_GID", &user);
+        };
+        let mut linked = capture(&[&example, "--force"], &at("home/run"));
+        as_root(&mut linked);
+        let output = linked.output().expect("it runs");
+        assert!(!output.status.success(), "{}", talk(&output));
+        assert_all_belong_to(0, &at("roots"), "a trace behind a link");
+        fs::remove_file(at("home/run")).expect("removed");
+        fs::write(at("home/secret"), b"root's").expect("written");
+        // Before the run, by the clock of the file system.
+        std::thread::park_timeout(std::time::Duration::from_millis(50));
+        let mut piped = capture(&["-"], &at("home/run"));
+        as_root(&mut piped);
+        let mut running = piped.stdin(std::process::Stdio::piped()).spawn();
+        let running = running.as_mut().expect("it runs");
+        let mut pipe = running.stdin.take().expect("piped");
+        let bytes = lineside_testkit::capture::bytes(Path::new(&example)).expect("the example");
+        std::io::Write::write_all(&mut pipe, &bytes).expect("it reads");
+        wait_until("a part is written", || at("home/run/operations").exists());
+        fs::rename(at("home/secret"), at("home/run/secret")).expect("moved");
+        drop(pipe);
+        assert!(running.wait().expect("it ends").success());
+        let owner = |name: &str| at(name).metadata().expect("there").uid();
+        assert_eq!(
+            (owner("home/run/secret"), owner("home/run/trace.json")),
+            (0, USER)
+        );
+    }
+
     /// One message, which says what is missing where, and nothing is left.
     #[test]
     fn a_start_that_fails_leaves_nothing() {
