@@ -27,7 +27,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use lineside_frame::{Chunk, Range};
+use lineside_frame::{Cause, Chunk, Range};
 use memchr::memmem;
 use smallvec::SmallVec;
 
@@ -527,10 +527,21 @@ impl Search {
         false
     }
 
-    /// Whether the record at `position` ends where a segment does.
+    /// Whether the record at `position` may end where a segment does: nobody knows how many are in
+    /// a hole, nor where the fragments end of which the first is there.
     fn ends_frame(&self, position: u64) -> bool {
-        let target = self.candidates[&position].target();
-        target == self.end || self.begins_frame(target)
+        let candidate = &self.candidates[&position];
+        if !candidate.is_whole() {
+            return true;
+        }
+        let target = candidate.target();
+        let ends = |(start, range): &(u64, Range)| start + range.len() as u64 <= target;
+        let at = self.held.partition_point(ends);
+        let Some((start, range)) = self.held.get(at) else {
+            return target == self.end;
+        };
+        let cause = range.missing();
+        *start == target || cause.is_some_and(|cause| cause != Cause::SnapLength)
     }
 
     /// Whether the xid of a candidate is one of the next after the last of its direction.
