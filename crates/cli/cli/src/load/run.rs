@@ -162,6 +162,8 @@ fn keep(run: &mut Run, certificate: &Certificate, recorded: &Recorded) -> anyhow
 fn direct(keys: &Json, among: (u32, u32), clock: RunClock) -> anyhow::Result<Directed> {
     let keys: Section = read_keys(keys, "load").map_err(ConfigError::new)?;
     let mut prepared = keys.prepare()?;
+    // A name may have another address here.
+    keys.must_be_meant(&prepared)?;
     prepared.settings.among = among;
     keys.confine_alone(&prepared, clock)?;
     Ok(Directed {
