@@ -21,6 +21,7 @@ mod filter;
 mod findings;
 mod follow;
 mod forward_emulated;
+mod fuzzed;
 mod generated;
 mod harm;
 mod hostile;
@@ -37,6 +38,8 @@ mod packets;
 mod python;
 mod removed;
 mod report;
+#[path = "../../../../../fuzz/src/roles/mod.rs"]
+mod roles;
 mod runs;
 mod services;
 mod slow;
