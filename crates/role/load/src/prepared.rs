@@ -39,6 +39,12 @@ impl Prepared {
         Ok(())
     }
 
+    /// Changes how many connections there are, for another run.
+    pub fn change_connections(&mut self, connections: u32) {
+        self.asked.connections = connections;
+        self.settings.plan.connections = connections;
+    }
+
     /// Makes the load, to its end.
     pub fn run(
         &self,

@@ -220,6 +220,7 @@ pub(crate) const PAGES: [Page; 21] = [
                 &[
                     "preset",
                     "search",
+                    "precision",
                     "timeout",
                     "think",
                     "pipeline",

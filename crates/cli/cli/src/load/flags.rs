@@ -139,6 +139,9 @@ keys! {
         search: bool = key("Find the highest rate at which every request gets a good answer and \
         each --assert holds, by trials of -d, from -R on")
             .long("search");
+        precision: String = key("With --search: end when the limit is known to this share of itself")
+            .long("precision").value("SHARE")
+            .default(|| "1%".to_owned());
         hosts: Vec<String> = key("Make the load from these hosts together, each with an equal share")
             .long("hosts").value("HOST").commas().or_one();
         rsh: String = key("Command that starts a program on another host")
