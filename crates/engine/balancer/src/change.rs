@@ -174,7 +174,7 @@ impl Nat {
         let (service, number) = self.node_number(name, node)?;
         let slot = &mut self.pool.nodes[usize::from(number)];
         slot.is_draining = true;
-        let connections = slot.connections;
+        let connections = slot.connections - slot.closed;
         self.pool.refresh(service);
         Ok(format!(
             "node {node} of service {name} drains: {connections} connections stay"

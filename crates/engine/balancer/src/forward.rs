@@ -150,11 +150,15 @@ impl Nat {
             tcp.acknowledgement = tcp.acknowledgement - splice.sequence;
         }
         let before = connection.state;
+        let of = [connection.node, connection.service];
         match follow(connection, direction, &tcp, options) {
             Followed::State(state) if state == before => Ok(true),
             Followed::State(state) => {
                 let until = now.saturating_add(self.timeout(state));
                 self.table.set_state(number, state, until, &self.pool);
+                if state == State::Closed {
+                    self.pool.on_closed(of);
+                }
                 if state == State::Established {
                     self.keep_affinity(now, number);
                 } else {

@@ -11,7 +11,7 @@ use crate::counters::Outcomes;
 use crate::health::Checked;
 use crate::packet::End;
 use crate::settings::{NodeSettings, Route, Service, Settings, Transport};
-use crate::table::{Connection, Direction, Ends, KEPT, Tuple};
+use crate::table::{Connection, Direction, Ends, KEPT, State, Tuple};
 
 /// Frames and bytes of a direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -46,6 +46,8 @@ pub(crate) struct ServiceSlot {
     pub(crate) chooser: Chooser,
     pub(crate) is_removed: bool,
     pub(crate) connections: u32,
+    /// Of these, such that are closed and wait for late packets.
+    pub(crate) closed: u32,
     pub(crate) opened: u64,
     pub(crate) outcomes: Outcomes,
     /// Of nodes that were removed.
@@ -67,6 +69,8 @@ pub(crate) struct NodeSlot {
     /// When it came up, if it has been down or was added later.
     pub(crate) rises_from: Option<Nanoseconds>,
     pub(crate) connections: u32,
+    /// Of these, such that are closed and wait for late packets.
+    pub(crate) closed: u32,
     pub(crate) opened: u64,
     pub(crate) traffic: [Traffic; 2],
     pub(crate) checked: Checked,
@@ -260,6 +264,7 @@ impl Pool {
             chooser: Chooser::new(service.choice, service.slow_start),
             is_removed: false,
             connections: 0,
+            closed: 0,
             opened: 0,
             outcomes: Outcomes::default(),
             past: Default::default(),
@@ -317,6 +322,7 @@ impl Pool {
             is_removed: false,
             rises_from: now,
             connections: 0,
+            closed: 0,
             opened: 0,
             traffic: Default::default(),
             checked: Checked::default(),
@@ -396,9 +402,19 @@ impl Pool {
         node.connections += 1;
         let service = &mut self.services[usize::from(connection.service)];
         service.connections += 1;
+        // One that was saved may be over.
+        let is_closed = u32::from(connection.state == State::Closed);
+        service.closed += is_closed;
+        node.closed += is_closed;
         if let Some(candidate) = service.chooser.candidate_mut(connection.node) {
             candidate.connections = node.connections;
         }
+    }
+
+    /// Both ends of a connection have closed it, or one has reset it.
+    pub(crate) fn on_closed(&mut self, [node, service]: [u16; 2]) {
+        self.nodes[usize::from(node)].closed += 1;
+        self.services[usize::from(service)].closed += 1;
     }
 
     /// A connection is gone.
@@ -407,6 +423,9 @@ impl Pool {
         node.connections -= 1;
         let service = &mut self.services[usize::from(connection.service)];
         service.connections -= 1;
+        let is_closed = u32::from(connection.state == State::Closed);
+        service.closed -= is_closed;
+        node.closed -= is_closed;
         if let Some(candidate) = service.chooser.candidate_mut(connection.node) {
             candidate.connections = node.connections;
         }

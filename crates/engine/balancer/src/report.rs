@@ -57,7 +57,7 @@ pub struct ServiceReport {
     pub address: SocketAddr,
     /// Connections that began.
     pub opened: u64,
-    /// Those that are in the table.
+    /// Those that are open: the table also has such that are closed, for late packets.
     pub connections: u32,
     /// The outcomes of packets that began none.
     pub refused: Outcomes,
@@ -78,7 +78,7 @@ pub struct NodeReport {
     pub state: NodeState,
     /// Connections that began.
     pub opened: u64,
-    /// Those that are in the table.
+    /// Those that are open: the table also has such that are closed, for late packets.
     pub connections: u32,
     /// What went to it.
     pub to_node: Traffic,
@@ -254,7 +254,7 @@ impl Nat {
             transport: slot.settings.transport,
             address: slot.settings.address,
             opened: slot.opened,
-            connections: slot.connections,
+            connections: slot.connections - slot.closed,
             refused: slot.outcomes.clone(),
             nodes: nodes
                 .map(|&node| report_node(&self.pool.nodes[usize::from(node)]))
@@ -358,7 +358,7 @@ fn report_node(node: &NodeSlot) -> NodeReport {
         weight: node.weight,
         state,
         opened: node.opened,
-        connections: node.connections,
+        connections: node.connections - node.closed,
         to_node: node.traffic[Direction::ToNode.index()],
         from_node: node.traffic[Direction::ToClient.index()],
         checks_good: node.checked.good,

@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, Stat, StatxFlags, chownat, fchown, fstat, openat, statx,
+    AtFlags, FileType, Mode, OFlags, Stat, StatxFlags, fchown, fstat, openat, statx,
 };
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid, geteuid};

@@ -22,6 +22,10 @@ pub trait Tapped {
     fn set_tap(&mut self, tap: Option<Tap>);
 }
 
+/// A sleep that ends later by more than this was no sleep alone: waking up takes some tens of
+/// microseconds, on a busy machine a scheduler's turn.
+const OVERSLEPT_NS: i64 = 5_000_000;
+
 /// An [`Engine`] between live ports.
 pub struct Reactor<E: Engine> {
     engine: E,
@@ -33,6 +37,8 @@ pub struct Reactor<E: Engine> {
     completes_checksums: bool,
     burst: Burst,
     looked_ns: Option<Nanoseconds>,
+    /// When it began to sleep, and for how long at most.
+    rested: Option<(Nanoseconds, i64)>,
     /// Frames that arrived before this are dropped.
     began_ns: Nanoseconds,
     lead: Lead,
@@ -61,6 +67,7 @@ impl<E: Engine> Reactor<E> {
             completes_checksums,
             burst: Burst::with_capacity(BURST_MAX),
             looked_ns: None,
+            rested: None,
             began_ns: Nanoseconds::MIN,
             lead: Lead::default(),
             calibration: None,
@@ -181,6 +188,12 @@ impl<E: Engine> Reactor<E> {
         let mut now = clock();
         if let Some(looked_ns) = self.looked_ns.replace(now) {
             note_gap(&mut self.facts, now - looked_ns);
+        } else if let Some((rested_ns, sleep_ns)) = self.rested.take() {
+            // A machine that stood still while the loop slept woke it late.
+            let late_ns = now - rested_ns - sleep_ns;
+            if late_ns > OVERSLEPT_NS {
+                note_gap(&mut self.facts, late_ns);
+            }
         }
         for queue in self.sides.queues_mut() {
             queue.collect_stamp(&mut self.lead);
@@ -360,6 +373,7 @@ impl<E: Engine> Reactor<E> {
         let left_ns = deadline.map(|deadline| deadline - self.lead.ns() - now);
         let sleep_ns = self.wait.sleep_ns(left_ns);
         if sleep_ns > 0 && self.sides.waiting() == 0 {
+            self.rested = Some((now, sleep_ns));
             self.rest.sleep(sleep_ns, &self.sides);
             self.looked_ns = None;
         }
@@ -483,6 +497,25 @@ mod tests {
             reactor.turn(&mut clock).expect("ports that work");
         }
         (queues, reactor)
+    }
+
+    /// A machine that stands still wakes the loop late from its sleep.
+    #[test]
+    fn a_stall_while_the_loop_sleeps_is_counted() {
+        let queues: Vec<_> = (0..2).map(|_| vec![SharedWire::default()]).collect();
+        let mut reactor = reactor(&queues);
+        reactor.wait = Wait::Sleep;
+        for (now, stall_ns) in [
+            (1_000_000, 0),
+            // Slept as long as it was to.
+            (11_000_000, 0),
+            (25_000_000, 0),
+            (135_000_000, 100_000_000),
+        ] {
+            reactor.turn(&mut || now).expect("ports that work");
+            assert_eq!(reactor.facts().stall_max_ns, stall_ns, "at {now}");
+        }
+        assert_eq!(reactor.facts().stalls_over_10ms, 1);
     }
 
     /// Frames come while the loop looks for them.

@@ -41,8 +41,9 @@ impl Wait {
 
 /// Spun before a deadline: the kernel's timer slack of 50 us and the time that waking up takes.
 const SPIN_NS: i64 = 150_000;
-/// The longest sleep: the caller of the loop looks after signals in between.
-const SLEEP_MAX_NS: i64 = 50_000_000;
+/// The longest sleep: the caller of the loop looks after signals in between. A stall while the loop
+/// sleeps is known to this.
+const SLEEP_MAX_NS: i64 = 10_000_000;
 
 /// The memory of a sleep, kept from one to the next. Empty while the loop runs.
 #[derive(Default)]

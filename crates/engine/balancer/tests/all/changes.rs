@@ -59,6 +59,32 @@ fn a_node_that_drains_keeps_its_connections() {
     bench.check_identity();
 }
 
+/// A drain can be watched: what is closed is in the table a while, and open no more.
+#[test]
+fn connections_that_are_closed_are_open_no_more() {
+    let mut bench = Bench::new(settings());
+    let mut open = talks(&mut bench, 40);
+    for talk in &mut open[..30] {
+        talk.finish(&mut bench);
+    }
+    let report = bench.nat.report(bench.now);
+    let of_nodes = |all: &lineside_balancer::Report| -> u32 {
+        all.services[0]
+            .nodes
+            .iter()
+            .map(|node| node.connections)
+            .sum()
+    };
+    let found = [report.services[0].connections, of_nodes(&report)];
+    assert_eq!(found, [10; 2]);
+    assert_eq!(report.table.connections, 40);
+    // Their entries are gone at last, and the count is none the less.
+    bench.pass(400_000_000_000);
+    let report = bench.nat.report(bench.now);
+    let found = [report.services[0].connections, of_nodes(&report)];
+    assert_eq!((found, report.table.connections), ([10; 2], 10));
+}
+
 #[test]
 fn connections_of_a_removed_node_end_or_stay_as_asked() {
     for on_loss in [OnLoss::Reset, OnLoss::Leave] {

@@ -183,7 +183,7 @@ pub struct ForwardService {
     pub address: String,
     /// Connections that began.
     pub opened: u64,
-    /// Connections in the table.
+    /// Connections that are open; the table also has closed ones, for late packets.
     pub connections: u64,
     /// Packets that began none, by outcome.
     pub refused: Counts,
@@ -206,7 +206,7 @@ pub struct ForwardNode {
     pub state: String,
     /// Connections that began.
     pub opened: u64,
-    /// Connections in the table.
+    /// Connections that are open.
     pub connections: u64,
     /// What went to it.
     pub to_node: ForwardTraffic,
