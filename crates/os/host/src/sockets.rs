@@ -5,7 +5,7 @@
 //! where they would wait; [`Epoll`](crate::Epoll) reports when to try again. Errors of setting up
 //! say which address they are about and what helps.
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -13,9 +13,9 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::ioctl::{Getter, ioctl};
 use rustix::net::{
-    AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrAny, SocketFlags,
-    SocketType, acceptfrom_with, bind, connect, getpeername, getsockname, listen, recv, send,
-    sendmsg, shutdown, socket_with, sockopt,
+    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrAny, SocketFlags, SocketType,
+    acceptfrom_with, bind, connect, getpeername, getsockname, listen, recv, send, shutdown,
+    socket_with, sockopt,
 };
 
 use crate::options::set_option;
@@ -179,12 +179,6 @@ impl TcpSocket {
     /// Writes the first of these bytes, as many as there is room for.
     pub fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         Ok(send(&self.0, bytes, SendFlags::NOSIGNAL)?)
-    }
-
-    /// The same of bytes in pieces, at most 1,024 of them (`IOV_MAX`).
-    pub fn write_pieces(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        let mut none = SendAncillaryBuffer::default();
-        Ok(sendmsg(&self.0, pieces, &mut none, SendFlags::NOSIGNAL)?)
     }
 
     /// Bytes that were written and that the peer has not acknowledged yet, sent or not
@@ -356,8 +350,7 @@ mod tests {
             let mut buffer = [0; 64];
             let empty = server.read(&mut buffer).expect_err("nothing came");
             assert_eq!(empty.kind(), ErrorKind::WouldBlock);
-            let pieces = [IoSlice::new(b"GET "), IoSlice::new(b"/")];
-            assert_eq!(client.write_pieces(&pieces).expect("room"), 5);
+            assert_eq!(client.write(b"GET /").expect("room"), 5);
             client.shut_write().expect("connected");
             let mut epoll = Epoll::new(4).expect("Linux 5.11");
             epoll.add(&server, 3, Interest::READ).expect("added");

@@ -134,19 +134,6 @@ impl Slots {
         give_back();
         self.slots[index].is_only()
     }
-
-    /// The slot in which a frame lies; `None` if it lies elsewhere.
-    pub fn index_of(&self, frame: &FrameRef) -> Option<usize> {
-        let (first, block) = (self.slots.first()?, &frame.block);
-        let bytes = block
-            .start
-            .addr()
-            .get()
-            .checked_sub(first.start.addr().get())?;
-        let index = bytes / first.len;
-        let slot = self.slots.get(index)?;
-        (slot.0 == block.0).then_some(index)
-    }
 }
 
 impl Drop for Slots {
