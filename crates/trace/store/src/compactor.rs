@@ -15,8 +15,8 @@ use rustix::process::setpriority_process;
 
 use crate::folder::RunFolder;
 use crate::part_index::{FinalParts, Job, PartIndex, Retention, Shelved};
+use crate::queue::{NewPart, Order, Pieces, Shared};
 use crate::swap::NotReplaced;
-use crate::writer::{NewPart, Order, Pieces, Shared};
 
 /// Makes one part of several of a table, given opened in their order: its rows and its bytes, or
 /// `None` if there is no memory for that now. An error: one of them cannot be read.

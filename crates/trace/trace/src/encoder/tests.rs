@@ -18,7 +18,6 @@ use parquet::file::statistics::Statistics;
 use proptest::prelude::*;
 
 use super::*;
-use crate::TableSummary;
 use crate::columns::{PAGE_BYTES, ROWS_MAX};
 use crate::manifest::TableSummary;
 use crate::part::Part;
