@@ -265,11 +265,6 @@ impl Calls {
         self.wheel.insert(at, task)
     }
 
-    /// Moves a pending task to another instant.
-    pub fn reschedule(&mut self, timer: TimerId, at: Nanoseconds) {
-        self.wheel.set(timer, at);
-    }
-
     /// Cancels a pending task.
     pub fn cancel(&mut self, timer: TimerId) {
         self.wheel.cancel(timer);

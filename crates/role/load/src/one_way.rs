@@ -71,14 +71,6 @@ impl Default for SinkFigures {
 }
 
 impl SinkFigures {
-    /// The share of datagrams that came reordered: RFC 4737, 4.1.
-    pub fn reordered_share(&self) -> f64 {
-        match self.received {
-            0 => 0.0,
-            received => self.reordered as f64 / received as f64,
-        }
-    }
-
     /// The mean of all flows' jitter.
     pub fn jitter_mean_ns(&self) -> Option<u64> {
         self.jitter_ns.0.checked_div(self.flows)

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use lineside_time::Nanoseconds;
 
-use super::{StampedHeader, Verb};
+use super::header::{StampedHeader, Verb};
 use crate::application::End;
 use crate::one_way::SinkFigures;
 use crate::protocol::DatagramServer;
