@@ -2,7 +2,9 @@
 
 use lineside_analyze::{Emulation, LINK_SETTINGS};
 use lineside_measure::Spread;
-use lineside_trace::certificate::link::{ChangeReport, ClockSteps, DirectionReport, StepReport};
+use lineside_trace::certificate::link::{
+    ChangeReport, ClockSteps, Delays, DirectionReport, StepReport,
+};
 use lineside_trace::certificate::run::LoopFacts;
 use lineside_words::{bytes, grouped, signed_time};
 
@@ -231,7 +233,20 @@ fn loop_facts(polling: &LoopFacts) -> Vec<Fact> {
 }
 
 fn direction_section(name: &str, direction: &DirectionReport) -> Section {
-    let (counters, delays) = (&direction.counters, &direction.delays);
+    let mut blocks = vec![Block::List(facts(direction))];
+    blocks.extend(delays_table(&direction.delays));
+    let warnings = direction.warnings.iter();
+    blocks.extend(warnings.map(|warning| Block::Text(warning.clone())));
+    Section {
+        heading: format!("Link {name}"),
+        note: String::new(),
+        blocks,
+    }
+}
+
+/// The settings of a direction, and what became of its frames.
+fn facts(direction: &DirectionReport) -> Vec<Fact> {
+    let counters = &direction.counters;
     let frames = |count, len| format!("{} frames, {}", grouped(count), bytes(len));
     let mut facts = Vec::new();
     for (setting, words) in direction.settings.by_name() {
@@ -261,6 +276,11 @@ fn direction_section(name: &str, direction: &DirectionReport) -> Section {
         bytes(direction.rate_times_delay_bytes_max),
         "the bandwidth x delay that memory bears".to_owned(),
     ));
+    facts
+}
+
+/// How delays were asked for, drawn and realised; `None` if no frame was delayed.
+fn delays_table(delays: &Delays) -> Option<Block> {
     let head = |head, kind| Column {
         head,
         kind,
@@ -301,29 +321,22 @@ fn direction_section(name: &str, direction: &DirectionReport) -> Section {
         Some(row)
     })
     .collect();
-    let mut blocks = vec![Block::List(facts)];
-    if !rows.is_empty() {
-        blocks.push(Block::Table(Table {
-            caption: "delays".to_owned(),
-            columns,
-            rows_narrow: rows.len(),
-            rows,
-            rest: match delays.difference {
-                Some(_) => "live - virtual: how much later a frame left than by the same link in \
-                virtual time"
-                    .to_owned(),
-                None => String::new(),
-            },
-            axis: None,
-        }));
+    if rows.is_empty() {
+        return None;
     }
-    let warnings = direction.warnings.iter();
-    blocks.extend(warnings.map(|warning| Block::Text(warning.clone())));
-    Section {
-        heading: format!("Link {name}"),
-        note: String::new(),
-        blocks,
-    }
+    Some(Block::Table(Table {
+        caption: "delays".to_owned(),
+        columns,
+        rows_narrow: rows.len(),
+        rows,
+        rest: match delays.difference {
+            Some(_) => "live - virtual: how much later a frame left than by the same link in \
+            virtual time"
+                .to_owned(),
+            None => String::new(),
+        },
+        axis: None,
+    }))
 }
 
 /// Frames that were dropped, and why.
