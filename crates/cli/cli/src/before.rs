@@ -42,9 +42,9 @@ fn every_flag_of_before_is_still_read() {
         ("report t --no-sandbox", "--no-sandbox"),
     ] {
         let words: Vec<&str> = std::iter::once("lineside").chain(line.split(' ')).collect();
-        let read = crate::Arguments::command().try_get_matches_from(&words);
+        let read = crate::arguments::Arguments::command().try_get_matches_from(&words);
         let read = read.unwrap_or_else(|error| panic!("{line}: {error}"));
-        crate::Arguments::from_arg_matches(&read).expect(line);
+        crate::arguments::Arguments::from_arg_matches(&read).expect(line);
         if before.is_empty() {
             continue;
         }

@@ -6,6 +6,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory};
 use lineside_words::nearest;
 
+use crate::arguments::Arguments;
 use crate::habits;
 
 /// What to give where one of several will do: the verb, what is missing, and the way out.
@@ -127,7 +128,7 @@ impl Refused<'_> {
         if let Some(advice) = habits::advice(self.error, self.arguments) {
             return format!("unknown verb '{what}': {advice}");
         }
-        let command = crate::Arguments::command();
+        let command = Arguments::command();
         let known = command.get_subcommands().map(Command::get_name);
         let near = nearest(what, known);
         format!("unknown verb '{what}'; the nearest known one is {near}; 'lineside -h' lists all")
@@ -202,7 +203,7 @@ fn as_typed(flag: &str, verb: &str, arguments: &[String]) -> String {
 
 /// How a flag, a key of that name or an older name of it stands on the command line.
 fn typed(flag: &str, verb: &str, arguments: &[String]) -> Option<String> {
-    let command = crate::Arguments::command();
+    let command = Arguments::command();
     let verb = command.find_subcommand(verb)?;
     let name = flag.strip_prefix('-')?;
     let mut letters = name.chars();
@@ -279,7 +280,7 @@ mod tests {
                 "'more' is one argument too many; 'lineside report --help' lists all",
             ),
         ] {
-            let error = crate::Arguments::command().try_get_matches_from(words);
+            let error = Arguments::command().try_get_matches_from(words);
             let message = message(&error.expect_err(expected), &line(words));
             assert!(message.contains(expected), "{words:?}: {message}");
             assert!(!message.contains('\n'), "{message}");

@@ -198,7 +198,8 @@ mod tests {
             for word in words {
                 let line = ["lineside", verb, word].map(str::to_owned);
                 let line: Vec<String> = line.into_iter().filter(|part| !part.is_empty()).collect();
-                let Err(error) = crate::Arguments::command().try_get_matches_from(&line) else {
+                let Err(error) = crate::arguments::Arguments::command().try_get_matches_from(&line)
+                else {
                     continue;
                 };
                 // Words that became flags of ours need no advice.

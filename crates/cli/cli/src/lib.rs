@@ -3,6 +3,7 @@
 // Texts go out by way of `print`, which takes away what could steer a terminal.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
+mod arguments;
 #[cfg(test)]
 mod before;
 mod bundle;
@@ -45,64 +46,13 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{FromArgMatches, Parser, Subcommand};
+use clap::{FromArgMatches, Parser};
 use lineside_forward::settings::ForwardWords;
 use lineside_path::emulate::EmulationError;
 use lineside_words::escape;
 
+use crate::arguments::{Arguments, Verb};
 use crate::exit::Exit;
-
-/// Understand, reproduce and improve how applications behave over a network.
-#[derive(Debug, Parser)]
-#[command(name = "lineside", version = version::VERSION)]
-struct Arguments {
-    #[command(subcommand)]
-    verb: Verb,
-}
-
-#[derive(Debug, Subcommand)]
-enum Verb {
-    /// Rebuild NFS operations from captures or interfaces into a trace
-    Capture(Box<capture::Arguments>),
-    /// Summarize a capture file or a trace in a few lines
-    Info(info::Arguments),
-    /// Report the workload in a trace, and what is missing from it
-    Report(report::ReportArguments),
-    /// Report what changed between two traces
-    Compare(report::CompareArguments),
-    /// List slow operations
-    Slow(report::SlowArguments),
-    /// List operations that failed or were never answered
-    Failed(report::FailedArguments),
-    /// Cut the frames of operations out of a trace's captures
-    Packets(packets::Arguments),
-    /// Emulate a network link for a command, two interfaces or a capture
-    Emulate(Box<emulate::Arguments>),
-    /// Send requests to a server at exact times, or serve them
-    Load(Box<load::Arguments>),
-    /// Forward connections from one address to many nodes, by NAT
-    Forward(Box<forward::Arguments>),
-    /// Change a link or a forwarder while it runs, or print its state
-    Ctl(Box<ctl::Arguments>),
-    /// Explain a frame's delay on a link, or a connection's node
-    Explain(Box<explain::Arguments>),
-    /// Make and show tables of delay distributions; measure networks
-    Table(table::Arguments),
-    /// Measure what the path to another host does to packets
-    Probe(Box<probe::Arguments>),
-    /// Send a capture's frames to an interface, with any timing
-    ReplayPcap(replay_pcap::Arguments),
-    /// Check what this machine can capture, and how precisely
-    Doctor(doctor::Arguments),
-    /// Pack a run's facts for a bug report, without names
-    Bundle(bundle::Arguments),
-    /// Print shell completions
-    Completions(manual::CompletionsArguments),
-    /// Print the man page, or write all man pages into a folder
-    Man(manual::ManArguments),
-    /// Print the build, and the format versions that it writes
-    Version,
-}
 
 /// The command line. Its errors repeat arguments, so they are those of harmless ones. Groups and
 /// widths are for help alone: to make them takes longer than to read the arguments.

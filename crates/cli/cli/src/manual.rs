@@ -3,36 +3,20 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
-use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::builder::PossibleValuesParser;
-use clap::{Arg, Args, Command, CommandFactory};
+use clap::{Arg, Command, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use lineside_reactor::Wait;
 
+use crate::arguments::{Arguments, CompletionsArguments, ManArguments};
 use crate::config::{Keys as _, Sandboxing};
 use crate::exit::Exit;
 use crate::help;
 use crate::inputs::METHODS;
 use crate::print::print;
-
-/// Flags of `completions`.
-#[derive(Debug, Args)]
-pub(crate) struct CompletionsArguments {
-    /// The shell
-    #[arg(value_name = "SHELL")]
-    shell: Shell,
-}
-
-/// Flags of `man`.
-#[derive(Debug, Args)]
-pub(crate) struct ManArguments {
-    /// Write lineside.1, lineside-capture.1 ... into this folder
-    #[arg(value_name = "DIR")]
-    folder: Option<PathBuf>,
-}
 
 pub(crate) fn run_completions(arguments: &CompletionsArguments) -> anyhow::Result<Exit> {
     let mut script = Vec::new();
@@ -206,7 +190,7 @@ pub(crate) fn screen(arguments: &[String]) -> Option<String> {
 /// The command line as it is read, as wide as the terminal.
 pub(crate) fn command_for_terminal() -> Command {
     let width = lineside_host::terminal_columns().unwrap_or(100);
-    let command = with_groups(crate::Arguments::command());
+    let command = with_groups(Arguments::command());
     let pages = help::PAGES.iter().filter(|page| !page.verb.is_empty());
     let with_examples = pages.fold(command, |command, page| {
         command.mut_subcommand(page.verb, |verb| {
@@ -219,7 +203,7 @@ pub(crate) fn command_for_terminal() -> Command {
 /// The command line as declared. `lineside help VERB` prints `--help` and gets no completions or
 /// pages of its own.
 pub(crate) fn command() -> Command {
-    with_groups(crate::Arguments::command().disable_help_subcommand(true))
+    with_groups(Arguments::command().disable_help_subcommand(true))
 }
 
 /// Flags by purpose and mode.
