@@ -1,7 +1,6 @@
 //! `lineside explain`: where a frame's delay comes from.
 
 mod flags;
-mod print;
 mod run;
 
 pub(crate) use flags::Arguments;

@@ -3,10 +3,10 @@
 use lineside_capture::Filtered;
 use lineside_path::Direction;
 use lineside_path::explain::{of_frame, of_settings};
+use lineside_render::explained_lines;
 use lineside_run::request::{Done, ForwardDone, ForwardRequest, Request};
 
 use super::flags::{Arguments, SIZE};
-use super::print::lines;
 use crate::config::ConfigError;
 use crate::confine::{self, Confining};
 use crate::exit::Exit;
@@ -69,7 +69,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let text = if arguments.json {
         json_text(&explained)?
     } else {
-        explained.iter().map(lines).collect()
+        explained.iter().map(explained_lines).collect()
     };
     print(&text)?;
     Ok(Exit::Done)

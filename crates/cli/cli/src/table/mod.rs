@@ -2,7 +2,6 @@
 
 mod flags;
 mod measured;
-mod print;
 mod run;
 
 pub(crate) use flags::Arguments;

@@ -1,14 +1,14 @@
 //! `lineside table`: distributions of delay, made, converted and shown.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use lineside_host::Sandbox;
-use lineside_link::{Deliveries, PathFile, Table, format};
+use lineside_link::{Deliveries, PathFile, Table, Unit, format};
 use lineside_path::settings::{Content, content, read_text};
+use lineside_render::{path_figures, path_lines, table_figures, table_lines};
 
 use super::flags::{Arguments, Form, Source};
 use super::measured::{Measured, Network};
-use super::print::{comment, json, lines, path_figures, path_lines};
 use crate::config::ConfigError;
 use crate::confine;
 use crate::exit::Exit;
@@ -56,8 +56,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     };
     let text = match arguments.export {
         Some(form) => exported(&name, &table, form)?,
-        None if arguments.json => json(&table, samples.as_deref())?,
-        None => lines(&name, &table, samples.as_deref()),
+        None if arguments.json => json_text(&table_figures(&table, samples.as_deref()))?,
+        None => table_lines(&name, &table, samples.as_deref()),
     };
     print(&text)?;
     Ok(Exit::Done)
@@ -180,4 +180,17 @@ fn run_path(arguments: &Arguments, file: &Path, step_ns: u64) -> anyhow::Result<
     };
     print(&text)?;
     Ok(Exit::Done)
+}
+
+fn comment(source: &str, table: &Table) -> String {
+    let of = PathBuf::from(source);
+    let name = of.file_name().unwrap_or_default().to_string_lossy();
+    match table.unit() {
+        Unit::Deviations => format!("{name}, by lineside"),
+        Unit::Nanoseconds => format!(
+            "{name}, by lineside: give netem mean {:.0} ns and deviation {:.0} ns",
+            table.mean(),
+            table.deviation()
+        ),
+    }
 }
