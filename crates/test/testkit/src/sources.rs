@@ -21,15 +21,21 @@ impl Sizes {
     ///
     /// If a file cannot be read.
     pub fn add(&mut self, src: &Path) {
-        for path in sources(src) {
+        let all = sources(src);
+        let read = |path: &PathBuf| std::fs::read_to_string(path).expect("a source");
+        let for_tests: Vec<PathBuf> = { all.iter() }
+            .flat_map(|path| of_tests(path, &read(path)))
+            .collect();
+        for path in all {
             let parts = path.components().map(|part| part.as_os_str());
             if parts
                 .clone()
                 .any(|part| part == "tests" || part == "tests.rs")
+                || for_tests.contains(&path)
             {
                 continue;
             }
-            let text = std::fs::read_to_string(&path).expect("a source");
+            let text = read(&path);
             let text = without_tests(&text);
             self.code += text.lines().filter(|line| is_code(line)).count();
             self.files.push((path.clone(), text.lines().count()));
@@ -62,10 +68,30 @@ pub(crate) fn code_of(text: &str) -> String {
     code.join("\n")
 }
 
+/// A source up to its first module of tests, whatever attributes stand between.
 fn without_tests(text: &str) -> &str {
-    text.split("#[cfg(test)]\nmod tests")
-        .next()
-        .unwrap_or_default()
+    let attributes = text.match_indices("#[cfg(").map(|(at, _)| at);
+    let mut attributes = attributes.filter(|&at| at == 0 || text[..at].ends_with('\n'));
+    let is_of_tests = |at: &usize| {
+        let (condition, rest) = text[*at..].split_once(")]\n").unwrap_or_default();
+        let is_test = ["(test", "loom"]
+            .iter()
+            .any(|word| condition.contains(word));
+        // Attributes are closed before the item begins.
+        let item = rest.lines().find(|line| !line.starts_with(['#', ' ', ')']));
+        is_test && item.is_some_and(|item| item.contains("mod ") && item.ends_with('{'))
+    };
+    attributes.find(is_of_tests).map_or(text, |at| &text[..at])
+}
+
+/// The files that a source declares for tests alone.
+fn of_tests(path: &Path, text: &str) -> Vec<PathBuf> {
+    let names = text.split("#[cfg(test)]\nmod ").skip(1);
+    let names = names.filter_map(|rest| rest.lines().next()?.strip_suffix(';'));
+    let folder = path.parent().unwrap_or(path);
+    names
+        .map(|name| folder.join(name).with_extension("rs"))
+        .collect()
 }
 
 fn is_code(line: &str) -> bool {
@@ -121,5 +147,20 @@ mod tests {
         let text = "trait T {\n    fn none(&self);\n}\n\npub(crate) fn two() -> u8 {\n    // why\n\n    \
                     1\n}\nimpl X {\n    const fn one() {}\n    fn cut(\n        self,\n    ) {\n    }\n}\n";
         assert_eq!(functions(text), [("two", 3), ("cut", 4)]);
+    }
+
+    #[test]
+    fn tests_are_left_out_whatever_stands_before_them() {
+        let code = "fn code() {}\n\n#[cfg(test)]\nmod sample;\n#[cfg(target_os = \"linux\")]\nmod x {\n}\n";
+        for tests in [
+            "#[cfg(test)]\nmod tests {\n}\n",
+            "#[cfg(test)]\n#[expect(\n    clippy::a,\n    reason = \"b\"\n)]\nmod tests {\n}\n",
+            "#[cfg(all(test, loom))]\nmod model {\n}\n",
+            "#[cfg(test)]\npub(crate) mod wall {\n}\n",
+        ] {
+            assert_eq!(without_tests(&format!("{code}{tests}")), code);
+        }
+        let declared = of_tests(Path::new("src/lib.rs"), code);
+        assert_eq!(declared, [Path::new("src/sample.rs")]);
     }
 }
