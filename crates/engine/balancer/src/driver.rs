@@ -10,6 +10,7 @@ use crate::nat::{Nat, Place, socket};
 use crate::packet::Packet;
 use crate::pool::end;
 use crate::rewrite::Rewriting;
+use crate::shelves::Class;
 use crate::table::{Connection, Direction, Ends, State, Tuple, flag};
 
 /// A UDP flow is handed to the driver with this frame of a direction: a question and its answer are
@@ -38,7 +39,12 @@ impl Nat {
         let counted = connection.counted(direction);
         let is_ready = match connection.state {
             State::Established => counted >= SEGMENTS_TO_ENTER,
-            State::Datagrams | State::Exchanged => counted >= DATAGRAMS_TO_ENTER,
+            State::Exchanged => counted >= DATAGRAMS_TO_ENTER,
+            // Of forged senders each would cost calls into the kernel, and again when it goes.
+            State::Datagrams => {
+                let unanswered = self.table.counts().of(Class::Unanswered) as usize;
+                counted >= DATAGRAMS_TO_ENTER && unanswered <= self.table.max() / 2
+            }
             _ => false,
         };
         let service = &self.pool.services[usize::from(connection.service)].settings;

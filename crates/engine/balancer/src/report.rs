@@ -244,8 +244,17 @@ impl Nat {
                 cookies: self.cookies,
                 affinities: self.affinities.len(),
             },
-            splices: self.splices().map(proxy::Splices::report),
+            splices: self.report_splices(),
         }
+    }
+
+    /// Handshakes that were answered here, if any were or a service asks for it.
+    fn report_splices(&self) -> Option<proxy::Report> {
+        let splices = self.splices()?;
+        let mut services = self.settings.services.iter();
+        let is_asked_for = services.any(|service| service.splice.is_some());
+        let has_begun = splices.counters() != proxy::Counters::default();
+        (is_asked_for || has_begun).then(|| splices.report())
     }
 
     fn report_service(&self, slot: &ServiceSlot) -> ServiceReport {

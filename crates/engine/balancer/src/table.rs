@@ -459,19 +459,13 @@ impl Table {
     /// The connection of all that makes room first. Of more addresses than [`SHELVES_MAX`] some are
     /// looked at, others the next time.
     pub(crate) fn first_of_all(&mut self, now: Nanoseconds) -> Option<u32> {
-        let all = self.shelves.len().max(1);
-        let begin = self.turn % all;
-        self.turn = begin + SHELVES_MAX.min(all);
-        let shelves = || {
-            self.shelves
-                .iter()
-                .cycle()
-                .skip(begin)
-                .take(SHELVES_MAX.min(all))
-        };
+        let (all, begin) = (self.shelves.len(), self.turn);
+        let turns = begin..begin + SHELVES_MAX.min(all);
+        self.turn = turns.end % all.max(1);
         let mut order = self.counts.order().into_iter();
         order.find_map(|class| {
-            let oldest = shelves().filter_map(|shelf| self.oldest(shelf, class, now));
+            let shelves = turns.clone().map(|turn| &self.shelves[turn % all]);
+            let oldest = shelves.filter_map(|shelf| self.oldest(shelf, class, now));
             oldest.min_by_key(|&number| self.records[number].seen)
         })
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 
-use lineside_balancer::{FlowKey, Outcome, Settings, Transport};
+use lineside_balancer::{Decision, FlowKey, Outcome, Settings, Transport};
 use lineside_time::{Nanoseconds, Random};
 use lineside_wire::build::{FrameBuilder, TcpFields};
 use lineside_wire::{Dissected, TcpFlags, dissect, ipv4, tcp};
@@ -455,6 +455,20 @@ fn forged_resets_end_no_connection_of_a_driver() {
     talk.send_client(&mut bench, &reset, &[]);
     assert_eq!(bench.send(CLIENTS, &syn).len(), 1);
     bench.check_identity();
+}
+
+/// Each flow in a driver's table is calls into the kernel.
+#[test]
+fn a_flood_of_datagrams_does_not_reach_the_driver() {
+    let mut settings = defaults();
+    settings.connections_max = 10;
+    let mut bench = Bench::new(settings);
+    for sender in 0..10_u16 {
+        let datagram = from_client("10.9.1.7", "10.9.1.100").udp(4000 + sender, 53, b"noise");
+        (0..4).for_each(|_| drop(bench.send(CLIENTS, &datagram)));
+    }
+    let entered = { bench.decided.iter() }.filter(|each| matches!(each, Decision::Enter(_)));
+    assert_eq!(entered.count(), 5);
 }
 
 #[test]
