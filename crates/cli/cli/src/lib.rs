@@ -47,12 +47,12 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{FromArgMatches, Parser};
-use lineside_forward::settings::ForwardWords;
 use lineside_path::emulate::EmulationError;
 use lineside_words::escape;
 
 use crate::arguments::{Arguments, Verb};
 use crate::exit::Exit;
+pub use crate::forwarder::forward_words;
 
 /// The command line. Its errors repeat arguments, so they are those of harmless ones. Groups and
 /// widths are for help alone: to make them takes longer than to read the arguments.
@@ -98,11 +98,6 @@ pub fn check_configuration(text: &str) -> Result<(), String> {
     let forward = config::from_text::<forwarder::Section>(text, "forward")?;
     let settings = forward.words().settings(Vec::new());
     settings.map(drop).map_err(|error| error.to_string())
-}
-
-/// Reads the section of a forwarder's file as `ctl RUN reload` brings it.
-pub fn forward_words(section: &serde_json::Value) -> Result<ForwardWords, String> {
-    Ok(config::read_keys::<forwarder::Section>(section, "forward")?.words())
 }
 
 /// Runs the verb that the command line names.

@@ -19,7 +19,7 @@ use super::flags::Arguments;
 use crate::config::{self, ConfigError, Sandboxing};
 use crate::confine;
 use crate::exit::Exit;
-use crate::forwarder::{Prepared, Section};
+use crate::forwarder::{Prepared, Section, forward_words};
 use crate::inputs::listening_lines;
 use crate::outputs::or_warn;
 use crate::print::{closing, print, print_json, print_styled, say, talk, warn};
@@ -139,7 +139,7 @@ fn listen(run: &Run, keys: &Section, prepared: &Prepared) -> Option<Controlled> 
         &prepared.budget,
         keys.words(),
         &prepared.settings,
-        crate::forward_words,
+        forward_words,
     ))
 }
 

@@ -6,3 +6,4 @@ mod settings;
 
 pub(crate) use keys::{Section, reload_of};
 pub(crate) use settings::Prepared;
+pub use settings::forward_words;

@@ -9,13 +9,19 @@ use lineside_forward::{ByDriver, PayloadSettings};
 use lineside_port::Method;
 use lineside_port::live::Interface;
 use lineside_reactor::Wait;
+use serde_json::Value;
 
 use super::keys::Section;
-use crate::config::{self, ConfigError, memory_bytes};
+use crate::config::{self, ConfigError, memory_bytes, read_keys};
 use crate::inputs::{method, wait};
 
 /// Of a port that is not looked up yet: Ethernet's.
 const MTU_USUAL: u32 = 1_500;
+
+/// Reads the section of a forwarder's file as `ctl RUN reload` brings it. The error is a sentence.
+pub fn forward_words(section: &Value) -> Result<ForwardWords, String> {
+    Ok(read_keys::<Section>(section, "forward")?.words())
+}
 
 /// What a run needs beside its folder.
 pub(crate) struct Prepared {

@@ -7,7 +7,7 @@ use std::path::Path;
 use lineside_testkit::layers::{Uses, part};
 
 /// Modules that several verbs use, and which use no verb.
-const SHARED: [&str; 12] = [
+const SHARED: [&str; 13] = [
     "charset",
     "config",
     "confine",
@@ -18,6 +18,7 @@ const SHARED: [&str; 12] = [
     "link",
     "outputs",
     "print",
+    "public",
     "runs",
     "trips",
 ];
