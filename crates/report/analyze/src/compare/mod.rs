@@ -24,8 +24,9 @@ mod words;
 use std::path::Path;
 
 use lineside_trace::State;
+use lineside_words::{grouped, time};
 
-use crate::model::{COMPARE_VERSION, CompareParameters, Comparison, Side};
+use crate::model::{Appearances, COMPARE_VERSION, CompareParameters, Comparison, Side};
 use crate::read::filter::Filter;
 use crate::read::trace::{Trace, TraceError};
 pub use words::{change_words, who};
@@ -41,6 +42,7 @@ pub fn compare(a: (&Path, &Filter), b: (&Path, &Filter)) -> Result<Comparison, T
     let mut judged = judge::judge(&mut a, &mut b);
     let mut doubts = doubts(&a, &b);
     doubts.extend(comparable::of_different_roles(&a, &b));
+    doubts.extend(too_short([&a, &b], &judged.only));
     if let Some(why) = comparable::why_not(&a, &b) {
         doubts.insert(0, why);
         // Totals of different things say nothing of each other.
@@ -92,6 +94,37 @@ fn side(sample: Sample) -> Side {
         not_compared_operations: sample.not_apart.iter().sum(),
         unreadable: sample.trace.warnings,
     }
+}
+
+/// A trace that lasts less shows little of what varies: a slice of it is some 40 ms.
+pub const SHORT_NS: u64 = 2_000_000_000;
+
+/// That a trace is too short, and what only one of them has: whether that is chance, such a trace
+/// does not show.
+fn too_short(samples: [&Sample; 2], only: &[Appearances; 2]) -> Option<String> {
+    /// More are in the lists of what only one has.
+    const NAMED_MAX: usize = 3;
+    let named = ["A", "B"];
+    let short = { named.into_iter().zip(samples) }
+        .filter(|(_, sample)| (1..SHORT_NS).contains(&sample.duration_ns))
+        .min_by_key(|(_, sample)| sample.duration_ns)?;
+    let mut words = format!(
+        "{} lasts {}: too short to be sure",
+        short.0,
+        time(short.1.duration_ns)
+    );
+    for (name, only) in named.into_iter().zip(only) {
+        let all = only.operations.iter().chain(&only.outcomes);
+        let all = all.take(NAMED_MAX).map(|each| {
+            let operations = grouped(each.operations);
+            format!("{} ({operations})", who(&each.subject))
+        });
+        let all: Vec<_> = all.collect();
+        if !all.is_empty() {
+            words += &format!("; only in {name}: {}", all.join(", "));
+        }
+    }
+    Some(words)
 }
 
 /// Why the comparison is less sure than it looks.

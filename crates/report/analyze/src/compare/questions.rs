@@ -40,7 +40,7 @@ impl Evidence<'_> {
                     error: ratio.error / unit,
                     ..*ratio
                 };
-                scaled.estimate(factor(ratio.slices))
+                scaled.estimate(factor(ratio.independent))
             }
             Self::Mean(logarithms) => logarithms.geometric_mean(factor),
         }

@@ -4,13 +4,17 @@
 //! for all of them. So the unit of chance is a slice of time, not an operation. A share, a rate and
 //! a mean are ratios of two sums over slices, with the variance of such a ratio; a quantile has the
 //! interval of the share of operations that do not exceed it, turned back into times (Woodruff,
-//! 1952), which asks nothing of the tail. Neighbouring slices that resemble each other widen an
-//! interval, and none is narrower than independent operations would make it.
+//! 1952), which asks nothing of the tail. Slices that resemble those before them say the same again:
+//! as far as their autocorrelation reaches they count as one, both for the error and for how many
+//! there are. With too few left there is no interval. None is narrower than independent operations
+//! would make it. A regime that lasts as long as a whole trace shows in none.
 
 /// Slices with operations that a comparison needs.
 pub(super) const SLICES_MIN: usize = 8;
 /// The same of operations.
 const OPERATIONS_MIN: f64 = 30.0;
+/// Independent slices, of those that there are, below which nothing is sure.
+const INDEPENDENT_MIN: usize = 4;
 
 /// A value with the interval in which it lies.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,6 +32,8 @@ pub(super) struct Ratio {
     pub(super) error: f64,
     /// Slices with an `n`.
     pub(super) slices: usize,
+    /// As many independent ones would say as much.
+    pub(super) independent: usize,
 }
 
 impl Ratio {
@@ -45,13 +51,20 @@ impl Ratio {
         let value = active().map(|(x, _)| x).sum::<f64>() / whole;
         let rests: Vec<f64> = active().map(|(x, n)| x - value * n).collect();
         let squares: f64 = rests.iter().map(|rest| rest * rest).sum();
-        let spread = count as f64 / (count as f64 - 1.0) * squares * resemblance(&rests, squares);
+        let alike = resemblance(&rests, squares);
+        let spread = count as f64 / (count as f64 - 1.0) * squares * alike;
         let variance = (spread / (whole * whole)).max(variance_min(value, whole));
         Some(Self {
             value,
             error: variance.sqrt(),
             slices: count,
+            independent: (count as f64 / alike) as usize,
         })
+    }
+
+    /// Whether there are enough independent slices for an interval.
+    pub(super) fn is_sure(&self) -> bool {
+        self.independent >= INDEPENDENT_MIN
     }
 
     /// The share of `x` in `n`, both counts.
@@ -69,23 +82,34 @@ impl Ratio {
     pub(super) fn estimate(self, critical: f64) -> Option<Estimate> {
         (self.value > 0.0).then(|| {
             let factor = (critical * self.error / self.value).exp();
+            let sure = |bound: f64| self.is_sure().then_some(bound);
             Estimate {
                 value: self.value,
-                low: Some(self.value / factor),
-                high: Some(self.value * factor),
+                low: sure(self.value / factor),
+                high: sure(self.value * factor),
             }
         })
     }
 }
 
-/// By how much the variance of a sum is greater because neighbours resemble each other.
+/// By how much the variance of a sum is greater because slices resemble those before them: how many
+/// of them are one block. Correlations are summed up to the first that chance explains. Taking away
+/// the mean makes each too small by the block's share of the trace, which is put right.
 fn resemblance(rests: &[f64], squares: f64) -> f64 {
+    let count = rests.len() as f64;
     if squares <= 0.0 {
         return 1.0;
     }
-    let products: f64 = rests.windows(2).map(|pair| pair[0] * pair[1]).sum();
-    let correlation = (products / squares).clamp(0.0, 0.8);
-    (1.0 + correlation) / (1.0 - correlation)
+    let products = |lag: usize| { rests.iter().zip(&rests[lag..]) }.map(|(one, other)| one * other);
+    let mut block = 1.0;
+    for _ in 0..3 {
+        let taken = block / count;
+        let correlations = (1..rests.len() / 2)
+            .map(|lag| products(lag).sum::<f64>() / squares + taken)
+            .take_while(|correlation| *correlation > 1.0 / count.sqrt());
+        block = 1.0 + 2.0 * correlations.sum::<f64>();
+    }
+    block
 }
 
 /// How many operations took how long, slice by slice.
@@ -228,9 +252,9 @@ impl Distribution {
         if ratio.slices < SLICES_MIN {
             return None;
         }
-        let margin = critical(ratio.slices) * ratio.error;
+        let margin = critical(ratio.independent) * ratio.error;
         let bound = |share: f64| {
-            let inside = share > 0.0 && share < 1.0;
+            let inside = ratio.is_sure() && share > 0.0 && share < 1.0;
             inside.then(|| step_of(&whole, share * count)).flatten()
         };
         Some(Estimate {
@@ -444,6 +468,8 @@ pub(super) fn since(slices: &[(u32, f64, f64)], before: f64) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use lineside_time::Random;
+
     use super::*;
 
     #[test]
@@ -513,6 +539,81 @@ mod tests {
             burst.error > 40.0,
             "one burst of 20 slices says little: {burst:?}"
         );
+    }
+
+    /// Two traces of one process whose regimes are longer than a slice: 1,000 pairs each.
+    #[test]
+    fn regimes_longer_than_a_slice_are_no_change() {
+        const PAIRS: u64 = 1_000;
+        type Draw = fn(&mut Random, &mut f64) -> f64;
+        // The draw of a slice, and slices before the first.
+        let processes: [(&str, Draw, u32); 4] = [
+            (
+                "AR(1)",
+                |random, state| {
+                    *state = 0.95 * *state + unit(random);
+                    (4.6 + 0.1 * *state).exp()
+                },
+                200,
+            ),
+            (
+                "regimes of 8 slices",
+                |random, state| {
+                    *state = if random.chance(1.0 / 8.0) {
+                        1.0 - *state
+                    } else {
+                        *state
+                    };
+                    100.0 + 200.0 * *state + 5.0 * unit(random)
+                },
+                50,
+            ),
+            (
+                "bursts of 6 to 14 slices",
+                |random, state| {
+                    match *state > 0.0 {
+                        true => *state -= 1.0,
+                        false if random.chance(0.03) => *state = 6.0 + random.below(8) as f64,
+                        false => {}
+                    }
+                    let level = if *state > 0.0 { 400.0 } else { 100.0 };
+                    level + 5.0 * unit(random)
+                },
+                100,
+            ),
+            ("independent", |random, _| 100.0 + 10.0 * unit(random), 0),
+        ];
+        // As of 30 questions of a family.
+        let probability = 0.01 / 3.0 / 30.0;
+        for (name, draw, before) in processes {
+            let mut called = 0;
+            for seed in 0..PAIRS {
+                let mut random = Random::new(seed);
+                let mut estimate = || {
+                    let mut state = 0.0;
+                    (0..before).for_each(|_| drop(draw(&mut random, &mut state)));
+                    let slices: Vec<_> = (0..48)
+                        .map(|_| (draw(&mut random, &mut state), 1.0))
+                        .collect();
+                    let mean = Ratio::of(&slices, |_, _| 0.0).expect("48 slices");
+                    mean.estimate(critical(probability, mean.independent))
+                };
+                let (a, b) = estimate().zip(estimate()).expect("above 0");
+                let ratio = ratio(&a, &b).expect("above 0");
+                let is_more = ratio.low.is_some_and(|low| low > 1.1);
+                let is_less = ratio.high.is_some_and(|high| high < 1.0 / 1.1);
+                called += u64::from(is_more || is_less);
+            }
+            assert!(called <= PAIRS / 100, "{name}: {called} of {PAIRS}");
+        }
+    }
+
+    /// About normal: a sum of twelve.
+    fn unit(random: &mut Random) -> f64 {
+        (0..12)
+            .map(|_| random.below(1 << 20) as f64 / f64::from(1 << 20))
+            .sum::<f64>()
+            - 6.0
     }
 
     #[test]

@@ -118,6 +118,26 @@ impl Losses {
         }
     }
 
+    /// What is lost behind the tap delays the other end alone: each timeout cost it this much.
+    fn lost_ns(&self) -> u64 {
+        self.recovery_ns.max(self.timeouts * TIMEOUT_NS)
+    }
+
+    /// Timeouts, and the operations that waited: where the time lost is worked out from timeouts,
+    /// that is not what the tap saw of it.
+    fn waits(&self) -> String {
+        let timeouts = grouped(self.timeouts);
+        let (waited, seen) = (grouped(self.waited), time(self.recovery_ns));
+        match self.lost_ns() == self.recovery_ns {
+            true => format!("{timeouts} by timeout; {waited} operations waited {seen}"),
+            false => format!(
+                "{timeouts} by timeout, each {} at least at the end that sent again, of which the \
+                tap saw {seen} ({waited} operations)",
+                time(TIMEOUT_NS)
+            ),
+        }
+    }
+
     fn basis(&self) -> BTreeMap<&'static str, Value> {
         [
             ("retransmissions", json!(self.retransmissions)),
@@ -271,7 +291,6 @@ impl Network {
             packets,
             fast,
             timeouts,
-            recovery_ns,
             waited,
             ..
         } = losses;
@@ -304,13 +323,11 @@ impl Network {
             },
             what: losses.what(is_overtaken),
             evidence: format!(
-                "{} by the clients, {} by the server; {} fast, {} by timeout; {} operations waited {}",
+                "{} by the clients, {} by the server; {} fast, {}",
                 grouped(by_end(0)),
                 grouped(by_end(1)),
                 grouped(fast),
-                grouped(timeouts),
-                grouped(waited),
-                time(recovery_ns)
+                losses.waits()
             ),
             advice: if is_overtaken {
                 OVERTAKEN_ADVICE
@@ -318,9 +335,7 @@ impl Network {
                 LOSS_ADVICE
             }
             .to_owned(),
-            // What is lost behind the tap delays the other end alone: each timeout cost it this
-            // much.
-            lost_ns: recovery_ns.max(timeouts * TIMEOUT_NS),
+            lost_ns: losses.lost_ns(),
             operations_share: share(waited, operations),
             basis: losses.basis(),
             ..Finding::default()
@@ -574,4 +589,25 @@ fn read(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Time that is worked out from timeouts is not contradicted by what the tap saw of it.
+    #[test]
+    fn what_is_lost_behind_the_tap_is_no_contradiction() {
+        let mut losses = Losses::of(&[]);
+        (losses.timeouts, losses.waited) = (12, 0);
+        assert_eq!(losses.lost_ns(), 2_400_000_000);
+        assert_eq!(
+            losses.waits(),
+            "12 by timeout, each 200 ms at least at the end that sent again, of which the tap saw \
+            0 ns (0 operations)"
+        );
+        (losses.recovery_ns, losses.waited) = (3_000_000_000, 7);
+        assert_eq!(losses.lost_ns(), 3_000_000_000);
+        assert_eq!(losses.waits(), "12 by timeout; 7 operations waited 3.00 s");
+    }
 }
