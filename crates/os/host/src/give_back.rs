@@ -37,15 +37,21 @@ pub struct GiveBack(Option<OwnedFd>);
 
 impl GiveBack {
     /// What belongs to one user in the folder then is given to another; a folder that `is_new` and
-    /// empty goes. To be called before there is another thread.
-    pub fn start(place: &Place, giving: Option<Giving>, is_new: bool) -> io::Result<Self> {
+    /// empty goes. With `is_of_runs` the folder is one of several in a folder of runs, which may be
+    /// lent too. To be called before there is another thread.
+    pub fn start(
+        place: &Place,
+        giving: Option<Giving>,
+        (is_new, is_of_runs): (bool, bool),
+    ) -> io::Result<Self> {
         let (place, parent) = (place.clone(), place.parent().map_err(io::Error::other)?);
         let socket = beside(move |socket| {
             let kept = [socket.as_fd(), place.file().as_fd(), place.above_it()];
             serve_alone(&[&kept[..], &[parent.file().as_fd()]].concat())?;
             keep_capabilities(&KEPT[..giving.map_or(0, |_| KEPT.len())])
                 .map_err(io::Error::other)?;
-            sandbox(&place, &parent, giving)
+            let beside = lent(giving).filter(|_| is_of_runs);
+            sandbox(&place, &parent, (giving, beside))
                 .enter()
                 .map_err(io::Error::other)?;
             let mut names = Vec::new();
@@ -61,10 +67,10 @@ impl GiveBack {
                 place.remove_if_empty();
             }
             // The run may send any name, once it has read foreign bytes.
-            for (giving, name) in
-                lent(giving).flat_map(|giving| names.iter().map(move |name| (giving, name)))
-            {
-                let _ = parent.child(name).and_then(|folder| folder.give(giving));
+            if let Some(giving) = beside {
+                for name in &names {
+                    let _ = parent.child(name).and_then(|folder| folder.give(giving));
+                }
             }
             Ok(())
         })?;
@@ -91,21 +97,26 @@ impl Drop for GiveBack {
 }
 
 /// What the process may do: of the folders beside the run's only where those are lent too.
-fn sandbox(place: &Place, parent: &Place, giving: Option<Giving>) -> Sandbox {
-    let sandbox = Sandbox::new().may_remove_folders_in(parent);
-    let sandbox = match giving {
-        Some(_) => { sandbox.may_give_files().may_read_in(place) }
+fn sandbox(
+    place: &Place,
+    parent: &Place,
+    (giving, beside): (Option<Giving>, Option<Giving>),
+) -> Sandbox {
+    let mut sandbox = Sandbox::new().may_remove_folders_in(parent);
+    if giving.is_some() {
+        sandbox = { sandbox.may_give_files().may_read_in(place) }
             .may_remove_files_in(place)
-            .may_remove_folders_in(place),
+            .may_remove_folders_in(place);
+    }
+    match beside {
+        Some(_) => sandbox.may_read_in(parent),
         None => sandbox,
-    };
-    lent(giving).fold(sandbox, |sandbox, _| sandbox.may_read_in(parent))
+    }
 }
 
 /// The giving, if it is of what was lent: nothing else of folders beside is given away.
-fn lent(giving: Option<Giving>) -> impl Iterator<Item = Giving> {
-    let is_lent = |giving: &Giving| giving.from.is_some_and(|from| is_stand_in(from.as_raw()));
-    giving.filter(is_lent).into_iter()
+fn lent(giving: Option<Giving>) -> Option<Giving> {
+    giving.filter(|giving| giving.from.is_some_and(|from| is_stand_in(from.as_raw())))
 }
 
 /// Starts a process that does `work` with its end of a socket. It is nobody's child: whoever ends

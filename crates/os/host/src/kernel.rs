@@ -90,6 +90,10 @@ fn bpf() -> Availability {
     }
 }
 
+/// Why a policy leaves no Landlock, and the way out.
+pub(crate) const LANDLOCK_DENIED: &str = "a filter of this service or container denies it: let it \
+    call landlock_create_ruleset, landlock_add_rule and landlock_restrict_self";
+
 pub(crate) fn landlock() -> Result<u32, &'static str> {
     const VERSION: libc::c_uint = 1;
     // SAFETY: by this flag nothing is read and no descriptor made; the answer is a number.
@@ -106,10 +110,7 @@ pub(crate) fn landlock() -> Result<u32, &'static str> {
     }
     Err(match io::Error::last_os_error().raw_os_error() {
         Some(libc::EOPNOTSUPP) => "it is switched off: lsm=landlock,… on the kernel's command line",
-        Some(libc::EPERM | libc::EACCES) => {
-            "a filter of this service or container denies it: let it call \
-             landlock_create_ruleset, landlock_add_rule and landlock_restrict_self"
-        }
+        Some(libc::EPERM | libc::EACCES) => LANDLOCK_DENIED,
         _ => "the kernel has it from Linux 5.13 on",
     })
 }

@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{
-    Access, AtFlags, CWD, Dir, FileType, Mode, OFlags, accessat, fstat, mkdirat, openat, renameat,
-    renameat_with, statat, unlinkat,
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, mkdirat, openat, renameat, renameat_with,
+    statat, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -73,13 +73,10 @@ impl Place {
     /// own, since links of others could lead it anywhere.
     pub fn open(path: &Path) -> Result<Self, FolderError> {
         let (parent, name) = above(path)?;
-        let named = statat(&parent, &name, AtFlags::SYMLINK_NOFOLLOW);
-        let is_own = named.is_ok_and(|named| named.st_uid == geteuid().as_raw());
-        let flags = match geteuid().is_root() && !is_own {
-            true => NO_LINK,
-            false => FOLDER,
+        let opened = match geteuid().is_root() && !is_of_root(&parent, &name) {
+            true => openat(&parent, &name, NO_LINK, Mode::empty()),
+            false => openat(&parent, &name, FOLDER, Mode::empty()),
         };
-        let opened = openat(&parent, &name, flags, Mode::empty());
         let folder = opened.map_err(|error| failed(path, "open the folder", error))?;
         Ok(Self::of(path, parent, name, folder))
     }
@@ -231,12 +228,6 @@ impl Place {
             // Who may not look says nothing.
             _ => false,
         }
-    }
-
-    /// Whether this process may make files in it.
-    pub fn may_be_written(&self) -> bool {
-        let access = Access::WRITE_OK | Access::EXEC_OK;
-        accessat(self.file(), ".", access, AtFlags::EACCESS).is_ok()
     }
 
     /// What is in the folder, in the order of names.
@@ -394,6 +385,18 @@ impl Place {
     }
 }
 
+/// Whether what has a name is root's, in a folder where nobody else could put something in its
+/// place.
+fn is_of_root(parent: &OwnedFd, name: &OsStr) -> bool {
+    let named = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW);
+    let is_kept = fstat(parent).is_ok_and(|folder| {
+        let mode = Mode::from_raw_mode(folder.st_mode);
+        let others = Mode::WGRP | Mode::WOTH;
+        folder.st_uid == 0 && (!mode.intersects(others) || mode.contains(Mode::SVTX))
+    });
+    is_kept && named.is_ok_and(|named| named.st_uid == 0)
+}
+
 /// The folder that a path is in, and the name there.
 fn above(path: &Path) -> Result<(OwnedFd, OsString), FolderError> {
     // Of `..`, `/` and the like it is the folder itself.
@@ -475,6 +478,28 @@ mod tests {
         let named = Place::open(&at("run")).expect("a folder");
         named.replace("trace.json", b"{}").expect("written");
         assert!(at("elsewhere/trace.json").exists());
+    }
+
+    #[test]
+    fn root_follows_a_link_of_its_own_alone() {
+        if !geteuid().is_root() {
+            println!("SKIP: links of others need root");
+            return;
+        }
+        let above = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| above.path().join(name);
+        fs::create_dir(at("elsewhere")).expect("made");
+        symlink(at("elsewhere"), at("run")).expect("linked");
+        assert!(Place::open(&at("run")).is_ok() && !Place::make(&at("run")).expect("there").1);
+        std::os::unix::fs::lchown(at("run"), Some(1234), Some(1234)).expect("given");
+        assert!(Place::open(&at("run")).is_err() && Place::make(&at("run")).is_err());
+        fs::remove_file(at("run")).expect("removed");
+        fs::create_dir(at("run")).expect("made");
+        std::os::unix::fs::chown(at("run"), Some(1234), Some(1234)).expect("given");
+        assert!(
+            Place::open(&at("run")).is_ok(),
+            "a folder of another's is no link"
+        );
     }
 
     #[test]

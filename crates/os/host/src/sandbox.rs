@@ -9,6 +9,7 @@
 //! Landlock (Linux 5.13 and later, landlock(7)) and seccomp (seccomp(2)) need no privilege. Where
 //! the kernel lacks a part, the rest holds, and a warning names the missing one.
 
+use std::error::Error;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::fs;
@@ -24,7 +25,7 @@ use landlock::{
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 
-use crate::kernel::landlock;
+use crate::kernel::{LANDLOCK_DENIED, landlock};
 use crate::place::Place;
 use crate::system_calls::{self, Further};
 
@@ -57,6 +58,9 @@ pub enum SandboxError {
         /// The kernel's error.
         why: String,
     },
+    /// The kernel has it, and a policy denies a call on the way in.
+    #[error("no Landlock: {}", LANDLOCK_DENIED)]
+    Denied,
     /// A part is missing, and a whole one is required.
     #[error("{why}; --sandbox on does with what there is")]
     NotWhole {
@@ -67,6 +71,16 @@ pub enum SandboxError {
 
 impl From<RulesetError> for SandboxError {
     fn from(error: RulesetError) -> Self {
+        let mut cause: Option<&(dyn Error + 'static)> = Some(&error);
+        while let Some(each) = cause {
+            let number = each
+                .downcast_ref::<io::Error>()
+                .and_then(io::Error::raw_os_error);
+            if matches!(number, Some(libc::EPERM | libc::ENOSYS)) {
+                return Self::Denied;
+            }
+            cause = each.source();
+        }
         refused(error)
     }
 }
@@ -265,6 +279,13 @@ impl Sandbox {
         self
     }
 
+    /// Connections to sockets in the file system may be opened, for which Landlock has no rules: for
+    /// a process that does nothing else.
+    pub fn may_connect_to_files(mut self) -> Self {
+        self.further.files = true;
+        self
+    }
+
     /// TCP connections to this port may be opened.
     pub fn may_connect(mut self, port: u16) -> Self {
         self.further.streams = true;
@@ -313,15 +334,16 @@ impl Sandbox {
         }
         keep_own_facts();
         let mut confined = Confined::default();
-        let enforced = self.restrict()?;
-        match enforced {
-            RulesetStatus::FullyEnforced => confined.holds.push("landlock"),
-            RulesetStatus::PartiallyEnforced => {
+        match self.restrict() {
+            Ok(RulesetStatus::FullyEnforced) => confined.holds.push("landlock"),
+            Ok(RulesetStatus::PartiallyEnforced) => {
                 confined.holds.push("landlock");
                 let why = "this kernel's Landlock is older than 6.12: not all of it is enforced";
                 confined.missing.push(why.to_owned());
             }
-            RulesetStatus::NotEnforced => {
+            Err(denied @ SandboxError::Denied) => confined.missing.push(denied.to_string()),
+            Err(other) => return Err(other),
+            Ok(RulesetStatus::NotEnforced) => {
                 let why = landlock().err().unwrap_or("it is not enforced");
                 confined.missing.push(format!("no Landlock: {why}"));
             }

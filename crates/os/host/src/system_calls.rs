@@ -219,6 +219,8 @@ pub(crate) struct Further {
     pub(crate) maps: bool,
     /// Questions about links: rtnetlink.
     pub(crate) links: bool,
+    /// Sockets of files.
+    pub(crate) files: bool,
     /// Further TCP sockets.
     pub(crate) streams: bool,
     /// That accept connections.
@@ -234,6 +236,7 @@ impl Further {
             (self.giving, "giving files away"),
             (self.maps, "maps of BPF that are open"),
             (self.links, "questions about links"),
+            (self.files, "sockets of files"),
             (self.streams, "TCP sockets, for the ports of this run"),
             (self.datagrams, "UDP sockets"),
         ];
@@ -330,6 +333,11 @@ fn sockets(further: &Further) -> Result<Vec<SeccompRule>, BackendError> {
         let family = is(0, Eq, libc::AF_NETLINK as u64)?;
         let protocol = is(2, Eq, libc::NETLINK_ROUTE as u64)?;
         sockets.push(SeccompRule::new(vec![family, protocol])?);
+    }
+    if further.files {
+        let family = is(0, Eq, libc::AF_UNIX as u64)?;
+        let kind = is(1, MaskedEq(0xf), libc::SOCK_STREAM as u64)?;
+        sockets.push(SeccompRule::new(vec![family, kind])?);
     }
     for (is_allowed, kind) in [
         (further.streams, libc::SOCK_STREAM),

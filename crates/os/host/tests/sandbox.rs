@@ -474,9 +474,22 @@ fn go_without(part: &str, errno: i32) {
             libc::SYS_landlock_add_rule,
             libc::SYS_landlock_restrict_self,
         ][..],
+        // Its version can be asked for, and it says no later.
+        "rules of landlock" => &[libc::SYS_landlock_add_rule],
+        "the end of landlock" => &[libc::SYS_landlock_restrict_self],
         _ => &[libc::SYS_seccomp],
     };
     deny(numbers, errno);
+    if part.ends_with(" landlock") {
+        // In a process that ends: what holds of it would hold for what follows.
+        let required = Sandbox::new().required().enter();
+        let error = required.expect_err("it is not whole").to_string();
+        assert!(
+            error.contains("--sandbox on does with what there is"),
+            "{error}"
+        );
+        return;
+    }
     let confined = Sandbox::new().enter().expect("it goes on without");
     println!("  without {part}: {confined:?}");
     let missing = match &confined.missing[..] {
@@ -529,6 +542,9 @@ fn main() {
     fs::write(at("input"), b"frames").expect("written");
     let (outside, inside, input) = (at("outside"), at("inside"), at("input"));
     again(&["allowed"]);
+    for part in ["rules of landlock", "the end of landlock"] {
+        again(&["without", part, &libc::EPERM.to_string()]);
+    }
     for part in ["landlock", "seccomp"] {
         for errno in [libc::ENOSYS, libc::EPERM] {
             again(&["without", part, &errno.to_string()]);

@@ -14,7 +14,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use lineside_host::{fork, receive_file, send_file, serve_alone, wait_for};
+use lineside_host::{
+    Capability, Sandbox, fork, keep_capabilities, receive_file, send_file, serve_alone, wait_for,
+};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
@@ -70,6 +72,10 @@ impl Drop for ControlClient {
 /// The work of the process, until the other has closed its end.
 fn serve(socket: &OwnedFd, folder: &Path) -> io::Result<()> {
     serve_alone(&[socket.as_fd()])?;
+    // A run's socket may be another user's.
+    keep_capabilities(&[Capability::DacOverride]).map_err(io::Error::other)?;
+    let sandbox = Sandbox::new().may_connect_to_files();
+    sandbox.enter().map_err(io::Error::other)?;
     let mut asked = [0; 1];
     loop {
         match recv(socket, &mut asked, RecvFlags::empty()) {

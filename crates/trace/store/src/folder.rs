@@ -87,7 +87,7 @@ impl RunFolder {
             (error, _) => error,
         });
         let (place, is_new) = made?;
-        Self::in_place(place, is_new, force, exists)
+        Self::in_place(place, (is_new, false), force, exists)
     }
 
     /// The folder of a run in a folder of runs, which was made for it and is empty.
@@ -95,12 +95,12 @@ impl RunFolder {
         let exists = || FolderError::Exists {
             path: place.path().to_owned(),
         };
-        Self::in_place(place.clone(), true, None, exists)
+        Self::in_place(place.clone(), (true, true), None, exists)
     }
 
     fn in_place(
         place: Place,
-        is_new: bool,
+        (is_new, is_of_runs): (bool, bool),
         force: Option<IsTrace>,
         exists: impl Fn() -> FolderError,
     ) -> Result<Self, FolderError> {
@@ -119,7 +119,7 @@ impl RunFolder {
         };
         let giving = giving_back(&place, is_new);
         let back = (is_new || giving.is_some())
-            .then(|| GiveBack::start(&place, giving, is_new).ok())
+            .then(|| GiveBack::start(&place, giving, (is_new, is_of_runs)).ok())
             .flatten();
         Ok(Self(Arc::new(Opened {
             place,

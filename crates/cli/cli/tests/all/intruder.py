@@ -450,9 +450,7 @@ HELPERS = {
     # Makes, names and removes files of a series: its own folder, and its owner's.
     "maker": IN_FOLDER | {"give away"},
     # Gives a run's folder back, and removes it if it is empty.
-    "giver": {
-        "give away", "remove a folder in it", "read a file beside", "read a folder beside",
-    },
+    "giver": {"give away", "remove a folder in it"},
     # Removes an output that is empty.
     "tidier": {"remove a file in it"},
     # Ends programs of the run.
@@ -520,8 +518,6 @@ def judged(name, kernel, over, allowed, folder):
         out.append((each, by_kind[0] if each.process == first else min(by_kind, key=len)))
     count = sum(len(found) for _, found in out)
     print(f"{name:20} {kernel:18} {len(inside)} processes, {tries} tries, {count} ways out", flush=True)
-    # What connects to a run has the user's rights, and reads nothing of what comes.
-    outside = outside if name != "ctl" else []
     faults = [f"{name}, {kernel}: process without a sandbox" for _ in outside]
     faults += [f"{name}, {kernel}, capabilities {each.held or 'none'}: {what}: {answer}"
                for each, found in out for what, answer in found]
