@@ -69,13 +69,13 @@ impl From<Sparse> for Times {
         for (place, count) in sparse.counts {
             // What a process of another mind sends is no place here.
             if let Some(own) = counts.get_mut(place as usize) {
-                *own += count;
+                *own = u64::saturating_add(*own, count);
             }
         }
         Self {
             steps: Steps {
                 bits,
-                counted: counts.iter().sum(),
+                counted: counts.iter().copied().fold(0, u64::saturating_add),
                 last: if sparse.is_fixed { len - 1 } else { usize::MAX },
                 counts,
             },
@@ -160,16 +160,15 @@ impl Times {
         self.squares = squares;
     }
 
-    /// Adds the times of another histogram of the same digits; the greater of both sizes is its
-    /// own from then on.
-    ///
-    /// # Panics
-    ///
-    /// If their steps differ in width.
+    /// Adds the times of another histogram; of two of the same digits, the greater of both sizes is
+    /// its own from then on. Of other digits, as another process may send them, each time counts as
+    /// the greatest of its step.
     pub fn merge(&mut self, other: &Self) {
-        assert_eq!(self.steps.bits, other.steps.bits, "steps of one width");
-        self.steps.merge(&other.steps);
-        self.sum_ns += other.sum_ns;
+        match self.steps.bits == other.steps.bits {
+            true => self.steps.merge(&other.steps),
+            false => self.steps.merge_others(&other.steps),
+        }
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
         self.squares += other.squares;
         self.min_ns = self.min_ns.min(other.min_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
@@ -448,9 +447,20 @@ impl Steps {
             self.last = self.last.max(other.last);
         }
         for (count, other) in self.counts.iter_mut().zip(&other.counts) {
-            *count += other;
+            *count = count.saturating_add(*other);
         }
-        self.counted += other.counted;
+        self.counted = self.counted.saturating_add(other.counted);
+    }
+
+    fn merge_others(&mut self, other: &Self) {
+        for (value, count) in other.iter() {
+            let place = self.place(value).min(self.last);
+            if place >= self.counts.len() {
+                self.grow(place);
+            }
+            self.counts[place] = self.counts[place].saturating_add(count);
+        }
+        self.counted = self.counted.saturating_add(other.counted);
     }
 
     #[inline]
