@@ -36,22 +36,13 @@ pub(super) struct Failures {
 }
 
 impl Failures {
-    /// Adds the failed ones of the chosen rows.
-    pub(super) fn add(
-        &mut self,
-        batch: &Batch<'_>,
-        server: &Words<'_>,
-        rows: &[usize],
-        lexica: &mut Lexica,
-    ) {
-        for &row in rows {
-            let failure = lexica.failure(batch.status.get(row), batch.rpc_status.get(row));
-            if let Some(status) = failure {
-                let key = (batch.program.get(row), status);
-                let ends = self.ends.entry(key).or_default();
-                ends.clients.add(batch.client.get(row), 1);
-                ends.servers.add(server.get(row), 1);
-            }
+    /// Adds rows that failed, each with its status.
+    pub(super) fn add(&mut self, batch: &Batch<'_>, server: &Words<'_>, failed: &[(usize, Word)]) {
+        for &(row, status) in failed {
+            let key = (batch.program.get(row), status);
+            let ends = self.ends.entry(key).or_default();
+            ends.clients.add(batch.client.get(row), 1);
+            ends.servers.add(server.get(row), 1);
         }
     }
 

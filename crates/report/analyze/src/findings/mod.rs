@@ -47,7 +47,7 @@ use lineside_trace::read::{Column, ReadError};
 
 use crate::model::{Finding, Place, WireRate};
 use crate::read::batch::Batch;
-use crate::read::columns::Words;
+use crate::read::columns::{Word, Words};
 use crate::read::lexica::Lexica;
 use crate::read::trace::Trace;
 pub(crate) use scene::Scene;
@@ -84,19 +84,20 @@ impl Findings {
         self.watch.columns()
     }
 
-    /// Adds the chosen rows of a batch, of which `own` are [`columns`](Self::columns).
+    /// Adds the chosen rows of a batch, and those of them that `failed`, each with its status;
+    /// `own` are [`columns`](Self::columns).
     pub(crate) fn add(
         &mut self,
         batch: &Batch<'_>,
         own: &[Column],
-        rows: &[usize],
+        (rows, failed): (&[usize], &[(usize, Word)]),
         lexica: &mut Lexica,
     ) -> Result<(), ReadError> {
         let (name, at) = Watch::SERVERS;
         self.no_answer.add(batch, (name, &own[at]), rows, lexica)?;
         let server = Words::of(name, &own[at], &mut lexica.servers)?;
-        self.failures.add(batch, &server, rows, lexica);
-        self.noted.add(batch, &server, rows, lexica);
+        self.failures.add(batch, &server, failed);
+        self.noted.add(batch, &server, (rows, failed), lexica);
         self.watch.add(batch, own, rows, lexica)
     }
 

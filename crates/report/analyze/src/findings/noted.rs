@@ -71,58 +71,94 @@ pub(super) struct Noted {
     /// Servers whose replies end before their last field.
     pub(super) short: Few,
     pub(super) short_replies: u64,
-    /// The last call or reply.
+    /// The last call or reply, once anything is noted that may wait until then: rows come by time,
+    /// but for those of a batch.
     pub(super) last_ns: Option<i64>,
 }
 
 impl Noted {
+    /// Adds the chosen rows of a batch, and those of them that `failed`, each with its status. Most
+    /// batches have none of what is noted: their words show it, and no row is looked at.
     pub(super) fn add(
         &mut self,
         batch: &Batch<'_>,
         server: &Words<'_>,
-        rows: &[usize],
+        (rows, failed): (&[usize], &[(usize, Word)]),
         lexica: &mut Lexica,
     ) {
         self.what.resize(lexica.words.len(), None);
-        for &row in rows {
-            self.last_ns = self
-                .last_ns
-                .max(batch.reply_end_ns.get(row).or_else(|| batch.time(row)));
-            if batch.incomplete[1].get(row) {
+        let mut has_any = false;
+        for &word in batch.operation.distinct() {
+            let what =
+                self.what[word as usize].get_or_insert_with(|| What::of(lexica.words.text(word)));
+            has_any |= *what != What::Other;
+        }
+        let is_refused = |row: usize, lexica: &Lexica| {
+            matches!(
+                lexica.words.text(batch.rpc_status.get(row)),
+                "AUTH_ERROR" | "PROG_MISMATCH" | "RPC_MISMATCH"
+            )
+        };
+        for &(row, status) in failed {
+            if is_refused(row, lexica) {
+                self.note(What::Refused, (batch, server, row), Some(status));
+            }
+        }
+        for &row in rows.iter().filter(|_| has_any) {
+            let what = self.what[batch.operation.get(row) as usize].unwrap_or(What::Other);
+            if what == What::Other {
+                continue;
+            }
+            let failure = lexica.failure(batch.status.get(row), batch.rpc_status.get(row));
+            if failure.is_none() || !is_refused(row, lexica) {
+                self.note(what, (batch, server, row), failure);
+            }
+        }
+        if batch.incomplete[1].are_any() {
+            for &row in rows.iter().filter(|&&row| batch.incomplete[1].get(row)) {
                 self.short_replies += 1;
                 self.short.add(server.get(row), 1);
             }
-            let operation = batch.operation.get(row);
-            let what = *self.what[operation as usize]
-                .get_or_insert_with(|| What::of(lexica.words.text(operation)));
-            let rpc_status = batch.rpc_status.get(row);
-            let failure = lexica.failure(batch.status.get(row), rpc_status);
-            let is_refused = failure.is_some()
-                && matches!(
-                    lexica.words.text(rpc_status),
-                    "AUTH_ERROR" | "PROG_MISMATCH" | "RPC_MISMATCH"
-                );
-            let what = if is_refused { What::Refused } else { what };
-            if what == What::Other || batch.not_executed.get(row) {
-                continue;
-            }
-            let count = self.counts.entry(what).or_default();
-            if *count >= NOTES_MAX {
-                continue;
-            }
-            *count += 1;
-            self.notes.push(Note {
-                id: batch.operation_id.get(row).unwrap_or_default(),
-                what,
-                client: batch.client.get(row),
-                server: server.get(row),
-                status: failure.unwrap_or_else(|| batch.status.get(row)),
-                failed: failure.is_some(),
-                call_ns: batch.call_time_ns.get(row),
-                reply_ns: batch.reply_end_ns.get(row),
-                file_id: batch.file_id.get(row),
-            });
         }
+        if self.has_waiting() {
+            let ends =
+                { rows.iter() }.map(|&row| batch.reply_end_ns.get(row).or_else(|| batch.time(row)));
+            self.last_ns = ends.max().flatten().max(self.last_ns);
+        }
+    }
+
+    /// Whether anything is noted that may wait until the end.
+    fn has_waiting(&self) -> bool {
+        [What::Recall, What::Lock]
+            .iter()
+            .any(|what| self.counts.contains_key(what))
+    }
+
+    fn note(
+        &mut self,
+        what: What,
+        (batch, server, row): (&Batch<'_>, &Words<'_>, usize),
+        failure: Option<Word>,
+    ) {
+        if batch.not_executed.get(row) {
+            return;
+        }
+        let count = self.counts.entry(what).or_default();
+        if *count >= NOTES_MAX {
+            return;
+        }
+        *count += 1;
+        self.notes.push(Note {
+            id: batch.operation_id.get(row).unwrap_or_default(),
+            what,
+            client: batch.client.get(row),
+            server: server.get(row),
+            status: failure.unwrap_or_else(|| batch.status.get(row)),
+            failed: failure.is_some(),
+            call_ns: batch.call_time_ns.get(row),
+            reply_ns: batch.reply_end_ns.get(row),
+            file_id: batch.file_id.get(row),
+        });
     }
 
     /// Those of a kind, by time.

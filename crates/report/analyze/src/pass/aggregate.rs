@@ -219,6 +219,8 @@ pub(crate) struct Aggregate {
     places: Vec<Option<u32>>,
     /// Of the batch.
     accesses: Vec<Access>,
+    /// Rows of the batch that failed, each with its status.
+    pub(crate) failed: Vec<(usize, Word)>,
 }
 
 impl Aggregate {
@@ -253,6 +255,7 @@ impl Aggregate {
             uses: Vec::new(),
             places: Vec::new(),
             accesses: Vec::new(),
+            failed: Vec::new(),
         }
     }
 
@@ -267,6 +270,7 @@ impl Aggregate {
     /// Adds the chosen rows of a batch.
     pub(crate) fn add(&mut self, batch: &Batch<'_>, rows: &[usize], lexica: &mut Lexica) {
         self.clients.resize(lexica.clients.len(), Client::default());
+        self.failed.clear();
         for rows in rows.chunks(CHUNK_ROWS) {
             let followed = self.accesses.len();
             for &row in rows {
@@ -290,6 +294,7 @@ impl Aggregate {
         let (asks_only, server_time) = self.add_to_kind(batch, row, &outcome, lexica);
         self.add_to_step(&outcome, server_time);
         if let Some(status) = outcome.status {
+            self.failed.push((row, status));
             self.fail(outcome.kind, status, outcome.time, outcome.step);
         }
         self.add_use(batch, row, &outcome, asks_only);

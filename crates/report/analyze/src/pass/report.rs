@@ -153,7 +153,7 @@ impl Collected {
             let rows = batch.chosen(chosen, lexica);
             aggregate.add(&batch, &rows, lexica);
             let (own, of_load) = columns[shared.len()..].split_at(findings.columns().len());
-            findings.add(&batch, own, &rows, lexica)?;
+            findings.add(&batch, own, (&rows, &aggregate.failed), lexica)?;
             if let Some(course) = &mut course {
                 course.add(&batch, of_load, &rows)?;
             }
