@@ -7,9 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, Stat, StatxFlags, fchown, fstat, openat, statx,
-};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, StatxFlags, fchown, fstat, openat, statx};
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid, geteuid};
 use rustix::time::{ClockId, clock_gettime};

@@ -225,9 +225,9 @@ mod tests {
     use lineside_testkit::disk::SmallDisk;
 
     use super::*;
-    use crate::queue::Pieces;
     use crate::compactor::Merging;
     use crate::part_index::{FinalParts, Retention};
+    use crate::queue::Pieces;
 
     fn part(table: &str, index: u32, bytes: impl Into<Pieces>) -> NewPart {
         NewPart {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::{SCHEMA_VERSION, TwoTaps};
 use crate::facts::{Machine, Role, Verdict};
+use crate::{SCHEMA_VERSION, TwoTaps};
 
 /// The whole of `trace.json`. It is rewritten while a run goes on, and last of all at its end.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

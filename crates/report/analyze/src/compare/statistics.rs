@@ -591,7 +591,9 @@ mod tests {
                 let mut random = Random::new(seed);
                 let mut estimate = || {
                     let mut state = 0.0;
-                    (0..before).for_each(|_| drop(draw(&mut random, &mut state)));
+                    (0..before).for_each(|_| {
+                        draw(&mut random, &mut state);
+                    });
                     let slices: Vec<_> = (0..48)
                         .map(|_| (draw(&mut random, &mut state), 1.0))
                         .collect();
