@@ -559,7 +559,7 @@ impl Search {
         self.begins_frame(walk.first)
             && self.ends_frame(walk.last)
             && self.is_only(&self.candidates[&walk.first])
-            && self.is_next(walk.first)
+            && (self.last_xid.is_none() || self.is_next(walk.first))
     }
 
     /// Where to begin if `target` is a header: nothing more can be learned of those before it.
