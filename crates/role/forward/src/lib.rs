@@ -35,5 +35,5 @@ pub use forwarder::{Forwarder, Passed};
 pub use outcome::{Certificate, Outcome};
 pub use payloads::{Departure, PayloadSettings, Payloads};
 pub use requests::{Asked, Controlled};
-pub use run::{ByDriver, Event, Forward, Tapping, interfaces};
+pub use run::{ByDriver, Event, Forward, Opened, Tapping, interfaces};
 pub use table::{TableFile, read_table};

@@ -64,6 +64,15 @@ pub struct Forward<'a> {
     pub signals: &'a Signals,
 }
 
+/// What a run has open before it begins.
+pub struct Opened {
+    clock: RunClock,
+    nat: Nat,
+    payloads: Option<Payloads>,
+    flows: Option<(FlowTable, u32)>,
+    sides: Vec<Vec<Box<dyn LivePort>>>,
+}
+
 /// Whether the driver forwards flows that are decided, past the loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ByDriver {
@@ -111,19 +120,12 @@ pub fn interfaces(
 }
 
 impl Forward<'_> {
-    /// Forwards until a signal, the end of the time, or an error: an interface that goes is one.
-    /// Whoever manages the service begins the next run, once the interface is back. `tapping` takes copies of the
-    /// frames that come and leave.
-    pub fn run(
-        mut self,
-        controlled: Option<Controlled>,
-        tapping: Option<Tapping<'_>>,
-        on_event: &mut dyn FnMut(Event<'_>),
-    ) -> Result<Outcome, ForwardError> {
+    /// Opens the ports. A run that cannot do that writes nothing into its folder: the table that it
+    /// was to take over may be there.
+    pub fn open(&self) -> Result<Opened, ForwardError> {
         self.check_host()?;
         let clock = RunClock::start();
-        let manager = ServiceManager::from_environment();
-        let mut nat = Nat::new(self.settings.clone(), self.budget)?;
+        let nat = Nat::new(self.settings.clone(), self.budget)?;
         let payloads = self.payloads()?;
         let flows = self.flows()?;
         let options = self.options(clock, flows.as_ref().map(|(flows, _)| flows.clone()));
@@ -132,6 +134,33 @@ impl Forward<'_> {
             .collect();
         let sides = open_all(&wanted)?;
         self.check_methods(&sides)?;
+        Ok(Opened {
+            clock,
+            nat,
+            payloads,
+            flows,
+            sides,
+        })
+    }
+
+    /// Forwards until a signal, the end of the time, or an error: an interface that goes is one.
+    /// Whoever manages the service begins the next run, once the interface is back. `tapping` takes
+    /// copies of the frames that come and leave.
+    pub fn run(
+        mut self,
+        opened: Opened,
+        controlled: Option<Controlled>,
+        tapping: Option<Tapping<'_>>,
+        on_event: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Outcome, ForwardError> {
+        let Opened {
+            clock,
+            mut nat,
+            payloads,
+            flows,
+            sides,
+        } = opened;
+        let manager = ServiceManager::from_environment();
         let files = self.table.as_ref().map(TableFile::descriptors);
         let files = files.as_ref().map_or(&[][..], |files| &files[..]);
         lineside_host::drop_privileges(self.folder.map(|it| it as _), files)?;

@@ -319,10 +319,13 @@ impl RunFolder {
         (done, written)
     }
 
-    /// Takes `trace.json` away again: of a run that could not begin, which wrote nothing else.
+    /// Takes `trace.json` away again, and the [states](Self::open_states): of a run that could not
+    /// begin, which wrote nothing else.
     pub fn withdraw(&self) {
         // If it cannot be removed, it states that the run is unfinished.
-        let _ = rustix::fs::unlinkat(self.file(), MANIFEST, AtFlags::empty());
+        for name in [MANIFEST].iter().chain(&STATES) {
+            let _ = rustix::fs::unlinkat(self.file(), *name, AtFlags::empty());
+        }
     }
 
     /// Takes away what it replaces.

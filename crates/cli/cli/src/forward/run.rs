@@ -1,9 +1,11 @@
 //! `lineside forward` between interfaces: its folder, its requests, and what is printed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context;
+use lineside_account::Budget;
+use lineside_balancer::Settings;
 use lineside_forward::{
     Controlled, Event, Forward, Outcome, TableFile, Tapping, read_table, settings,
 };
@@ -39,23 +41,16 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
             ConfigError::new(format!("{}: that run goes on: end it first", run.display())).into(),
         );
     }
-    let resumed = { &given.resume }
-        .as_ref()
-        .map(|run| read_table(run).map(|it| (run.display().to_string(), it)));
-    let resumed = resumed.transpose().map_err(ConfigError::new)?;
+    let resumed = { given.resume.as_deref() }.map(|run| resumed(run, keys.output.as_deref()));
+    let resumed = resumed.transpose().map_err(ConfigError::new)?.flatten();
     let writing = writing(&keys, &prepared)?;
     let signals = Signals::register().context("cannot handle signals")?;
     let mut record = begin(&keys)?;
-    let controlled = listen(&record, &keys, &prepared);
-    let table = { &record.folder }
-        .as_ref()
-        .map(TableFile::open)
-        .transpose()?;
     let sandbox = lineside_run::sandbox(record.folder.as_ref());
     let sandbox = { keys.sandbox.unwrap_or_default() }.applied(sandbox);
     let sandbox = sandbox.ok_or(Sandboxing::NONE);
     let folder = record.folder.clone();
-    let forward = Forward {
+    let mut forward = Forward {
         interfaces: prepared.interfaces,
         settings: prepared.settings,
         method: prepared.method,
@@ -64,12 +59,18 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
         wait: prepared.wait,
         duration: prepared.duration,
         resumed,
-        table,
+        table: None,
         budget: &prepared.budget,
         folder: folder.as_ref(),
         sandbox: None,
         signals: &signals,
     };
+    // What the folder has goes with the first write: not before the ports are open.
+    let opened = forward.open()?;
+    record.save_first()?;
+    let table = { folder.as_ref() }.map(TableFile::open).transpose();
+    forward.table = table.inspect_err(|_| record.withdraw())?;
+    let controlled = listen(&record, &keys, &prepared.budget, &forward.settings);
     let missing = Mutex::new(None);
     let tapping = writing.map(|(path, mut writer)| -> Tapping<'_> {
         let missing = &missing;
@@ -82,7 +83,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     });
     let outcome = record.drive(sandbox, |sandbox, facts| {
         let forward = Forward { sandbox, ..forward };
-        forward.run(controlled, tapping, &mut |event| {
+        forward.run(opened, controlled, tapping, &mut |event| {
             if let Event::Confined(found) = &event {
                 *facts = Some(sandbox_facts(found));
             }
@@ -91,6 +92,18 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     })?;
     let missing = missing.into_inner().unwrap_or_else(PoisonError::into_inner);
     given.end(&mut record, outcome, missing)
+}
+
+/// The table of an earlier run, and where it was. The folder of this run, which takes the place of
+/// the earlier one, has none at the first start of a service.
+fn resumed(run: &Path, output: Option<&Path>) -> Result<Option<(String, Vec<u8>)>, String> {
+    match read_table(run) {
+        Err(why) if output == Some(run) => {
+            say(&format!("{why}; the table begins empty"));
+            Ok(None)
+        }
+        read => Ok(Some((run.display().to_string(), read?))),
+    }
 }
 
 /// The file of `--write-pcap`.
@@ -127,18 +140,22 @@ fn begin(keys: &Section) -> anyhow::Result<Run> {
     let configuration = config::to_json("forward", keys);
     let now = SystemClock::default().now();
     let run = Run::begin(output, force, &keys.names(), configuration, now)?;
-    run.save_first()?;
     Ok(run)
 }
 
 /// Takes requests in the folder, if there is one.
-fn listen(run: &Run, keys: &Section, prepared: &Prepared) -> Option<Controlled> {
+fn listen(
+    run: &Run,
+    keys: &Section,
+    budget: &Budget,
+    settings: &Settings,
+) -> Option<Controlled> {
     let folder = run.folder.as_ref()?;
     or_warn(settings::listen(
         folder,
-        &prepared.budget,
+        budget,
         keys.words(),
-        &prepared.settings,
+        settings,
         forward_words,
     ))
 }

@@ -263,16 +263,32 @@ fn a_forwarder_whose_interface_goes_ends_and_is_resumed() {
     assert_eq!(record.verdict.state, State::Incomplete);
     assert!(record.verdict.reasons.join("; ").contains("'f1' is gone"));
     assert!(record.certificate.is_some());
-    // A service manager begins it again once the interface is back.
-    let nodes = format!(
-        "link add f1 type veth peer name s0 netns {}",
-        farm.nodes.name()
-    );
-    farm.forwarder.ip(&nodes);
+    // A service manager begins it again: in vain, until the interface is back and up.
+    let again = || {
+        let mut command = inside(&farm.forwarder);
+        command.args(["forward", "-i", "f0,f1", "--nat", "10.9.2.100"]);
+        command.args(["--service", TCP, "--force", "-o"]);
+        command.arg(&ended.out).arg("--resume").arg(&ended.out);
+        command
+    };
+    let nodes = farm.nodes.name();
+    for words in [
+        String::new(),
+        format!("link add f1 type veth peer name s0 netns {nodes}"),
+    ] {
+        if !words.is_empty() {
+            farm.forwarder.ip(&words);
+        }
+        let output = again().output().expect("it runs");
+        assert_eq!(output.status.code(), Some(1), "{}", talk(&output));
+        let left = std::fs::read_dir(&ended.out).expect("there").count();
+        assert_eq!(left, 3, "the record and both tables");
+    }
     farm.forwarder.ip("link set f1 up");
     farm.nodes.ip("link set s0 up");
-    let before = ended.out.to_str().expect("UTF-8");
-    let next = farm.forward(&["--service", TCP, "--resume", before]);
+    let next = Running::spawn(&mut again(), ended.out.clone(), private_folder());
+    next.wait_until("it listens", || next.messages().contains("listening at f1"));
+    assert!(next.messages().contains("connections taken over"));
     let ended = next.interrupt();
     assert_eq!(ended.status.code(), Some(0), "{}", ended.messages);
 }
