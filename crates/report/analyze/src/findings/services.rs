@@ -145,14 +145,23 @@ fn short_replies(noted: &Noted, scene: &Scene<'_>) -> Option<Finding> {
     if counted == 0 || noted.short_replies == 0 {
         return None;
     }
-    let servers = noted.short.names(&scene.lexica.servers);
+    // Rows do not show what the snap length cut: where it did, they are too many.
+    let is_cut = { manifest.counters.get("frames.cut") }.is_some_and(|frames| frames.value > 0);
+    let are_all = noted.short_replies <= counted && scene.chosen.are_all();
+    let servers = match is_cut && !are_all {
+        true => String::new(),
+        false => noted.short.names(&scene.lexica.servers),
+    };
+    let of = match servers.is_empty() {
+        true => String::new(),
+        false => format!(" of server {servers}"),
+    };
     Some(Finding {
         kind: "short_replies",
         place: Some(Place::Server),
         who: servers.clone(),
         what: format!(
-            "{} replies of server {servers} end before their last field, although they were seen \
-            whole",
+            "{} replies{of} end before their last field, although they were seen whole",
             grouped(counted)
         ),
         evidence: "reply_incomplete in the table operations; tshark calls them malformed"

@@ -2,7 +2,7 @@
 //! returned, one name of two clients, state ids that the server does not know, locks that wait,
 //! flags of sessions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::{HashMap, HashSet};
 use lineside_rows::Table;
@@ -12,8 +12,9 @@ use serde_json::json;
 use super::noted::{Cell, Note, Noted, What};
 use super::scene::Scene;
 use crate::model::{Finding, Place};
-use crate::numbers::{share, share_at_least};
-use crate::read::columns::Word;
+use crate::numbers::{file_name, share, share_at_least};
+use crate::read::columns::{Integers, Texts, Word};
+use crate::read::names::Paths;
 
 /// A recall, or a lock, that takes longer holds up somebody: people notice a second.
 const WAIT_MIN_NS: u64 = 1_000_000_000;
@@ -35,6 +36,12 @@ fn name(scene: &Scene<'_>, client: Word) -> String {
     scene.lexica.clients.text(client).to_owned()
 }
 
+/// A file, by its path if that is known.
+fn file(scene: &mut Scene<'_>, file_id: Option<i64>) -> String {
+    let path = file_id.and_then(|id| Paths::of(scene.trace, [id]).path(id));
+    file_name(&path.unwrap_or_default(), file_id)
+}
+
 /// Recalls of one delegation.
 #[derive(Default)]
 struct Recalled {
@@ -42,6 +49,8 @@ struct Recalled {
     recalls: u64,
     first_ns: Option<i64>,
     returned_ns: Option<i64>,
+    /// As the return names it: the recall comes from the server, which has no name of its own.
+    file_id: Option<i64>,
 }
 
 impl Recalled {
@@ -74,6 +83,7 @@ fn recalled(noted: &Noted, scene: &mut Scene<'_>) -> Vec<Recalled> {
             && note.call_ns >= recalled.first_ns
         {
             recalled.returned_ns = recalled.returned_ns.or(note.call_ns);
+            recalled.file_id = recalled.file_id.or(note.file_id);
         }
     }
     all.into_values().collect()
@@ -96,19 +106,23 @@ fn recalls(noted: &Noted, scene: &mut Scene<'_>) -> Option<Finding> {
     let waited_ns = waited(worst).unwrap_or(0);
     let client = worst
         .client
-        .map_or("", |word| scene.lexica.servers.text(word));
+        .map_or("", |word| scene.lexica.servers.text(word))
+        .to_owned();
     let fate = match worst.returned_ns {
         Some(_) => format!("returned after {}", time(waited_ns)),
         None => format!("not returned within {}", time(waited_ns)),
     };
+    let file = worst
+        .file_id
+        .map_or_else(String::new, |id| format!(" of {}", file(scene, Some(id))));
     Some(Finding {
         kind: "recall",
         place: Some(Place::Client),
         since_ns: worst.first_ns,
         until_ns: worst.returned_ns,
-        who: client.to_owned(),
+        who: client,
         what: format!(
-            "a delegation was recalled {} times and {fate}: others get DELAY meanwhile",
+            "a delegation{file} was recalled {} times and {fate}: others get DELAY meanwhile",
             grouped(worst.recalls)
         ),
         evidence: format!(
@@ -273,6 +287,8 @@ struct Waiting {
     longest_ns: u64,
     first_ns: Option<i64>,
     until_ns: Option<i64>,
+    /// The process that asks, and its owner, as NLM names them.
+    asker: Option<[Cell; 2]>,
 }
 
 impl Waiting {
@@ -289,20 +305,24 @@ impl Waiting {
 }
 
 /// Locks of each client on each file.
-fn waiting(noted: &Noted, scene: &Scene<'_>) -> HashMap<(Word, Option<i64>), Waiting> {
+fn waiting(noted: &Noted, scene: &mut Scene<'_>) -> HashMap<(Word, Option<i64>), Waiting> {
+    let whats = [What::Lock, What::Granted];
+    let askers = noted.cells(scene.trace, Table::Services, &whats, ["svid", "owner"]);
     let mut all: HashMap<(Word, Option<i64>), Waiting> = HashMap::new();
     let mut steps = noted.of(What::Lock);
     steps.extend(noted.of(What::Granted));
     steps.sort_by_key(|note| (note.call_ns, note.id));
     for note in steps {
         if note.what == What::Granted {
-            // The server calls the client that waited; which file it is, the handle shows to the
-            // client alone.
+            // The server calls the client that waited, and names who asked. Which file it is, the
+            // handle shows to the client alone.
             let client = scene.lexica.servers.text(note.server);
             let client = scene.lexica.clients.find(client);
-            let granted = all
-                .iter_mut()
-                .filter(|((word, _), _)| Some(*word) == client);
+            let asker = askers.get(&note.id);
+            let granted = all.iter_mut().filter(|((word, _), waiting)| {
+                let is_its = asker.is_none() || waiting.asker.as_ref() == asker;
+                Some(*word) == client && is_its
+            });
             granted.for_each(|(_, waiting)| waiting.end(note.call_ns, false));
             continue;
         }
@@ -310,6 +330,7 @@ fn waiting(noted: &Noted, scene: &Scene<'_>) -> HashMap<(Word, Option<i64>), Wai
         let waiting = all.entry((note.client, note.file_id)).or_default();
         if status.ends_with("_BLOCKED") || status.ends_with("_DENIED") {
             waiting.refused += 1;
+            waiting.asker = askers.get(&note.id).cloned();
             waiting.since_ns = waiting.since_ns.or(note.call_ns);
         } else if !note.failed {
             waiting.end(note.reply_ns, false);
@@ -337,8 +358,7 @@ fn locks(noted: &Noted, scene: &mut Scene<'_>) -> Option<Finding> {
         Some(_) => "until it is granted",
         None => "and it is not granted",
     };
-    let path = file_id.and_then(|id| crate::read::names::Paths::of(scene.trace, [id]).path(id));
-    let file = crate::numbers::file_name(&path.unwrap_or_default(), *file_id);
+    let file = file(scene, *file_id);
     Some(Finding {
         kind: "lock_wait",
         since_ns: worst.first_ns,
@@ -387,13 +407,32 @@ const FLAGS: [(i64, &str, bool); 11] = [
     (0x2, "CB_GSS_CONTEXTS_EXPIRING", false),
 ];
 
+/// Replies by which the client of a flag is known: the first ones.
+const FLAGGED_MAX: usize = 1 << 12;
+
+/// The clients of these operations.
+fn clients_of(scene: &mut Scene<'_>, ids: &[i64]) -> BTreeSet<String> {
+    let columns = ["operation_id", "client_address"];
+    let (ids, mut clients) = (ids.iter().collect::<HashSet<_>>(), BTreeSet::new());
+    scene.trace.batches(Table::Operations, &columns, |batch| {
+        let id = Integers::of(columns[0], &batch[0])?;
+        let client = Texts::of(columns[1], &batch[1])?;
+        let rows =
+            (0..batch[0].len()).filter(|&row| id.get(row).is_some_and(|id| ids.contains(&id)));
+        clients.extend(rows.filter_map(|row| client.get(row)).map(str::to_owned));
+        Ok(())
+    });
+    clients
+}
+
 fn flags(scene: &mut Scene<'_>) -> Option<Finding> {
     let has_sessions = { scene.report.operations.iter() }.any(|each| each.operation == "SEQUENCE");
-    let columns = ["slot", "reply_flags"];
+    let columns = ["slot", "reply_flags", "operation_id"];
     if !has_sessions || !scene.trace.has_columns(Table::Nfs4, &columns) {
         return None;
     }
     let (mut sequences, mut counts) = (0, [0u64; FLAGS.len()]);
+    let mut ids: [Vec<i64>; FLAGS.len()] = Default::default();
     scene.trace.batches(Table::Nfs4, &columns, |batch| {
         for row in 0..batch[0].len() {
             let of = |at: usize| Cell::of(&batch[at], row).number();
@@ -401,22 +440,31 @@ fn flags(scene: &mut Scene<'_>) -> Option<Finding> {
                 continue;
             };
             sequences += 1;
-            for (count, (bit, ..)) in counts.iter_mut().zip(FLAGS) {
-                *count += u64::from(flags & bit != 0);
+            for (at, _) in { FLAGS.iter().enumerate() }.filter(|(_, (bit, ..))| flags & bit != 0) {
+                counts[at] += 1;
+                if ids[at].len() < FLAGGED_MAX {
+                    ids[at].extend(of(2));
+                }
             }
         }
         Ok(())
     });
-    let set: Vec<_> = { counts.iter().zip(FLAGS) }
-        .filter(|&(&count, (_, _, is_first))| {
+    let set: Vec<_> = { counts.iter().zip(FLAGS).zip(ids) }
+        .filter(|&((&count, (_, _, is_first)), _)| {
             share_at_least(count, sequences) > SHARE_MIN || (is_first && count > 0)
         })
-        .map(|(&count, (_, name, _))| (name, count))
+        .map(|((&count, (_, name, _)), ids)| (name, count, ids))
         .collect();
-    let &(most, count) = set.iter().max_by_key(|(_, count)| *count)?;
+    let (most, count, ids) = set.iter().max_by_key(|(_, count, _)| *count)?;
+    let (most, count) = (*most, *count);
+    let clients = clients_of(scene, ids);
     let is_path = most.starts_with("CB_") || most == "BACKCHANNEL_FAULT";
     Some(Finding {
         kind: "session_flags",
+        who: match clients.len() {
+            1 => clients.into_iter().next().unwrap_or_default(),
+            _ => String::new(),
+        },
         what: format!(
             "{} of {} replies to SEQUENCE say {most}, {}",
             grouped(count),
@@ -424,7 +472,7 @@ fn flags(scene: &mut Scene<'_>) -> Option<Finding> {
             percent(share(count, sequences))
         ),
         evidence: { set.iter() }
-            .map(|(name, count)| format!("{name} {}", grouped(*count)))
+            .map(|(name, count, _)| format!("{name} {}", grouped(*count)))
             .collect::<Vec<_>>()
             .join(", "),
         advice: match is_path {

@@ -33,6 +33,9 @@ const CALLS_MAX: usize = 1 << 20;
 /// ended. A guess: servers that take a second for an operation are rare, and hangs last longer.
 pub const HANG_MIN_NS: u64 = 1_000_000_000;
 
+/// Bytes that did not get through for this long were lost again and again.
+const STUCK_MIN_NS: Option<i64> = Some(1_000_000_000);
+
 /// Calls that the protocol does not answer, or only where there is something to say: the
 /// asynchronous procedures of NLM, and the indirect ones of portmap and rpcbind.
 const WITHOUT_REPLY: [&str; 3] = ["CALLIT", "BCAST", "INDIRECT"];
@@ -43,6 +46,7 @@ pub(crate) struct Wait {
     /// When the call began, and when it had come whole; the begin again where it never had.
     pub(crate) call_ns: i64,
     pub(crate) call_end_ns: i64,
+    /// It came whole, and bytes of its connection did not get stuck since, as far as is known.
     pub(crate) is_whole: bool,
     /// Until then it waited.
     pub(crate) until_ns: i64,
@@ -100,9 +104,11 @@ struct Connection {
     server_last_ns: Option<i64>,
     /// When the tap last missed bytes of the server.
     missed_ns: Option<i64>,
+    /// Until when bytes of the client did not get through.
+    stuck_until_ns: Option<i64>,
 }
 
-const ENDS: [&str; 7] = [
+const ENDS: [&str; 10] = [
     "connection_id",
     "transport",
     "server_packets",
@@ -110,6 +116,9 @@ const ENDS: [&str; 7] = [
     "client_last_packet_ns",
     "server_last_packet_ns",
     "ended_ns",
+    "client_stuck_ns",
+    "client_stuck_since_ns",
+    "client_stuck_bytes",
 ];
 const FLAGS: [&str; 2] = ["reply_missing", "repeat_of"];
 const CALLS: [&str; 11] = [
@@ -196,7 +205,9 @@ impl Waits {
             let wait = Wait {
                 call_ns: call.call_ns,
                 call_end_ns: call.call_end_ns.unwrap_or(call.call_ns),
-                is_whole: call.call_end_ns.is_some(),
+                // What the tap saw before bytes were lost did not reach the server whole.
+                is_whole: call.call_end_ns.is_some()
+                    && at.is_none_or(|at| at.stuck_until_ns < Some(call.call_ns)),
                 until_ns,
                 is_bound: answer.is_none(),
                 server_last_ns: at.and_then(|at| at.server_last_ns),
@@ -297,6 +308,7 @@ fn connections(
         let (id, server_packets, again) = (integers(0)?, integers(2)?, integers(3)?);
         let (client_last, server_last, ended) = (integers(4)?, integers(5)?, integers(6)?);
         let transport = Texts::of(ENDS[1], &batch[1])?;
+        let (stuck, stuck_since, stuck_bytes) = (integers(7)?, integers(8)?, integers(9)?);
         for row in 0..batch[0].len() {
             let Some(of) = id.get(row).and_then(|id| connections.get_mut(&id)) else {
                 continue;
@@ -309,6 +321,11 @@ fn connections(
                 .max(client_last.get(row))
                 .max(server_last.get(row));
             of.ended_ns = [of.ended_ns, ended.get(row)].into_iter().flatten().min();
+            let is_stuck = stuck_bytes.get(row) > Some(0) && stuck.get(row) >= STUCK_MIN_NS;
+            let until = { stuck_since.get(row).zip(stuck.get(row)) }
+                .filter(|_| is_stuck)
+                .map(|(since, lasted)| since.saturating_add(lasted));
+            of.stuck_until_ns = of.stuck_until_ns.max(until);
         }
         Ok(())
     });
