@@ -19,6 +19,11 @@ use crate::wall::wire::obstacle;
 /// There is one lab at a time: its namespaces have fixed names.
 const LAB: &str = "lab";
 
+/// Its namespaces; the one in the middle is there with `--mirror`.
+pub(crate) const SERVER: &str = "lineside-srv";
+pub(crate) const CLIENT: &str = "lineside-cli";
+pub(crate) const MIDDLE: &str = "lineside-mid";
+
 /// The lab, taken down however the test ends.
 pub(crate) struct Lab {
     state: TempDir,
@@ -71,6 +76,12 @@ impl Lab {
             talk(&output)
         );
         output
+    }
+
+    /// The process id of nfs-ganesha.
+    pub(crate) fn server_process(&self) -> String {
+        let id = std::fs::read_to_string(self.state.path().join("ganesha.pid"));
+        id.expect("it runs").trim().to_owned()
     }
 
     /// The exported files.

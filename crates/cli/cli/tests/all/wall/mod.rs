@@ -19,6 +19,7 @@ mod forward_modes;
 mod forward_report;
 mod full_disks;
 mod halves;
+mod hangs;
 mod iperf;
 mod kept_runs;
 mod killed;
