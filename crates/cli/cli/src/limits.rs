@@ -160,8 +160,8 @@ mod tests {
     #[test]
     fn each_limit_has_a_name_and_a_unit() {
         let mut table = serde_json::json!({
-            "rate_missed": "5%", "late": "2%", "lateness_max": "9us", "lateness_p99": "7us", "waited": 0.5, "busy": "50%",
-            "stall": "3ms", "steal": "0%", "drift": 2
+            "rate_missed": "5%", "late": "2%", "lateness_max": "9us", "lateness_p99": "7us",
+            "waited": 0.5, "busy": "50%", "stall": "3ms", "steal": "0%", "drift": 2
         });
         let expected = Limits {
             rate_missed: 0.05,
@@ -192,7 +192,7 @@ mod tests {
             ("lateness_p99", "5", "unit"),
             ("waited", "2", "write 1% or 0.01"),
             ("drift", "0.5", "write 1.5"),
-            ("lateness", "1ms", "the nearest known one is lateness_max"),
+            ("lateness", "1ms", "the nearest known one is lateness_p99"),
         ] {
             table = serde_json::json!({ name: value });
             let error = read(table).expect_err(words);

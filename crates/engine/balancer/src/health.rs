@@ -24,10 +24,9 @@ use crate::effects::Effects;
 use crate::nat::{Nat, Waits};
 use crate::packet::{End, Packet};
 use crate::pool::end;
+use crate::ports::CHECKS as PORTS;
 use crate::settings::{Health, Transport};
 
-/// Port numbers of checks; those of connections begin after them.
-pub(crate) const PORTS: std::ops::Range<u16> = 1024..2048;
 /// Changes of a node that are remembered.
 const HISTORY_MAX: usize = 16;
 const NOBODY: u16 = u16::MAX;

@@ -9,9 +9,9 @@ use crate::counters::Outcome;
 use crate::effects::Effects;
 use crate::follow::end_of;
 use crate::forward::Arrival;
-use crate::health;
 use crate::nat::{Nat, Place, socket};
 use crate::packet::End;
+use crate::ports;
 use crate::settings::{OnLoss, Transport};
 use crate::table::{Connection, Direction, Ends, State};
 
@@ -60,7 +60,7 @@ impl Nat {
         match packet.tcp {
             Some(tcp) => {
                 // A check has ended before its node's last segments came.
-                let outcome = match health::PORTS.contains(&packet.ports[1])
+                let outcome = match ports::CHECKS.contains(&packet.ports[1])
                     && self.pool.is_node(packet.source())
                 {
                     true => Outcome::Check,

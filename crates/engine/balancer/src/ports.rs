@@ -12,12 +12,14 @@
 //! While few numbers are taken, a draw finds one, and there is no map: it is made for a node that
 //! has many connections, and goes with them.
 
+use std::ops::Range;
+
 use lineside_account::{Budget, Lease};
 
-use crate::health;
-
-/// The first number of connections: those before it are for checks.
-pub(crate) const START: u16 = health::PORTS.end;
+/// Numbers of checks.
+pub(crate) const CHECKS: Range<u16> = 1024..2048;
+/// The first number of connections.
+pub(crate) const START: u16 = CHECKS.end;
 /// How many there are.
 pub(crate) const COUNT: u32 = u16::MAX as u32 - START as u32 + 1;
 

@@ -143,7 +143,7 @@ impl Nat {
             let mut all = self.pool.nat_of_family(client.0.is_ipv4());
             connection.nat = all.find(|nat| nat.1 == nat_end.0)?.0;
             connection.nat_port = nat_end.1;
-            if connection.nat_port < crate::health::PORTS.end {
+            if connection.nat_port < crate::ports::CHECKS.end {
                 return None;
             }
         }

@@ -9,7 +9,9 @@
 use lineside_time::Nanoseconds;
 
 use crate::ports::Ports;
-use crate::table::{Connection, KEPT, NONE, State, flag};
+
+/// Nobody's number.
+pub(crate) const NONE: u32 = u32::MAX;
 
 /// What a connection is missed for, in the order in which they make room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,37 +48,6 @@ pub(crate) const IDLE: Nanoseconds = 62_000_000_000;
 /// So many of one class, which are most of those that come and go, are a flood: it makes room for
 /// itself, and for all others.
 const FLOOD_MIN: u32 = 1_024;
-
-/// How often a connection that is in use becomes the latest of its list: not with each frame.
-/// Mappings of UDP can be pushed out within a part of a second, so theirs is finer. In powers of
-/// two of nanoseconds: 134 ms and 8.6 s.
-const GRAIN_UDP: u32 = 27;
-const GRAIN_TCP: u32 = 33;
-
-impl Connection {
-    pub(crate) fn class(&self) -> Class {
-        match self.state {
-            State::Closed => Class::Closed,
-            State::Exchanged => Class::Answered,
-            State::Datagrams => Class::Unanswered,
-            // Who has brought a cookie is there.
-            State::Asked | State::Answered if self.flags & flag::SHIFTED == 0 => Class::HalfOpen,
-            State::Asked | State::Answered | State::Established | State::Closing => Class::Lasting,
-        }
-    }
-
-    /// Whether a frame at `now` makes it the latest of its list.
-    #[inline]
-    pub(crate) fn is_renewed(&self, now: Nanoseconds) -> bool {
-        let grain = match self.state {
-            State::Datagrams | State::Exchanged => GRAIN_UDP,
-            State::Established | State::Closing => GRAIN_TCP,
-            // A flood that repeats itself does not make them younger.
-            State::Asked | State::Answered | State::Closed => return false,
-        };
-        self.seen >> grain != now >> grain
-    }
-}
 
 /// Numbers of connections by class.
 #[derive(Debug, Clone, Copy, Default)]
@@ -143,20 +114,6 @@ impl Shelf {
             self.ports.resize_with(at + 1, Ports::default);
         }
         &mut self.ports[at]
-    }
-
-    /// The connection is here from now on.
-    pub(crate) fn add(&mut self, connection: &Connection) {
-        if connection.nat != KEPT {
-            self.ports(connection.nat).take(connection.nat_port);
-        }
-    }
-
-    /// The connection is gone.
-    pub(crate) fn remove(&mut self, connection: &Connection) {
-        if connection.nat != KEPT {
-            self.ports(connection.nat).free(connection.nat_port);
-        }
     }
 }
 

@@ -22,14 +22,18 @@ use lineside_time::{Nanoseconds, TimerId, Wheel};
 
 use crate::packet::End;
 use crate::settings::Transport;
+pub(crate) use crate::shelves::NONE;
 use crate::shelves::{Class, Counts, IDLE, Shelf};
 
-/// Nobody's number.
-pub(crate) const NONE: u32 = u32::MAX;
 /// In place of a NAT address: nodes see the client.
 pub(crate) const KEPT: u8 = u8::MAX;
 /// The most nodes' addresses that are looked at for the connection that makes room.
 const SHELVES_MAX: usize = 64;
+/// How often a connection that is in use becomes the latest of its list: not with each frame.
+/// Mappings of UDP can be pushed out within a part of a second, so theirs is finer. In powers of
+/// two of nanoseconds: 134 ms and 8.6 s.
+const GRAIN_UDP: u32 = 27;
+const GRAIN_TCP: u32 = 33;
 
 /// Which way a frame goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,6 +140,29 @@ impl Numbered for Connection {
 }
 
 impl Connection {
+    pub(crate) fn class(&self) -> Class {
+        match self.state {
+            State::Closed => Class::Closed,
+            State::Exchanged => Class::Answered,
+            State::Datagrams => Class::Unanswered,
+            // Who has brought a cookie is there.
+            State::Asked | State::Answered if self.flags & flag::SHIFTED == 0 => Class::HalfOpen,
+            State::Asked | State::Answered | State::Established | State::Closing => Class::Lasting,
+        }
+    }
+
+    /// Whether a frame at `now` makes it the latest of its list.
+    #[inline]
+    pub(crate) fn is_renewed(&self, now: Nanoseconds) -> bool {
+        let grain = match self.state {
+            State::Datagrams | State::Exchanged => GRAIN_UDP,
+            State::Established | State::Closing => GRAIN_TCP,
+            // A flood that repeats itself does not make them younger.
+            State::Asked | State::Answered | State::Closed => return false,
+        };
+        self.seen >> grain != now >> grain
+    }
+
     pub(crate) fn new(client: End, service: u16, node: u16) -> Self {
         Self {
             client: [(bits(client.0) >> 64) as u64, bits(client.0) as u64],
@@ -343,7 +370,11 @@ impl Table {
         if self.shelves.len() <= endpoint {
             self.shelves.resize_with(endpoint + 1, Shelf::default);
         }
-        self.shelves[endpoint].add(&connection);
+        if connection.nat != KEPT {
+            self.shelves[endpoint]
+                .ports(connection.nat)
+                .take(connection.nat_port);
+        }
         self.link(number, endpoint);
         for direction in Direction::BOTH {
             let hash = ends.tuple(&connection, direction).hash(self.key);
@@ -362,7 +393,11 @@ impl Table {
         let connection = self.records[number];
         let endpoint = usize::from(ends.endpoint(&connection));
         self.unlink(number, endpoint);
-        self.shelves[endpoint].remove(&connection);
+        if connection.nat != KEPT {
+            self.shelves[endpoint]
+                .ports(connection.nat)
+                .free(connection.nat_port);
+        }
         for direction in Direction::BOTH {
             let hash = ends.tuple(&connection, direction).hash(self.key);
             let place = join(number, direction);

@@ -192,6 +192,13 @@ impl Connections {
             return DUPLICATE;
         }
         let opens = tcp.flags.opens();
+        if !opens && self.at(slot).may_be_next() {
+            let renewed = self.renew(slot, origin, context);
+            match renewed.and_then(|slot| self.replay_strays(slot, context)) {
+                Some(renewed) => slot = renewed,
+                None => return taken(Counter::FramesTcp, None),
+            }
+        }
         let mut segment = Segment {
             sequence: tcp.sequence + u32::from(opens),
             acknowledgement: tcp

@@ -7,11 +7,11 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, StatxFlags, fchown, fstat, openat, statx};
+use rustix::fs::{FileType, Mode, OFlags, Stat, fchown, fstat, openat};
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid, geteuid};
-use rustix::time::{ClockId, clock_gettime};
 
+use crate::file_times::is_since;
 use crate::folder_error::FolderError;
 use crate::place::{Place, names_in};
 use crate::privileges::is_stand_in;
@@ -163,24 +163,4 @@ impl Giving {
             _ => Ok(()),
         }
     }
-}
-
-/// Whether a file was made at a time or later; where the file system does not know, it may have
-/// been.
-pub(crate) fn is_since(file: BorrowedFd<'_>, since_ns: i64) -> bool {
-    let facts = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME);
-    let Some(facts) = { facts.ok() }.filter(|facts| facts.stx_mask & StatxFlags::BTIME.bits() != 0)
-    else {
-        return true;
-    };
-    let seconds = facts.stx_btime.tv_sec.saturating_mul(1_000_000_000);
-    seconds.saturating_add(facts.stx_btime.tv_nsec.into()) >= since_ns
-}
-
-/// Now, by the clock that file systems stamp with: no file that is made later has an earlier stamp.
-pub(crate) fn file_time_ns() -> i64 {
-    let now = clock_gettime(ClockId::RealtimeCoarse);
-    now.tv_sec
-        .saturating_mul(1_000_000_000)
-        .saturating_add(now.tv_nsec as i64)
 }

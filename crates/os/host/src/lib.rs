@@ -12,6 +12,7 @@ mod descriptors;
 mod ender;
 mod epoll;
 mod file_maker;
+mod file_times;
 mod folder_error;
 mod give_back;
 mod giving;

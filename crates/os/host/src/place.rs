@@ -22,8 +22,8 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
+use crate::file_times::{file_time_ns, is_since};
 use crate::folder_error::FolderError;
-use crate::giving::{file_time_ns, is_since};
 use crate::lock::lock_holder;
 use crate::privileges::caller_of_sudo;
 

@@ -202,8 +202,8 @@ impl Sandbox {
         self.with_folder(place, may_write())
     }
 
-    /// A file that is there may be written. What is not there cannot be made, and a folder, named by
-    /// mistake, is none.
+    /// A file that is there may be written. What is not there cannot be made, and a folder, named
+    /// by mistake, is none.
     pub fn may_write(self, file: &Path) -> Self {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let opened = openat(CWD, file, flags, Mode::empty()).map_err(io::Error::from);
@@ -279,8 +279,8 @@ impl Sandbox {
         self
     }
 
-    /// Connections to sockets in the file system may be opened, for which Landlock has no rules: for
-    /// a process that does nothing else.
+    /// Connections to sockets in the file system may be opened, for which Landlock has no rules:
+    /// for a process that does nothing else.
     pub fn may_connect_to_files(mut self) -> Self {
         self.further.files = true;
         self

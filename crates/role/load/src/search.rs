@@ -318,8 +318,8 @@ impl Connections {
         }
     }
 
-    /// A trial failed for want of connections, and `answered` so many requests a second. True: there
-    /// are more now, and the rate is to be tried again.
+    /// A trial failed for want of connections, and `answered` so many requests a second. True:
+    /// there are more now, and the rate is to be tried again.
     pub fn raise(&mut self, answered: f64) -> bool {
         if self
             .before

@@ -477,7 +477,7 @@ mod tests {
             ),
             (
                 "c.rs",
-                "pub struct Q;\n#[cfg(test)]\nmod tests { use crate::b::Y; }\n",
+                "pub struct Q;\n#[cfg(test)]\nmod tests {\n    use crate::b::Y;\n}\n",
             ),
         ]);
         let expected = [("a", "b"), ("a::deep", "c"), ("a::deep", "lib"), ("b", "c")];

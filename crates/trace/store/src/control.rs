@@ -27,6 +27,8 @@ const WAITING_MAX: usize = 16;
 /// All requests together hold one in this many bytes of the run's memory at most: 16 MiB of the
 /// default 256 MiB. When they would hold more, the largest is dropped.
 const SHARE: usize = 16;
+/// Small requests are heard whatever the run needs: so much of each is not drawn on its memory.
+const FREE: usize = 64 << 10;
 /// A client begins with room for this many bytes.
 const ROOM: usize = 4_096;
 /// Clients that the kernel has connected before they are accepted.
@@ -191,7 +193,7 @@ fn take_whole(waiting: &mut Vec<Waiting>) -> Option<Request> {
 impl Room {
     fn new(memory: &Memory) -> Option<Self> {
         Some(Self {
-            of_run: memory.of_run.lease_as(Claim::Spare, 0)?,
+            of_run: memory.of_run.lease(0)?,
             of_clients: memory.of_clients.lease(0)?,
         })
     }
@@ -202,7 +204,8 @@ impl Room {
         if !self.of_clients.resize(bytes) {
             return false;
         }
-        let fits = self.of_run.resize_as(Claim::Spare, bytes);
+        let drawn = bytes.saturating_sub(FREE);
+        let fits = self.of_run.resize_as(Claim::Spare, drawn);
         if !fits {
             // Less always fits.
             self.of_clients.resize(before);
@@ -448,6 +451,12 @@ mod tests {
                     request.answer("yes");
                 }
             });
+            // The run may need all of its memory, and is asked even so.
+            let all = budget
+                .lease(budget.limit_bytes())
+                .expect("nothing is drawn");
+            assert_eq!(ask(&path, "what?").expect("an answer"), "yes");
+            drop(all);
             // Each sends for as long as it is heard, and never ends its request.
             let mut greedy: Vec<_> = (0..WAITING_MAX - 1)
                 .map(|_| UnixStream::connect(path.join(CONTROL)).expect("connected"))

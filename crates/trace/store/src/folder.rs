@@ -16,10 +16,8 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::process::{Gid, Uid};
 
 use crate::part_index::part_indexes;
-use crate::room::{self, ROOM, Room};
+use crate::room::{self, MANIFEST, ROOM, Room};
 
-/// What describes a run, in its folder.
-pub(crate) const MANIFEST: &str = "trace.json";
 /// The folder that a run leaves: tables of parts, and `trace.json`.
 ///
 /// A file is complete under its name or not there: it is written under a name that begins with a

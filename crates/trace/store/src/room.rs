@@ -1,5 +1,5 @@
-//! Room on the disk for the last `trace.json` of a run, kept from its beginning on: a full disk takes
-//! rows, and never the account of what was measured.
+//! Room on the disk for the last `trace.json` of a run, kept from its beginning on: a full disk
+//! takes rows, and never the account of what was measured.
 //!
 //! The room is a hidden file, whose blocks are allocated. Where there is no other room it is
 //! written in place and renamed, which needs none. It goes with the run's last handle.
@@ -12,7 +12,8 @@ use lineside_host::{FolderError, Place};
 use rustix::fs::{AtFlags, FallocateFlags, fallocate};
 use rustix::io::Errno;
 
-use crate::folder::MANIFEST;
+/// What describes a run, in its folder.
+pub(crate) const MANIFEST: &str = "trace.json";
 
 /// Its name.
 pub(crate) const ROOM: &str = ".trace.json.room";

@@ -65,8 +65,8 @@ impl Notes {
         Some(measuring.with_drop_ins(drop_ins, pace, folder, trace_id, budget))
     }
 
-    /// Writes the outcome; `json` is the certificate as it is printed. Returns its first screen, and
-    /// whether it was written.
+    /// Writes the outcome; `json` is the certificate as it is printed. Returns its first screen,
+    /// and whether it was written.
     pub(super) fn end(
         mut self,
         inputs: Vec<InputFacts>,

@@ -144,12 +144,7 @@ fn begin(keys: &Section) -> anyhow::Result<Run> {
 }
 
 /// Takes requests in the folder, if there is one.
-fn listen(
-    run: &Run,
-    keys: &Section,
-    budget: &Budget,
-    settings: &Settings,
-) -> Option<Controlled> {
+fn listen(run: &Run, keys: &Section, budget: &Budget, settings: &Settings) -> Option<Controlled> {
     let folder = run.folder.as_ref()?;
     or_warn(settings::listen(
         folder,

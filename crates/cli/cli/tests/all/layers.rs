@@ -7,7 +7,7 @@ use std::path::Path;
 use lineside_testkit::layers::{Uses, part};
 
 /// Modules that several verbs use, and which use no verb.
-const SHARED: [&str; 13] = [
+const SHARED: [&str; 14] = [
     "charset",
     "config",
     "confine",
@@ -15,6 +15,7 @@ const SHARED: [&str; 13] = [
     "forwarder",
     "inputs",
     "junit",
+    "limits",
     "link",
     "outputs",
     "print",
@@ -24,7 +25,7 @@ const SHARED: [&str; 13] = [
 ];
 /// Modules that may use all others: the entrance, what prints and refuses command lines, and tests
 /// of all declarations.
-const ABOVE: [&str; 5] = ["main", "manual", "errors", "guide", "before"];
+const ABOVE: [&str; 6] = ["main", "arguments", "manual", "errors", "guide", "before"];
 
 fn uses() -> Uses {
     Uses::of(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"))

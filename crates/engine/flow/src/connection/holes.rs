@@ -130,6 +130,7 @@ impl Connection {
             // A FIN that came late may have been acknowledged before.
             (State::Open, _) => {
                 let end = stream.fin.or(stream.acked).unwrap_or(stream.next);
+                let end = end.max(stream.before_fin(self.copied_to(direction).unwrap_or(end)));
                 (stream.next, end - stream.next)
             }
             _ => return,

@@ -5,6 +5,7 @@ use lineside_account::Counter;
 use lineside_frame::{Cause, Chunk, Descriptor, Range};
 use lineside_wire::{Direction, SeqNumber, TcpFlags, TcpHeader};
 
+use crate::connection::rewritten::may_be_other_side;
 use crate::connection::segments::{BEHIND_MAX, Belongs, claim_of};
 use crate::connection::{Connection, Stray};
 use crate::context::Context;
@@ -117,7 +118,8 @@ pub(crate) enum Syn {
     BeginsNext,
     /// It does if it is answered, or if data follow it that the connection cannot have. One that
     /// lives answers a stray SYN with a challenge (RFC 5961 4.2) and goes on; after the end it may
-    /// be the network's late copy of the first one.
+    /// be the network's late copy of the first one; a moment after the first one it may have passed
+    /// a firewall.
     MayBeginNext,
 }
 
@@ -132,8 +134,12 @@ pub(crate) fn role_of_syn(
     let other = &connection.streams[direction.opposite()];
     let answers_stray =
         |acknowledgement| answers_stray_syn(&connection.strays, direction, acknowledgement);
+    let may_be_other_side = || may_be_other_side(connection, direction, syn, silent_ns);
     if syn.acknowledgement.is_some_and(answers_stray) {
-        return Syn::BeginsNext;
+        return match may_be_other_side() {
+            true => Syn::MayBeginNext,
+            false => Syn::BeginsNext,
+        };
     }
     let is_own = match (stream.isn, stream.state) {
         // Its sender repeats a SYN for a minute or two, but not once data have moved.
@@ -171,6 +177,7 @@ pub(crate) fn role_of_syn(
             Syn::BeginsNext
         }
         (false, true) => Syn::MayBeginNext,
+        (false, false) if syn.acknowledgement.is_none() && may_be_other_side() => Syn::MayBeginNext,
         (false, false) => Syn::BeginsNext,
     }
 }

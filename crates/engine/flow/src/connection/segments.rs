@@ -483,8 +483,10 @@ impl Connection {
         let other = &self.streams[direction.opposite()];
         let went_on = other.state == State::Open && self.is_overdue(front.arrived, shared);
         let is_beyond = self.senders[direction.opposite()].edge.is_some_and(|edge| {
-            let edge = self.streams[direction].offset(edge);
-            front.start > edge
+            let stream = &self.streams[direction];
+            let edge = stream.offset(edge);
+            // One that what came went beyond is an old one.
+            edge >= stream.next && front.start > edge
         });
         ahead > BEHIND_MAX || is_beyond || went_on && ahead > UNANSWERED_MAX
     }

@@ -16,6 +16,8 @@ use crate::stream::{Segment, State};
 /// So many acknowledgements that stand behind, each after the one before, are no accident of a
 /// path that reorders.
 const BEHIND_MIN: u8 = 3;
+/// 2^32 bytes take as long on the fastest lines: what comes sooner is late.
+const ROUND_MIN_NS: i64 = 250_000_000;
 /// Bytes that a direction lacks, and that are acknowledged, are given up from so many on, before
 /// acknowledgements are too far ahead to be believed.
 const PASSED_MAX: i64 = AHEAD_MAX / 2;
@@ -55,6 +57,10 @@ impl Connection {
         by: &Descriptor,
         context: &mut Context<'_, S>,
     ) {
+        let since_ns = self.senders[direction].next_ns;
+        if by.stamp_ns.is_none_or(|now| now - since_ns < ROUND_MIN_NS) {
+            return;
+        }
         let acknowledgement = self.senders[direction.opposite()].acknowledgement;
         let stream = &mut self.streams[direction];
         let at = stream.offset(acknowledgement);

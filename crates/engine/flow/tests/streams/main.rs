@@ -3,6 +3,7 @@
 
 mod accounting;
 mod beside;
+mod firewalls;
 mod floods;
 mod hand;
 mod incarnations;

@@ -3,9 +3,9 @@
 //! A new operation is never refused, and no connection pays for another. First go, whichever are
 //! more, calls without reply of connections that nobody answers (what they are worth, their sender
 //! alone says), or the answered calls whose rows only wait for copies of their reply, the oldest
-//! first: nothing is lost by that but such copies. Then go other calls without reply. Of calls, it is the oldest of
-//! the client that has most of them, and there of the connection that has most; for a call of a
-//! connection that nobody answers only those of such connections.
+//! first: nothing is lost by that but such copies. Then go other calls without reply. Of calls, it
+//! is the oldest of the client that has most of them, and there of the connection that has most;
+//! for a call of a connection that nobody answers only those of such connections.
 
 use hashbrown::HashMap;
 use lineside_account::{Claim, Counter, Counters};

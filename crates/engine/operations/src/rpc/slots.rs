@@ -13,7 +13,7 @@ pub(super) struct Slots(Option<Box<[Use; SLOTS]>>);
 /// Which session has used a slot last, for what, and for which call.
 #[derive(Debug, Clone, Copy, Default)]
 struct Use {
-    session: u64,
+    session: [u8; 16],
     sequence: u32,
     is_used: bool,
     operation_id: i64,
@@ -31,8 +31,6 @@ impl Slots {
             self.0 = Some(Box::new([Use::default(); SLOTS]));
         }
         let known = self.0.as_mut()?.get_mut(slot as usize)?;
-        let bits = u128::from_be_bytes(session);
-        let session = (bits >> 64) as u64 ^ bits as u64;
         if known.is_used && (known.session, known.sequence) == (session, sequence) {
             return Some(known.operation_id);
         }

@@ -298,7 +298,8 @@ pub(crate) fn pcap_of(lens: &[usize]) -> Vec<u8> {
     let mut file = Bytes::new(false);
     file.pcap_header(0xa1b2_c3d4, 1);
     for (index, &len) in lens.iter().enumerate() {
-        file.pcap_record(7, index as u32 * 1000, len as u32, &vec![index as u8; len]);
+        let (seconds, fraction) = (7 + index as u32 / 1000, index as u32 % 1000 * 1000);
+        file.pcap_record(seconds, fraction, len as u32, &vec![index as u8; len]);
     }
     file.bytes
 }

@@ -137,6 +137,9 @@ impl Records {
             let hears_both = search.hears_both;
             let is_vain = search.scanned_bytes > self.config.search_max_bytes && !has_candidates;
             if held > self.held_max(hears_both) && has_candidates {
+                // With more memory it would have gone on.
+                let is_early = held <= self.config.search_held_max_bytes;
+                counters.add(Counter::HeldLimit, u64::from(is_early));
                 self.decide(sink, counters);
                 continue;
             }

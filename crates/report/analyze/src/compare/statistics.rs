@@ -4,10 +4,10 @@
 //! for all of them. So the unit of chance is a slice of time, not an operation. A share, a rate and
 //! a mean are ratios of two sums over slices, with the variance of such a ratio; a quantile has the
 //! interval of the share of operations that do not exceed it, turned back into times (Woodruff,
-//! 1952), which asks nothing of the tail. Slices that resemble those before them say the same again:
-//! as far as their autocorrelation reaches they count as one, both for the error and for how many
-//! there are. With too few left there is no interval. None is narrower than independent operations
-//! would make it. A regime that lasts as long as a whole trace shows in none.
+//! 1952), which asks nothing of the tail. Slices that resemble those before them say the same
+//! again: as far as their autocorrelation reaches they count as one, both for the error and for how
+//! many there are. With too few left there is no interval. None is narrower than independent
+//! operations would make it. A regime that lasts as long as a whole trace shows in none.
 
 /// Slices with operations that a comparison needs.
 pub(super) const SLICES_MIN: usize = 8;

@@ -32,8 +32,9 @@ const FRAGMENTS: u8 = u8::MAX;
 /// Frames asked for at once.
 const BURST: usize = 256;
 
-/// Memory for the blocks of a file that is looked at before the run. Small ones: of most files a few
-/// frames are looked at, and a block is cleared when it is made. A longer frame gets a longer one.
+/// Memory for the blocks of a file that is looked at before the run. Small ones: of most files a
+/// few frames are looked at, and a block is cleared when it is made. A longer frame gets a longer
+/// one.
 const POOL_BYTES: usize = 128 << 10;
 
 /// Where frames were seen: an input, or one interface of a file that describes several.

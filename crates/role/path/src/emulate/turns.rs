@@ -64,7 +64,8 @@ impl Outcome {
         let facts = live.ports().flat_map(Port::facts);
         let inputs = facts.map(lineside_run::input_facts).collect();
         let mut certificate = live_certificate(live, CLOCK);
-        // Frames that the tap dropped belong to the verdict, and ports that are gone or have failed.
+        // Frames that the tap dropped belong to the verdict, and ports that are gone or have
+        // failed.
         let gone = live.gone().iter().map(|gone| gone.why.clone());
         let failed = failure.iter().map(ToString::to_string);
         certificate.judge(Evidence {

@@ -62,13 +62,15 @@ const PORT: Floors = &[
 ];
 
 const BALANCER: Floors = &[
-    &["counters", "lib", "make", "proxy"],
-    &["settings"],
+    &["counters", "lib", "make", "ports", "proxy"],
+    &["settings", "shelves"],
     &["effects", "packet"],
     &["cut", "rewrite", "table"],
     &["affinity", "choice", "follow"],
     &["forward fragments health nat pool proxied"],
-    &["change", "control", "driver", "open", "report", "save"],
+    &[
+        "change", "control", "driver", "open", "report", "room", "save",
+    ],
 ];
 
 const FLOW: Floors = &[

@@ -58,8 +58,8 @@ impl Folders {
         text
     }
 
-    /// What was written by `user`, who could no longer look any path up, and whose the trace is.
-    fn check(&self, user: u32, owner: u32) {
+    /// What was written by a user who could no longer look any path up, and whose it all is.
+    fn check(&self, owner: u32) {
         let run = self.run();
         let manifest = fs::read(run.join("trace.json")).expect("replaced");
         assert_eq!(manifest, b"ended as somebody else");
@@ -72,8 +72,8 @@ impl Folders {
         // Five frames of one each, then an empty file; of these the last three are kept.
         assert_eq!(files.len(), 3, "{files:?}");
         let owners = paths.iter().map(|path| (path, owner));
-        // Those of the later frames, which no root was there to open.
-        let owners = owners.chain(files.iter().map(|path| (path, user)));
+        // A process of root's makes those of the later frames.
+        let owners = owners.chain(files.iter().map(|path| (path, owner)));
         for (path, owner) in owners {
             let facts = fs::metadata(path).expect("there");
             let found = (facts.uid(), facts.gid());
@@ -122,7 +122,7 @@ fn root_becomes_nobody_or_the_sudo_user_and_still_writes() {
         assert_nothing_is_left(&text, user);
         assert!(text.contains("is_namespace_root: false"), "{text}");
         assert!(field_is_empty(&text, "Groups:"), "{text}");
-        folders.check(user, owner);
+        folders.check(owner);
     }
 }
 
@@ -147,7 +147,7 @@ fn a_set_user_id_file_goes_on_as_its_user() {
         .env("SUDO_GID", "7");
     let text = folders.drop_with(&mut command);
     assert_nothing_is_left(&text, 1234);
-    folders.check(1234, 1234);
+    folders.check(1234);
     drop(folder);
 }
 
@@ -160,7 +160,7 @@ fn later_files_are_made_by_root_where_the_user_may_not() {
     let mut command = Command::new(PROGRAM);
     let text = folders.drop_with(command.env_remove("SUDO_UID"));
     assert_nothing_is_left(&text, NOBODY);
-    folders.check(0, 0);
+    folders.check(0);
 }
 
 #[test]

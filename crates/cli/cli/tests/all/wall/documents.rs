@@ -395,7 +395,7 @@ fn failures(document: &str) -> Vec<String> {
         // A link on a busy machine: that the run says so is right.
         let words = is.split_whitespace().collect::<Vec<_>>().join(" ");
         let is_disturbed = ["left more than 1 ms late", "verdict disturbed"];
-        let is_late = output.status.code() == Some(4)
+        let is_late = matches!(output.status.code(), Some(0 | 4))
             && is_disturbed.iter().any(|sentence| words.contains(sentence));
         if !is_late && output.status.code() != Some(state.map_or(0, |&(_, state)| state)) {
             failures.push(format!("{place}\n{}\n{is}", output.status));
