@@ -79,7 +79,7 @@ impl Effects for World {
         }
         self.next_port = self.next_port.wrapping_add(1);
         let own = ([10, 0, 1, 100], self.next_port).into();
-        let node = ([10, 0, 1, 1 + failed], 8_080 + group as u16).into();
+        let node = ([10, 0, 1, 1 + failed], 8_080 + group).into();
         assert_eq!(self.ends.insert([own, node], End::Chosen), None);
         Some([own, node])
     }
@@ -390,9 +390,9 @@ fn first_bytes(bytes: &[u8]) {
     if let tls::Hello::Name(name) = tls::client_hello(bytes) {
         assert!(name.bytes().len() <= 255);
     }
-    if let Ok(words) = std::str::from_utf8(bytes) {
-        if let Err(error) = Rule::parse(words, 1) {
-            assert!(!error.to_string().is_empty());
-        }
+    if let Ok(words) = std::str::from_utf8(bytes)
+        && let Err(error) = Rule::parse(words, 1)
+    {
+        assert!(!error.to_string().is_empty());
     }
 }

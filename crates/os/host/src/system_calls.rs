@@ -163,6 +163,10 @@ const PRCTL: [u64; 4] = [
 /// Of ioctl(2), whose request has 32 bits for the kernel: what the standard library asks of files
 /// and of terminals, how much of a socket is unsent, and the carrier of a TAP device. Nothing types
 /// into a terminal (TIOCSTI, TIOCLINUX) or chooses who gets a signal (FIOSETOWN, SIOCSPGRP).
+#[allow(
+    clippy::unnecessary_cast,
+    reason = "with musl they are of another type"
+)]
 const IOCTL: [u64; 8] = [
     libc::FIONBIO as u64,
     libc::FIOCLEX as u64,

@@ -402,6 +402,14 @@ impl Whole {
                     })
                 })
             });
+            // One that stands alone is believed by evidence from outside it; where there is none,
+            // its bytes are counted as unread, which makes the verdict incomplete.
+            let is_other_half = |other: &&Message| self.key_of(other) == key;
+            let others = messages.iter().filter(|other| other.call != message.call);
+            let is_alone = !others.filter(is_other_half).any(&survives);
+            if row.is_none() && is_alone && counters.value(Counter::RpcUnread) > 0 {
+                continue;
+            }
             assert!(
                 row.is_some(),
                 "{what}: {key:?} call {} is not recorded",
@@ -451,6 +459,17 @@ impl Whole {
         for block in self.oracle.blocks() {
             let message = &self.oracle.messages[block.message];
             let key = self.key_of(message);
+            // Whether the message may be missing was judged before.
+            let halves = rows.operations.iter().filter(|row| self::key(row) == key);
+            let is_recorded = halves
+                .map(|row| match message.call {
+                    true => row.call_missing,
+                    false => row.reply_missing,
+                })
+                .any(|is_missing| !is_missing);
+            if !is_recorded {
+                continue;
+            }
             assert!(
                 sums.contains(&(key, block.number)) || !self.oracle.block_survives(&block, kept),
                 "{what}: block {} of {key:?} survived",

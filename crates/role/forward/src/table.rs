@@ -136,10 +136,6 @@ fn read_whole(path: &Path) -> Option<(u64, Vec<u8>)> {
 }
 
 #[cfg(test)]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the files of a test have paths of its own"
-)]
 mod tests {
     use std::fs::OpenOptions;
 

@@ -19,7 +19,7 @@ pub(crate) const MANIFEST: &str = "trace.json";
 pub(crate) const ROOM: &str = ".trace.json.room";
 
 /// Zeros that are written at once where the file system allocates nothing beforehand.
-const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// Blocks that are kept.
 #[derive(Debug)]

@@ -63,7 +63,7 @@ impl Unfinished {
         let flush = manifest.configuration.pointer("/capture/flush");
         let flush = flush
             .and_then(|word| word.as_str())
-            .unwrap_or(match manifest.role() {
+            .unwrap_or_else(|| match manifest.role() {
                 Some(Role::Load) => "",
                 _ => "none",
             })

@@ -26,7 +26,6 @@ pub(super) struct PipelineActor {
     /// A batch whose rows are many goes round before its other items are taken.
     pub(super) is_behind: bool,
     /// Batches that came meanwhile.
-    #[expect(clippy::vec_box, reason = "they travel in their boxes")]
     pub(super) later: VecDeque<Box<Batch>>,
 }
 

@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 
 use lineside_account::Budget;
-use lineside_host::RunClock;
+use lineside_host::{RunClock, Stopwatch};
 use lineside_http::{Body, RequestTemplate, Responder, ResponseTemplate, Url};
 use lineside_load::client::{CatchUp, Pace, Plan};
 use lineside_load::protocol::{
@@ -431,9 +431,10 @@ fn broken_server(later: Option<usize>) -> SocketAddr {
             let (answer, _) = answers.next().expect("without end");
             let (first, rest) = answer.split_at(later.unwrap_or(answer.len()).min(answer.len()));
             let _ = stream.write_all(first);
-            thread::sleep(std::time::Duration::from_millis(
-                30 * u64::from(later.is_some()),
-            ));
+            if later.is_some() {
+                let watch = Stopwatch::start();
+                watch.wait_until(std::time::Duration::from_millis(30));
+            }
             let _ = stream.write_all(rest);
         }
     });
