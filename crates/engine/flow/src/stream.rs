@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 use lineside_frame::{Cause, Chunk, Range};
 use lineside_wire::SeqNumber;
 
-use crate::connection::wrapped::Behind;
 use crate::round_trips::Followed;
 
 /// Acknowledgements remembered while bytes are missing. Beyond, a later one stands for those before
@@ -73,6 +72,14 @@ impl Held {
     pub(crate) fn end(&self) -> i64 {
         self.start + self.range.len() as i64
     }
+}
+
+/// Acknowledgements of a stream that stand behind what was acknowledged.
+#[derive(Debug, Default)]
+pub(crate) struct Behind {
+    /// The latest.
+    pub(crate) at: i64,
+    pub(crate) count: u8,
 }
 
 /// Offsets count from the first byte after the SYN, or from the first segment seen; they may be

@@ -229,9 +229,9 @@ impl Whole {
         )
     }
 
-    /// Every message whose header survived has its place in a row. One that stands alone is believed
-    /// by evidence from outside it; where there is none, its bytes are counted as unread, which
-    /// makes the verdict incomplete.
+    /// Every message whose header survived has its place in a row. One that stands alone is
+    /// believed by evidence from outside it; where there is none, its bytes are counted as unread,
+    /// which makes the verdict incomplete.
     fn judge_recall(
         &self,
         (kept, has_unread): (&[usize], bool),

@@ -11,7 +11,7 @@ use crate::connection::Connection;
 use crate::connection::segments::AHEAD_MAX;
 use crate::context::Context;
 use crate::sink::StreamSink;
-use crate::stream::{Segment, State};
+use crate::stream::{Behind, Segment, State};
 
 /// So many acknowledgements that stand behind, each after the one before, are no accident of a
 /// path that reorders.
@@ -21,14 +21,6 @@ const ROUND_MIN_NS: i64 = 250_000_000;
 /// Bytes that a direction lacks, and that are acknowledged, are given up from so many on, before
 /// acknowledgements are too far ahead to be believed.
 const PASSED_MAX: i64 = AHEAD_MAX / 2;
-
-/// Acknowledgements of a stream that stand behind what was acknowledged.
-#[derive(Debug, Default)]
-pub(crate) struct Behind {
-    /// The latest.
-    at: i64,
-    count: u8,
-}
 
 impl Connection {
     /// A segment comes. If it brings nothing new, and the numbers of its direction have come round

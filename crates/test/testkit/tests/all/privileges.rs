@@ -2,6 +2,7 @@
 //! line that an error offers works when it is pasted.
 
 use std::fs::{self, Permissions};
+use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -52,7 +53,16 @@ impl Folders {
             .arg("drop")
             .arg(self.run())
             .arg(self.shared().join("out.pcapng"));
-        let output = command.output().expect("it runs");
+        // A child of another test that was just forked may hold a copy of the program that this
+        // one wrote: until it has begun its own.
+        let mut output = command.output();
+        while output
+            .as_ref()
+            .is_err_and(|error| error.kind() == ErrorKind::ExecutableFileBusy)
+        {
+            output = command.output();
+        }
+        let output = output.expect("it runs");
         let text = text(&output);
         assert!(output.status.success(), "{text}");
         text

@@ -6,11 +6,11 @@ use lineside_testkit::layers::{Group, Uses};
 use lineside_testkit::sources::Sizes;
 
 /// Groups of files that use each other in a circle, over all crates but those for tests.
-const GROUPS_MAX: usize = 18;
+const GROUPS_MAX: usize = 19;
 /// Those that are more than a module with its own submodules.
 const GROUPS_BEYOND_A_MODULE_MAX: usize = 8;
 /// Files of the largest group.
-const GROUP_FILES_MAX: usize = 14;
+const GROUP_FILES_MAX: usize = 16;
 
 /// Lines of a file, without its unit tests, and how many files have more.
 const FILE_LINES: usize = 800;
