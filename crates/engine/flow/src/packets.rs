@@ -296,7 +296,6 @@ impl Connections {
         context: &mut Context<'_, S>,
     ) -> Option<usize> {
         let connection = self.at(slot);
-        connection.pass_round(direction, &segment, chunk.descriptor(), context);
         match connection.on_segment(direction, segment, chunk, context) {
             Belongs::Here => Some(slot),
             Belongs::AfterGap => self.replay_strays(slot, context),

@@ -74,14 +74,6 @@ impl Held {
     }
 }
 
-/// Acknowledgements of a stream that stand behind what was acknowledged.
-#[derive(Debug, Default)]
-pub(crate) struct Behind {
-    /// The latest.
-    pub(crate) at: i64,
-    pub(crate) count: u8,
-}
-
 /// Offsets count from the first byte after the SYN, or from the first segment seen; they may be
 /// negative when earlier bytes turn up later. `i64` never wraps: sequence numbers are unwrapped
 /// around the next expected one.
@@ -129,8 +121,6 @@ pub(crate) struct Stream {
     /// Of a stream that was joined: bytes before this offset passed before the tap began, and none
     /// after it did.
     pub(crate) joined_at: Option<i64>,
-    /// Acknowledgements that stand behind `acked`.
-    pub(crate) behind: Behind,
     /// Acknowledgements since something is missing: when each offset was first covered.
     pub(crate) acks: VecDeque<(i64, Moment)>,
     /// The latest answer of [`acknowledged`](Self::acknowledged).

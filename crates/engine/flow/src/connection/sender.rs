@@ -34,7 +34,7 @@ pub(crate) struct Sender {
     /// The sequence number after its last byte; SYN and FIN take one too.
     next: Option<SeqNumber>,
     /// When that byte came.
-    pub(super) next_ns: i64,
+    next_ns: i64,
     /// Of its last segment, and when that came.
     pub(super) acknowledgement: SeqNumber,
     window: u16,
