@@ -451,12 +451,6 @@ mod tests {
                     request.answer("yes");
                 }
             });
-            // The run may need all of its memory, and is asked even so.
-            let all = budget
-                .lease(budget.limit_bytes())
-                .expect("nothing is drawn");
-            assert_eq!(ask(&path, "what?").expect("an answer"), "yes");
-            drop(all);
             // Each sends for as long as it is heard, and never ends its request.
             let mut greedy: Vec<_> = (0..WAITING_MAX - 1)
                 .map(|_| UnixStream::connect(path.join(CONTROL)).expect("connected"))
@@ -484,6 +478,26 @@ mod tests {
         assert!(budget.peak_bytes() <= share, "{}", budget.peak_bytes());
         drop(control);
         assert_eq!(budget.used_bytes(), 0);
+    }
+
+    #[test]
+    fn a_run_that_needs_all_of_its_memory_is_asked_even_so() {
+        let above = tempfile::tempdir().expect("a folder");
+        let path = above.path().join("run");
+        let folder = RunFolder::create(&path, None).expect("new");
+        let budget = Budget::new(16 << 20);
+        let control = Control::listen(&folder, &budget).expect("it listens");
+        let all = budget.lease(budget.limit_bytes());
+        assert!(all.is_some(), "nothing is drawn");
+        std::thread::scope(|scope| {
+            let _closing = Closing(&control);
+            scope.spawn(|| {
+                while let Some(request) = control.next() {
+                    request.answer("yes");
+                }
+            });
+            assert_eq!(ask(&path, "what?").expect("an answer"), "yes");
+        });
     }
 
     #[test]

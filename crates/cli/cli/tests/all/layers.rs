@@ -25,7 +25,15 @@ const SHARED: [&str; 14] = [
 ];
 /// Modules that may use all others: the entrance, what prints and refuses command lines, and tests
 /// of all declarations.
-const ABOVE: [&str; 6] = ["main", "arguments", "manual", "errors", "guide", "before"];
+const ABOVE: [&str; 7] = [
+    "main",
+    "lib",
+    "arguments",
+    "manual",
+    "errors",
+    "guide",
+    "before",
+];
 
 fn uses() -> Uses {
     Uses::of(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"))
