@@ -131,7 +131,7 @@ pub fn read_offset(read: impl Fn() -> i64) -> OffsetReading {
 }
 
 #[inline]
-fn read(clock: libc::clockid_t) -> i64 {
+pub(crate) fn read(clock: libc::clockid_t) -> i64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,

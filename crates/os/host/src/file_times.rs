@@ -3,7 +3,6 @@
 use std::os::fd::BorrowedFd;
 
 use rustix::fs::{AtFlags, StatxFlags, statx};
-use rustix::time::{ClockId, clock_gettime};
 
 /// Whether a file was made at a time or later; where the file system does not know, it may have
 /// been.
@@ -19,8 +18,5 @@ pub(crate) fn is_since(file: BorrowedFd<'_>, since_ns: i64) -> bool {
 
 /// Now, by the clock that file systems stamp with: no file that is made later has an earlier stamp.
 pub(crate) fn file_time_ns() -> i64 {
-    let now = clock_gettime(ClockId::RealtimeCoarse);
-    now.tv_sec
-        .saturating_mul(1_000_000_000)
-        .saturating_add(now.tv_nsec as i64)
+    crate::clock::read(libc::CLOCK_REALTIME_COARSE)
 }
