@@ -156,9 +156,7 @@ impl Nat {
             Followed::State(state) => {
                 let until = now.saturating_add(self.timeout(state));
                 self.table.set_state(number, state, until, &self.pool);
-                if state == State::Closed {
-                    self.pool.on_closed(of);
-                }
+                self.pool.on_state(of, before, state);
                 if state == State::Established {
                     self.keep_affinity(now, number);
                 } else {

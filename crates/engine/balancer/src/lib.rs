@@ -18,7 +18,7 @@
 //! * Each frame that comes in has one [`Outcome`], or waits ([`Nat::held`]).
 //! * Tables are drawn on a budget. When the table of connections or a node's port numbers are used
 //!   up, those make room that would be missed least: closed ones, then answered UDP, handshakes
-//!   that are not finished, unanswered UDP, idle ones; never one in use.
+//!   that are not finished, unanswered UDP, idle ones; never TCP in use.
 //! * A service may have its handshakes answered here, and its first requests read: [`proxy`].
 //!
 //! Not here: sockets; of protocols above TCP and UDP more than a check's status line and what

@@ -411,10 +411,15 @@ impl Pool {
         }
     }
 
-    /// Both ends of a connection have closed it, or one has reset it.
-    pub(crate) fn on_closed(&mut self, [node, service]: [u16; 2]) {
-        self.nodes[usize::from(node)].closed += 1;
-        self.services[usize::from(service)].closed += 1;
+    /// A connection of a node and a service is in another state than before: closed, or open again
+    /// where its node did not believe a reset.
+    pub(crate) fn on_state(&mut self, [node, service]: [u16; 2], before: State, state: State) {
+        let [was, is] = [before, state].map(|state| u32::from(state == State::Closed));
+        let node = &mut self.nodes[usize::from(node)].closed;
+        let service = &mut self.services[usize::from(service)].closed;
+        for closed in [node, service] {
+            *closed = *closed + is - was;
+        }
     }
 
     /// A connection is gone.

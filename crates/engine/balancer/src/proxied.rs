@@ -364,6 +364,9 @@ impl proxy::Effects for Caller<'_> {
         if !nat.joints.set(number, Splice::default()) {
             let connection = nat.table.remove(number, &nat.pool);
             nat.on_gone(number, &connection, self.out);
+            // It did not begin.
+            nat.pool.services[usize::from(service)].opened -= 1;
+            nat.pool.nodes[usize::from(node)].opened -= 1;
             return None;
         }
         let tuple = nat.pool.tuple(&connection, Direction::ToClient);

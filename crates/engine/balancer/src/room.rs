@@ -10,7 +10,7 @@ use crate::counters::Outcome;
 use crate::effects::Effects;
 use crate::nat::{Nat, Place};
 use crate::ports;
-use crate::shelves::Class;
+use crate::shelves::{Class, Counts};
 use crate::table::{Connection, Direction, Ends, State, flag};
 
 /// Sets the hashes of port numbers apart from those of the choice of nodes.
@@ -60,7 +60,7 @@ impl Nat {
         self.is_above(counts, nat * ports::COUNT as usize)
     }
 
-    fn is_above(&self, counts: crate::shelves::Counts, max: usize) -> bool {
+    fn is_above(&self, counts: Counts, max: usize) -> bool {
         let Some(share) = self.settings.cookies_above else {
             return false;
         };

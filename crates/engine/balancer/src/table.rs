@@ -367,13 +367,9 @@ impl Table {
             return None;
         }
         let endpoint = usize::from(ends.endpoint(&connection));
-        if self.shelves.len() <= endpoint {
-            self.shelves.resize_with(endpoint + 1, Shelf::default);
-        }
+        let shelf = self.shelf(endpoint);
         if connection.nat != KEPT {
-            self.shelves[endpoint]
-                .ports(connection.nat)
-                .take(connection.nat_port);
+            shelf.ports(connection.nat).take(connection.nat_port);
         }
         self.link(number, endpoint);
         for direction in Direction::BOTH {
@@ -513,6 +509,14 @@ impl Table {
         may_go.then_some(number)
     }
 
+    /// The connections to a node's address.
+    fn shelf(&mut self, endpoint: usize) -> &mut Shelf {
+        if self.shelves.len() <= endpoint {
+            self.shelves.resize_with(endpoint + 1, Shelf::default);
+        }
+        &mut self.shelves[endpoint]
+    }
+
     /// A free port number of a connection's NAT address towards its node: see [`Ports::find`].
     ///
     /// [`Ports::find`]: crate::ports::Ports::find
@@ -523,10 +527,7 @@ impl Table {
         ends: &impl Ends,
     ) -> Option<u16> {
         let endpoint = usize::from(ends.endpoint(connection));
-        if self.shelves.len() <= endpoint {
-            self.shelves.resize_with(endpoint + 1, Shelf::default);
-        }
-        let mut shelf = std::mem::take(&mut self.shelves[endpoint]);
+        let mut shelf = std::mem::take(self.shelf(endpoint));
         let is_free = |port| {
             let with_port = Connection {
                 nat_port: port,

@@ -9,7 +9,6 @@
 //!   is found out while a pidfd holds its number, so that no other one has it meanwhile.
 //! * When the run closes its end, or is killed, it ends.
 
-use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -19,6 +18,7 @@ use rustix::process::{
 };
 
 use crate::give_back::{beside, receive};
+use crate::lock::status_of;
 use crate::privileges::{Capability, keep_capabilities};
 use crate::sandbox::Sandbox;
 use crate::sandboxed_reader::serve_alone;
@@ -90,10 +90,8 @@ fn end(run: Pid, request: [u8; REQUEST_LEN]) -> Option<()> {
 
 /// The parent of a process.
 fn parent(process: Pid) -> Option<Pid> {
-    let facts = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).ok()?;
-    // The name, in brackets, may hold anything.
-    let (_, rest) = facts.rsplit_once(") ")?;
-    Pid::from_raw(rest.split(' ').nth(1)?.parse().ok()?)
+    let status = status_of(process.as_raw_nonzero().get().cast_unsigned()).ok()?;
+    Pid::from_raw(status.split(' ').nth(1)?.parse().ok()?)
 }
 
 #[cfg(test)]

@@ -156,8 +156,8 @@ pub fn wait_to_read(file: impl AsFd, at_most: Duration) -> bool {
     wait_for(file, PollFlags::IN, at_most)
 }
 
-/// Waits until a pipe takes PIPE_BUF (4,096) bytes without blocking, or an error is due, for this
-/// long at most; whether it does.
+/// Waits until a socket takes more, or a pipe PIPE_BUF (4,096) bytes, without blocking, or an error
+/// is due, for this long at most; whether it does.
 pub fn wait_to_write(file: impl AsFd, at_most: Duration) -> bool {
     wait_for(file, PollFlags::OUT, at_most)
 }

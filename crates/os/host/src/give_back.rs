@@ -48,8 +48,8 @@ impl GiveBack {
         let socket = beside(move |socket| {
             let kept = [socket.as_fd(), place.file().as_fd(), place.above_it()];
             serve_alone(&[&kept[..], &[parent.file().as_fd()]].concat())?;
-            keep_capabilities(&KEPT[..giving.map_or(0, |_| KEPT.len())])
-                .map_err(io::Error::other)?;
+            let kept = if giving.is_some() { &KEPT[..] } else { &[] };
+            keep_capabilities(kept).map_err(io::Error::other)?;
             let beside = lent(giving).filter(|_| is_of_runs);
             sandbox(&place, &parent, (giving, beside))
                 .enter()

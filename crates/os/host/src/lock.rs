@@ -5,13 +5,19 @@ use std::io::ErrorKind;
 
 /// Whether a process is there, and goes on.
 pub fn is_alive(process: u32) -> bool {
-    let facts = match std::fs::read_to_string(format!("/proc/{process}/stat")) {
-        Ok(facts) => facts,
+    match status_of(process) {
+        Ok(status) => !status.starts_with(['Z', 'X']) && !status.is_empty(),
         // From a sandbox, that another process is there is all that can be seen of it.
-        Err(error) => return error.kind() == ErrorKind::PermissionDenied,
-    };
-    let state = { facts.rsplit_once(") ") }.and_then(|(_, rest)| rest.chars().next());
-    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+        Err(error) => error.kind() == ErrorKind::PermissionDenied,
+    }
+}
+
+/// What proc_pid_stat(5) says of a process behind its name, which is in brackets and may hold
+/// anything: its state, its parent and so on.
+pub(crate) fn status_of(process: u32) -> std::io::Result<String> {
+    let facts = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
+    let (_, status) = facts.rsplit_once(") ").unwrap_or_default();
+    Ok(status.to_owned())
 }
 
 /// The process that holds the lock of an open folder, as far as the kernel shows it: those of other

@@ -94,7 +94,9 @@ impl Place {
         // Whatever was put there instead is not followed, and not given away.
         let opened = openat(&parent, &name, NO_LINK, Mode::empty());
         let folder = opened.map_err(|error| failed(path, "open the folder", error))?;
-        if !is_since(folder.as_fd(), begun_ns) {
+        // Who gives nothing away needs no proof, which some file systems cannot give: their times
+        // are coarse, or another machine's.
+        if geteuid().is_root() && !is_since(folder.as_fd(), begun_ns) {
             let error = io::Error::other("another one was put in its place");
             return Err(FolderError::io(path, "open the folder", error));
         }

@@ -268,17 +268,12 @@ fn program(further: &Further) -> Result<BpfProgram, BackendError> {
     rules.insert(libc::SYS_ioctl, any_of(1, &IOCTL)?);
     rules.insert(libc::SYS_fcntl, any_of(1, &FCNTL)?);
     rules.insert(libc::SYS_prctl, any_of(0, &PRCTL)?);
-    let (ending, giving) = (
-        [libc::SYS_pidfd_open, libc::SYS_pidfd_send_signal],
-        [libc::SYS_fchown],
-    );
-    for (is_allowed, calls) in [(further.signals, &ending[..]), (further.giving, &giving)] {
-        rules.extend(
-            calls
-                .iter()
-                .filter(|_| is_allowed)
-                .map(|&call| (call, Vec::new())),
-        );
+    if further.signals {
+        let ending = [libc::SYS_pidfd_open, libc::SYS_pidfd_send_signal];
+        rules.extend(ending.map(|call| (call, Vec::new())));
+    }
+    if further.giving {
+        rules.insert(libc::SYS_fchown, Vec::new());
     }
     if further.maps {
         rules.insert(libc::SYS_bpf, any_of(0, &BPF)?);
@@ -316,8 +311,6 @@ fn of_itself() -> Result<Vec<(libc::c_long, Vec<SeccompRule>)>, BackendError> {
     let this_one = SeccompRule::new(vec![is(0, Eq, 0)?, is(1, Eq, 0)?])?;
     let mut rules = vec![
         (libc::SYS_clone, vec![threads]),
-        // See below.
-        (libc::SYS_clone3, Vec::new()),
         (libc::SYS_sched_getaffinity, Vec::new()),
         (libc::SYS_tgkill, vec![own]),
         (libc::SYS_getpriority, vec![this_one.clone()]),

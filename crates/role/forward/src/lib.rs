@@ -36,4 +36,4 @@ pub use outcome::{Certificate, Outcome};
 pub use payloads::{Departure, PayloadSettings, Payloads};
 pub use requests::{Asked, Controlled};
 pub use run::{ByDriver, Event, Forward, Opened, Tapping, interfaces};
-pub use table::{TableFile, read_table};
+pub use table::{TableFile, has_no_table, read_table};

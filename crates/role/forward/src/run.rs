@@ -406,7 +406,6 @@ impl Forward<'_> {
         let ended = clock.now();
         live.engine_mut().on_course(ended);
         let mut certificate = certificate(live, began, ended);
-        let ended = clock.now();
         let unkept = { self.table.as_ref() }.and_then(|it| it.end(live.engine().nat(), ended));
         let failures = { failure.iter().map(ToString::to_string) }.chain(unkept);
         judge(&mut certificate, live, failures);

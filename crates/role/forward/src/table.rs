@@ -9,6 +9,7 @@
 
 use std::cell::RefCell;
 use std::fs::File;
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -47,11 +48,18 @@ struct State {
 }
 
 impl TableFile {
-    /// Opens the files in a run's folder; to be called before privileges are dropped.
-    pub fn open(folder: &RunFolder) -> Result<Self, FolderError> {
+    /// Opens the files in a run's folder; to be called before privileges are dropped. A table that
+    /// is taken over stands in them at once, whatever ends this run before it writes its own.
+    pub fn open(folder: &RunFolder, resumed: Option<&[u8]>) -> Result<Self, FolderError> {
+        let (files, mut state) = (folder.open_states()?, State::default());
+        if let Some(table) = resumed {
+            state.begin();
+            state.bytes.extend_from_slice(table);
+            state.put(&files);
+        }
         Ok(Self {
-            files: folder.open_states()?,
-            state: RefCell::default(),
+            files,
+            state: RefCell::new(state),
         })
     }
 
@@ -85,9 +93,19 @@ impl TableFile {
 
 impl State {
     fn write(&mut self, files: &[File; 2], nat: &Nat, now: Nanoseconds) {
+        self.begin();
+        nat.save(now, &mut self.bytes);
+        self.put(files);
+    }
+
+    /// Leaves room for the header.
+    fn begin(&mut self) {
         self.bytes.clear();
         self.bytes.resize(HEADER_LEN, 0);
-        nat.save(now, &mut self.bytes);
+    }
+
+    /// Writes the table that stands behind the header.
+    fn put(&mut self, files: &[File; 2]) {
         let (header, table) = self.bytes.split_at_mut(HEADER_LEN);
         header[8..16].copy_from_slice(&(table.len() as u64).to_le_bytes());
         header[16..].copy_from_slice(&XxHash3_64::oneshot(table).to_le_bytes());
@@ -96,10 +114,9 @@ impl State {
         let written = file
             .write_all_at(&self.bytes, 0)
             .and_then(|()| file.write_all_at(&number.to_le_bytes(), 0));
-        match &written {
-            // The next try is at the same file: the other one is whole.
-            Err(_) => {}
-            Ok(()) => self.number = number,
+        // Otherwise the next try is at the same file: the other one is whole.
+        if written.is_ok() {
+            self.number = number;
         }
         self.failure = written.err().map(|error| error.to_string());
     }
@@ -111,11 +128,21 @@ pub fn read_table(run: &Path) -> Result<Vec<u8>, String> {
     let newest = newest.max_by_key(|(number, _)| *number);
     newest.map(|(_, table)| table).ok_or_else(|| {
         format!(
-            "{}: no table of connections is there: name the folder of an earlier 'lineside \
+            "{}: no whole table of connections is there: name the folder of an earlier 'lineside \
              forward -o'",
             run.display()
         )
     })
+}
+
+/// Whether the folder of a run has no table, not even a damaged one: none was ever written whole.
+pub fn has_no_table(run: &Path) -> bool {
+    STATES
+        .iter()
+        .all(|name| match std::fs::read(run.join(name)) {
+            Ok(bytes) => bytes.iter().take(8).all(|&byte| byte == 0),
+            Err(error) => error.kind() == ErrorKind::NotFound,
+        })
 }
 
 /// The number of a table and what it is; `None` if it is not whole.
@@ -166,5 +193,25 @@ mod tests {
             assert_eq!(number, 1);
         }
         assert!(read_table(folder.path()).is_ok());
+    }
+
+    #[test]
+    fn a_table_that_is_taken_over_is_there_from_the_beginning() {
+        let above = tempfile::tempdir().expect("a folder");
+        let path = above.path().join("run");
+        assert!(has_no_table(&path), "no folder");
+        let folder = RunFolder::create(&path, None).expect("new");
+        drop(TableFile::open(&folder, None).expect("files"));
+        assert!(has_no_table(&path), "nothing is written yet");
+        drop(TableFile::open(&folder, Some(b"what was before")).expect("files"));
+        assert_eq!(read_table(&path).expect("whole"), b"what was before");
+        assert!(!has_no_table(&path));
+        // Damaged ones are not taken for none.
+        for name in STATES {
+            let mut bytes = std::fs::read(path.join(name)).expect("there");
+            bytes.pop();
+            std::fs::write(path.join(name), bytes).expect("written");
+        }
+        assert!(read_table(&path).is_err() && !has_no_table(&path));
     }
 }

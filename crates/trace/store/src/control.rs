@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use lineside_account::{Budget, Claim, Lease};
-use lineside_host::{FolderError, Stopwatch, caller_of_sudo, is_alive, lock_holder};
+use lineside_host::{FolderError, Stopwatch, caller_of_sudo, is_alive, lock_holder, wait_to_write};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, chmod, chownat, fchmod, fstat, openat};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
@@ -319,10 +319,7 @@ impl Request {
                 Ok(len) => left = &left[len..],
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     let patience = PATIENCE.saturating_sub(begun.elapsed());
-                    let mut one = [PollFd::new(&self.stream, PollFlags::OUT)];
-                    let timeout = Timespec::try_from(patience).ok();
-                    let _ = rustix::event::poll(&mut one, timeout.as_ref());
-                    if patience.is_zero() {
+                    if !wait_to_write(&self.stream, patience) {
                         return;
                     }
                 }

@@ -1,7 +1,7 @@
 //! Asking a run by its socket, from inside a sandbox.
 //!
 //! ```text
-//!  asks, in its sandbox ── one byte ──────────────► process with the user's rights ─► the socket
+//!  asks, in its sandbox ── one byte ──────────────► process that may connect ──────► the socket
 //!                       ◄─ a connection, or why not
 //! ```
 //!

@@ -7,7 +7,7 @@ use anyhow::Context;
 use lineside_account::Budget;
 use lineside_balancer::Settings;
 use lineside_forward::{
-    Controlled, Event, Forward, Outcome, TableFile, Tapping, read_table, settings,
+    Controlled, Event, Forward, Outcome, TableFile, Tapping, has_no_table, read_table, settings,
 };
 use lineside_host::{Signals, SystemClock};
 use lineside_measure::monitor::Point;
@@ -68,7 +68,9 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     // What the folder has goes with the first write: not before the ports are open.
     let opened = forward.open()?;
     record.save_first()?;
-    let table = { folder.as_ref() }.map(TableFile::open).transpose();
+    let taken = { forward.resumed.as_ref() }.map(|(_, table)| &table[..]);
+    let table = { folder.as_ref() }.map(|folder| TableFile::open(folder, taken));
+    let table = table.transpose();
     forward.table = table.inspect_err(|_| record.withdraw())?;
     let controlled = listen(&record, &keys, &prepared.budget, &forward.settings);
     let missing = Mutex::new(None);
@@ -98,7 +100,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
 /// the earlier one, has none at the first start of a service.
 fn resumed(run: &Path, output: Option<&Path>) -> Result<Option<(String, Vec<u8>)>, String> {
     match read_table(run) {
-        Err(why) if output == Some(run) => {
+        Err(why) if output == Some(run) && has_no_table(run) => {
             say(&format!("{why}; the table begins empty"));
             Ok(None)
         }

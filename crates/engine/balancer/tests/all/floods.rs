@@ -438,6 +438,8 @@ fn forged_resets_end_no_connection_of_a_driver() {
     talk.send_client(&mut bench, &reset, &[]);
     // Its node goes on.
     talk.answer(&mut bench, b"what reset?");
+    let open = bench.nat.report(bench.now).services[0].connections;
+    assert_eq!(open, 1, "it is open again");
     for number in 0..3 {
         drop(Talk::open(
             &mut bench,
@@ -453,7 +455,10 @@ fn forged_resets_end_no_connection_of_a_driver() {
     // One that its node takes for the end, too, makes room.
     let reset = segment([4000, 80], talk.sent[0], TcpFlags::RST);
     talk.send_client(&mut bench, &reset, &[]);
+    let open = |bench: &Bench| bench.nat.report(bench.now).services[0].connections;
+    assert_eq!(open(&bench), 3, "and is not open");
     assert_eq!(bench.send(CLIENTS, &syn).len(), 1);
+    assert_eq!(open(&bench), 4);
     bench.check_identity();
 }
 
