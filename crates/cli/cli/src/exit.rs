@@ -7,7 +7,7 @@ pub(crate) enum Exit {
     Done,
     Usage,
     Failure,
-    /// An `--assert` does not hold.
+    /// An `--assert` does not hold, or more requests of a load failed than `--errors-max` allows.
     Assertion,
     /// `--strict`, and the verdict is not complete.
     Disturbed,

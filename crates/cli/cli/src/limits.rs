@@ -69,8 +69,8 @@ impl LimitWords {
     /// The defaults, with these.
     pub(crate) fn resolved(words: Option<&Self>) -> Result<Limits, ConfigError> {
         let mut limits = Limits::default();
-        for (name, text) in words.iter().flat_map(|words| &words.0) {
-            let set = match name.as_str() {
+        Self::set_each(words, "no limit", &NAMES, |name, text| {
+            Some(match name {
                 "rate_missed" => share(text).map(|share| limits.rate_missed = share),
                 "late" => share(text).map(|share| limits.late = share),
                 "lateness_p99" => time(text).map(|time| limits.lateness_p99_ns = Some(time)),
@@ -80,16 +80,29 @@ impl LimitWords {
                 "stall" => time(text).map(|time| limits.stall_ns = time),
                 "steal" => share(text).map(|share| limits.steal = share),
                 "drift" => factor(text).map(|factor| limits.drift = factor),
-                other => {
-                    let nearest = nearest(other, NAMES);
-                    return Err(ConfigError::new(format!(
-                        "limits: no limit '{other}'; the nearest known one is {nearest}"
-                    )));
-                }
-            };
+                _ => return None,
+            })
+        })?;
+        Ok(limits)
+    }
+
+    /// Has `set` take each of the words; `None`: it knows no such name, as `unknown` reports.
+    fn set_each(
+        words: Option<&Self>,
+        unknown: &str,
+        known: &[&str],
+        mut set: impl FnMut(&str, &str) -> Option<Result<(), String>>,
+    ) -> Result<(), ConfigError> {
+        for (name, text) in words.iter().flat_map(|words| &words.0) {
+            let set = set(name, text).ok_or_else(|| {
+                let nearest = nearest(name, known.iter().copied());
+                ConfigError::new(format!(
+                    "limits: {unknown} '{name}'; the nearest known one is {nearest}"
+                ))
+            })?;
             set.map_err(|why| ConfigError::new(format!("limits: {name}: {why}")))?;
         }
-        Ok(limits)
+        Ok(())
     }
 }
 
@@ -118,20 +131,14 @@ impl LimitWords {
     /// The usual limits of an emulated link, with these.
     pub(crate) fn of_link(words: Option<&Self>) -> Result<LateLimits, ConfigError> {
         let mut limits = LateLimits::default();
-        for (name, text) in words.iter().flat_map(|words| &words.0) {
-            let set = match name.as_str() {
+        let unknown = "an emulated link has no limit";
+        Self::set_each(words, unknown, &LINK_NAMES, |name, text| {
+            Some(match name {
                 "late" => share(text).map(|share| limits.late = share),
                 "lateness_max" => time(text).map(|time| limits.lateness_max_ns = Some(time)),
-                other => {
-                    let nearest = nearest(other, LINK_NAMES);
-                    return Err(ConfigError::new(format!(
-                        "limits: an emulated link has no limit '{other}'; the nearest known one is \
-                         {nearest}"
-                    )));
-                }
-            };
-            set.map_err(|why| ConfigError::new(format!("limits: {name}: {why}")))?;
-        }
+                _ => return None,
+            })
+        })?;
         Ok(limits)
     }
 }

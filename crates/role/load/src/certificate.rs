@@ -171,7 +171,8 @@ fn evidence(load: &Load, planned: Option<Planned>, times: &RequestTimes) -> Load
         busy_share_max: limits.busy,
         rows_dropped: load.generator.rows_dropped,
         frames_dropped: load.generator.dropped,
-        without_local: local(&load.requests.failed) + local(&load.connections.refused),
+        without_local: local(&load.requests.failed)
+            .saturating_add(local(&load.connections.refused)),
         stalls: load.generator.stalls,
         stall_max_ns: load.generator.stall_max_ns,
         stall_limit_ns: limits.stall_ns,
@@ -191,7 +192,9 @@ fn failures(load: &Load) -> String {
         .collect();
     ways.push((load.refused(), "no connection"));
     ways.push((requests.spoiled, "more bytes after the answer"));
-    let answers = requests.answered - requests.succeeded - requests.spoiled;
+    // An agent's counts may be any.
+    let answers = { requests.answered }.saturating_sub(requests.succeeded);
+    let answers = answers.saturating_sub(requests.spoiled);
     ways.push((answers, "an answer that reports no success"));
     ways.retain(|&(count, _)| count > 0);
     ways.sort_unstable_by(|one, other| other.cmp(one));
@@ -397,6 +400,22 @@ mod tests {
         );
         assert_eq!(drift(&seconds(&[100, 100, 100, 100, 300, 300])), Some(3.0));
         assert_eq!(drift(&seconds(&[400, 400, 100, 100, 100, 100])), Some(4.0));
+    }
+
+    #[test]
+    fn counts_that_contradict_each_other_are_judged() {
+        let load = Load {
+            requests: RequestCounts {
+                answered: 1,
+                succeeded: u64::MAX,
+                spoiled: u64::MAX,
+                ..RequestCounts::default()
+            },
+            ..Load::default()
+        };
+        let ways = failures(&load);
+        assert!(ways.starts_with("more bytes after the answer"), "{ways}");
+        assert!(!ways.contains("reports no success"), "{ways}");
     }
 
     #[test]

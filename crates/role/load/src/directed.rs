@@ -19,7 +19,7 @@ use crate::run::{LoadError, Observer};
 pub struct Directed {
     /// The load.
     pub prepared: Prepared,
-    /// Whether the other host writes a log of histograms.
+    /// Whether the other host writes a log of histograms, or a record of the run while it goes on.
     pub reports_times: bool,
 }
 
@@ -117,7 +117,7 @@ fn text_of(error: &LoadError) -> String {
 struct Orders<'a> {
     orders: &'a Receiver<ToAgent>,
     is_over: &'a AtomicBool,
-    /// Whether the other host writes a log of histograms.
+    /// Whether the other host writes the times of each second.
     reports_times: bool,
 }
 

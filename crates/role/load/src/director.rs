@@ -196,12 +196,17 @@ impl Remote {
 
     /// Why its agent did not do what it was asked.
     fn failed(&self, error: AgentError) -> DirectorError {
-        match error {
-            AgentError::Gone { host, error } if error.kind() == io::ErrorKind::TimedOut => {
-                silent(host, &self.command, self.patience)
-            }
-            error => error.into(),
+        failed(error, &self.command, self.patience)
+    }
+}
+
+/// Why the agent of `command` did not do what it was asked: `Gone` by time is silence.
+fn failed(error: AgentError, command: &str, patience: Patience) -> DirectorError {
+    match error {
+        AgentError::Gone { host, error } if error.kind() == io::ErrorKind::TimedOut => {
+            silent(host, command, patience)
         }
+        error => error.into(),
     }
 }
 
@@ -275,15 +280,16 @@ impl Directing {
                 self.has_stopped = true;
                 self.tell_all(|_| ToAgent::Stop)?;
             }
+            // Also while others report: what one of them sends hides no silence of another.
+            if looked.elapsed() >= LOOK {
+                // A process that was stopped itself has not listened meanwhile.
+                let passed = looked.elapsed().min(ASK_AFTER);
+                looked = Stopwatch::start();
+                self.look_after(&gathering, passed)?;
+            }
             let (number, heard) = match reports.recv_timeout(LOOK) {
                 Ok(report) => report,
-                Err(RecvTimeoutError::Timeout) => {
-                    // A process that was stopped itself has not listened meanwhile.
-                    let passed = looked.elapsed().min(ASK_AFTER);
-                    looked = Stopwatch::start();
-                    self.look_after(&gathering, passed)?;
-                    continue;
-                }
+                Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => return Err(DirectorError::Gone),
             };
             self.hosts[number].on_sign();
@@ -351,12 +357,7 @@ impl Directed {
     fn tell(&mut self, message: &ToAgent) -> Result<(), DirectorError> {
         self.teller.writer().restart();
         let sent = self.teller.tell(message);
-        sent.map_err(|error| match error {
-            AgentError::Gone { host, error } if error.kind() == io::ErrorKind::TimedOut => {
-                silent(host, &self.command, self.patience)
-            }
-            error => error.into(),
-        })
+        sent.map_err(|error| failed(error, &self.command, self.patience))
     }
 }
 

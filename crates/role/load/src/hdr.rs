@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use lineside_measure::Times;
+use lineside_run::check_new_file;
 use lineside_time::Nanoseconds;
 
 use crate::outcome::{Outcome, RunSecond};
@@ -46,13 +47,8 @@ pub struct HdrLog {
 
 impl HdrLog {
     pub fn create(path: &Path, force: bool) -> Result<Self, LoadError> {
-        if path.is_file() && !force {
-            return Err(UsageError(format!(
-                "{} exists already: name another file with --hdr, or replace it with --force",
-                path.display()
-            ))
-            .into());
-        }
+        let is_new = check_new_file(path, "--hdr", force);
+        is_new.map_err(|error| UsageError(error.to_string()))?;
         let file = File::create(path).map_err(|error| LoadError::File {
             path: path.to_owned(),
             error,

@@ -71,6 +71,28 @@ pub struct Settings {
     pub secret: [u64; 2],
 }
 
+impl Settings {
+    /// Descriptors that this process's share of connections needs.
+    fn descriptors(&self) -> u64 {
+        let share = u64::from(self.plan.connections) * u64::from(self.workers);
+        share.div_ceil(self.among.1.max(1).into())
+    }
+
+    /// The most connections whose descriptors this process may open, as of now.
+    pub fn connections_max(&self) -> u32 {
+        match self.transport {
+            Transport::Sockets { .. } => self.connections_in(Descriptors::raise().room()),
+            Transport::Stack(_) => u32::MAX,
+        }
+    }
+
+    /// The most connections that need no more descriptors than these.
+    fn connections_in(&self, room: u64) -> u32 {
+        let most = room.saturating_mul(self.among.1.max(1).into());
+        u32::try_from(most / u64::from(self.workers.max(1))).unwrap_or(u32::MAX)
+    }
+}
+
 /// What strangers must not know of a run.
 pub fn secret() -> [u64; 2] {
     let state = RandomState::new();
@@ -142,6 +164,9 @@ pub enum LoadError {
         /// Its error.
         why: String,
     },
+    /// The load went on without a part of it.
+    #[error("{0}")]
+    CutShort(String),
     /// The kernel's sockets cannot be watched.
     #[error("cannot wait for sockets: {0}")]
     Epoll(std::io::Error),
@@ -239,8 +264,7 @@ pub fn run_each<L: Load>(
     observer: &mut dyn Observer,
 ) -> Result<Outcome, LoadError> {
     if let Transport::Sockets { .. } = settings.transport {
-        let share = u64::from(settings.plan.connections) * u64::from(settings.workers);
-        Descriptors::raise().require(share.div_ceil(settings.among.1.max(1).into()))?;
+        Descriptors::raise().require(settings.descriptors())?;
     }
     let cores = match settings.pins {
         true => Some(pinned_cores(settings.workers)?),

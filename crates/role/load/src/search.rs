@@ -289,6 +289,8 @@ pub struct Trial {
     pub why: Option<String>,
     /// The rate was too much: how much was answered with success a second.
     pub capacity: Option<f64>,
+    /// How much was answered with success a second.
+    pub answered: f64,
     /// It failed, and requests waited for connections.
     pub lacks_connections: bool,
     /// It failed by no more than what the generator lost while it stood still: it says nothing.
@@ -305,7 +307,7 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// A search has no more of them.
+    /// A search has no more of them, whatever fits.
     pub const MAX: u32 = 16_384;
     /// More connections help if they bring so much more.
     const HELPS: f64 = 1.05;
@@ -318,16 +320,22 @@ impl Connections {
         }
     }
 
+    /// A trial is over. True: it failed for want of connections, there are more now, no more than
+    /// `fit`, and its rate is to be tried again.
+    pub fn raise_after(&mut self, trial: &Trial, fit: u32) -> bool {
+        trial.why.is_some() && trial.lacks_connections && self.raise(trial.answered, fit)
+    }
+
     /// A trial failed for want of connections, and `answered` so many requests a second. True:
-    /// there are more now, and the rate is to be tried again.
-    pub fn raise(&mut self, answered: f64) -> bool {
+    /// there are more now, no more than `fit`, and the rate is to be tried again.
+    fn raise(&mut self, answered: f64, fit: u32) -> bool {
         if self
             .before
             .is_some_and(|before| answered <= before * Self::HELPS)
         {
             return false;
         }
-        if self.count > Self::MAX / 2 {
+        if self.count > fit.min(Self::MAX) / 2 {
             return false;
         }
         self.before = Some(answered);
@@ -350,7 +358,7 @@ impl Prepared {
         fails: impl FnOnce(&Certificate, &Outcome) -> Option<String>,
     ) -> Result<Trial, LoadError> {
         let steal = StealCounts::read();
-        let outcome = self.run(None, clock, observer)?;
+        let outcome = whole(self.run(None, clock, observer)?)?;
         let machine = Machine {
             steal_share: StealCounts::share_since(steal),
         };
@@ -369,11 +377,20 @@ impl Prepared {
         let is_near = succeeded >= offered * (1.0 - 2.0 * stalled - VOID_MIN);
         Ok(Trial {
             capacity,
+            answered: succeeded,
             lacks_connections: why.is_some() && lacks && !self.asked.is_of_connections(),
             is_void: why.is_some() && stalled > VOID_MIN && is_near,
             certificate,
             why,
         })
+    }
+}
+
+/// A load whose loop failed on the way, as when its interface goes, says nothing of a rate.
+fn whole(mut outcome: Outcome) -> Result<Outcome, LoadError> {
+    match outcome.failure.take() {
+        Some(why) => Err(LoadError::CutShort(why)),
+        None => Ok(outcome),
     }
 }
 
@@ -535,7 +552,7 @@ mod tests {
             trials += 1;
             let most = capacity.min(f64::from(connections.count) / 0.1);
             let passes = rate <= most;
-            if !passes && connections.raise(most) {
+            if !passes && connections.raise(most, Connections::MAX) {
                 continue;
             }
             search.report(passes, (!passes).then_some(most));
@@ -549,6 +566,53 @@ mod tests {
             "{connections:?}"
         );
         assert!(trials <= 28, "{trials}");
+    }
+
+    /// A trial that lacked connections, and failed by an assertion alone.
+    fn lacking(answered: f64) -> Trial {
+        Trial {
+            certificate: Certificate::default(),
+            why: Some("p99 < 1ms".to_owned()),
+            capacity: None,
+            answered,
+            lacks_connections: true,
+            is_void: false,
+        }
+    }
+
+    #[test]
+    fn a_failed_assertion_raises_connections_as_well() {
+        let mut connections = Connections::new(50);
+        assert!(connections.raise_after(&lacking(500.0), Connections::MAX));
+        assert!(connections.raise_after(&lacking(900.0), Connections::MAX));
+        assert_eq!(connections.count, 200);
+        assert!(!connections.raise_after(&lacking(905.0), Connections::MAX));
+        let passed = Trial {
+            why: None,
+            ..lacking(9_000.0)
+        };
+        assert!(!connections.raise_after(&passed, Connections::MAX));
+    }
+
+    #[test]
+    fn there_are_no_more_connections_than_fit() {
+        let mut connections = Connections::new(50);
+        assert!(connections.raise_after(&lacking(500.0), 199));
+        assert!(!connections.raise_after(&lacking(1_000.0), 199));
+        assert_eq!(connections.count, 100);
+        assert!(connections.raise_after(&lacking(1_000.0), 200));
+    }
+
+    #[test]
+    fn a_trial_that_was_cut_short_is_an_error() {
+        let cut = Outcome {
+            failure: Some("lo went".to_owned()),
+            ..Outcome::default()
+        };
+        let error = whole(cut).map(drop).expect_err("it is not whole");
+        assert!(!error.is_usage());
+        assert_eq!(error.to_string(), "lo went");
+        assert!(whole(Outcome::default()).is_ok());
     }
 
     #[test]

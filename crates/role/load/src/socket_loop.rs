@@ -16,8 +16,10 @@ use slab::Slab;
 use crate::application::{Call, End, Outgoing};
 use crate::departures::Departures;
 use crate::{Application, Calls, ConnectionId, Reason, SocketId};
+pub use counters::SocketLoopCounters;
 use datagrams::Endpoint;
 
+mod counters;
 mod datagrams;
 
 /// Events of one wait.
@@ -70,39 +72,6 @@ pub struct SocketLoop<A> {
     /// When it last had nothing to wait for any more.
     woke: Option<Nanoseconds>,
     counters: SocketLoopCounters,
-}
-
-/// A turn that takes longer is a stall.
-const STALL_NS: i64 = 1_000_000;
-
-/// What a [`SocketLoop`] counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SocketLoopCounters {
-    /// Messages that left at an instant that the application gave.
-    pub timed: u64,
-    /// Writes for which the socket had no room at first.
-    pub held_back: u64,
-    /// Connections that were not accepted for want of descriptors; each is tried again.
-    pub not_accepted: u64,
-    /// Turns that took more than 1 ms, waiting apart.
-    pub stalls: u64,
-    /// The longest of them.
-    pub stall_max_ns: i64,
-    /// All of them together.
-    pub stalled_ns: i64,
-    /// Datagrams that came and found no room in their socket, because the loop did not take them in
-    /// time.
-    pub overrun: u64,
-}
-
-impl SocketLoopCounters {
-    fn on_turn(&mut self, took_ns: i64) {
-        if took_ns > STALL_NS {
-            self.stalls += 1;
-            self.stalled_ns += took_ns;
-        }
-        self.stall_max_ns = self.stall_max_ns.max(took_ns);
-    }
 }
 
 struct Socket {
@@ -249,7 +218,10 @@ impl<A: Application> SocketLoop<A> {
         }
         let events = self.epoll.wait(Some(timeout_ns as u64))?;
         self.ready.extend(events);
-        self.woke = Some(clock());
+        let woke = clock();
+        // What was done before the wait is counted here alone: the turn counts from `woke` on.
+        self.counters.on_wait(timeout_ns, woke - now);
+        self.woke = Some(woke);
         let mut ready = std::mem::take(&mut self.ready);
         for event in ready.drain(..) {
             self.depart(clock);

@@ -82,7 +82,8 @@ pub struct DriveFacts {
     pub retransmitted: u64,
     /// Frames that this end's ports dropped or never sent.
     pub dropped: u64,
-    /// Turns that came more than 1 ms after the one before, while the loop did not rest.
+    /// Turns that came more than 1 ms after the one before, rests apart, and rests that ended far
+    /// too late.
     pub stalls: u64,
     /// The longest of them.
     pub stall_max_ns: i64,
@@ -271,15 +272,7 @@ struct Course {
     is_ready: bool,
     cpu_began_ns: i64,
     cpu_ns: i64,
-    /// After the turn before.
-    looked: Nanoseconds,
-    /// How often, and how long at most, the process stood still while it had nothing to do.
-    stood_still: (u64, i64),
 }
-
-/// No loop waits for longer: what takes longer is no wait. Loops find shorter stalls themselves, as
-/// far as they had something to do.
-const WAIT_MAX_NS: i64 = 60_000_000;
 
 /// Rows are handed over after this time: ten times a second, whatever the rate.
 const FLUSH_NS: i64 = 100_000_000;
@@ -306,8 +299,6 @@ pub fn drive<L: Load, D: Driver<L>>(
         is_ready: false,
         cpu_began_ns: thread_cpu_ns(),
         cpu_ns: 0,
-        looked: now,
-        stood_still: (0, 0),
     };
     let mut failure = None;
     loop {
@@ -322,7 +313,6 @@ pub fn drive<L: Load, D: Driver<L>>(
             course.break_off(now, client, calls);
             break;
         }
-        course.on_turn(now);
         let connections = driver.connections();
         let (client, calls) = driver.application_mut(now);
         if course.step(now, client, calls, timing, ends, connections) {
@@ -336,15 +326,6 @@ pub fn drive<L: Load, D: Driver<L>>(
 }
 
 impl Course {
-    /// A turn is over. A process that was stopped finds out here.
-    fn on_turn(&mut self, now: Nanoseconds) {
-        let took_ns = now - std::mem::replace(&mut self.looked, now);
-        if took_ns > WAIT_MAX_NS && self.started.is_some() && self.over_at.is_none() {
-            let (count, longest_ns) = self.stood_still;
-            self.stood_still = (count + 1, longest_ns.max(took_ns));
-        }
-    }
-
     /// What is due between two turns; whether the worker is over.
     fn step(
         &mut self,
@@ -420,14 +401,7 @@ impl Course {
         driver: &mut D,
         clock: &mut impl FnMut() -> Nanoseconds,
     ) -> WorkerResults {
-        let mut facts = driver.facts();
-        let (count, longest_ns) = self.stood_still;
-        // A loop that was at work has counted it already.
-        if longest_ns > facts.stall_max_ns {
-            facts.stalls += count;
-            facts.stall_max_ns = longest_ns;
-            facts.stalled_ns += longest_ns;
-        }
+        let facts = driver.facts();
         let (client, _) = driver.application_mut(clock());
         let broken_identity = client.broken_identity();
         let rows_dropped = client.take_rows().map_or(0, Rows::finish);

@@ -2,7 +2,18 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::RunError;
+use crate::{ConfigError, RunError};
+
+/// Refuses a file that exists and is not to be replaced; `flag` names another.
+pub fn check_new_file(out: &Path, flag: &str, force: bool) -> Result<(), ConfigError> {
+    match out.is_file() && !force {
+        true => Err(ConfigError::new(format!(
+            "{} exists already: name another file with {flag}, or replace it with --force",
+            out.display()
+        ))),
+        false => Ok(()),
+    }
+}
 
 /// Refuses a capture file `out`, or a series of them, that is an input itself, or exists and is not
 /// to be replaced.

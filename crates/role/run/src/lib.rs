@@ -40,7 +40,7 @@ pub mod stats;
 mod verdict;
 
 pub use answering::{Answering, Respond};
-pub use capture_file::check_capture_file;
+pub use capture_file::{check_capture_file, check_new_file};
 pub use config_error::{ConfigError, of_word};
 pub use confine::{
     DROP_INS_NEED_MORE, folder_of, keep_file_capabilities, not_confined, sandbox, sandbox_facts,

@@ -28,37 +28,32 @@ pub(crate) fn from_file<K: Keys>(path: &Path, name: &'static str) -> Result<K, C
         false => std::fs::read_to_string(path),
     };
     let text = text.map_err(|error| at(format!("cannot read the configuration: {error}")))?;
-    let value: Value = if is_json {
-        let manifest: Value = serde_json::from_str(&text).map_err(|error| at(error.to_string()))?;
-        manifest.get("configuration").cloned().ok_or_else(|| {
-            at("it has no \"configuration\": give a trace.json or a TOML file".to_owned())
-        })?
-    } else {
-        toml::from_str(&text).map_err(|error| at(error.to_string().trim_end().to_owned()))?
-    };
-    for key in table(&value, &[]).map_err(at)?.keys() {
-        check_key(key, &[], &SECTIONS).map_err(at)?;
+    if !is_json {
+        return from_text(&text, name).map_err(at);
     }
-    match value.get(name) {
-        Some(section) => read_keys(section, name).map_err(at),
-        None if is_json => Err(at(format!(
-            "it describes a run of another verb than {name}"
-        ))),
-        None => Ok(K::default()),
-    }
+    let manifest: Value = serde_json::from_str(&text).map_err(|error| at(error.to_string()))?;
+    let value = manifest.get("configuration").ok_or_else(|| {
+        at("it has no \"configuration\": give a trace.json or a TOML file".to_owned())
+    })?;
+    section(value, name)
+        .map_err(at)?
+        .ok_or_else(|| at(format!("it describes a run of another verb than {name}")))
 }
 
-/// Reads a section of a file's text, for tests that try any text.
+/// A verb's section of the text of a TOML file.
 pub(crate) fn from_text<K: Keys>(text: &str, name: &'static str) -> Result<K, String> {
-    let value: Value = toml::from_str(text).map_err(|error| error.to_string())?;
-    for key in table(&value, &[])?.keys() {
+    let value: Value =
+        toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
+    Ok(section(&value, name)?.unwrap_or_default())
+}
+
+/// A verb's section, if it is there.
+fn section<K: Keys>(value: &Value, name: &str) -> Result<Option<K>, String> {
+    for key in table(value, &[])?.keys() {
         check_key(key, &[], &SECTIONS)?;
     }
-    let section = value.get(name).unwrap_or(&Value::Null);
-    match section {
-        Value::Null => Ok(K::default()),
-        section => read_keys(section, name),
-    }
+    let section = value.get(name);
+    section.map(|section| read_keys(section, name)).transpose()
 }
 
 /// The keys of a section.

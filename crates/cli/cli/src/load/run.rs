@@ -79,15 +79,15 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let mut notes = arguments.begin()?;
     let log = arguments.hdr_log().inspect_err(|_| notes.withdraw())?;
     let junit = Junit::open(arguments.junit.as_deref(), asserts.len());
-    let junit = junit.inspect_err(|_| withdraw(&notes, log.as_ref(), None))?;
+    let junit = junit.inspect_err(|_| withdraw(&notes, log.as_ref()))?;
     let saved = notes.save_first();
-    saved.inspect_err(|_| withdraw(&notes, log.as_ref(), junit.as_ref()))?;
+    saved.inspect_err(|_| withdraw(&notes, log.as_ref()))?;
     let clock = RunClock::start();
     let capture = tapping.as_ref().and_then(Tapping::file);
     let files = capture.into_iter().chain(log.as_ref().map(HdrLog::file));
     let files = files.chain(junit.as_ref().map(Junit::file)).collect();
     let confined = arguments.confine(&prepared, peer.as_ref(), files, &mut notes, clock);
-    let hosts = confined.inspect_err(|_| withdraw(&notes, log.as_ref(), junit.as_ref()))?;
+    let hosts = confined.inspect_err(|_| withdraw(&notes, log.as_ref()))?;
     let recording = notes.folder.as_ref().map(|folder| {
         let (workers, budget) = (prepared.settings.workers, &prepared.settings.budget);
         Recording::new(folder, &notes.manifest.trace_id, every, workers, budget)
@@ -108,7 +108,7 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
         ),
     })?;
     let (log, was_stopped) = progress.end();
-    let outcome = outcome.inspect_err(|_| withdraw(&notes, log.as_ref(), junit.as_ref()))?;
+    let outcome = outcome.inspect_err(|_| withdraw(&notes, log.as_ref()))?;
     let logged = log.map_or(Ok(()), |log| log.finish(&outcome));
     let machine = Machine {
         steal_share: StealCounts::share_since(steal),
@@ -168,7 +168,8 @@ fn direct(keys: &Json, among: (u32, u32), clock: RunClock) -> anyhow::Result<Dir
     keys.confine_alone(&prepared, clock)?;
     Ok(Directed {
         prepared,
-        reports_times: keys.hdr.is_some(),
+        // The certificate of a run that is killed has its times as well.
+        reports_times: keys.hdr.is_some() || keys.output.is_some(),
     })
 }
 
@@ -202,17 +203,15 @@ fn peer_line(served: &Served) -> String {
     )
 }
 
-/// The run failed: there is nothing to keep.
-fn withdraw(run: &Run, log: Option<&HdrLog>, junit: Option<&Junit>) {
+/// The run failed: there is nothing to keep. The file of `--junit` is empty if it is new.
+fn withdraw(run: &Run, log: Option<&HdrLog>) {
     run.withdraw();
     log.iter().for_each(|log| log.withdraw());
-    junit.iter().for_each(|junit| junit.withdraw());
 }
 
 /// The share of `--errors-max`.
 fn errors_max(text: Option<&str>) -> Result<f64, ConfigError> {
-    let default = Limits::default().errors;
-    let share = text.map_or(Ok(default), share);
+    let share = share(text.unwrap_or_default());
     share.map_err(|why| ConfigError::new(format!("errors-max: {why}")))
 }
 

@@ -37,7 +37,7 @@ pub(super) fn run(
 ) -> anyhow::Result<Exit> {
     let keys = &arguments.keys;
     let first = first_rate(keys)?;
-    let precision = keys.precision.as_deref().map_or(Ok(0.01), share);
+    let precision = share(keys.precision.as_deref().unwrap_or_default());
     let precision = precision.map_err(|why| ConfigError::new(format!("precision: {why}")))?;
     if !(PRECISION_MIN..=0.5).contains(&precision) {
         let why = "--precision is from 0.1% to 50%: of shorter trials more cannot be known";
@@ -152,8 +152,8 @@ impl Searching<'_> {
             self.note(rate, &trial, " (void: this machine stood still)");
             return Ok(());
         }
-        let answered = trial.capacity.unwrap_or_default();
-        if why.is_some() && trial.lacks_connections && self.connections.raise(answered) {
+        let fit = self.prepared.settings.connections_max();
+        if self.connections.raise_after(&trial, fit) {
             let more = format!(" (again with -c {})", self.connections.count);
             self.note(rate, &trial, &more);
             return Ok(());

@@ -18,7 +18,7 @@ use clap::Args;
 use lineside_account::Budget;
 use lineside_analyze::{Span, Trace, input_file, spans};
 use lineside_port::{CaptureWriter, Port, Rotation, WriterConfig};
-use lineside_run::{check_capture_file, receive_all};
+use lineside_run::{check_capture_file, check_new_file, receive_all};
 use lineside_trace::{Manifest, manifest_text};
 use lineside_words::{grouped, parse_duration};
 
@@ -84,12 +84,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         true => named_by(&arguments.trace, arguments.confining),
         false => arguments.read.clone(),
     };
-    if arguments.write.is_file() && !arguments.force {
-        bail!(ConfigError::usage(&format!(
-            "{} exists already: name another file with -w, or replace it with --force",
-            arguments.write.display()
-        )));
-    }
+    check_new_file(&arguments.write, "-w", arguments.force)?;
     let named = confine::captures(&captures).may_read_below(&arguments.trace);
     arguments.confining.enter(named, Some(&arguments.write))?;
     let mut trace = Trace::open(&arguments.trace)?;

@@ -24,7 +24,6 @@ pub(crate) fn run(arguments: CompareArguments) -> anyhow::Result<Exit> {
     let junit = Junit::open(arguments.junit.as_deref(), arguments.assert.len())?;
     let confined = { arguments.confining }.enter(named, arguments.junit.as_deref());
     let done = confined.and_then(|()| compare(&arguments));
-    let done = done.inspect_err(|_| junit.iter().for_each(Junit::withdraw));
     let (assertions, done) = done?;
     if let Some(junit) = junit {
         let b = arguments.b.as_ref().unwrap_or(&arguments.a);

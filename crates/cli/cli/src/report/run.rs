@@ -3,15 +3,15 @@
 
 use std::fs;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use lineside_analyze::{Assertion, SLOW_MAX, Slow};
 use lineside_render::{html, slow, terminal};
+use lineside_run::check_new_file;
 use lineside_words::{escape_json, grouped, time};
 use serde::Serialize;
 
 use super::compare::judged;
 use super::flags::{ReportArguments, SlowArguments};
-use crate::config::ConfigError;
 use crate::confine;
 use crate::exit::Exit;
 use crate::junit::Junit;
@@ -22,19 +22,14 @@ use crate::runs;
 
 pub(crate) fn run(arguments: ReportArguments) -> anyhow::Result<Exit> {
     let named = confine::trace(&arguments.trace);
-    let page = arguments.html.as_deref().filter(|page| page.is_file());
-    if let Some(page) = page.filter(|_| !arguments.force) {
-        bail!(ConfigError::usage(&format!(
-            "{} exists already: name another file with --html, or replace it with --force",
-            page.display()
-        )));
+    if let Some(page) = &arguments.html {
+        check_new_file(page, "--html", arguments.force)?;
     }
     let junit = Junit::open(arguments.junit.as_deref(), arguments.assert.len())?;
     let outs = [arguments.html.as_deref(), arguments.junit.as_deref()];
     let outs: Vec<_> = outs.into_iter().flatten().collect();
     let confined = { arguments.confining }.enter_writing(named, &outs);
     let done = confined.and_then(|()| report(&arguments));
-    let done = done.inspect_err(|_| junit.iter().for_each(Junit::withdraw));
     let (assertions, done) = done?;
     if let Some(junit) = junit {
         let trace = arguments.trace.display().to_string();

@@ -57,7 +57,7 @@ impl Load {
         let mut refused = self.connections.refused.iter();
         // Where none was refused, those that waited did so for this end or for other answers.
         match refused.any(|(cause, count)| cause != "local" && *count > 0) {
-            true => unsent.values().sum(),
+            true => { unsent.values() }.fold(0, |sum, count| sum.saturating_add(*count)),
             false => unsent.get("refused").copied().unwrap_or_default(),
         }
     }
@@ -66,7 +66,8 @@ impl Load {
     /// left because this end was busy has none.
     pub fn ended(&self) -> (u64, u64) {
         let requests = &self.requests;
-        let ended = requests.sent.saturating_sub(requests.one_way) + self.refused();
+        let sent = requests.sent.saturating_sub(requests.one_way);
+        let ended = sent.saturating_add(self.refused());
         (ended, ended.saturating_sub(requests.succeeded))
     }
 }
@@ -391,5 +392,23 @@ impl Default for Limits {
             steal: 0.01,
             drift: 1.5,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counts of another host may be any.
+    #[test]
+    fn sums_of_any_counts_end_at_the_greatest() {
+        let mut load = Load::default();
+        load.requests.sent = u64::MAX;
+        load.requests.succeeded = 1;
+        let unsent = [("refused", u64::MAX), ("late", 2)];
+        load.requests.unsent = unsent.map(|(why, count)| (why.to_owned(), count)).into();
+        load.connections.refused = [("reset".to_owned(), 1)].into();
+        assert_eq!(load.refused(), u64::MAX);
+        assert_eq!(load.ended(), (u64::MAX, u64::MAX - 1));
     }
 }
