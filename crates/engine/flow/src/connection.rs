@@ -10,7 +10,6 @@ mod requests;
 pub(crate) mod rewritten;
 pub(crate) mod segments;
 pub(crate) mod sender;
-pub(crate) mod wrapped;
 
 use std::hash::{Hash, Hasher};
 

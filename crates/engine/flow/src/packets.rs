@@ -295,8 +295,7 @@ impl Connections {
         chunk: Chunk<'_>,
         context: &mut Context<'_, S>,
     ) -> Option<usize> {
-        let connection = self.at(slot);
-        match connection.on_segment(direction, segment, chunk, context) {
+        match self.at(slot).on_segment(direction, segment, chunk, context) {
             Belongs::Here => Some(slot),
             Belongs::AfterGap => self.replay_strays(slot, context),
             Belongs::ToNext => {

@@ -198,10 +198,13 @@ impl Stream {
         self.lost_next = (self.lost_next + 1) % self.lost.len();
     }
 
-    /// A damaged segment brought `start..end`.
+    /// A damaged segment brought `start..end`. One without payload explains no hole, and would push
+    /// out one that does.
     pub(crate) fn damage(&mut self, start: i64, end: i64) {
-        self.damaged[self.damaged_next] = (start, end);
-        self.damaged_next = (self.damaged_next + 1) % self.damaged.len();
+        if start < end {
+            self.damaged[self.damaged_next] = (start, end);
+            self.damaged_next = (self.damaged_next + 1) % self.damaged.len();
+        }
     }
 
     /// Whether all of `start..end` came in damaged segments.
@@ -543,6 +546,16 @@ mod tests {
         assert_eq!(stream.offset(SeqNumber(u32::MAX - 11)), -10);
         stream.next = 5 << 32;
         assert_eq!(stream.offset(SeqNumber(u32::MAX)), (5 << 32) + 1);
+    }
+
+    #[test]
+    fn damaged_segments_without_payload_push_out_no_others() {
+        let mut stream = Stream::default();
+        stream.damage(100, 200);
+        for at in 0..8 {
+            stream.damage(200 + at, 200 + at);
+        }
+        assert!(stream.is_damaged(100, 200) && !stream.is_damaged(100, 201));
     }
 
     #[test]

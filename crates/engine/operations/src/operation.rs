@@ -231,6 +231,12 @@ fn moves_as_asked(operation: Word) -> bool {
     matches!(operation, Word::Known("READ" | "WRITE"))
 }
 
+/// Whether an operation's reply has moved more bytes than its call asks for.
+#[inline]
+pub(crate) fn contradicts(row: &OperationRow) -> bool {
+    row.count.is_some() && row.transferred > row.count && moves_as_asked(row.operation)
+}
+
 /// A cut message takes more with it: where the header before data is cut, the data, and where the
 /// call does not show how its reply is to be read, the reply.
 #[inline]
@@ -247,9 +253,6 @@ pub(crate) fn mark_incomplete(row: &mut OperationRow, counters: &mut Counters) {
             Word::Known("READ") => row.reply_incomplete && !has_failed,
             _ => false,
         };
-    }
-    if row.count.is_some() && row.transferred > row.count && moves_as_asked(row.operation) {
-        counters.count(Counter::RepliesContradicting);
     }
     // Over TCP, the holes in its streams are counted.
     if (row.call_incomplete || row.reply_incomplete || row.data_incomplete)

@@ -6,7 +6,7 @@ use lineside_rows::{FileRow, RecordSink, RowRef, Table, Word, is_success};
 
 use crate::details::Details;
 use crate::files::{Fact, Files};
-use crate::operation::{OperationTable, mark_incomplete};
+use crate::operation::{OperationTable, contradicts, mark_incomplete};
 use crate::procedure::FilesOfCompound;
 use crate::slot::Slot;
 
@@ -53,6 +53,10 @@ impl<S: RecordSink> Rows<'_, S> {
         let operation = &mut self.operations[slot];
         mark_incomplete(&mut operation.row, self.counters);
         let row = &operation.row;
+        // An ambiguous one may be the reply to another call.
+        if contradicts(row) && !row.reply_ambiguous {
+            self.counters.count(Counter::RepliesContradicting);
+        }
         self.sink.row(RowRef::Operations(row));
         if self.wants.details {
             operation.details.write(row.operation_id, self.sink);

@@ -25,11 +25,11 @@ mod slow;
 pub use config::Config;
 pub use delivery::{begins_message, finish, on_datagram};
 pub use message::{ALL, Message, MessageSink, Want};
+pub use slow::seen;
 
 use delivery::{Chunks, Delivery, after, ask, fit, is_message, left_after, pieces, serve, xid};
 pub(crate) use message::PIECE_BYTES;
 use message::list_bytes;
-use slow::seen;
 
 /// One direction of a TCP connection.
 #[derive(Debug)]

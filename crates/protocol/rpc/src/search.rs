@@ -5,9 +5,10 @@
 //!
 //! * the other direction agrees: a reply's call is outstanding, or a call's reply was just seen;
 //!   with it every candidate whose lengths lead to it and whose xid is near (what is stored at the
-//!   end of a file leads to the next true header too); or
-//! * nothing more will come, and each record from it on begins a segment, the last one ends with
-//!   all that came, and its xid goes on from those before; or
+//!   end of a file leads to the next true header too). Where packets of both directions come, no
+//!   other has its xid, and until its other half asks for it, it is seen where it leads; or
+//! * nothing more will come, each record from it on begins a segment and is alone with its xid, the
+//!   last one ends with a segment or in a hole, and its xid goes on from those before; or
 //!
 //! where packets of the other direction do not come at all:
 //!
@@ -20,10 +21,11 @@
 //! It is rejected as soon as its length leads to a place that was seen and is no header.
 //!
 //! What it costs: a search scans each byte once and looks at each place once as the mark that
-//! lengths lead to, whatever number of candidates lead there; each candidate is linked, asked about
-//! and rejected once, by binary search. Only a decision (an acceptance, the end, or too much that
-//! is held) passes over all candidates, at most [`CANDIDATES_MAX`]; a hole after an accepted record
-//! begins a new search.
+//! lengths lead to, whatever number of candidates lead there; each candidate is linked and rejected
+//! once, by binary search, and asked about once, or again while it waits and when the other
+//! direction has found its place. Only a decision (an acceptance, the end, or too much that is held)
+//! passes over all candidates, at most [`CANDIDATES_MAX`]; a hole after an accepted record begins a
+//! new search.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -227,15 +229,18 @@ impl Search {
         accepted.map(|walk| walk.first)
     }
 
-    /// The candidate with this xid, or the earliest that leads to it.
+    /// The candidate with this xid, or the earliest that leads to it. Where both directions are
+    /// heard, none if several have the xid: the true one may be lost, and all of them stored.
     pub(crate) fn find(&self, xid: u32, is_call: bool) -> Option<u64> {
-        let at = self.with_xid(xid, is_call)?;
-        Some(self.first_with(at))
+        let mut same = self.with_xid(xid, is_call);
+        let at = same.next()?;
+        let may_be_stored = self.hears_both && same.next().is_some();
+        (!may_be_stored).then(|| self.first_with(at))
     }
 
     /// Whether there is a candidate with this xid.
     pub(crate) fn contains(&self, xid: u32, is_call: bool) -> bool {
-        self.with_xid(xid, is_call).is_some()
+        self.with_xid(xid, is_call).next().is_some()
     }
 
     /// A candidate from which record follows record for long enough. `last`: nothing more will
@@ -279,7 +284,6 @@ impl Search {
         let ranges = ranges.collect();
         *self = Self {
             rejected: self.rejected,
-            hears_both: self.hears_both,
             ..Self::default()
         };
         ranges
@@ -492,20 +496,20 @@ impl Search {
         }
     }
 
-    /// The last candidate with this xid: copies that are stored in a message come before the next
-    /// one.
-    fn with_xid(&self, xid: u32, is_call: bool) -> Option<u64> {
-        let mut found = self
-            .by_xid
-            .range((xid, is_call, 0)..=(xid, is_call, u64::MAX));
-        found.next_back().map(|&(_, _, position)| position)
+    /// The candidates with this xid, the last one first: copies that are stored in a message come
+    /// before the next one.
+    fn with_xid(&self, xid: u32, is_call: bool) -> impl Iterator<Item = u64> {
+        let same = (xid, is_call, 0)..=(xid, is_call, u64::MAX);
+        self.by_xid
+            .range(same)
+            .rev()
+            .map(|&(.., position)| position)
     }
 
     /// Whether no other candidate has its xid: a message is sent once.
     fn is_only(&self, candidate: &Candidate) -> bool {
-        let (xid, is_call) = (candidate.xid, candidate.is_call);
-        let same = (xid, is_call, 0)..=(xid, is_call, u64::MAX);
-        self.by_xid.range(same).nth(1).is_none()
+        let mut same = self.with_xid(candidate.xid, candidate.is_call);
+        same.nth(1).is_none()
     }
 
     /// Whether each of the records from a candidate on begins a segment, the last one ends with a
@@ -547,10 +551,8 @@ impl Search {
     /// Whether the xid of a candidate is one of the next after the last of its direction.
     fn is_next(&self, position: u64) -> bool {
         let xid = self.candidates[&position].xid;
-        let ahead = self
-            .last_xid
-            .map(|last| xid.wrapping_sub(last).wrapping_add(XIDS_BEHIND));
-        ahead.is_some_and(|ahead| ahead <= 2 * XIDS_BEHIND)
+        self.last_xid
+            .is_some_and(|last| ahead(xid, last) <= 2 * XIDS_BEHIND)
     }
 
     /// Whether records that lead into a hole begin with a header, where the other direction is
@@ -600,8 +602,7 @@ impl Search {
     fn goes_on(&self, at: u64, next: u64, between: u64) -> bool {
         let (at, next) = (&self.candidates[&at], &self.candidates[&next]);
         let messages = between / MESSAGE_BYTES + u64::from(2 * XIDS_BEHIND);
-        let ahead = next.xid.wrapping_sub(at.xid).wrapping_add(XIDS_BEHIND);
-        at.is_call == next.is_call && u64::from(ahead) <= messages
+        at.is_call == next.is_call && u64::from(ahead(next.xid, at.xid)) <= messages
     }
 
     /// Whether records that lead out of sight begin with a header, nothing else being known.
@@ -614,8 +615,7 @@ impl Search {
 
     /// Whether an xid goes on from the last one of this direction, if there was one.
     fn is_timely(&self, xid: u32) -> Option<bool> {
-        let ahead = xid.wrapping_sub(self.last_xid?).wrapping_add(XIDS_BEHIND);
-        Some(ahead <= XIDS_AHEAD)
+        Some(ahead(xid, self.last_xid?) <= XIDS_AHEAD)
     }
 
     /// The records from the first candidate on. Links never change, so each is passed once.
@@ -724,6 +724,11 @@ impl Search {
             .binary_search_by_key(&position, |&(start, _)| start)
             .is_ok()
     }
+}
+
+/// How far an xid is ahead of the furthest that it may be behind the `last` one.
+fn ahead(xid: u32, last: u32) -> u32 {
+    xid.wrapping_sub(last).wrapping_add(XIDS_BEHIND)
 }
 
 #[derive(Clone, Copy)]

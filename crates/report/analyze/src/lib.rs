@@ -31,7 +31,7 @@ mod numbers;
 mod pass;
 mod read;
 
-pub use compare::{SHORT_NS, change_words, compare, who};
+pub use compare::{change_words, compare, who};
 pub use emulation::{Emulation, LINK_SETTINGS};
 pub use forwarding::{DEVIATIONS_MAX, Down, Forwarding, deviations, reason_words};
 pub use load::LoadReport;

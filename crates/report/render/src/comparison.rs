@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use lineside_analyze::{
-    Appearance, Appearances, Comparison, Course, SHORT_NS, Side, change_words, tail, who,
+    Appearance, Appearances, Comparison, Course, Side, change_words, tail, who,
 };
 use lineside_trace::State;
 use lineside_words::{grouped, time};
@@ -85,7 +85,7 @@ fn changes(comparison: &Comparison, full: bool, style: &Style, out: &mut String)
     let others = comparison.unchanged.len() as u64;
     if comparison.changes.is_empty() {
         let sides = [&comparison.a, &comparison.b];
-        let heading = match sides.iter().any(|side| side.duration_ns < SHORT_NS) {
+        let heading = match sides.iter().any(|side| side.is_short()) {
             true => "Too short to be sure whether anything changed",
             false => "Nothing changed that chance does not explain",
         };

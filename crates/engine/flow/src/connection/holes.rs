@@ -5,9 +5,14 @@ use lineside_frame::{Cause, Chunk, Descriptor};
 use lineside_wire::{Direction, SeqNumber};
 
 use crate::connection::Connection;
+use crate::connection::segments::AHEAD_MAX;
 use crate::context::Context;
 use crate::sink::StreamSink;
 use crate::stream::{State, Stream};
+
+/// Bytes that a direction lacks, and that are acknowledged, are given up from so many on, before
+/// acknowledgements are too far ahead to be believed.
+const PASSED_MAX: i64 = AHEAD_MAX / 2;
 
 impl Stream {
     /// Why bytes are missing that would be so for `cause` if none of them had come.
@@ -61,6 +66,22 @@ impl Connection {
         }
         self.give_up(direction, end, Cause::NotSeen, by, context);
         true
+    }
+
+    /// Gives up what the other end acknowledged and nothing came of, if that is much: the tap missed
+    /// so much of the direction that acknowledgements alone show it.
+    pub(super) fn give_up_passed<S: StreamSink>(
+        &mut self,
+        direction: Direction,
+        by: &Descriptor,
+        context: &mut Context<'_, S>,
+    ) {
+        let stream = &self.streams[direction];
+        let acked = stream.acked.unwrap_or(stream.next);
+        let is_much = acked - stream.next > PASSED_MAX;
+        if stream.state == State::Open && stream.held.is_empty() && is_much {
+            self.give_up(direction, acked, Cause::NotSeen, by, context);
+        }
     }
 
     /// Delivers a hole for what never came of a stream before `end`.

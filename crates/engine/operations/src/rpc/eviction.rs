@@ -35,8 +35,19 @@ struct Held {
     slot: Slot,
     /// Frame and place of its call.
     id: i64,
+    /// Its row only waits for copies of its reply.
+    is_answered: bool,
     /// How many calls of its connection, then of its client, are rather kept.
     rank: usize,
+}
+
+/// What is given up.
+enum GiveUp {
+    Answered,
+    /// Calls without reply of connections that nobody answers.
+    Spare,
+    /// Any calls without reply, for a connection that is worth it.
+    Any,
 }
 
 impl<S: RecordSink> Operations<S> {
@@ -49,26 +60,7 @@ impl<S: RecordSink> Operations<S> {
     ) -> Option<Slot> {
         let claim = self.claim(connection);
         if !self.has_room() || !self.draw_operation(claim) {
-            let lacks = |all: &Self| !all.has_room() || !all.operations.has_free();
-            // Those that are more.
-            let is_spare = |held: &Held| self.claim(held.holder.connection) == Claim::Spare;
-            let spare = self
-                .held(false)
-                .iter()
-                .filter(|held| is_spare(held))
-                .count();
-            if spare > self.held(true).len() {
-                self.give_up_outstanding(Claim::Spare, counters);
-            } else {
-                self.give_up_answered(counters);
-            }
-            if lacks(self) {
-                self.give_up_answered(counters);
-                self.give_up_outstanding(Claim::Spare, counters);
-            }
-            if lacks(self) && claim == Claim::Full {
-                self.give_up_outstanding(claim, counters);
-            }
+            self.make_room(claim, counters);
             if let Some(slot) = self.operations.take_free() {
                 return Some(slot);
             }
@@ -80,6 +72,33 @@ impl<S: RecordSink> Operations<S> {
             }
         }
         Some(self.operations.add())
+    }
+
+    /// Gives up what goes first, and what goes next while that was not enough.
+    fn make_room(&mut self, claim: Claim, counters: &mut Counters) {
+        let (mut answered, mut spare) = (0, 0);
+        for held in self.held() {
+            match held.is_answered {
+                true => answered += 1,
+                false => spare += usize::from(self.is_spare(&held)),
+            }
+        }
+        // Those that are more.
+        let mut steps = [GiveUp::Answered, GiveUp::Spare, GiveUp::Any];
+        if spare > answered {
+            steps.swap(0, 1);
+        }
+        for step in steps {
+            if self.has_room() && self.operations.has_free() {
+                return;
+            }
+            match step {
+                GiveUp::Answered => self.give_up_answered(counters),
+                GiveUp::Spare => self.give_up_outstanding(Claim::Spare, counters),
+                GiveUp::Any if claim == Claim::Full => self.give_up_outstanding(claim, counters),
+                GiveUp::Any => {}
+            }
+        }
     }
 
     /// Whether there may be one more operation.
@@ -95,28 +114,34 @@ impl<S: RecordSink> Operations<S> {
         is_drawn
     }
 
-    fn held(&self, is_answered: bool) -> Vec<Held> {
+    /// All calls that may be given up.
+    fn held(&self) -> impl Iterator<Item = Held> {
         let held = self.operations.iter().filter_map(|(slot, operation)| {
-            let is_asked = (operation.call_done && operation.reply_done) == is_answered;
             Some(Held {
-                holder: operation.holder.filter(|_| is_asked)?,
+                holder: operation.holder?,
                 slot,
                 id: operation.row.operation_id,
+                is_answered: operation.call_done && operation.reply_done,
                 rank: 0,
             })
         });
-        let fast = self.fast.iter().filter(|_| !is_answered);
-        let fast = fast.map(|(slot, call)| Held {
+        let fast = self.fast.iter().map(|(slot, call)| Held {
             holder: call.holder(),
             slot,
             id: call.operation_id,
+            is_answered: false,
             rank: 0,
         });
-        held.chain(fast).collect()
+        held.chain(fast)
+    }
+
+    /// Whether nobody answers on its connection.
+    fn is_spare(&self, held: &Held) -> bool {
+        self.claim(held.holder.connection) == Claim::Spare
     }
 
     fn give_up_answered(&mut self, counters: &mut Counters) {
-        let mut held = self.held(true);
+        let mut held: Vec<Held> = self.held().filter(|held| held.is_answered).collect();
         let most = (self.operations.len() / ANSWERED_SHARE).max(1);
         held.sort_unstable_by_key(|held| held.id);
         for held in held.iter().take(most) {
@@ -136,10 +161,9 @@ impl<S: RecordSink> Operations<S> {
     }
 
     fn give_up_outstanding(&mut self, claim: Claim, counters: &mut Counters) {
-        let mut held = self.held(false);
-        held.retain(|held| {
-            claim == Claim::Full || self.claim(held.holder.connection) == Claim::Spare
-        });
+        let held = self.held().filter(|held| !held.is_answered);
+        let held = held.filter(|held| claim == Claim::Full || self.is_spare(held));
+        let mut held: Vec<Held> = held.collect();
         let most = (held.len() / OUTSTANDING_SHARE).max(1);
         held.sort_unstable_by_key(|held| std::cmp::Reverse(held.id));
         rank(&mut held, |held| held.holder.connection);

@@ -50,10 +50,11 @@ impl<S: RecordSink> Incoming for IncomingMessage<'_, S> {
     }
 
     fn use_slot(&mut self, used: ([u8; 16], u32, u32), operation_id: i64) -> Option<i64> {
-        let budget = self.all.budget.clone();
-        let rpc = self.all.connection(self.connection);
+        let all = &mut *self.all;
+        let rpc = all.connections[self.connection].as_deref_mut();
+        let rpc = rpc.expect("a slot in use");
         let claim = rpc.claim();
-        rpc.slots.on_call(used, operation_id, (&budget, claim))
+        rpc.slots.on_call(used, operation_id, (&all.budget, claim))
     }
 
     fn receiver(&mut self) -> IpAddr {

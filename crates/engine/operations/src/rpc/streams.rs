@@ -125,9 +125,10 @@ impl<S: RecordSink> StreamSink for Operations<S> {
         if record::on_datagram(chunks, any_program, &mut sink, counters) {
             self.hold_early(connection, chunks);
         } else {
-            let seen = chunks.iter().filter(|chunk| chunk.missing().is_none());
-            self.connection(connection).unread += seen.map(|chunk| chunk.len() as u64).sum::<u64>();
+            self.connection(connection).unread += chunks.iter().map(record::seen).sum::<u64>();
         }
+        // Replies over TCP are asked the same, and come from where their calls went.
+        self.is_elsewhere = false;
     }
 
     fn on_loss(

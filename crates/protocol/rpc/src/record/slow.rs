@@ -19,7 +19,7 @@ const SMALL_BUDGET: usize = 128 << 20;
 const HELD_SHARE: usize = 1 << 10;
 
 /// Bytes of a chunk that were seen.
-pub(super) fn seen(chunk: &Chunk<'_>) -> u64 {
+pub fn seen(chunk: &Chunk<'_>) -> u64 {
     match chunk.missing() {
         None => chunk.len() as u64,
         Some(_) => 0,

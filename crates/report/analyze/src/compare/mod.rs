@@ -42,7 +42,6 @@ pub fn compare(a: (&Path, &Filter), b: (&Path, &Filter)) -> Result<Comparison, T
     let mut judged = judge::judge(&mut a, &mut b);
     let mut doubts = doubts(&a, &b);
     doubts.extend(comparable::of_different_roles(&a, &b));
-    doubts.extend(too_short([&a, &b], &judged.only));
     if let Some(why) = comparable::why_not(&a, &b) {
         doubts.insert(0, why);
         // Totals of different things say nothing of each other.
@@ -50,6 +49,8 @@ pub fn compare(a: (&Path, &Filter), b: (&Path, &Filter)) -> Result<Comparison, T
         judged.unchanged.clear();
         judged.comparisons = 0;
     }
+    let [a, b] = [side(a), side(b)];
+    doubts.extend(too_short([&a, &b], &judged.only));
     Ok(Comparison {
         compare_version: COMPARE_VERSION,
         parameters: CompareParameters {
@@ -62,8 +63,8 @@ pub fn compare(a: (&Path, &Filter), b: (&Path, &Filter)) -> Result<Comparison, T
         },
         only_in_a: judged.only[0].clone(),
         only_in_b: judged.only[1].clone(),
-        a: side(a),
-        b: side(b),
+        a,
+        b,
         doubts,
         changes: judged.changes,
         unchanged: judged.unchanged,
@@ -96,18 +97,15 @@ fn side(sample: Sample) -> Side {
     }
 }
 
-/// A trace that lasts less shows little of what varies: a slice of it is some 40 ms.
-pub const SHORT_NS: u64 = 2_000_000_000;
-
 /// That a trace is too short, and what only one of them has: whether that is chance, such a trace
 /// does not show.
-fn too_short(samples: [&Sample; 2], only: &[Appearances; 2]) -> Option<String> {
+fn too_short(sides: [&Side; 2], only: &[Appearances; 2]) -> Option<String> {
     /// More are in the lists of what only one has.
     const NAMED_MAX: usize = 3;
     let named = ["A", "B"];
-    let short = { named.into_iter().zip(samples) }
-        .filter(|(_, sample)| (1..SHORT_NS).contains(&sample.duration_ns))
-        .min_by_key(|(_, sample)| sample.duration_ns)?;
+    let short = { named.into_iter().zip(sides) }
+        .filter(|(_, side)| side.is_short())
+        .min_by_key(|(_, side)| side.duration_ns)?;
     let mut words = format!(
         "{} lasts {}: too short to be sure",
         short.0,

@@ -1,7 +1,7 @@
 //! Operations that findings about state look at one by one: noted in the pass over `operations`,
 //! and joined with the tables that have their details.
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use lineside_rows::Table;
 use lineside_trace::read::{Column, Values};
 
@@ -179,26 +179,36 @@ impl Noted {
         columns: [&'static str; N],
     ) -> HashMap<i64, [Cell; N]> {
         let wanted = { self.notes.iter() }.filter(|note| whats.contains(&note.what));
-        let wanted: hashbrown::HashSet<i64> = wanted.map(|note| note.id).collect();
-        let mut found = HashMap::new();
-        if wanted.is_empty() || !trace.has_columns(table, &columns) {
-            return found;
-        }
-        let all = [&["operation_id"][..], &columns[..]].concat();
-        trace.batches(table, &all, |batch| {
-            let Values::Int64(ids) = batch[0].values() else {
-                return Ok(());
-            };
-            for (row, id) in ids.iter().enumerate() {
-                if wanted.contains(id) {
-                    let cells = std::array::from_fn(|at| Cell::of(&batch[at + 1], row));
-                    found.insert(*id, cells);
-                }
-            }
-            Ok(())
-        });
-        found
+        let wanted: HashSet<i64> = wanted.map(|note| note.id).collect();
+        cells_of(trace, table, &wanted, columns)
     }
+}
+
+/// The cells of a table in some columns, of the operations with these ids.
+pub(super) fn cells_of<const N: usize>(
+    trace: &mut Trace,
+    table: Table,
+    wanted: &HashSet<i64>,
+    columns: [&'static str; N],
+) -> HashMap<i64, [Cell; N]> {
+    let mut found = HashMap::new();
+    if wanted.is_empty() || !trace.has_columns(table, &columns) {
+        return found;
+    }
+    let all = [&["operation_id"][..], &columns[..]].concat();
+    trace.batches(table, &all, |batch| {
+        let Values::Int64(ids) = batch[0].values() else {
+            return Ok(());
+        };
+        for (row, id) in ids.iter().enumerate() {
+            if wanted.contains(id) {
+                let cells = std::array::from_fn(|at| Cell::of(&batch[at + 1], row));
+                found.insert(*id, cells);
+            }
+        }
+        Ok(())
+    });
+    found
 }
 
 /// A cell of a table.

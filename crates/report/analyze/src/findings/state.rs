@@ -9,11 +9,11 @@ use lineside_rows::Table;
 use lineside_words::{grouped, percent, time};
 use serde_json::json;
 
-use super::noted::{Cell, Note, Noted, What};
+use super::noted::{Cell, Note, Noted, What, cells_of};
 use super::scene::Scene;
 use crate::model::{Finding, Place};
 use crate::numbers::{file_name, share, share_at_least};
-use crate::read::columns::{Integers, Texts, Word};
+use crate::read::columns::Word;
 use crate::read::names::Paths;
 
 /// A recall, or a lock, that takes longer holds up somebody: people notice a second.
@@ -412,17 +412,11 @@ const FLAGGED_MAX: usize = 1 << 12;
 
 /// The clients of these operations.
 fn clients_of(scene: &mut Scene<'_>, ids: &[i64]) -> BTreeSet<String> {
-    let columns = ["operation_id", "client_address"];
-    let (ids, mut clients) = (ids.iter().collect::<HashSet<_>>(), BTreeSet::new());
-    scene.trace.batches(Table::Operations, &columns, |batch| {
-        let id = Integers::of(columns[0], &batch[0])?;
-        let client = Texts::of(columns[1], &batch[1])?;
-        let rows =
-            (0..batch[0].len()).filter(|&row| id.get(row).is_some_and(|id| ids.contains(&id)));
-        clients.extend(rows.filter_map(|row| client.get(row)).map(str::to_owned));
-        Ok(())
-    });
-    clients
+    let ids = ids.iter().copied().collect();
+    let cells = cells_of(scene.trace, Table::Operations, &ids, ["client_address"]);
+    { cells.values() }
+        .filter_map(|[client]| client.text())
+        .collect()
 }
 
 fn flags(scene: &mut Scene<'_>) -> Option<Finding> {

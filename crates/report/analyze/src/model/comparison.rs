@@ -10,6 +10,9 @@ use crate::read::filter::Asked;
 /// [`Comparison::compare_version`].
 pub const COMPARE_VERSION: &str = "1.0";
 
+/// A trace that lasts less shows little of what varies: a slice of it is some 40 ms.
+const SHORT_NS: u64 = 2_000_000_000;
+
 /// What changed between two traces, A and B.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -89,6 +92,14 @@ pub struct Side {
     pub not_compared_operations: u64,
     /// What could not be read, in sentences.
     pub unreadable: Vec<String>,
+}
+
+impl Side {
+    /// Whether it lasts too short a time to show what varies; one without operations shows nothing
+    /// anyway.
+    pub fn is_short(&self) -> bool {
+        self.operations > 0 && self.duration_ns < SHORT_NS
+    }
 }
 
 /// Which way a change goes.

@@ -38,23 +38,13 @@ struct Sought {
 }
 
 /// The packets of the beginning that are looked for.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Again {
     /// A bit for each tail that is still looked for, by a hash.
     bits: [u64; BITS as usize / 64],
     /// How many of them.
     left: usize,
     sought: Vec<Sought>,
-}
-
-impl Default for Again {
-    fn default() -> Self {
-        Self {
-            bits: [0; BITS as usize / 64],
-            left: 0,
-            sought: Vec::new(),
-        }
-    }
 }
 
 impl Again {

@@ -25,7 +25,7 @@ use lineside_rpc::xdr::Xdr;
 use super::{Incoming, Needs, Protocol};
 use crate::details::{set_text, word};
 use crate::files::Fact;
-use crate::operation::{Operation, mark_incomplete};
+use crate::operation::{self, Operation, mark_incomplete};
 use crate::procedure::{CompoundLink, FilesOfCompound, Nfs4, Progress, State};
 use crate::rows::Rows;
 use crate::slot::Slot;
@@ -166,8 +166,11 @@ impl Nfs4 {
 
 /// Writes a row for each operation of the compound.
 fn write_operations<S: RecordSink>(rows: &mut Rows<'_, S>, first: Slot) {
-    let link_of_first = link(&rows.operations[first]);
-    let results = link_of_first.results;
+    let CompoundLink {
+        results,
+        mut contradicts,
+        ..
+    } = link(&rows.operations[first]);
     let details = &rows.operations[first].details.nfs4;
     let mut fit = Fit {
         called: details.compound_operations,
@@ -192,6 +195,7 @@ fn write_operations<S: RecordSink>(rows: &mut Rows<'_, S>, first: Slot) {
             fit.on_row(row, index as u32 >= results);
         }
         mark_incomplete(row, rows.counters);
+        contradicts |= operation::contradicts(row);
         rows.sink.row(RowRef::Operations(row));
         if rows.wants.details {
             operation.details.write(row.operation_id, rows.sink);
@@ -199,7 +203,7 @@ fn write_operations<S: RecordSink>(rows: &mut Rows<'_, S>, first: Slot) {
         next = link(operation).next;
     }
     let is_whole = !(whole.call_missing || whole.reply_missing || whole.reply_ambiguous);
-    let contradicts = link_of_first.contradicts || results.is_some_and(|of| fit.contradicts(of));
+    contradicts |= results.is_some_and(|of| fit.contradicts(of));
     if is_whole && contradicts {
         rows.counters.count(Counter::RepliesContradicting);
     }
