@@ -53,10 +53,10 @@ def texts(package):
     return [path.read_text(errors="replace").replace("\r\n", "\n").strip() for path in files]
 
 
-def of_what_is_linked(root, architecture):
+def of_what_is_linked(packages):
     """A list of the packages, then each text once, under a number that the list names."""
     lines, numbers, bodies = [], {}, []
-    for package in foreign(graph(root, architecture)[0]):
+    for package in foreign(packages):
         named = []
         for text in texts(package):
             key = hashlib.sha256(" ".join(text.split()).encode()).digest()

@@ -32,9 +32,9 @@ def component(package, sums):
     return found
 
 
-def of_what_is_linked(root, architecture, about, binary_sha256):
+def of_what_is_linked(root, graph, about, binary_sha256, architecture):
     """The same bytes for the same sources, binary and time."""
-    packages, edges = licences.graph(root, architecture)
+    packages, edges = graph
     sums = checksums(root)
     program = f"pkg:generic/{about['name']}@{about['version']}"
     refs = {key: f"pkg:cargo/{package['name']}@{package['version']}" if package["source"] else program for key, package in packages.items()}
