@@ -68,8 +68,8 @@ impl Connection {
         true
     }
 
-    /// Gives up what the other end acknowledged and nothing came of, if that is much: the tap missed
-    /// so much of the direction that acknowledgements alone show it.
+    /// Gives up what the other end acknowledged and nothing came of, if that is much: the tap
+    /// missed so much of the direction that acknowledgements alone show it.
     pub(super) fn give_up_passed<S: StreamSink>(
         &mut self,
         direction: Direction,
