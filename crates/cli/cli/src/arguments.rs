@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::{
-    bundle, capture, ctl, doctor, emulate, explain, forward, info, load, packets, probe,
+    bundle, capture, ctl, doctor, emulate, explain, forward, info, load, packets, plan, probe,
     replay_pcap, report, table, version,
 };
 
@@ -34,6 +34,8 @@ pub(crate) enum Verb {
     Failed(report::FailedArguments),
     /// Cut the frames of operations out of a trace's captures
     Packets(packets::Arguments),
+    /// Find out what each call waited for: threads, windows, thought
+    Plan(plan::Arguments),
     /// Emulate a network link for a command, two interfaces or a capture
     Emulate(Box<emulate::Arguments>),
     /// Send requests to a server at exact times, or serve them

@@ -32,6 +32,7 @@ mod load;
 mod manual;
 mod outputs;
 mod packets;
+mod plan;
 mod print;
 mod probe;
 mod public;
@@ -111,6 +112,7 @@ pub fn main() -> ExitCode {
         Verb::Slow(arguments) => report::run_slow(arguments),
         Verb::Failed(arguments) => report::run_failed(arguments),
         Verb::Packets(arguments) => packets::run(&arguments),
+        Verb::Plan(arguments) => plan::run(arguments),
         Verb::Emulate(arguments) => emulate::run(&arguments),
         Verb::Load(arguments) => load::run(&arguments),
         Verb::Forward(arguments) => forward::run(&arguments),

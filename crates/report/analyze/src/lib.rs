@@ -7,6 +7,7 @@
 //!                                         ├──► assert()    ──► whether figures are as asserted
 //!                                         └──► slow()      ──► one line a slow operation
 //!                                         └──► failed()    ──► one line a failed operation
+//!                                         └──► plan()      ──► why each call was made when it was
 //! ```
 //!
 //! Four floors, each of which uses those below it: `read`, from files to typed columns and the rows
@@ -39,6 +40,7 @@ pub use model::*;
 pub use numbers::{Zone, file_name, share, tail};
 pub use pass::assertion::{Assert, AssertError, LoadFigures, assert, assert_both, assert_load};
 pub use pass::interval::{INTERVALS_MAX, Interval, Iostat, Series, intervals};
+pub use pass::plan::{LeftOut, Plan, PlanError, PlanOutput, plan};
 pub use pass::report::{closing, report};
 pub use pass::slow::{
     Divided, FAILED_MAX, Failed, FailedGroup, FailedGroups, FailedOperation, FailedRequest, Frames,

@@ -25,7 +25,7 @@ const TRACE: &[(&str, &str)] = &[
     ),
 ];
 
-pub(crate) const PAGES: [Page; 21] = [
+pub(crate) const PAGES: [Page; 22] = [
     Page {
         verb: "capture",
         groups: &[
@@ -161,6 +161,29 @@ pub(crate) const PAGES: [Page; 21] = [
         ],
         files: TRACE,
         see_also: "lineside-report(1), lineside-slow(1)",
+    },
+    Page {
+        verb: "plan",
+        groups: &[
+            ("Plan", &["idle"]),
+            ("Output", &["output", "force", "json"]),
+        ],
+        more: &[],
+        examples: &[
+            (
+                "lineside plan trace",
+                "threads, windows, thought, in shares",
+            ),
+            (
+                "lineside plan trace -o plan",
+                "each call with what it waited for",
+            ),
+        ],
+        files: &[(
+            "PLAN/",
+            "tables calls and edges (Parquet), plan.json: what they come to",
+        )],
+        see_also: "lineside-report(1), lineside-capture(1)",
     },
     Page {
         verb: "emulate",
@@ -560,6 +583,7 @@ pub(crate) const PAGES: [Page; 21] = [
                     "compare",
                     "info",
                     "packets",
+                    "plan",
                     "replay-pcap",
                 ],
             ),

@@ -35,6 +35,7 @@ mod monitored;
 mod monitors;
 mod package;
 mod packets;
+mod plan;
 mod python;
 mod removed;
 mod report;

@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 
 use crate::support::{lineside, talk};
 
-const VERBS: [&str; 20] = [
+const VERBS: [&str; 21] = [
     "capture",
     "info",
     "report",
@@ -12,6 +12,7 @@ const VERBS: [&str; 20] = [
     "slow",
     "failed",
     "packets",
+    "plan",
     "replay-pcap",
     "emulate",
     "forward",

@@ -6,6 +6,7 @@ pub(crate) mod course;
 mod gauges;
 pub(crate) mod interval;
 pub(crate) mod monitors;
+pub(crate) mod plan;
 pub(crate) mod report;
 pub(crate) mod slow;
 pub(crate) mod usage;

@@ -31,6 +31,7 @@ const RENDER: Floors = &[
         "forward_plan",
         "intervals",
         "monitors_text",
+        "plan",
         "run_stats",
         "slow",
     ],

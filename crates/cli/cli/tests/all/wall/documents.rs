@@ -469,6 +469,8 @@ documents! {
     #[test]
     fn the_commands_of_the_guide_to_monitors_run() = "docs/guide/monitors.md";
     #[test]
+    fn the_commands_of_the_guide_to_plan_run() = "docs/guide/plan.md";
+    #[test]
     fn the_commands_of_the_guide_to_probe_run() = "docs/guide/probe.md";
     #[test]
     fn the_commands_of_the_guide_to_report_run() = "docs/guide/report.md";
