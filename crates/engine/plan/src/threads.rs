@@ -3,9 +3,11 @@
 //! A thread waits for one reply at a time, but for those of runs. So a thread that waits makes no
 //! call, and of those that do not, the call is one's
 //!
-//! 1. whose connection it comes on, where no other thread uses that,
-//! 2. that used the file last, or has its handle by its latest reply,
-//! 3. that is not about to go on with a file or a connection of its own, as the calls to come show;
+//! 1. of the client, if all its calls to come are made by turns on its connections, never two at
+//!    once, although two threads would have met,
+//! 2. whose connection it comes on, where no other thread uses that,
+//! 3. that used the file last, or has its handle by its latest reply,
+//! 4. that is not about to go on with a file or a connection of its own, as the calls to come show;
 //!    of several the one that worked in the same directory, for the same user, on the same
 //!    connection, and then the one whose reply came last,
 //!
@@ -193,6 +195,9 @@ impl Threads {
 
     /// The thread that makes a call.
     pub(crate) fn choose(&mut self, call: &Observed, touches: &[Touch], next: &Upcoming) -> u32 {
+        if let Some(only) = self.only(call, next) {
+            return only;
+        }
         let of_connection = self.of_connection(call);
         let chosen = of_connection.or_else(|| self.of_file(call, touches));
         let chosen = chosen.or_else(|| self.free(call, touches, next));
@@ -209,6 +214,19 @@ impl Threads {
         let of = self.clients.get(&client);
         let thread = of.and_then(|of| of.threads.get(of.place(number)?));
         thread.is_some_and(|thread| !thread.is_blocked())
+    }
+
+    /// The thread of a client that has one, as its calls show.
+    fn only(&self, call: &Observed, next: &Upcoming) -> Option<u32> {
+        let threads = &self.clients.get(&call.client)?.threads;
+        let may_call = |thread: &&Thread| {
+            !thread.is_blocked()
+                && (thread.user.is_none() || call.user.is_none() || thread.user == call.user)
+        };
+        let threads = threads.iter().filter(may_call);
+        let latest = threads.max_by_key(|thread| thread.last.map(|last| (last.ns, last.number)));
+        let is_one = next.is_one_thread(call.client);
+        latest.filter(|_| is_one).map(|thread| thread.number)
     }
 
     fn of_connection(&mut self, call: &Observed) -> Option<u32> {

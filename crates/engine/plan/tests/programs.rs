@@ -40,7 +40,7 @@ enum Step {
 }
 
 /// A call as it was made, with what it truly waited for.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Made {
     observed: Observed,
     touch: Touch,
@@ -574,4 +574,31 @@ fn depths_are_exact_or_lower_bounds() {
         exact * 2 > runs && wrong * 50 < runs - bounds,
         "{exact}, {wrong} of {runs}"
     );
+}
+
+/// Calls in turn on two connections, the second one always after the first one's reply: one thread.
+/// Without a meeting of which many were to be expected, the program is not two.
+#[test]
+fn turns_on_two_connections_are_one_thread() {
+    let call = |number: i64| Observed {
+        id: number,
+        call_ns: number * 100_000,
+        reply_ns: Some(number * 100_000 + 60_000),
+        connection: number / 3 % 2,
+        ..Observed::default()
+    };
+    let made = |observed: Observed| Made {
+        observed,
+        ..Made::default()
+    };
+    let calls: Vec<Made> = (0..90).map(|number| made(call(number))).collect();
+    let (figures, kept) = plan(&calls, Config::default());
+    assert_eq!(figures.threads, 1);
+    let triggers = kept.calls.iter().filter_map(|call| call.trigger);
+    assert!(triggers.eq(1..90));
+    // One that meets another is no turn.
+    let mut calls = calls;
+    calls[40].observed.reply_ns = Some(calls[60].observed.call_ns);
+    let (figures, _) = plan(&calls, Config::default());
+    assert!(figures.threads > 1);
 }
