@@ -6,8 +6,8 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::{
-    bundle, capture, ctl, doctor, emulate, explain, forward, info, load, packets, plan, probe,
-    replay_pcap, report, table, version,
+    bundle, capture, ctl, doctor, emulate, explain, forward, info, load, packets, plan, predict,
+    probe, replay_pcap, report, table, version,
 };
 
 /// Understand, reproduce and improve how applications behave over a network.
@@ -32,6 +32,8 @@ pub(crate) enum Verb {
     Slow(report::SlowArguments),
     /// List operations that failed or were never answered
     Failed(report::FailedArguments),
+    /// Predict how long a trace's workload would take over other networks
+    Predict(predict::Arguments),
     /// Cut the frames of operations out of a trace's captures
     Packets(packets::Arguments),
     /// Find out what each call waited for: threads, windows, thought

@@ -33,6 +33,7 @@ mod manual;
 mod outputs;
 mod packets;
 mod plan;
+mod predict;
 mod print;
 mod probe;
 mod public;
@@ -111,6 +112,7 @@ pub fn main() -> ExitCode {
         Verb::Compare(arguments) => report::run_compare(arguments),
         Verb::Slow(arguments) => report::run_slow(arguments),
         Verb::Failed(arguments) => report::run_failed(arguments),
+        Verb::Predict(arguments) => predict::run(arguments),
         Verb::Packets(arguments) => packets::run(&arguments),
         Verb::Plan(arguments) => plan::run(arguments),
         Verb::Emulate(arguments) => emulate::run(&arguments),

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use lineside_account::Budget;
 use lineside_frame::{Burst, Frame};
-use lineside_tcp::congestion::CUBIC;
+use lineside_tcp::congestion::Congestion;
 use lineside_tcp::{Config, ConnectionId, Departure, Effects, Event, Prefix, Stack};
 
 /// Where servers listen.
@@ -88,7 +88,11 @@ fn link_address(is_server: bool) -> [u8; 6] {
 
 impl End {
     /// The clients' end, or the servers'; `None`: there is no memory.
-    pub(crate) fn new(is_server: bool, seed: u64) -> Option<Self> {
+    pub(crate) fn new(
+        is_server: bool,
+        seed: u64,
+        congestion: &'static dyn Congestion,
+    ) -> Option<Self> {
         let router = address(is_server, 0);
         let block = Prefix {
             address: router,
@@ -98,7 +102,7 @@ impl End {
             addresses: vec![block],
             on_link: vec![block],
             routers: vec![router],
-            congestion: &CUBIC,
+            congestion,
             receive_window_bytes: RECEIVE_WINDOW_BYTES,
             held_bytes_max: 256 << 20,
             nagle: false,

@@ -8,6 +8,7 @@ use hashbrown::HashMap;
 use lineside_frame::Frame;
 use lineside_link::{Departure, Link, Settings};
 use lineside_tcp::ConnectionId;
+use lineside_tcp::congestion::Congestion;
 
 use crate::ends::{End, Heard, PORT, What, client_address, server_address};
 use crate::order::Order;
@@ -25,10 +26,12 @@ const MARK_BYTES: u64 = 4;
 const PORT_MIN: u16 = 1024;
 
 /// The network between clients and servers.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Network {
     /// From clients to servers, and back.
     pub ways: [Settings; 2],
+    /// How the windows of both ends move.
+    pub congestion: &'static dyn Congestion,
     /// What losses and jitter are drawn from.
     pub seed: u64,
     /// A workload that takes longer has not ended.
@@ -154,8 +157,8 @@ impl<'a> World<'a> {
             workload,
             order: Order::new(workload, BEGIN_NS),
             ends: [
-                End::new(false, network.seed)?,
-                End::new(true, !network.seed)?,
+                End::new(false, network.seed, network.congestion)?,
+                End::new(true, !network.seed, network.congestion)?,
             ],
             ways: [way(0), way(1)],
             out: [Vec::new(), Vec::new()],

@@ -1,7 +1,8 @@
 //! Workloads whose time over a network is known, and random ones.
 
-use lineside_link::{Settings, words};
+use lineside_link::{Loss, Settings, words};
 use lineside_predict::{Begin, Call, Connection, Network, Outcome, Work, Workload, predict};
+use lineside_tcp::congestion::CUBIC;
 use lineside_time::Random;
 
 const MS: i64 = 1_000_000;
@@ -12,13 +13,12 @@ fn network(delay: &str, rate: Option<&str>, loss: Option<&str>) -> Network {
     let settings = Settings {
         delay: words::delay(delay, &mut words::no_files).expect("words"),
         rate: rate.map(|rate| words::rate(rate).expect("words")),
-        loss: loss.map_or(Settings::default().loss, |loss| {
-            words::loss(loss).expect("words")
-        }),
+        loss: loss.map_or(Loss::None, |loss| words::loss(loss).expect("words")),
         ..Settings::default()
     };
     Network {
         ways: [settings.clone(), settings],
+        congestion: &CUBIC,
         seed: 7,
         longest_ns: 24 * HOUR_NS,
     }

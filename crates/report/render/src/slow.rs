@@ -6,7 +6,7 @@ use lineside_analyze::{Frames, Per, Slow, SlowGroup, SlowGroups, SlowOperation, 
 use lineside_words::{bytes, escape, grouped, percent};
 
 /// Rows of cells below a heading: each column is as wide as its widest cell, numbers on the right.
-pub(crate) fn table(heading: &[(&str, bool)], rows: &[Vec<String>]) -> String {
+pub fn table(heading: &[(&str, bool)], rows: &[Vec<String>]) -> String {
     let width = |at: usize| {
         let cells = rows.iter().map(|row| row[at].chars().count());
         cells.chain([heading[at].0.len()]).max().unwrap_or(0)

@@ -25,7 +25,7 @@ const TRACE: &[(&str, &str)] = &[
     ),
 ];
 
-pub(crate) const PAGES: [Page; 22] = [
+pub(crate) const PAGES: [Page; 23] = [
     Page {
         verb: "capture",
         groups: &[
@@ -560,6 +560,29 @@ pub(crate) const PAGES: [Page; 22] = [
         see_also: "lineside-completions(1)",
     },
     Page {
+        verb: "predict",
+        groups: &[
+            ("Networks", &["delay", "rate", "loss"]),
+            ("Form", &["json", "csv"]),
+        ],
+        more: &[
+            ("Networks", &["limit", "congestion", "seed"]),
+            ("Workload", &["idle", "longest"]),
+        ],
+        examples: &[
+            (
+                "lineside predict trace --delay 1ms,10ms --rate 100mbit",
+                "two networks",
+            ),
+            (
+                "lineside predict trace --delay 20ms --loss 0.1%,1% --csv",
+                "every figure",
+            ),
+        ],
+        files: TRACE,
+        see_also: "lineside-report(1), lineside-emulate(1)",
+    },
+    Page {
         verb: "version",
         groups: &[],
         more: &[],
@@ -585,6 +608,7 @@ pub(crate) const PAGES: [Page; 22] = [
                     "packets",
                     "plan",
                     "replay-pcap",
+                    "predict",
                 ],
             ),
             (

@@ -171,7 +171,7 @@ pub(super) fn addresses_of(
     texts.unwrap_or_default().iter().map(address).collect()
 }
 
-fn congestion(word: &str) -> Result<&'static dyn Congestion, ConfigError> {
+pub(crate) fn congestion(word: &str) -> Result<&'static dyn Congestion, ConfigError> {
     match word {
         "cubic" => Ok(&Cubic),
         "reno" => Ok(&NewReno),

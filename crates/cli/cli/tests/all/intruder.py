@@ -382,6 +382,7 @@ def roles(place, example, port):
         "slow": ("slow", [trace, "0ms"], set(), False),
         "failed": ("failed", [trace], set(), False),
         "plan": ("plan", [trace, "-o", f"{place}/plan"], set(), False),
+        "predict": ("predict", [trace, "--delay", "1ms"], set(), False),
         "compare": ("compare", [trace, trace], set(), False),
         "info": ("info", [trace], set(), False),
         "packets": ("packets", [trace, "--operation", "1", "-w", f"{out}/p.pcapng"], set(), False),

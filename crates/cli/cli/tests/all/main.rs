@@ -36,6 +36,7 @@ mod monitors;
 mod package;
 mod packets;
 mod plan;
+mod predict;
 mod python;
 mod removed;
 mod report;

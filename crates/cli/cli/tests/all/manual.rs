@@ -4,13 +4,14 @@ use std::process::{Command, Output};
 
 use crate::support::{lineside, talk};
 
-const VERBS: [&str; 21] = [
+const VERBS: [&str; 22] = [
     "capture",
     "info",
     "report",
     "compare",
     "slow",
     "failed",
+    "predict",
     "packets",
     "plan",
     "replay-pcap",

@@ -8,5 +8,6 @@ pub(crate) mod interval;
 pub(crate) mod monitors;
 pub(crate) mod plan;
 pub(crate) mod report;
+pub(crate) mod sizes;
 pub(crate) mod slow;
 pub(crate) mod usage;

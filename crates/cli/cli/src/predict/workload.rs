@@ -1,0 +1,163 @@
+//! The workload of a plan, with what the trace shows of each call.
+
+use hashbrown::HashMap;
+use lineside_analyze::{CallSize, PlanOutput};
+use lineside_plan::{Cause, Edge, Event, PlanSink, PlannedCall};
+use lineside_predict::{Begin, Call, Connection, Work, Workload};
+use serde::Serialize;
+
+/// A plan that is kept.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    pub(super) calls: Vec<PlannedCall>,
+    edges: Vec<Edge>,
+    texts: HashMap<u32, String>,
+}
+
+impl PlanSink for Kept {
+    fn call(&mut self, call: &PlannedCall) {
+        self.calls.push(*call);
+    }
+
+    fn edge(&mut self, edge: Edge) {
+        self.edges.push(edge);
+    }
+}
+
+impl PlanOutput for Kept {
+    fn text(&mut self, number: u32, text: &str) {
+        self.texts.insert(number, text.to_owned());
+    }
+}
+
+/// What is not predicted as it was captured.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Doubts {
+    /// Calls without a reply: nothing waits for them.
+    pub(super) unanswered: u64,
+    /// Calls over UDP, which go over TCP here.
+    pub(super) udp: u64,
+    /// Calls of which it is a guess what they waited for.
+    pub(super) guessed: u64,
+    /// Calls of windows that may have been larger than the trace shows.
+    pub(super) bounded: u64,
+}
+
+/// A workload, and what its calls are.
+#[derive(Debug, Default)]
+pub(super) struct Planned {
+    pub(super) workload: Workload,
+    /// Of each call: client, operation, and from call to reply as it was captured, at the client.
+    /// `None`: it has no reply, or opens a connection.
+    pub(super) kinds: Vec<Option<(u32, u32, i64)>>,
+    /// What these numbers stand for.
+    pub(super) texts: HashMap<u32, String>,
+    /// From the first call to the last reply, as it was captured, at the client.
+    pub(super) captured_ns: i64,
+    pub(super) clients: u64,
+    pub(super) doubts: Doubts,
+}
+
+impl Planned {
+    pub(super) fn new(mut kept: Kept, sizes: &HashMap<i64, CallSize>) -> Self {
+        kept.calls.sort_unstable_by_key(|call| call.number);
+        let size = |call: &PlannedCall| sizes.get(&call.observed.id).copied().unwrap_or_default();
+        // At the client, as far as the tap shows how far away that is.
+        let begins = kept.calls.iter().map(|call| {
+            let of = &call.observed;
+            (
+                of.call_ns.saturating_sub(size(call).client_trip_ns / 2),
+                of.call_ns,
+            )
+        });
+        let ends = kept.calls.iter().filter_map(|call| {
+            let reply_ns = call.observed.reply_ns?;
+            Some(reply_ns.saturating_add(size(call).client_trip_ns / 2))
+        });
+        let (begin_ns, first_ns) = begins.min().unwrap_or_default();
+        let mut planned = Self {
+            captured_ns: ends.max().map_or(0, |end_ns| end_ns - begin_ns),
+            texts: kept.texts,
+            ..Self::default()
+        };
+        let mut numbers = Numbers::default();
+        for call in &kept.calls {
+            planned.add(call, size(call), first_ns, &mut numbers);
+        }
+        let index = |number: u64| (number - 1) as u32;
+        let edges = kept
+            .edges
+            .iter()
+            .map(|edge| (index(edge.from), index(edge.to)));
+        planned.workload.edges = edges.collect();
+        planned.workload.connections = numbers.connections;
+        planned.clients = numbers.clients.len() as u64;
+        planned
+    }
+
+    fn add(&mut self, call: &PlannedCall, size: CallSize, first_ns: i64, numbers: &mut Numbers) {
+        let of = &call.observed;
+        let begin = match call.trigger.zip(call.think_ns) {
+            // What the tap saw has the way to the client and back.
+            Some((trigger, think_ns)) => Begin::After {
+                call: (trigger - 1) as u32,
+                think_ns: think_ns.saturating_sub(size.client_trip_ns).max(0),
+            },
+            None => Begin::At(of.call_ns - first_ns),
+        };
+        let call_bytes = size.call_bytes;
+        let work = match (of.event, of.reply_ns.and(size.reply_bytes)) {
+            (Event::Open, _) => Work::Open,
+            (_, Some(reply_bytes)) => Work::Request {
+                call_bytes,
+                reply_bytes,
+                server_ns: size.server_ns,
+            },
+            (_, None) => Work::OneWay { call_bytes },
+        };
+        self.doubts.unanswered += u64::from(matches!(work, Work::OneWay { .. }));
+        self.doubts.udp += u64::from(size.is_udp);
+        self.doubts.guessed += u64::from(call.cause == Cause::Guessed);
+        self.doubts.bounded += u64::from(call.is_bound == Some(true));
+        self.workload.calls.push(Call {
+            connection: numbers.connection(call),
+            thread: numbers.thread(call),
+            work,
+            begin,
+        });
+        let is_request = matches!(work, Work::Request { .. });
+        let seen_ns = { of.reply_ns.filter(|_| is_request) }.map(|reply| reply - of.call_ns);
+        let latency = seen_ns.map(|seen_ns| seen_ns.saturating_add(size.client_trip_ns));
+        self.kinds
+            .push(latency.map(|latency| (of.client, of.operation, latency)));
+    }
+}
+
+/// Numbers from 0 for those of the plan.
+#[derive(Debug, Default)]
+struct Numbers {
+    clients: HashMap<u32, u32>,
+    servers: HashMap<u32, u32>,
+    connections: Vec<Connection>,
+    of_connections: HashMap<i64, u32>,
+    threads: HashMap<(u32, u32), u32>,
+}
+
+impl Numbers {
+    fn connection(&mut self, call: &PlannedCall) -> u32 {
+        let next = self.clients.len() as u32;
+        let client = *self.clients.entry(call.observed.client).or_insert(next);
+        let next = self.servers.len() as u32;
+        let server = *self.servers.entry(call.observed.server).or_insert(next);
+        let next = self.connections.len() as u32;
+        *{ self.of_connections.entry(call.observed.connection) }.or_insert_with(|| {
+            self.connections.push(Connection { client, server });
+            next
+        })
+    }
+
+    fn thread(&mut self, call: &PlannedCall) -> u32 {
+        let next = self.threads.len() as u32;
+        *{ self.threads.entry((call.observed.client, call.thread)) }.or_insert(next)
+    }
+}

@@ -1,0 +1,105 @@
+//! `lineside predict`: its figures, and what it refuses.
+
+use serde_json::Value as Json;
+use tempfile::TempDir;
+
+use crate::report::{printed, run, traced};
+use crate::support::{example, talk};
+
+const MS: i64 = 1_000_000;
+
+fn predicted(folder: &TempDir, words: &[&str]) -> Json {
+    let all = [&["predict", "trace", "--json"], words].concat();
+    serde_json::from_str(&printed(&run(folder, &all))).expect("JSON")
+}
+
+fn integer(value: &Json) -> i64 {
+    value.as_i64().expect("an integer")
+}
+
+/// The figure of all calls of a point.
+fn of_all(point: &Json) -> &Json {
+    let figures = point["figures"].as_array().expect("a list");
+    let all = figures.iter().find(|figure| figure["operation"].is_null());
+    all.expect("a figure of all")
+}
+
+#[test]
+fn a_longer_way_takes_longer_by_its_round_trips() {
+    let folder = traced(&example());
+    let found = predicted(&folder, &["--delay", "0ms, 1ms, 20ms"]);
+    let points = found["points"].as_array().expect("a list");
+    let delays: Vec<_> = points.iter().map(|point| &point["axes"]["delay"]).collect();
+    assert_eq!(delays, ["0ms", "1ms", "20ms"]);
+    for (point, delay) in points.iter().zip([0, 1, 20]) {
+        assert_eq!(point["unfinished"], 0);
+        let p50 = integer(&of_all(point)["p50_ns"]);
+        assert!(p50 >= 2 * delay * MS, "{p50}");
+    }
+    let elapsed: Vec<_> = points
+        .iter()
+        .map(|point| integer(&point["elapsed_ns"]))
+        .collect();
+    assert!(
+        elapsed.is_sorted() && elapsed[2] > 2 * elapsed[0],
+        "{elapsed:?}"
+    );
+    // Of each operation, those of its clients together.
+    let figures = points[1]["figures"].as_array().expect("a list");
+    let of = |wanted: &dyn Fn(&Json) -> bool| -> i64 {
+        let chosen = figures.iter().filter(|figure| wanted(figure));
+        chosen.map(|figure| integer(&figure["calls"])).sum()
+    };
+    let all = of(&|figure| figure["operation"].is_null());
+    assert!(all > 100, "{all}");
+    assert_eq!(
+        of(&|figure| figure["client"].is_null() && !figure["operation"].is_null()),
+        all
+    );
+    assert_eq!(of(&|figure| !figure["client"].is_null()), all);
+    let text = printed(&run(&folder, &["predict", "trace", "--delay", "1ms"]));
+    assert!(text.contains("What it leaves out"), "{text}");
+}
+
+#[test]
+fn lists_make_a_grid_of_which_csv_has_each_figure() {
+    let folder = traced(&example());
+    let words = ["--delay", "1ms,5ms", "--rate", "100mbit,1gbit", "--csv"];
+    let text = printed(&run(&folder, &[&["predict", "trace"], &words[..]].concat()));
+    let mut lines = text.lines();
+    let heading = lines.next().expect("a heading");
+    assert_eq!(
+        heading,
+        "delay,rate,loss,limit,client,operation,metric,value"
+    );
+    let elapsed: Vec<_> = lines.filter(|line| line.contains(",elapsed_ns,")).collect();
+    let begins: Vec<_> = elapsed.iter().map(|line| line.split(",,").next()).collect();
+    let points = ["1ms,100mbit", "1ms,1gbit", "5ms,100mbit", "5ms,1gbit"];
+    assert_eq!(begins, points.map(Some));
+    assert_eq!(
+        text,
+        printed(&run(&folder, &[&["predict", "trace"], &words[..]].concat()))
+    );
+}
+
+#[test]
+fn a_prediction_names_what_it_needs() {
+    let folder = traced(&example());
+    for (words, expected) in [
+        (&[][..], "no network: name one, such as --delay 1ms,10ms"),
+        (&["--delay", "5"], "delay '5', column 1: '5' is not a time"),
+        (
+            &["--delay", "match tcp: 5ms"],
+            "predict has no frames to look at",
+        ),
+        (&["--delay", ""], "delay"),
+    ] {
+        let output = run(&folder, &[&["predict", "trace"], words].concat());
+        assert!(!output.status.success(), "{words:?}");
+        let text = talk(&output);
+        assert!(text.contains(expected), "{text}");
+        assert_eq!(text.lines().count(), 1, "{text}");
+    }
+    let output = run(&folder, &["predict", ".", "--delay", "1ms"]);
+    assert!(!output.status.success());
+}
