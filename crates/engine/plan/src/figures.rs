@@ -67,7 +67,8 @@ impl Figures {
             _ => self.calls += 1,
         }
         self.unanswered += u64::from(call.observed.reply_ns.is_none());
-        self.think_ns += call.think_ns.unwrap_or(0).max(0).cast_unsigned();
+        let think_ns = call.think_ns.unwrap_or(0).max(0).cast_unsigned();
+        self.think_ns = self.think_ns.saturating_add(think_ns);
         match call.cause {
             Cause::Reply => self.by_reply += 1,
             Cause::Window => self.by_window += 1,

@@ -233,14 +233,14 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// Within 200 MiB, all together.
+    /// Within 150 MiB, all together.
     fn default() -> Self {
         Self {
             idle_ns: 1_000_000_000,
             ahead_max: 16_384,
             run_calls_max: 4_096,
             open_calls_max: 131_072,
-            remembered_max: 131_072,
+            remembered_max: 65_536,
             threads_max: 256,
         }
     }

@@ -130,6 +130,7 @@ impl Resources {
         tails.extend(marks.iter().map(|mark| (*mark, is_write)));
         let more = tails.len().saturating_sub(TAILS_MAX);
         tails.drain(..more);
+        tails.shrink_to_fit();
     }
 
     /// Finds what a call comes after. What it makes and changes is noted at once: no other call can

@@ -91,13 +91,19 @@ impl Run {
         for call in later.iter().filter(|call| call.under_way == self.depth) {
             let now_ns = call.observed.call_ns;
             let before = replies.partition_point(|&(ns, _)| ns <= now_ns);
-            lags.extend({ before.checked_sub(1) }.map(|at| now_ns - replies[at].0));
+            lags.extend({ before.checked_sub(1) }.map(|at| now_ns.saturating_sub(replies[at].0)));
         }
         if lags.len() * 2 < later.len() {
             return true;
         }
         let mut took: Vec<i64> = { self.calls.iter() }
-            .filter_map(|call| Some(call.observed.reply_ns? - call.observed.call_ns))
+            .filter_map(|call| {
+                Some(
+                    call.observed
+                        .reply_ns?
+                        .saturating_sub(call.observed.call_ns),
+                )
+            })
             .collect();
         let took_ns = median(&mut took);
         took_ns < TOOK_MIN_NS || median(&mut lags) > took_ns / 2

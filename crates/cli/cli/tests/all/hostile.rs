@@ -54,6 +54,7 @@ fn what_is_no_file_in_a_trace_is_named_and_not_opened() {
         &["report", "trace", "--interval", "1"],
         &["info", "trace"],
         &["slow", "trace"],
+        &["plan", "trace"],
     ];
     for verb in verbs {
         let output = run(folder.path(), verb);
@@ -191,6 +192,8 @@ fn texts_of_a_foreign_trace_steer_no_terminal() {
             &["report", trace, "--html", "-"],
             &["slow", trace, "1ns"],
             &["slow", trace, "1ns", "--json"],
+            &["plan", trace],
+            &["plan", trace, "--json"],
             &["ctl", trace],
         ] {
             let output = run(folder.path(), verb);

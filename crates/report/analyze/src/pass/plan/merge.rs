@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use lineside_rows::Table;
 use lineside_trace::read::PartReader;
@@ -11,11 +11,14 @@ use super::PlanOutput;
 use super::calls::Calls;
 use super::rows::{COLUMNS, Row, of_batch};
 use super::states::States;
-use crate::read::columns::Lexicon;
+use crate::read::columns::{Integers, Lexicon};
 use crate::read::trace::Trace;
 
 /// Rows in memory, of 150 bytes each: six parts of the usual size.
 pub(super) const ROWS_MAX: usize = 1_600_000;
+
+/// The first call of a part, its place in the table, where it is and its rows.
+type Closed = (i64, usize, PathBuf, u64);
 
 /// A part that is open.
 struct Open {
@@ -26,7 +29,7 @@ struct Open {
 /// The parts of `operations`.
 pub(super) struct Merge {
     /// Those that were not read yet, with the first call in each; the last first.
-    closed: Vec<(i64, usize, PathBuf)>,
+    closed: Vec<Closed>,
     states: States,
     open: Vec<Open>,
     /// The next row of each open part.
@@ -40,10 +43,10 @@ impl Merge {
         for (at, path) in trace.parts(Table::Operations).into_iter().enumerate() {
             let part = lineside_trace::open_file(&path).ok();
             let part = part.and_then(|file| PartReader::open(file).ok());
-            // Without statistics any call may be in it; one that is damaged is named when it is
-            // read.
-            let range = part.and_then(|part| part.range("call_time_ns"));
-            closed.push((range.map_or(i64::MIN, |(first, _)| first), at, path));
+            let range = part.as_ref().and_then(|part| part.range("call_time_ns"));
+            let first_ns = range.map_or_else(|| first_call(trace, &path), |(first, _)| first);
+            let rows = part.as_ref().map_or(0, PartReader::row_count);
+            closed.push((first_ns, at, path, rows));
         }
         closed.sort_unstable_by(|one, other| other.cmp(one));
         Self {
@@ -100,10 +103,12 @@ impl Merge {
         words: &mut Lexicon,
         calls: &mut Calls<S>,
     ) {
-        let Some((_, _, path)) = self.closed.pop() else {
+        let Some((_, _, path, count)) = self.closed.pop() else {
             return;
         };
-        let mut rows = Vec::new();
+        // A footer may say anything.
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        let mut rows = Vec::with_capacity(count.min(ROWS_MAX / 4));
         let not_seen = &mut calls.done.left_out.calls_not_seen;
         trace.batches_of_part((0, &path), Table::Operations, &COLUMNS, |batch| {
             of_batch(batch, words, not_seen, |row| rows.push(row))
@@ -111,7 +116,7 @@ impl Merge {
         if rows.is_empty() {
             return;
         }
-        rows.sort_by_key(Row::key);
+        rows.sort_unstable_by_key(Row::key);
         if rows.iter().any(|row| row.is_of_compound) {
             self.states.add_to(trace, &mut rows);
         }
@@ -125,4 +130,18 @@ impl Merge {
             None => self.open.push(part),
         }
     }
+}
+
+/// When the first call of a part was made, whose footer does not say so. What cannot be read is
+/// named when its turn comes.
+fn first_call(trace: &mut Trace, path: &Path) -> i64 {
+    let column = ["call_time_ns"];
+    let mut first_ns = i64::MAX;
+    trace.batches_of_part((0, path), Table::Operations, &column, |batch| {
+        let times = Integers::of(column[0], &batch[0])?;
+        let times = (0..batch[0].len()).filter_map(|row| times.get(row));
+        first_ns = times.fold(first_ns, i64::min);
+        Ok(())
+    });
+    first_ns
 }

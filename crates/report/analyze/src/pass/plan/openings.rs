@@ -64,7 +64,8 @@ pub(super) fn of(trace: &mut Trace, words: &mut Lexicon) -> (Vec<Opening>, u64) 
             Ok(())
         });
     }
-    let not_seen = calling.len() - seen.len() - over_udp.len();
+    let known = seen.len() + over_udp.len();
+    let not_seen = calling.len().saturating_sub(known);
     let mut openings: Vec<_> = seen.into_values().collect();
     openings.sort_unstable_by(|one, other| other.cmp(one));
     (openings, not_seen as u64)
