@@ -297,13 +297,21 @@ pub(crate) fn curve(curve: &Curve, out: &mut String) {
         format!("<path class=\"line {}\" d=\"{path}\"/>", class(colour))
     };
     let text = |at: usize| {
-        format!(
-            "the first {0} by operations: {1} of all operations; the first {0} by bytes: {2} of \
-            all bytes",
-            grouped(points[at].first),
+        let first = grouped(points[at].first);
+        let mut text = format!(
+            "the first {first} by operations: {} of all operations; the first {first} by bytes: {} \
+            of all bytes",
             percent(points[at].operations_share),
             percent(points[at].bytes_share)
-        )
+        );
+        if let Some(share) = points[at].waited_share {
+            let share = percent(share);
+            let _ = write!(
+                text,
+                "; the first {first} by waiting: {share} of all that clients waited"
+            );
+        }
+        text
     };
     let areas = points.windows(2).enumerate().map(|(at, pair)| {
         let (from, to) = (x(pair[0].first), x(pair[1].first));
@@ -311,13 +319,19 @@ pub(crate) fn curve(curve: &Curve, out: &mut String) {
     });
     // The middle of a logarithmic scale is the root.
     let middle = (last.first as f64).sqrt().round() as u64;
-    let operations = line(Colour::Median, &|at| points[at].operations_share);
+    let mut drawing = line(Colour::Upper, &|at| points[at].bytes_share);
+    let mut keys = vec![("operations", Colour::Median), ("bytes", Colour::Upper)];
+    if last.waited_share.is_some() {
+        keys.push(("waiting", Colour::Other));
+        drawing += &line(Colour::Other, &|at| points[at].waited_share.unwrap_or(0.0));
+    }
+    drawing += &line(Colour::Median, &|at| points[at].operations_share);
     Figure {
         title: &curve.title,
         summary: format!("{}: {}", curve.title, text(0)),
-        keys: vec![("operations", Colour::Median), ("bytes", Colour::Upper)],
+        keys,
         width: WIDTH,
-        drawing: line(Colour::Upper, &|at| points[at].bytes_share) + &operations,
+        drawing,
         y: ["100 %", "50 %", "0"].map(str::to_owned).to_vec(),
         x: vec![
             "the first 1".to_owned(),

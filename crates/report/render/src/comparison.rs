@@ -124,10 +124,11 @@ fn tables(comparison: &Comparison, style: &Style, out: &mut String) {
             files,
             busiest_files,
             clients,
+            servers,
             operations,
             outcomes,
         } = only;
-        let lists = [clients, operations, outcomes, busiest_files];
+        let lists = [clients, servers, operations, outcomes, busiest_files];
         if lists.iter().all(|list| list.is_empty()) {
             continue;
         }

@@ -60,6 +60,10 @@ pub(crate) fn page(report: &Report, zone: &Zone) -> Page {
         usage::busiest("directories", "Directory", &report.directories),
         usage::busiest("other objects", "Object", &report.objects),
         usage::busiest("clients", "Client", &report.clients),
+        // One has what the totals show.
+        (report.servers.count > 1)
+            .then(|| usage::busiest("servers", "Server", &report.servers))
+            .flatten(),
         usage::storms(report, zone),
         usage::misaligned(report),
         usage::busiest("pairs of client and file", "Client", &report.pairs),

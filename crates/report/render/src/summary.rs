@@ -322,6 +322,10 @@ fn workload(report: &Report) -> Vec<Line> {
     let who = [
         busiest(&report.clients, "client", operations),
         busiest(&report.files, "file", operations),
+        match report.servers.count {
+            0 | 1 => String::new(),
+            _ => busiest(&report.servers, "server", operations),
+        },
         busiest(&report.directories, "directory", operations),
         busiest(&report.users, "user", operations),
     ];

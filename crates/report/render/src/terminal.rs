@@ -380,6 +380,11 @@ impl<'a> Pen<'a> {
         if known.iter().any(|point| point.bytes_share > 0.0) {
             self.wrapped("", &format!("Of all bytes, ranked by bytes: {by_bytes}."));
         }
+        if known.iter().any(|point| point.waited_share.is_some()) {
+            let by_waiting = list(&|at| known[at].waited_share.unwrap_or(0.0));
+            let words = format!("Of all that clients waited, ranked by that: {by_waiting}.");
+            self.wrapped("", &words);
+        }
     }
 
     fn table(&mut self, table: &Table) {

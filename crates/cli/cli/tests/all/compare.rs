@@ -15,7 +15,7 @@ use crate::support::{example, lineside, repository, talk};
 use crate::traffic::{BEGIN_NS, Operation, SECOND_NS, Traffic};
 
 /// A folder with traces of this traffic, each changed in its way.
-fn written(
+pub(crate) fn written(
     name: &str,
     folder: &TempDir,
     traffic: &Traffic,
@@ -40,13 +40,13 @@ fn printed(folder: &TempDir, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-fn json(folder: &TempDir, arguments: &[&str]) -> Value {
+pub(crate) fn json(folder: &TempDir, arguments: &[&str]) -> Value {
     let all = [&["compare"], arguments, &["--json"]].concat();
     serde_json::from_str(&printed(folder, &all)).expect("JSON")
 }
 
 /// The changes, each with its course.
-fn changes(comparison: &Value) -> Vec<String> {
+pub(crate) fn changes(comparison: &Value) -> Vec<String> {
     let changes = comparison["changes"].as_array().expect("a list").iter();
     let text = |value: &Value| value.as_str().expect("a text").to_owned();
     { changes }

@@ -11,7 +11,7 @@ use crate::traffic::{BEGIN_NS, Operation, SECOND_NS, Traffic};
 use crate::wall::troubles::TROUBLES;
 
 /// The findings about troubles in such traffic, worst first.
-fn found(traffic: &Traffic, change: impl Fn(&mut Operation) -> bool) -> Vec<Finding> {
+pub(crate) fn found(traffic: &Traffic, change: impl Fn(&mut Operation) -> bool) -> Vec<Finding> {
     let folder: TempDir = tempfile::tempdir().expect("a folder");
     traffic.write(folder.path(), change);
     let report = report(folder.path(), &Filter::default()).expect("a trace");
@@ -21,7 +21,7 @@ fn found(traffic: &Traffic, change: impl Fn(&mut Operation) -> bool) -> Vec<Find
 }
 
 /// Traffic of a minute.
-fn minute(seed: u64) -> Traffic {
+pub(crate) fn minute(seed: u64) -> Traffic {
     Traffic {
         seed,
         seconds: 60,
@@ -29,12 +29,12 @@ fn minute(seed: u64) -> Traffic {
     }
 }
 
-fn during(each: &Operation, seconds: std::ops::Range<i64>) -> bool {
+pub(crate) fn during(each: &Operation, seconds: std::ops::Range<i64>) -> bool {
     (seconds.start * SECOND_NS..seconds.end * SECOND_NS).contains(&each.at_ns)
 }
 
 /// The one finding, which must be of this kind and about this one.
-fn only(found: Vec<Finding>, kind: &str, who: &str) -> Finding {
+pub(crate) fn only(found: Vec<Finding>, kind: &str, who: &str) -> Finding {
     let [finding] = &found[..] else {
         panic!("not one finding: {found:#?}");
     };
@@ -47,16 +47,16 @@ fn only(found: Vec<Finding>, kind: &str, who: &str) -> Finding {
 }
 
 /// Begin and end in seconds of the trace.
-fn times(finding: &Finding) -> [Option<f64>; 2] {
+pub(crate) fn times(finding: &Finding) -> [Option<f64>; 2] {
     let second = |ns: i64| (ns - BEGIN_NS) as f64 / SECOND_NS as f64;
     [finding.since_ns.map(second), finding.until_ns.map(second)]
 }
 
-fn near(time: Option<f64>, second: f64) -> bool {
+pub(crate) fn near(time: Option<f64>, second: f64) -> bool {
     time.is_some_and(|time| (time - second).abs() <= 1.0)
 }
 
-fn number(finding: &Finding, name: &str) -> f64 {
+pub(crate) fn number(finding: &Finding, name: &str) -> f64 {
     let value = &finding.basis[name];
     value.as_f64().unwrap_or_else(|| panic!("{name}: {value}"))
 }
@@ -289,7 +289,7 @@ fn a_queue_has_begin_and_end() {
 }
 
 /// A connection whose way to the server takes 0.1 ms.
-fn measured(mut row: ConnectionRow) -> Vec<ConnectionRow> {
+pub(crate) fn measured(mut row: ConnectionRow) -> Vec<ConnectionRow> {
     row.client_rtt_min_ns = Some(100_000);
     row.server_rtt_min_ns = Some(100_000);
     vec![row]

@@ -43,6 +43,7 @@ mod report;
 #[path = "../../../../../fuzz/src/roles/mod.rs"]
 mod roles;
 mod runs;
+mod servers;
 mod services;
 mod slow;
 mod standing;

@@ -16,6 +16,8 @@ duckdb.sql("""
         outcome is not null and outcome <> 'SUCCESS' and not ends_with(outcome, '_OK')
             and not ends_with(outcome, '_GRANTED') and outcome <> 'STAT_SUCC' as failed,
         program = 'nfs' and operation = 'READ' as is_read,
+        case when operation_id = coalesce(rpc_id, operation_id) and not coalesce(not_executed, false)
+            and reply_end_ns >= call_time_ns then reply_end_ns - call_time_ns else 0 end as waited_ns,
         program = 'nfs' and operation = 'WRITE' as is_write,
         coalesce(call_time_ns, reply_time_ns) as time_ns
     from operations""")
@@ -46,7 +48,7 @@ def agree(what, ours, theirs):
 totals = report["totals"]
 names = ["operations", "failed", "unanswered", "without_call", "incomplete", "repeated", "retransmissions",
          "duplicate_replies", "read_bytes", "written_bytes", "first_ns", "last_ns", "files", "directories", "objects",
-         "clients", "users", "without_user"]
+         "clients", "servers", "users", "without_user", "waited_ns"]
 agree("totals", [totals[name] for name in names], list(rows("""
     select count(*), count(*) filter (failed), count(*) filter (reply_missing), count(*) filter (call_missing),
         count(*) filter (call_incomplete or reply_incomplete or data_incomplete), count(*) filter (repeat),
@@ -54,8 +56,9 @@ agree("totals", [totals[name] for name in names], list(rows("""
         coalesce(sum(transferred) filter (is_read), 0)::bigint,
         coalesce(sum(transferred) filter (is_write), 0)::bigint, min(time_ns), max(time_ns),
         (select count(*) from objects where class = 'files'), (select count(*) from objects where class = 'directories'),
-        (select count(*) from objects where class = 'objects'), count(distinct client_address), count(distinct user_id),
-        count(*) filter (user_id is null) from judged""")[0]))
+        (select count(*) from objects where class = 'objects'), count(distinct client_address),
+        count(distinct server_address), count(distinct user_id),
+        count(*) filter (user_id is null), sum(waited_ns)::bigint from judged""")[0]))
 
 kinds = {(each["program"], each["version"], each["operation"]): each for each in report["operations"]}
 theirs = rows("""
@@ -103,20 +106,21 @@ for name, way in [("reads", "is_read"), ("writes", "is_write")]:
         from (select *, coalesce(count, transferred) as size from judged where {way}) where size is not null
         group by class order by class"""))
 
-for name, columns in [("files", ["file_id"]), ("directories", ["file_id"]), ("objects", ["file_id"]), ("clients", ["client_address"]), ("users", ["user_id"]),
+for name, columns in [("files", ["file_id"]), ("directories", ["file_id"]), ("objects", ["file_id"]), ("clients", ["client_address"]), ("servers", ["server_address"]), ("users", ["user_id"]),
                       ("pairs", ["client_address", "file_id"])]:
     ours = report[name]
-    shape = ["operations", "failed", "read_bytes", "written_bytes"]
+    shape = ["operations", "failed", "read_bytes", "written_bytes"] + ["waited_ns"] * (name == "servers")
     known = " and ".join(f"{column} is not null" for column in columns)
     if "file_id" in columns:
         known += f" and file_id in (select file_id from objects where class = '{'files' if name == 'pairs' else name}')"
     theirs = {row[:len(columns)]: list(row[len(columns):]) for row in rows(f"""
         select {", ".join(columns)}, count(*), count(*) filter (failed),
             coalesce(sum(transferred) filter (is_read), 0)::bigint,
-            coalesce(sum(transferred) filter (is_write), 0)::bigint from judged where {known} group by {", ".join(columns)}""")}
+            coalesce(sum(transferred) filter (is_write), 0)::bigint
+            {", sum(waited_ns)::bigint" if name == "servers" else ""} from judged where {known} group by {", ".join(columns)}""")}
     agree(f"number of {name}", ours["count"], len(theirs))
     for each in ours["by_operations"] + ours["by_bytes"]:
-        keys = {"files": ["file_id"], "directories": ["file_id"], "objects": ["file_id"], "clients": ["name"], "users": ["user_id"], "pairs": ["client", "file_id"]}
+        keys = {"files": ["file_id"], "directories": ["file_id"], "objects": ["file_id"], "clients": ["name"], "servers": ["name"], "users": ["user_id"], "pairs": ["client", "file_id"]}
         key = tuple(int(each[key]) if key == "file_id" else each[key] for key in keys[name])
         agree(f"{name} {key}", [each[column] for column in shape], theirs[key])
     for order, value, whole in [
@@ -129,6 +133,12 @@ for name, columns in [("files", ["file_id"]), ("directories", ["file_id"]), ("ob
             share = sum(most[:point["first"]]) / max(whole, 1)
             if abs(point[f"{order}_share"] - share) > 1e-9:
                 sys.exit(f"concentration of {name} by {order}: lineside {point}, DuckDB {share}")
+    if name == "servers":
+        most = sorted((numbers[4] for numbers in theirs.values()), reverse=True)
+        for point in ours["concentration"]:
+            share = sum(most[:point["first"]]) / max(totals["waited_ns"], 1)
+            if abs(point["waited_share"] - share) > 1e-9:
+                sys.exit(f"concentration of waiting: lineside {point}, DuckDB {share}")
 
 aligned = "\"offset\" % {0} = 0 and (\"offset\" + count) % {0} = 0"
 theirs = rows(f"""

@@ -210,7 +210,7 @@ fn counts_sums_and_quantiles_agree_with_duckdb() {
     }
 }
 
-fn agrees_with_duckdb(python: &Path, folder: &TempDir) {
+pub(crate) fn agrees_with_duckdb(python: &Path, folder: &TempDir) {
     let report = printed(&run(folder, &["report", "trace", "--json"]));
     let mut child = Command::new(python)
         .arg(repository().join("crates/cli/cli/tests/all/report.py"))

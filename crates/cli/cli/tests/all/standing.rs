@@ -9,31 +9,32 @@ use lineside_testkit::capture::{self, Frame};
 use lineside_wire::TcpFlags;
 use lineside_wire::build::{FrameBuilder, TcpFields};
 use lineside_wire::ethernet::ether_type;
+use tempfile::TempDir;
 
 use crate::support::{Record, lineside, records, talk};
 
 const BEGIN_NS: i64 = 1_700_000_000_000_000_000;
 const MICROSECOND_NS: i64 = 1_000;
-const MILLISECOND_NS: i64 = 1_000_000;
+pub(crate) const MILLISECOND_NS: i64 = 1_000_000;
 const SECOND_NS: i64 = 1_000_000_000;
 const SYN: TcpFlags = TcpFlags::SYN;
-const ACK: TcpFlags = TcpFlags::ACK;
-const RST: TcpFlags = TcpFlags::RST;
+pub(crate) const ACK: TcpFlags = TcpFlags::ACK;
+pub(crate) const RST: TcpFlags = TcpFlags::RST;
 const FIN: TcpFlags = TcpFlags::FIN;
 /// The ends of a connection.
-const CLIENT: usize = 0;
-const SERVER: usize = 1;
+pub(crate) const CLIENT: usize = 0;
+pub(crate) const SERVER: usize = 1;
 /// The kinds that are judged here.
 const KINDS: [&str; 4] = ["unreachable", "cb_path_down", "no_progress", "delayed_ack"];
 
 /// A connection between two ends, segment by segment.
 #[derive(Clone)]
-struct Way {
+pub(crate) struct Way {
     addresses: [IpAddr; 2],
     ports: [u16; 2],
     vlan: Option<u16>,
     /// The next sequence number of each end, and its window.
-    next: [u32; 2],
+    pub(crate) next: [u32; 2],
     windows: [u16; 2],
     at_ns: i64,
     xid: u32,
@@ -41,7 +42,7 @@ struct Way {
 }
 
 impl Way {
-    fn new(client: &str, server: &str, ports: [u16; 2]) -> Self {
+    pub(crate) fn new(client: &str, server: &str, ports: [u16; 2]) -> Self {
         Self {
             addresses: [client, server].map(|text| text.parse().expect("an address")),
             ports,
@@ -58,13 +59,13 @@ impl Way {
         Self::new("192.0.2.10", "198.51.100.20", [700, 2049])
     }
 
-    fn later(&mut self, ns: i64) -> &mut Self {
+    pub(crate) fn later(&mut self, ns: i64) -> &mut Self {
         self.at_ns += ns;
         self
     }
 
     /// A segment of an end that changes nothing of what is known here.
-    fn segment(
+    pub(crate) fn segment(
         &mut self,
         end: usize,
         sequence: u32,
@@ -100,13 +101,13 @@ impl Way {
     }
 
     /// The next segment of an end.
-    fn send(&mut self, end: usize, flags: TcpFlags, bytes: &[u8]) {
+    pub(crate) fn send(&mut self, end: usize, flags: TcpFlags, bytes: &[u8]) {
         self.segment(end, self.next[end], flags, &[], bytes);
         let marks = u32::from(flags.contains(SYN)) + u32::from(flags.contains(FIN));
         self.next[end] = self.next[end].wrapping_add(bytes.len() as u32 + marks);
     }
 
-    fn acknowledge(&mut self, end: usize) {
+    pub(crate) fn acknowledge(&mut self, end: usize) {
         self.send(end, ACK, &[]);
     }
 
@@ -115,7 +116,7 @@ impl Way {
         self.segment(CLIENT, self.next[CLIENT], SYN, &[], &[]);
     }
 
-    fn open(&mut self) -> &mut Self {
+    pub(crate) fn open(&mut self) -> &mut Self {
         self.send(CLIENT, SYN, &[]);
         self.send(SERVER, SYN | ACK, &[]);
         self.acknowledge(CLIENT);
@@ -123,14 +124,14 @@ impl Way {
     }
 
     /// The next call: GETATTR of NFSv3.
-    fn call(&mut self) -> u32 {
+    pub(crate) fn call(&mut self) -> u32 {
         self.xid += 1;
         let words = [self.xid, 0, 2, 100_003, 3, 1, 0, 0, 0, 0, 8, 1, 2];
         self.send(CLIENT, ACK, &record(&words, 0));
         self.xid
     }
 
-    fn reply(&mut self, xid: u32) {
+    pub(crate) fn reply(&mut self, xid: u32) {
         let mut words = vec![xid, 1, 0, 0, 0, 0, 0];
         words.extend([
             1, 0o644, 1, 0, 0, 0, 100, 0, 100, 0, 0, 0, 1, 0, 9, 0, 0, 0, 0, 0, 0,
@@ -138,7 +139,7 @@ impl Way {
         self.send(SERVER, ACK, &record(&words, 0));
     }
 
-    fn operations(&mut self, count: usize) -> &mut Self {
+    pub(crate) fn operations(&mut self, count: usize) -> &mut Self {
         for _ in 0..count {
             let xid = self.call();
             self.reply(xid);
@@ -178,6 +179,21 @@ fn record(words: &[u32], more: usize) -> Vec<u8> {
     bytes
 }
 
+/// The trace of a capture of these connections.
+pub(crate) fn captured(ways: &[&Way]) -> TempDir {
+    let frames = ways.iter().flat_map(|way| way.frames.iter().cloned());
+    let mut frames: Vec<Frame> = frames.collect();
+    frames.sort_by_key(|frame| frame.stamp_ns);
+    let folder = tempfile::tempdir().expect("a folder");
+    let (input, out) = (folder.path().join("in.pcap"), folder.path().join("trace"));
+    std::fs::write(&input, capture::write(&frames)).expect("written");
+    let mut command = lineside();
+    command.args(["capture", "-q", "-o"]).arg(&out).arg(&input);
+    let output = command.output().expect("it runs");
+    assert!(output.status.success(), "{}", talk(&output));
+    folder
+}
+
 /// What a capture shows.
 struct Shown {
     findings: Vec<Finding>,
@@ -187,16 +203,8 @@ struct Shown {
 
 impl Shown {
     fn of(ways: &[&Way]) -> Self {
-        let frames = ways.iter().flat_map(|way| way.frames.iter().cloned());
-        let mut frames: Vec<Frame> = frames.collect();
-        frames.sort_by_key(|frame| frame.stamp_ns);
-        let folder = tempfile::tempdir().expect("a folder");
-        let (input, out) = (folder.path().join("in.pcap"), folder.path().join("out"));
-        std::fs::write(&input, capture::write(&frames)).expect("written");
-        let mut command = lineside();
-        command.args(["capture", "-q", "-o"]).arg(&out).arg(&input);
-        let output = command.output().expect("it runs");
-        assert!(output.status.success(), "{}", talk(&output));
+        let folder = captured(ways);
+        let out = folder.path().join("trace");
         Self {
             findings: report(&out, &Filter::default()).expect("a trace").findings,
             connections: records(&out, ConnectionRow::TABLE),
@@ -246,7 +254,7 @@ fn seconds_after(finding: &Finding) -> f64 {
 }
 
 /// SYNs that nobody answers, 1, 2, 4, ... seconds apart.
-fn ask_for_a_minute(way: &mut Way) {
+pub(crate) fn ask_for_a_minute(way: &mut Way) {
     for time in 0..6 {
         way.ask();
         way.later(SECOND_NS << time);

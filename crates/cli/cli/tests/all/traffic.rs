@@ -23,6 +23,9 @@ pub(crate) struct Operation {
     pub(crate) at_ns: i64,
     pub(crate) name: &'static str,
     pub(crate) client: u8,
+    /// The last byte of its address.
+    pub(crate) server: u8,
+    pub(crate) connection: i64,
     pub(crate) file: i64,
     pub(crate) latency_ns: f64,
     /// Of that, from the first byte of the reply to its last.
@@ -90,7 +93,10 @@ impl Traffic {
                     break;
                 }
                 let at_ns = step * SECOND_NS / 2 + (at * 5e8) as i64;
-                operations.push(operation(random, at_ns, slow));
+                operations.push(Operation {
+                    server: self.server,
+                    ..operation(random, at_ns, slow)
+                });
             }
         }
         operations
@@ -113,7 +119,7 @@ impl Traffic {
         let mut encoder = TraceEncoder::new(&EncoderConfig::new(Table::ALL, &id), sink);
         let server = Some(IpAddr::V4(Ipv4Addr::new(10, 0, 0, self.server)));
         for (number, each) in (1..).zip(&operations) {
-            row(number << 18, each, server).write_to(&mut encoder);
+            row(number << 18, each).write_to(&mut encoder);
         }
         for file in 0..20 {
             let mut fact = FileRow {
@@ -182,6 +188,8 @@ fn operation(random: &mut Random, at_ns: i64, slow: f64) -> Operation {
         at_ns,
         name,
         client: zipf(random, 12) as u8,
+        server: 1,
+        connection: 1,
         file: file as i64,
         latency_ns: latency_ns.min(3e9),
         transfer_ns: 0.0,
@@ -189,20 +197,20 @@ fn operation(random: &mut Random, at_ns: i64, slow: f64) -> Operation {
     }
 }
 
-fn row(id: i64, each: &Operation, server: Option<IpAddr>) -> OperationRow {
+fn row(id: i64, each: &Operation) -> OperationRow {
     let call_ns = BEGIN_NS + each.at_ns;
     let reply_ns = call_ns + each.latency_ns as i64;
     let moves = matches!(each.name, "READ" | "WRITE");
     OperationRow {
         operation_id: id,
         rpc_id: id,
-        connection_id: 1,
+        connection_id: each.connection,
         call_time_ns: Some(call_ns),
         call_end_ns: Some(call_ns),
         reply_time_ns: Some(reply_ns - each.transfer_ns as i64),
         reply_end_ns: Some(reply_ns),
         client_address: Some(IpAddr::V4(Ipv4Addr::new(10, 1, 0, each.client))),
-        server_address: server,
+        server_address: Some(IpAddr::V4(Ipv4Addr::new(10, 0, 0, each.server))),
         program: Word::Known("nfs"),
         version: Some(3),
         operation: Word::Known(each.name),

@@ -1,4 +1,4 @@
-//! What only one of the traces has: a client, a kind of operation, a failure, a file.
+//! What only one of the traces has: a client, a server, a kind of operation, a failure, a file.
 
 use hashbrown::HashMap;
 
@@ -127,19 +127,16 @@ pub(super) fn appeared(a: &Sample, b: &Sample) -> Vec<Appeared> {
                 note(Family::Operations, subject, slices, of, sum(others));
             }
         }
-        for (client, slices) in &mine.clients {
-            if !other.clients.contains_key(client) {
-                let subject = Subject {
-                    client: Some(client.clone()),
-                    ..Subject::default()
-                };
-                note(
-                    Family::Clients,
-                    subject,
-                    slices,
-                    mine.operations,
-                    other.operations,
-                );
+        // That all servers are others is a doubt of its own.
+        let has_servers = !mine.addresses.is_disjoint(&other.addresses);
+        for family in [Family::Clients, Family::Servers] {
+            let known = &family.hosts(other).counts;
+            let hosts = { family.hosts(mine).counts.iter() }
+                .filter(|(host, _)| !known.contains_key(*host))
+                .filter(|_| family == Family::Clients || has_servers);
+            for (host, slices) in hosts {
+                let whole = [mine.operations, other.operations];
+                note(family, family.host(host), slices, whole[0], whole[1]);
             }
         }
     }
@@ -148,20 +145,23 @@ pub(super) fn appeared(a: &Sample, b: &Sample) -> Vec<Appeared> {
 
 /// What only one of the traces has, news or not.
 pub(super) fn only(a: &Sample, b: &Sample) -> [Appearances; 2] {
-    let is_same_server = !a.servers.is_disjoint(&b.servers) || a.servers.is_empty();
+    let is_same_server = !a.addresses.is_disjoint(&b.addresses) || a.addresses.is_empty();
     [(a, b), (b, a)].map(|(mine, other)| {
         let mut only = Appearances::default();
-        let clients = mine
-            .clients
-            .iter()
-            .filter(|(client, _)| !other.clients.contains_key(*client));
-        only.clients = most(clients.map(|(client, slices)| Appearance {
-            subject: Subject {
-                client: Some(client.clone()),
-                ..Subject::default()
-            },
-            operations: sum(slices),
-        }));
+        let hosts = |family: Family| {
+            let known = &family.hosts(other).counts;
+            let hosts = family.hosts(mine).counts.iter();
+            most(
+                hosts
+                    .filter(|(host, _)| !known.contains_key(*host))
+                    .map(|(host, slices)| Appearance {
+                        subject: family.host(host),
+                        operations: sum(slices),
+                    }),
+            )
+        };
+        only.clients = hosts(Family::Clients);
+        only.servers = hosts(Family::Servers);
         let kinds = mine
             .kinds
             .iter()

@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 
 use super::appearances::LISTED_MAX;
 use super::appearances::{appeared, only};
-use super::questions::{Evidence, Family, Question, clients, files, kinds, outcomes, totals};
+use super::questions::{Evidence, Family, Question, files, hosts, kinds, outcomes, totals};
 use super::sample::{Kind, SLICES, Sample};
 use super::statistics::{Estimate, Ratio, ratio, since};
 use super::words;
@@ -23,7 +23,7 @@ const SHARE_MIN: f64 = 0.01;
 const OUTCOME_MIN: f64 = 0.001;
 /// What an operation that fails weighs beside those that take longer.
 const FAILURE_NS: f64 = 1e8;
-/// Families of questions.
+/// Families of questions, besides that of servers, which most traces have one of.
 const FAMILIES: f64 = 3.0;
 
 /// An answered one.
@@ -46,7 +46,8 @@ pub(super) fn judge(a: &mut Sample, b: &mut Sample) -> Judged {
     let mut questions = totals(a, b);
     questions.extend(kinds(a, b));
     questions.extend(outcomes(a, b));
-    questions.extend(clients(a, b));
+    questions.extend(hosts(Family::Clients, a, b));
+    questions.extend(hosts(Family::Servers, a, b));
     questions.extend(files(a, b));
     let appeared = appeared(a, b);
     let mut counts: BTreeMap<Family, f64> = BTreeMap::new();
@@ -56,8 +57,9 @@ pub(super) fn judge(a: &mut Sample, b: &mut Sample) -> Judged {
         *counts.entry(family).or_default() += 1.0;
     }
     let comparisons = (questions.len() + appeared.len()) as u64;
+    let families = FAMILIES + f64::from(u8::from(counts.contains_key(&Family::Servers)));
     let probability =
-        |family: Family| ERROR_SHARE / FAMILIES / counts.get(&family).copied().unwrap_or(1.0);
+        |family: Family| ERROR_SHARE / families / counts.get(&family).copied().unwrap_or(1.0);
     let mut answers: Vec<Answer<'_>> = { questions.into_iter() }
         .filter_map(|question| answer(question, &probability))
         .collect();
@@ -240,7 +242,8 @@ fn spread(answers: &[Answer<'_>]) -> Spread {
     spread
 }
 
-/// Takes from the news what a kind of operation shows already for all of its clients and files.
+/// Takes from the news what a kind of operation shows already for all of its clients, servers and
+/// files.
 fn explain(answers: &mut [Answer<'_>]) {
     let mut of_kinds: HashMap<(String, &'static str), Compared> = HashMap::new();
     for answer in answers.iter() {
@@ -304,7 +307,7 @@ fn grouped(answers: &mut Vec<Answer<'_>>, spread: &Spread) -> Vec<Change> {
             let operation = subject
                 .operation
                 .clone()
-                .filter(|_| subject.client.is_none())?;
+                .filter(|_| subject.client.is_none() && subject.server.is_none())?;
             spread.get(&(operation, answer.compared.measure))
         });
         let figures: Vec<Compared> = answers.into_iter().map(|each| each.compared).collect();
@@ -320,7 +323,7 @@ fn grouped(answers: &mut Vec<Answer<'_>>, spread: &Spread) -> Vec<Change> {
     subjects.into_iter().map(change).collect()
 }
 
-/// The figures that are no news: all of operations, and the busiest clients and files.
+/// The figures that are no news: all of operations, and the busiest clients, servers and files.
 fn listed(answers: Vec<Answer<'_>>) -> Vec<Compared> {
     let mut families: BTreeMap<Family, Vec<Compared>> = BTreeMap::new();
     for answer in answers {

@@ -11,7 +11,7 @@
 //! of them together are not: an interval is as wide as the number of questions asks for, and only
 //! one that leaves 1 out, with a ratio that matters, is a change.
 //!
-//! Clients and files repeat what their operation shows. They are news where they differ from it.
+//! Clients, servers and files repeat what their operation shows. They are news where they differ from it.
 
 mod appearances;
 mod comparable;
@@ -31,13 +31,20 @@ use crate::read::filter::Filter;
 use crate::read::trace::{Trace, TraceError};
 pub use words::{change_words, who};
 
-use sample::{FILES_MAX, PAIRS_MAX, SLICES, Sample};
+use sample::{FILES_MAX, PAIRS_MAX, SLICES, Sample, servers};
 
 /// Compares two traces, each by its own filter.
 pub fn compare(a: (&Path, &Filter), b: (&Path, &Filter)) -> Result<Comparison, TraceError> {
+    let mut traces = [
+        Trace::open_all(a.0, &a.1.zone)?,
+        Trace::open_all(b.0, &b.1.zone)?,
+    ];
+    let addresses = traces.each_mut().map(servers);
+    let is_by_server = addresses[0].union(&addresses[1]).count() > 1;
+    let ([of_a, of_b], [in_a, in_b]) = (traces, addresses);
     let [mut a, mut b] = [
-        Sample::of(Trace::open_all(a.0, &a.1.zone)?, a.0, a.1)?,
-        Sample::of(Trace::open_all(b.0, &b.1.zone)?, b.0, b.1)?,
+        Sample::of(of_a, a, in_a, is_by_server)?,
+        Sample::of(of_b, b, in_b, is_by_server)?,
     ];
     let mut judged = judge::judge(&mut a, &mut b);
     let mut doubts = doubts(&a, &b);
@@ -76,7 +83,7 @@ pub fn compare(a: (&Path, &Filter), b: (&Path, &Filter)) -> Result<Comparison, T
 fn side(sample: Sample) -> Side {
     let manifest = sample.trace.manifest;
     let verdict = manifest.as_ref().map(|manifest| &manifest.verdict);
-    let mut servers: Vec<String> = sample.servers.into_iter().collect();
+    let mut servers: Vec<String> = sample.addresses.into_iter().collect();
     servers.sort_unstable();
     Side {
         asked: sample.asked,
@@ -91,7 +98,7 @@ fn side(sample: Sample) -> Side {
         duration_ns: sample.duration_ns,
         operations: sample.operations,
         failed: sample.failed,
-        clients: sample.clients.len() as u64,
+        clients: sample.clients.counts.len() as u64,
         not_compared_operations: sample.not_apart.iter().sum(),
         unreadable: sample.trace.warnings,
     }
@@ -161,7 +168,7 @@ fn doubts(a: &Sample, b: &Sample) -> Vec<String> {
         }
     }
     let lists = [a, b].map(|sample| {
-        let mut servers: Vec<_> = sample.servers.iter().map(String::as_str).collect();
+        let mut servers: Vec<_> = sample.addresses.iter().map(String::as_str).collect();
         servers.sort_unstable();
         let more = servers.len().saturating_sub(3);
         servers.truncate(3);
@@ -172,7 +179,7 @@ fn doubts(a: &Sample, b: &Sample) -> Vec<String> {
         };
         servers.join(", ") + &more
     });
-    if a.servers.is_disjoint(&b.servers) && !a.servers.is_empty() && !b.servers.is_empty() {
+    if a.addresses.is_disjoint(&b.addresses) && !a.addresses.is_empty() && !b.addresses.is_empty() {
         doubts.push(format!(
             "the servers are others: {} in A, {} in B; no file is the same in both",
             lists[0], lists[1]

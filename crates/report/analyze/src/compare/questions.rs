@@ -1,6 +1,6 @@
 //! What is asked: which figures of which subjects, and what there is of each in both traces.
 
-use super::sample::{Kind, Outcome, Sample, Slices, Times};
+use super::sample::{Hosts, Kind, Outcome, Sample, Slices, Times};
 use super::statistics::{Distribution, Estimate, Logarithms, Ratio, SLICES_MIN, critical};
 use super::words;
 use crate::model::Subject;
@@ -10,7 +10,33 @@ use crate::model::Subject;
 pub(super) enum Family {
     Operations,
     Clients,
+    Servers,
     Files,
+}
+
+impl Family {
+    /// What a trace has of clients, or of servers.
+    pub(super) fn hosts(self, sample: &Sample) -> &Hosts {
+        match self {
+            Self::Servers => &sample.servers,
+            _ => &sample.clients,
+        }
+    }
+
+    /// A client, or a server.
+    pub(super) fn host(self, host: &str) -> Subject {
+        let host = Some(host.to_owned());
+        match self {
+            Self::Servers => Subject {
+                server: host,
+                ..Subject::default()
+            },
+            _ => Subject {
+                client: host,
+                ..Subject::default()
+            },
+        }
+    }
 }
 
 /// What there is of a figure in one trace.
@@ -222,30 +248,29 @@ pub(super) fn outcomes<'a>(a: &'a Sample, b: &'a Sample) -> Vec<Question<'a>> {
     questions.filter(is_enough).collect()
 }
 
-pub(super) fn clients<'a>(a: &'a Sample, b: &'a Sample) -> Vec<Question<'a>> {
-    let subject = |client: &str| Subject {
-        client: Some(client.to_owned()),
-        ..Subject::default()
-    };
+/// About clients, or about servers.
+pub(super) fn hosts<'a>(family: Family, a: &'a Sample, b: &'a Sample) -> Vec<Question<'a>> {
     let mut questions = Vec::new();
-    for (client, of_a) in &a.clients {
-        let Some(of_b) = b.clients.get(client) else {
+    let [hosts_a, hosts_b] = [a, b].map(|sample| family.hosts(sample));
+    for (host, of_a) in &hosts_a.counts {
+        let Some(of_b) = hosts_b.counts.get(host) else {
             continue;
         };
         let (a, b) = ([of_a, &a.counts], [of_b, &b.counts]);
-        let share = share_question(subject(client), "operations_share", a, b);
-        questions.extend(share.filter(is_enough).map(|question| Question {
-            family: Family::Clients,
-            ..question
-        }));
+        let share = share_question(family.host(host), "operations_share", a, b);
+        questions.extend(
+            share
+                .filter(is_enough)
+                .map(|question| Question { family, ..question }),
+        );
     }
-    for ((client, kind), of_a) in &a.pairs {
-        if let Some(of_b) = b.pairs.get(&(client.clone(), kind.clone())) {
+    for ((host, kind), of_a) in &hosts_a.kinds {
+        if let Some(of_b) = hosts_b.kinds.get(&(host.clone(), kind.clone())) {
             let subject = Subject {
                 operation: Some(words::kind(kind)),
-                ..subject(client)
+                ..family.host(host)
             };
-            questions.extend(latencies(Family::Clients, &subject, kind, of_a, of_b));
+            questions.extend(latencies(family, &subject, kind, of_a, of_b));
         }
     }
     questions

@@ -16,7 +16,7 @@ use crate::read::trace::{Trace, TraceError};
 
 /// Slices of time: enough for variances, and each long enough for a burst to lie inside.
 pub(super) const SLICES: u32 = 48;
-/// Pairs of client and kind of operation whose times are kept apart: about 10 KiB each.
+/// Pairs of client, or server, and kind of operation whose times are kept apart: about 10 KiB each.
 pub(super) const PAIRS_MAX: usize = 16_384;
 /// Files, each with its READs, WRITEs and other operations apart: about 110 bytes each.
 pub(super) const FILES_MAX: usize = 1 << 21;
@@ -40,11 +40,19 @@ pub(super) enum Outcome {
 /// A count for each slice.
 pub(super) type Slices = [u32; SLICES as usize];
 
-/// Operations of a kind, or of a client and a kind.
+/// Operations of a kind, or of a client or server and a kind.
 #[derive(Default)]
 pub(super) struct Times {
     pub(super) operations: u64,
     pub(super) latency: Distribution,
+}
+
+/// Clients, or servers.
+#[derive(Default)]
+pub(super) struct Hosts {
+    /// Operations of each.
+    pub(super) counts: HashMap<String, Slices>,
+    pub(super) kinds: HashMap<(String, Kind), Times>,
 }
 
 /// A trace.
@@ -63,20 +71,21 @@ pub(super) struct Sample {
     pub(super) moved_bytes: [Vec<f64>; 2],
     pub(super) kinds: HashMap<Kind, (Times, Slices)>,
     pub(super) outcomes: HashMap<(Kind, Outcome), Slices>,
-    pub(super) pairs: HashMap<(String, Kind), Times>,
-    /// Operations of each client.
-    pub(super) clients: HashMap<String, Slices>,
+    pub(super) clients: Hosts,
+    /// None where both traces together have one server: it has what the kinds of operations show.
+    pub(super) servers: Hosts,
     /// By file and way: READ, WRITE, any other.
     pub(super) files: HashMap<(i64, u8), Logarithms>,
     /// Operations of pairs and of files for which there was no room.
-    pub(super) not_apart: [u64; 2],
+    pub(super) not_apart: [u64; 3],
     /// Addresses of servers.
-    pub(super) servers: HashSet<String>,
+    pub(super) addresses: HashSet<String>,
 }
 
 /// A row's times, for the second step of a batch.
 struct Used {
-    pair: u32,
+    /// By client, by server.
+    pairs: [Option<u32>; 2],
     slice: u32,
     ns: u64,
     /// The file and the way.
@@ -97,13 +106,11 @@ struct Pass {
     kinds: Vec<(KindKey, u8, Slices, u64)>,
     kind_places: HashMap<KindKey, u16>,
     last_kind: Option<(KindKey, u16)>,
-    pairs: Vec<((Word, u16), Times)>,
-    /// By client, then by kind; [`NO_PAIR`] if it has none.
-    pair_places: Vec<Vec<u32>>,
     outcomes: HashMap<(u16, OutcomeWord), Slices>,
-    clients: Vec<Slices>,
+    clients: Axis,
+    servers: Option<Axis>,
     files: HashMap<(i64, u8), Logarithms>,
-    not_apart: [u64; 2],
+    files_not_apart: u64,
     used: Vec<Used>,
 }
 
@@ -116,17 +123,100 @@ enum OutcomeWord {
     SentAgain,
 }
 
+/// Clients, or servers, with numbers in place of texts.
+#[derive(Default)]
+struct Axis {
+    pairs: Vec<((Word, u16), Times)>,
+    /// By host, then by kind; [`NO_PAIR`] if it has none.
+    places: Vec<Vec<u32>>,
+    counts: Vec<Slices>,
+    not_apart: u64,
+}
+
+impl Axis {
+    /// Adds an operation; the place of its host and kind.
+    fn add(&mut self, host: Word, kind: u16, slice: Option<u32>) -> u32 {
+        let pair = self.pair(host, kind);
+        self.pairs[pair as usize].1.operations += 1;
+        if let Some(slice) = slice {
+            let at = host as usize;
+            if at >= self.counts.len() {
+                self.counts.resize(at + 1, [0; SLICES as usize]);
+            }
+            self.counts[at][slice as usize] += 1;
+        }
+        pair
+    }
+
+    /// The place of a pair; those for which there is no room share one for each kind.
+    fn pair(&mut self, host: Word, kind: u16) -> u32 {
+        let room = self.pairs.len();
+        let mut key = (host, kind);
+        if room >= PAIRS_MAX && *self.place(key) == NO_PAIR {
+            self.not_apart += 1;
+            key.0 = Lexicon::OTHER;
+        }
+        let at = self.place(key);
+        if *at == NO_PAIR {
+            *at = room as u32;
+            self.pairs.push((key, Times::default()));
+            return room as u32;
+        }
+        *at
+    }
+
+    fn place(&mut self, (host, kind): (Word, u16)) -> &mut u32 {
+        let (host, kind) = (host as usize, usize::from(kind));
+        if host >= self.places.len() {
+            self.places.resize_with(host + 1, Vec::new);
+        }
+        let kinds = &mut self.places[host];
+        if kind >= kinds.len() {
+            kinds.resize(kind + 1, NO_PAIR);
+        }
+        &mut kinds[kind]
+    }
+
+    /// No time comes any more.
+    fn settle(&mut self) {
+        let times = self.pairs.iter_mut();
+        times.for_each(|(_, times)| times.latency.settle());
+    }
+
+    /// With texts in place of numbers.
+    fn named(self, names: &[Kind], lexicon: &Lexicon) -> Hosts {
+        let is_named = |host: Word| host != Lexicon::NONE && host != Lexicon::OTHER;
+        let text = |host: Word| lexicon.text(host).to_owned();
+        let kinds = { self.pairs.into_iter() }.filter(|((host, _), _)| is_named(*host));
+        let counts = (0..)
+            .zip(self.counts)
+            .filter(|(host, slices)| is_named(*host) && slices.iter().any(|&count| count > 0));
+        Hosts {
+            counts: counts.map(|(host, slices)| (text(host), slices)).collect(),
+            kinds: kinds
+                .map(|((host, kind), times)| {
+                    ((text(host), names[usize::from(kind)].clone()), times)
+                })
+                .collect(),
+        }
+    }
+}
+
 impl Sample {
-    /// Reads the chosen operations of a trace.
-    pub(super) fn of(mut trace: Trace, path: &Path, filter: &Filter) -> Result<Self, TraceError> {
+    /// Reads the chosen operations of a trace, which has servers of these `addresses`; by server if
+    /// there are several in both traces together.
+    pub(super) fn of(
+        mut trace: Trace,
+        (path, filter): (&Path, &Filter),
+        addresses: HashSet<String>,
+        is_by_server: bool,
+    ) -> Result<Self, TraceError> {
         let (chosen, span) = span(&mut trace, filter)?;
         let mut lexica = Lexica::new();
-        let mut pass = Pass::new(span);
+        let mut pass = Pass::new(span, is_by_server);
         trace.batches(Table::Operations, &Batch::columns(&chosen), |columns| {
             let batch = Batch::of(columns, &chosen, &mut lexica)?;
             let rows = batch.chosen(&chosen, &lexica);
-            pass.clients
-                .resize(lexica.clients.len(), [0; SLICES as usize]);
             for row in rows {
                 pass.add(&batch, row, &mut lexica);
             }
@@ -134,10 +224,9 @@ impl Sample {
             Ok(())
         });
         chosen.check(&lexica, &trace.warnings)?;
-        let servers = servers(&mut trace);
         let duration_ns = span.map_or(0, |(first, last)| last.abs_diff(first));
         let asked = chosen.asked(path, filter);
-        Ok(pass.named(&lexica, trace, asked, duration_ns, servers))
+        Ok(pass.named(&lexica, trace, asked, duration_ns, addresses))
     }
 
     /// The time at which a slice begins.
@@ -148,7 +237,7 @@ impl Sample {
 }
 
 impl Pass {
-    fn new(span: Option<(i64, i64)>) -> Self {
+    fn new(span: Option<(i64, i64)>, is_by_server: bool) -> Self {
         let (first, last) = span.unwrap_or_default();
         Self {
             start_ns: first,
@@ -160,12 +249,11 @@ impl Pass {
             kinds: Vec::new(),
             kind_places: HashMap::new(),
             last_kind: None,
-            pairs: Vec::new(),
-            pair_places: Vec::new(),
             outcomes: HashMap::new(),
-            clients: Vec::new(),
+            clients: Axis::default(),
+            servers: is_by_server.then(Axis::default),
             files: HashMap::new(),
-            not_apart: [0; 2],
+            files_not_apart: 0,
             used: Vec::new(),
         }
     }
@@ -180,10 +268,10 @@ impl Pass {
         let status = lexica.failure(batch.status.get(row), batch.rpc_status.get(row));
         self.operations += 1;
         self.failed += u64::from(status.is_some());
-        let client = batch.client.get(row);
         let slice = self.slice(batch.time(row));
-        let pair = self.pair(client, kind);
-        self.pairs[pair].1.operations += 1;
+        let pair = self.clients.add(batch.client.get(row), kind, slice);
+        let servers = self.servers.as_mut();
+        let of_server = servers.map(|axis| axis.add(batch.server.get(row), kind, slice));
         self.kinds[usize::from(kind)].3 += 1;
         let Some(slice) = slice else {
             return;
@@ -191,9 +279,6 @@ impl Pass {
         let at = slice as usize;
         self.counts[at] += 1;
         self.kinds[usize::from(kind)].2[at] += 1;
-        if let Some(counts) = self.clients.get_mut(client as usize) {
-            counts[at] += 1;
-        }
         let outcomes = [
             status.map(OutcomeWord::Status),
             batch.reply_missing.get(row).then_some(OutcomeWord::NoReply),
@@ -216,7 +301,7 @@ impl Pass {
         let latency_ns = batch.latency_ns(row).or_else(|| Some(hang?.ns()));
         if let Some(ns) = latency_ns {
             self.used.push(Used {
-                pair: pair as u32,
+                pairs: [Some(pair), of_server],
                 slice,
                 ns,
                 file: batch.file_id.get(row).map(|file_id| (file_id, way)),
@@ -228,8 +313,15 @@ impl Pass {
     /// processor wait for several places at once.
     fn add_times(&mut self) {
         for used in &self.used {
-            let pair = &mut self.pairs[used.pair as usize].1;
-            pair.latency.add(used.slice, step(used.ns));
+            let step = step(used.ns);
+            for (axis, pair) in [Some(&mut self.clients), self.servers.as_mut()]
+                .into_iter()
+                .zip(used.pairs)
+            {
+                if let (Some(axis), Some(pair)) = (axis, pair) {
+                    axis.pairs[pair as usize].1.latency.add(used.slice, step);
+                }
+            }
         }
         for used in self.used.drain(..) {
             let Some(key) = used.file else {
@@ -242,7 +334,7 @@ impl Pass {
                     .or_default()
                     .add(used.slice, logarithm);
             } else {
-                self.not_apart[1] += 1;
+                self.files_not_apart += 1;
             }
         }
     }
@@ -278,35 +370,6 @@ impl Pass {
         at
     }
 
-    /// The place of a pair; those for which there is no room share one for each kind.
-    fn pair(&mut self, client: Word, kind: u16) -> usize {
-        let room = self.pairs.len();
-        let mut key = (client, kind);
-        if room >= PAIRS_MAX && *self.pair_place(key) == NO_PAIR {
-            self.not_apart[0] += 1;
-            key.0 = Lexicon::OTHER;
-        }
-        let at = self.pair_place(key);
-        if *at == NO_PAIR {
-            *at = room as u32;
-            self.pairs.push((key, Times::default()));
-            return room;
-        }
-        *at as usize
-    }
-
-    fn pair_place(&mut self, (client, kind): (Word, u16)) -> &mut u32 {
-        let (client, kind) = (client as usize, usize::from(kind));
-        if client >= self.pair_places.len() {
-            self.pair_places.resize_with(client + 1, Vec::new);
-        }
-        let kinds = &mut self.pair_places[client];
-        if kind >= kinds.len() {
-            kinds.resize(kind + 1, NO_PAIR);
-        }
-        &mut kinds[kind]
-    }
-
     /// With texts in place of numbers, which are the same in every trace.
     fn named(
         mut self,
@@ -314,17 +377,15 @@ impl Pass {
         trace: Trace,
         asked: Asked,
         duration_ns: u64,
-        servers: HashSet<String>,
+        addresses: HashSet<String>,
     ) -> Sample {
         let text = |word| lexica.words.text(word).to_owned();
         let names: Vec<Kind> = { self.kinds.iter() }
             .map(|((program, version, operation), ..)| (text(*program), *version, text(*operation)))
             .collect();
         let mut of_kinds: Vec<Vec<&Distribution>> = vec![Vec::new(); names.len()];
-        self.pairs
-            .iter_mut()
-            .for_each(|(_, times)| times.latency.settle());
-        for ((_, kind), times) in &self.pairs {
+        self.clients.settle();
+        for ((_, kind), times) in &self.clients.pairs {
             of_kinds[usize::from(*kind)].push(&times.latency);
         }
         let kinds = names.iter().zip(&self.kinds).zip(of_kinds);
@@ -336,14 +397,13 @@ impl Pass {
             (name.clone(), (times, *slices))
         });
         let kinds = kinds.collect();
-        let is_named = |client: Word| client != Lexicon::NONE && client != Lexicon::OTHER;
-        let pairs = { self.pairs.into_iter() }
-            .filter(|((client, _), _)| is_named(*client))
-            .map(|((client, kind), times)| {
-                let name = names[usize::from(kind)].clone();
-                ((lexica.clients.text(client).to_owned(), name), times)
-            });
-        let pairs = pairs.collect();
+        let mut servers = self.servers.unwrap_or_default();
+        servers.settle();
+        let not_apart = [
+            self.clients.not_apart,
+            servers.not_apart,
+            self.files_not_apart,
+        ];
         let outcomes = self.outcomes.into_iter().map(|((kind, outcome), slices)| {
             let outcome = match outcome {
                 OutcomeWord::Status(word) => Outcome::Status(text(word)),
@@ -352,8 +412,6 @@ impl Pass {
             };
             ((names[usize::from(kind)].clone(), outcome), slices)
         });
-        let clients = self.clients.into_iter().enumerate().skip(2);
-        let clients = clients.filter(|(_, slices)| slices.iter().any(|&count| count > 0));
         Sample {
             trace,
             asked,
@@ -366,19 +424,17 @@ impl Pass {
             moved_bytes: self.moved_bytes,
             kinds,
             outcomes: outcomes.collect(),
-            pairs,
-            clients: { clients }
-                .map(|(word, slices)| (lexica.clients.text(word as Word).to_owned(), slices))
-                .collect(),
+            clients: self.clients.named(&names, &lexica.clients),
+            servers: servers.named(&names, &lexica.servers),
             files: self.files,
-            not_apart: self.not_apart,
-            servers,
+            not_apart,
+            addresses,
         }
     }
 }
 
 /// The servers of the connections with RPC.
-fn servers(trace: &mut Trace) -> HashSet<String> {
+pub(super) fn servers(trace: &mut Trace) -> HashSet<String> {
     let mut servers = HashSet::new();
     trace.batches(
         Table::Connections,

@@ -37,9 +37,10 @@ pub fn who(subject: &Subject) -> String {
         .client
         .as_ref()
         .map(|client| format!("client {client}"));
+    let server = { subject.server.as_ref() }.map(|server| format!("server {server}"));
     let path = subject.path.as_deref().unwrap_or_default();
     let file = { subject.file_id }.map(|id| tail(&file_name(path, Some(id)), NAME_MAX));
-    let parts = [client, file, subject.operation.clone()];
+    let parts = [client, server, file, subject.operation.clone()];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     match (parts.is_empty(), &subject.outcome) {
         (true, _) => "all operations".to_owned(),

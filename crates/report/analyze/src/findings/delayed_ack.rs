@@ -4,9 +4,9 @@
 use lineside_words::{grouped, percent, time};
 use serde_json::json;
 
-use super::network::Ways;
 use super::peers::Peers;
 use super::scene::Scene;
+use super::scene::Ways;
 use super::watch::Watch;
 use crate::model::{Finding, Place};
 use crate::numbers::share;

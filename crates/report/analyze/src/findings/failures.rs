@@ -15,7 +15,7 @@ use super::few::Few;
 use crate::model::{ErrorCount, Finding, Report};
 use crate::numbers::{share, share_at_least};
 use crate::read::batch::Batch;
-use crate::read::columns::{Word, Words};
+use crate::read::columns::Word;
 use crate::read::lexica::Lexica;
 
 /// Most calls of an operation fail, by what the share is at least.
@@ -37,12 +37,12 @@ pub(super) struct Failures {
 
 impl Failures {
     /// Adds rows that failed, each with its status.
-    pub(super) fn add(&mut self, batch: &Batch<'_>, server: &Words<'_>, failed: &[(usize, Word)]) {
+    pub(super) fn add(&mut self, batch: &Batch<'_>, failed: &[(usize, Word)]) {
         for &(row, status) in failed {
             let key = (batch.program.get(row), status);
             let ends = self.ends.entry(key).or_default();
             ends.clients.add(batch.client.get(row), 1);
-            ends.servers.add(server.get(row), 1);
+            ends.servers.add(batch.server.get(row), 1);
         }
     }
 

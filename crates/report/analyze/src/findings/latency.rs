@@ -8,8 +8,8 @@ use lineside_words::{grouped, percent, time};
 use serde_json::json;
 
 use super::delayed_ack;
-use super::network::Ways;
 use super::scene::Scene;
+use super::scene::Ways;
 use super::stalls::{STALL_MIN_NS, Stall, Stalls};
 use super::watch::{Cell, Watch};
 use crate::model::{Finding, Place};

@@ -26,6 +26,7 @@ mod failures;
 mod few;
 mod forwarder;
 mod latency;
+mod lines;
 mod listing;
 mod network;
 mod no_answer;
@@ -47,17 +48,17 @@ use lineside_trace::read::{Column, ReadError};
 
 use crate::model::{Finding, Place, WireRate};
 use crate::read::batch::Batch;
-use crate::read::columns::{Word, Words};
+use crate::read::columns::Word;
 use crate::read::lexica::Lexica;
 use crate::read::trace::Trace;
 pub(crate) use scene::Scene;
 
 use failures::Failures;
+use lines::Found;
 use network::Network;
 use no_answer::NoAnswer;
 use noted::Noted;
 use peers::Peers;
-use suspects::Found;
 use watch::Watch;
 
 /// What is collected for findings in the pass over `operations`.
@@ -93,11 +94,9 @@ impl Findings {
         (rows, failed): (&[usize], &[(usize, Word)]),
         lexica: &mut Lexica,
     ) -> Result<(), ReadError> {
-        let (name, at) = Watch::SERVERS;
-        self.no_answer.add(batch, (name, &own[at]), rows, lexica)?;
-        let server = Words::of(name, &own[at], &mut lexica.servers)?;
-        self.failures.add(batch, &server, failed);
-        self.noted.add(batch, &server, (rows, failed), lexica);
+        self.no_answer.add(batch, rows, lexica);
+        self.failures.add(batch, failed);
+        self.noted.add(batch, (rows, failed), lexica);
         self.watch.add(batch, own, rows, lexica)
     }
 
@@ -118,7 +117,10 @@ impl Findings {
             .flat_map(|suspects| suspects::findings(suspects, &self.watch, &ways, scene))
             .collect::<Vec<_>>();
         ones.retain(|one| !is_of_network(&one.finding, &found));
-        if let Some(server) = servers::finding(&self.watch.by_server, &network, scene) {
+        let members = network.members(&mut self.watch, scene, &mut found);
+        ones.retain(|one| !{ members.iter() }.any(|member| is_of_connection(one, member)));
+        ones.extend(members);
+        if let Some(server) = servers::finding(&mut self.watch, &network, scene) {
             // Clients and files that wait for that server are no findings of their own.
             ones.retain(|one| {
                 one.server_lost_ns > server.server_lost_ns
@@ -184,13 +186,25 @@ fn is_of_hole(finding: &Finding, stands: &[Finding]) -> bool {
 fn is_of_network(one: &Finding, network: &[Finding]) -> bool {
     let waits = |found: &Finding| matches!(found.kind, "window" | "full_link");
     let is_its = |found: &Finding| {
-        let rest = found.who.strip_prefix(&one.who);
-        let is_named = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(':'));
-        is_named && matches!(found.kind, "loss" | "reordering" | "window" | "full_link")
+        is_end_of(&found.who, &one.who)
+            && matches!(found.kind, "loss" | "reordering" | "window" | "full_link")
     };
     network
         .iter()
         .any(|found| is_its(found) || waits(found) && one.kind == "slow_file")
+}
+
+/// Whether a client is slow because one of its connections is.
+fn is_of_connection(one: &Found, member: &Found) -> bool {
+    let is_its =
+        one.finding.kind == "slow_client" && is_end_of(&member.finding.who, &one.finding.who);
+    is_its && 5 * member.finding.lost_ns >= 4 * one.finding.lost_ns
+}
+
+/// Whether a name is that of a host, or of an end of a connection there.
+fn is_end_of(name: &str, host: &str) -> bool {
+    let rest = name.strip_prefix('[').unwrap_or(name).strip_prefix(host);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(':') || rest.starts_with("]:"))
 }
 
 /// Whether a finding about everybody's operations is about those of one client or file.

@@ -6,158 +6,42 @@
 //! | as many bytes on the way as the receiver takes | `window` | the receiver |
 //! | acknowledgements that come ever later while much flows, or messages that trickle in at one rate | `full_link` | network |
 //! | one call at a time, over a round trip that takes longer than the server | `one_at_a_time` | client |
+//! | one of several connections of a client to a server does worse than its siblings | `slow_one_of_connections` | network |
 
 mod connection;
+mod losses;
+mod members;
 mod one_at_a_time;
-
-use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
 use lineside_rows::Table;
 use lineside_trace::read::{Column, ReadError};
 use lineside_words::{bytes, grouped, percent, time};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::scene::Scene;
-use super::watch::{ConnectionTimes, Connections, Watch};
+use super::lines::Found;
+use super::scene::{Scene, Ways};
+use super::watch::{Connections, Watch};
 use crate::model::WireRate;
 use crate::model::{Finding, Place};
 use crate::numbers::share;
 use crate::read::columns::{Integers, Shorts, Texts};
 use crate::read::trace::Trace;
 
+use losses::Losses;
+
 use connection::{
     Connection, FULL_WINDOWS_MIN, PLATEAU_FACTOR, QUEUE_FACTOR, QUEUE_MIN_NS, Sent, TRANSFER_SHARE,
     WINDOW_BYTES_MAX,
 };
 
-/// Segments that were sent again although they were needed: so many, and this share.
-const LOSS_MIN: u64 = 10;
-const LOSS_SHARE: f64 = 0.001;
-/// Of them, those that duplicate acknowledgements or a timer asked for: so many, and this share.
-const ASKED_MIN: u64 = 5;
-const ASKED_SHARE: f64 = 0.05;
-/// Where so many as this share of them came late, or were sent again although the other end had
-/// them, and a timer asked for less than that share: these were overtaken.
-const OVERTAKEN_SHARE: f64 = 0.5;
-/// What a timeout costs at least: Linux' shortest.
-const TIMEOUT_NS: u64 = 200_000_000;
 /// The busiest ends that are listed.
 const RATES_MAX: usize = 25;
-
-/// Ways from the tap: the shortest round trips to both ends.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Ways {
-    pub(super) client_ns: Option<u64>,
-    pub(super) server_ns: Option<u64>,
-}
 
 const OVERTAKEN_ADVICE: &str = "look for a bond or paths that share packets rather than \
     connections among them, and for hosts or switches with several queues for one connection";
 const LOSS_ADVICE: &str = "look for a bad cable or optic, a duplex mismatch or a full queue: \
     ethtool -S on both hosts, the drop counters of each switch between them";
-
-/// What all ends sent again, and what that cost.
-struct Losses {
-    needed: u64,
-    packets: u64,
-    retransmissions: u64,
-    fast: u64,
-    timeouts: u64,
-    spurious: u64,
-    out_of_order: u64,
-    recovery_ns: u64,
-    /// Operations that waited.
-    waited: u64,
-}
-
-impl Losses {
-    fn of(connections: &[Connection]) -> Self {
-        let sum = |of: fn(&Sent) -> u64| -> u64 {
-            let ends = connections.iter().flat_map(|connection| &connection.sent);
-            ends.map(of).sum()
-        };
-        let times = |of: fn(&ConnectionTimes) -> u64| -> u64 {
-            connections
-                .iter()
-                .map(|connection| of(&connection.times))
-                .sum()
-        };
-        Self {
-            needed: sum(Sent::needed),
-            packets: sum(|sent| sent.packets),
-            retransmissions: sum(|sent| sent.retransmissions),
-            fast: sum(|sent| sent.fast),
-            timeouts: sum(|sent| sent.timeouts),
-            spurious: sum(|sent| sent.spurious),
-            out_of_order: sum(|sent| sent.out_of_order),
-            recovery_ns: times(|times| times.recovery_ns),
-            waited: times(|times| times.waited_for_recovery),
-        }
-    }
-
-    /// Those that duplicate acknowledgements or a timer asked for.
-    fn asked(&self) -> u64 {
-        self.fast + self.timeouts
-    }
-
-    fn what(&self, is_overtaken: bool) -> String {
-        match is_overtaken {
-            true => format!(
-                "packets overtake one another: {} of {} came late, {} were sent again",
-                grouped(self.out_of_order),
-                grouped(self.packets),
-                grouped(self.needed + self.spurious)
-            ),
-            false => format!(
-                "the network loses packets: {} of {} were sent again ({})",
-                grouped(self.needed),
-                grouped(self.packets),
-                percent(share(self.needed, self.packets))
-            ),
-        }
-    }
-
-    /// What is lost behind the tap delays the other end alone: each timeout cost it this much.
-    fn lost_ns(&self) -> u64 {
-        self.recovery_ns.max(self.timeouts * TIMEOUT_NS)
-    }
-
-    /// Timeouts, and the operations that waited: where the time lost is worked out from timeouts,
-    /// that is not what the tap saw of it.
-    fn waits(&self) -> String {
-        let timeouts = grouped(self.timeouts);
-        let (waited, seen) = (grouped(self.waited), time(self.recovery_ns));
-        match self.lost_ns() == self.recovery_ns {
-            true => format!("{timeouts} by timeout; {waited} operations waited {seen}"),
-            false => format!(
-                "{timeouts} by timeout, each {} at least at the end that sent again, of which the \
-                tap saw {seen} ({waited} operations)",
-                time(TIMEOUT_NS)
-            ),
-        }
-    }
-
-    fn basis(&self) -> BTreeMap<&'static str, Value> {
-        [
-            ("retransmissions", json!(self.retransmissions)),
-            ("spurious_retransmissions", json!(self.spurious)),
-            ("out_of_order_packets", json!(self.out_of_order)),
-            ("overtaken_share_max", json!(OVERTAKEN_SHARE)),
-            ("fast_retransmissions", json!(self.fast)),
-            ("timeout_retransmissions", json!(self.timeouts)),
-            ("packets", json!(self.packets)),
-            ("needed_share", json!(share(self.needed, self.packets))),
-            ("needed_share_min", json!(LOSS_SHARE)),
-            ("needed_min", json!(LOSS_MIN)),
-            ("asked_for", json!(self.asked())),
-            ("asked_for_min", json!(ASKED_MIN)),
-            ("asked_for_share_min", json!(ASKED_SHARE)),
-            ("recovery_ns", json!(self.recovery_ns)),
-        ]
-        .into()
-    }
-}
 
 /// The columns of one end, in the order of [`Sent`].
 const SENT: [&str; 14] = [
@@ -176,7 +60,7 @@ const SENT: [&str; 14] = [
     "rtt_min_ns",
     "rtt_ns",
 ];
-const SHARED: [&str; 7] = [
+const SHARED: [&str; 9] = [
     "connection_id",
     "client_address",
     "client_port",
@@ -184,6 +68,8 @@ const SHARED: [&str; 7] = [
     "transport",
     "program",
     "outstanding_max",
+    "interval_start_ns",
+    "interval_ns",
 ];
 
 /// The connections with operations among the chosen ones; none if the trace is older than the
@@ -219,6 +105,21 @@ impl Network {
                 .map(|(_, connection)| connection)
                 .collect(),
         }
+    }
+
+    /// Connections that stand out among those of the same client and server. What nearly one of
+    /// them alone lost is no loss of all.
+    pub(super) fn members(
+        &self,
+        watch: &mut Watch,
+        scene: &mut Scene<'_>,
+        found: &mut Vec<Finding>,
+    ) -> Vec<Found> {
+        let members = members::findings(&self.connections, watch, scene);
+        if members::has_most_losses(&self.connections, &members) {
+            found.retain(|finding| finding.kind != "loss");
+        }
+        members
     }
 
     /// The way of most operations; `None`: nothing shows it.
@@ -285,26 +186,17 @@ impl Network {
     }
 
     fn loss(&self, operations: u64) -> Option<Finding> {
-        let losses = Losses::of(&self.connections);
+        let losses = Losses::of(self.connections.iter());
         let Losses {
             needed,
-            packets,
             fast,
-            timeouts,
             waited,
             ..
         } = losses;
-        if needed < LOSS_MIN || share(needed, packets) < LOSS_SHARE {
+        if !losses.matter() {
             return None;
         }
-        // What is sent again within microseconds, though neither duplicate acknowledgements nor a
-        // timer asked for it, was overtaken on hosts with several queues rather than lost.
-        let asked = losses.asked();
-        if asked < ASKED_MIN || share(asked, needed) < ASKED_SHARE {
-            return None;
-        }
-        let is_overtaken = share(losses.spurious + losses.out_of_order, needed) >= OVERTAKEN_SHARE
-            && share(timeouts, needed) < OVERTAKEN_SHARE;
+        let is_overtaken = losses.are_overtaken();
         let by_end = |end: usize| -> u64 {
             { self.connections.iter() }
                 .map(|connection| connection.sent[end].needed())
@@ -547,7 +439,7 @@ fn read(
     let client_port = Shorts::of(names[2], &batch[2])?;
     let server = Texts::of(names[3], &batch[3])?;
     let transport = Texts::of(names[4], &batch[4])?;
-    let outstanding = integers(6)?;
+    let (outstanding, start, length) = (integers(6)?, integers(7)?, integers(8)?);
     let sent: Vec<Integers<'_>> = (SHARED.len()..names.len())
         .map(integers)
         .collect::<Result<_, _>>()?;
@@ -565,6 +457,11 @@ fn read(
             ..Connection::default()
         });
         let number = |value: Option<i64>| u64::try_from(value.unwrap_or(0)).unwrap_or(0);
+        // Retransmissions, and those that were not needed.
+        let resent =
+            |at: usize| number(sent[at].get(row)).saturating_sub(number(sent[at + 3].get(row)));
+        let has_resent = resent(2) + resent(SENT.len() + 2) > 0;
+        connection.add_interval([start.get(row), length.get(row)], has_resent);
         connection.outstanding_max = connection.outstanding_max.max(number(outstanding.get(row)));
         for (end, sent_by) in connection.sent.iter_mut().enumerate() {
             let value = |at: usize| sent[end * SENT.len() + at].get(row);
@@ -589,25 +486,4 @@ fn read(
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Time that is worked out from timeouts is not contradicted by what the tap saw of it.
-    #[test]
-    fn what_is_lost_behind_the_tap_is_no_contradiction() {
-        let mut losses = Losses::of(&[]);
-        (losses.timeouts, losses.waited) = (12, 0);
-        assert_eq!(losses.lost_ns(), 2_400_000_000);
-        assert_eq!(
-            losses.waits(),
-            "12 by timeout, each 200 ms at least at the end that sent again, of which the tap saw \
-            0 ns (0 operations)"
-        );
-        (losses.recovery_ns, losses.waited) = (3_000_000_000, 7);
-        assert_eq!(losses.lost_ns(), 3_000_000_000);
-        assert_eq!(losses.waits(), "12 by timeout; 7 operations waited 3.00 s");
-    }
 }

@@ -12,7 +12,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lineside_rows::Table;
-use lineside_trace::read::{Column, ReadError};
 use lineside_words::{grouped, time};
 use serde_json::json;
 
@@ -20,7 +19,7 @@ use super::scene::Scene;
 use crate::model::{Finding, Place};
 use crate::numbers::share;
 use crate::read::batch::Batch;
-use crate::read::columns::{Flags, Integers, Texts, Word, Words};
+use crate::read::columns::{Flags, Integers, Texts, Word};
 use crate::read::lexica::Lexica;
 use crate::read::names::weight;
 use crate::read::waits::{HANG_MIN_NS, Wait};
@@ -82,24 +81,17 @@ pub(super) struct NoAnswer {
 
 impl NoAnswer {
     /// Adds the calls that waited, of the chosen rows of a batch.
-    pub(super) fn add(
-        &mut self,
-        batch: &Batch<'_>,
-        (name, servers): (&str, &Column),
-        rows: &[usize],
-        lexica: &mut Lexica,
-    ) -> Result<(), ReadError> {
+    pub(super) fn add(&mut self, batch: &Batch<'_>, rows: &[usize], lexica: &Lexica) {
         if !batch.has_waits() {
-            return Ok(());
+            return;
         }
-        let servers = Words::of(name, servers, &mut lexica.servers)?;
         // Of a compound, the operation counts that says most of what it is for.
         let mut last: Option<(i64, Word, u8)> = None;
         for &row in rows {
             let Some(wait) = batch.wait(row).filter(|wait| wait.is_hang()) else {
                 continue;
             };
-            let key = (servers.get(row), Host::of(wait));
+            let key = (batch.server.get(row), Host::of(wait));
             if self.of.len() >= SERVERS_MAX && !self.of.contains_key(&key) {
                 continue;
             }
@@ -125,7 +117,6 @@ impl NoAnswer {
             last = Some((rpc_id, operation, weight));
             *calls.by_operation.entry(operation).or_default() += 1;
         }
-        Ok(())
     }
 
     /// A finding for each server and what is known of its host.

@@ -7,7 +7,7 @@ use lineside_trace::read::{Column, Values};
 
 use super::few::Few;
 use crate::read::batch::Batch;
-use crate::read::columns::{Word, Words};
+use crate::read::columns::Word;
 use crate::read::lexica::Lexica;
 use crate::read::trace::Trace;
 
@@ -82,7 +82,6 @@ impl Noted {
     pub(super) fn add(
         &mut self,
         batch: &Batch<'_>,
-        server: &Words<'_>,
         (rows, failed): (&[usize], &[(usize, Word)]),
         lexica: &mut Lexica,
     ) {
@@ -101,7 +100,7 @@ impl Noted {
         };
         for &(row, status) in failed {
             if is_refused(row, lexica) {
-                self.note(What::Refused, (batch, server, row), Some(status));
+                self.note(What::Refused, (batch, row), Some(status));
             }
         }
         for &row in rows.iter().filter(|_| has_any) {
@@ -111,13 +110,13 @@ impl Noted {
             }
             let failure = lexica.failure(batch.status.get(row), batch.rpc_status.get(row));
             if failure.is_none() || !is_refused(row, lexica) {
-                self.note(what, (batch, server, row), failure);
+                self.note(what, (batch, row), failure);
             }
         }
         if batch.incomplete[1].are_any() {
             for &row in rows.iter().filter(|&&row| batch.incomplete[1].get(row)) {
                 self.short_replies += 1;
-                self.short.add(server.get(row), 1);
+                self.short.add(batch.server.get(row), 1);
             }
         }
         if self.has_waiting() {
@@ -134,12 +133,7 @@ impl Noted {
             .any(|what| self.counts.contains_key(what))
     }
 
-    fn note(
-        &mut self,
-        what: What,
-        (batch, server, row): (&Batch<'_>, &Words<'_>, usize),
-        failure: Option<Word>,
-    ) {
+    fn note(&mut self, what: What, (batch, row): (&Batch<'_>, usize), failure: Option<Word>) {
         if batch.not_executed.get(row) {
             return;
         }
@@ -152,7 +146,7 @@ impl Noted {
             id: batch.operation_id.get(row).unwrap_or_default(),
             what,
             client: batch.client.get(row),
-            server: server.get(row),
+            server: batch.server.get(row),
             status: failure.unwrap_or_else(|| batch.status.get(row)),
             failed: failure.is_some(),
             call_ns: batch.call_time_ns.get(row),

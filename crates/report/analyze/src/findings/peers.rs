@@ -170,7 +170,8 @@ impl Peers {
         peers.all = found.into_values().collect();
         peers.all.retain(|peer| {
             let chosen = &*scene.chosen;
-            chosen.has_client(&peer.client) && chosen.overlaps(peer.first_ns, peer.last_ns)
+            chosen.has_hosts(&peer.client, &peer.server)
+                && chosen.overlaps(peer.first_ns, peer.last_ns)
         });
         let end_ns = peers.end_ns;
         peers

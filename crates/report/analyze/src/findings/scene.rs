@@ -12,3 +12,10 @@ pub(crate) struct Scene<'a> {
     pub(crate) chosen: &'a Chosen,
     pub(crate) lexica: &'a mut Lexica,
 }
+
+/// Ways from the tap: the shortest round trips to both ends.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Ways {
+    pub(super) client_ns: Option<u64>,
+    pub(super) server_ns: Option<u64>,
+}

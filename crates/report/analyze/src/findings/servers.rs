@@ -4,18 +4,20 @@
 //! A server is compared with all others, kind by kind of operation, by its own time: from the end
 //! of the call to the begin of the reply. Of two servers either may be the odd one, so the slow one
 //! has to be slow with nearly all of its operations: three quarters of them take longer than three
-//! quarters of the others'. A server that is far away is none: its round trips are known.
+//! quarters of the others'; or it was as quick as the others at another time (`lines`). A server
+//! that is far away is none: its round trips are known.
 
 use lineside_words::{grouped, time};
 use serde_json::json;
 
+use super::lines::{Found, Line, compare, each_call};
 use super::network::Network;
 use super::scene::Scene;
-use super::suspects::Found;
 use super::waits::{EXCESS_MIN_NS, OPERATIONS_MIN, TIME_SHARE_MIN};
-use super::watch::{Cell, Servers};
+use super::watch::{Cell, Servers, Watch};
 use crate::model::{Finding, Place};
 use crate::numbers::share;
+use crate::read::columns::Word;
 
 /// The slow one exceeds the others by this factor, as a slow client does.
 const FACTOR_MIN: f64 = 4.0;
@@ -39,18 +41,20 @@ fn compared(servers: &Servers, at: usize) -> impl Iterator<Item = (&Cell, Cell)>
         })
 }
 
-/// How a server stands to the others.
-struct Standing {
+/// How a slow server stands to the others.
+struct Slow {
     operations: u64,
     /// What an operation takes, and the same ones of others, typically.
     own_ns: u64,
     usual_ns: u64,
     factor: f64,
     lost_ns: u64,
+    /// Since when, and until when, if it was as quick as the others before, or after.
+    times: [Option<i64>; 2],
 }
 
-/// How a server stands to the others, if it is slow.
-fn standing(servers: &Servers, at: usize) -> Option<Standing> {
+/// How a server stands to the others, if it is slow all the time.
+fn always(servers: &Servers, at: usize) -> Option<Slow> {
     let (mut operations, mut judged, mut apart) = (0, 0, 0);
     let (mut own_log, mut usual_log) = (0.0, 0.0);
     let (mut own_sum, mut usual_sum) = (0.0, 0.0);
@@ -75,34 +79,106 @@ fn standing(servers: &Servers, at: usize) -> Option<Standing> {
     let (own_log, usual_log) = (own_log / judged as f64, usual_log / judged as f64);
     let factor = (own_log - usual_log).exp2();
     let lost_ns = (own_sum - usual_sum).max(0.0) as u64;
-    (factor >= FACTOR_MIN && lost_ns / judged >= EXCESS_MIN_NS).then(|| Standing {
+    (factor >= FACTOR_MIN && lost_ns / judged >= EXCESS_MIN_NS).then(|| Slow {
         operations,
         own_ns: own_log.exp2() as u64,
         usual_ns: usual_log.exp2() as u64,
         factor,
         lost_ns,
+        times: [None; 2],
     })
 }
 
+/// The servers of which the same operations took longer than of others, by enough time to matter.
+fn suspects(servers: &Servers) -> Vec<usize> {
+    let time = |kinds: &[Cell]| -> u64 { kinds.iter().map(|cell| cell.server_ns).sum() };
+    let all_ns = { servers.known.iter() }.map(|(_, kinds)| time(kinds)).sum();
+    let is_suspect = |at: &usize| {
+        let (mut long, mut excess_ns) = (0, 0.0);
+        for (own, others) in compared(servers, *at) {
+            long += own.from(EXCESS_MIN_NS).0;
+            if others.operations >= KIND_OPERATIONS_MIN {
+                let usual_ns = others.server_ns as f64 / others.operations as f64;
+                excess_ns += own.server_ns as f64 - own.operations as f64 * usual_ns;
+            }
+        }
+        long >= OPERATIONS_MIN / 2 && share(excess_ns.max(0.0) as u64, all_ns) >= TIME_SHARE_MIN
+    };
+    (0..servers.known.len()).filter(is_suspect).collect()
+}
+
+/// The suspects that are slow, all the time or from a time to a time. The second needs another pass.
+fn slow(watch: &mut Watch, scene: &mut Scene<'_>) -> Vec<(Word, Slow)> {
+    let suspects = suspects(&watch.by_server);
+    if suspects.is_empty() {
+        return Vec::new();
+    }
+    let mut all = Line::new(watch.steps);
+    let mut lines: Vec<(Word, Line)> = { suspects.iter() }
+        .map(|&at| (watch.by_server.known[at].0, Line::new(watch.steps)))
+        .collect();
+    each_call(watch, scene, None, |_, call| {
+        all.add(call, call.server_ns());
+        if let Some((_, line)) = lines.iter_mut().find(|(word, _)| *word == call.server) {
+            line.add(call, call.server_ns());
+        }
+    });
+    let of_line = |at: usize, line: &Line| {
+        let run = compare(line, &all);
+        let times = run
+            .as_ref()
+            .map_or([None; 2], |run| watch.times(run.first, run.last));
+        let of_run = run.filter(|run| run.was_quick).map(|run| Slow {
+            operations: run.operations,
+            own_ns: run.own_ns,
+            usual_ns: run.usual_ns,
+            factor: run.factor,
+            lost_ns: run.lost_ns,
+            times,
+        });
+        of_run.or_else(|| {
+            Some(Slow {
+                times,
+                ..always(&watch.by_server, at)?
+            })
+        })
+    };
+    let lines = suspects.iter().zip(lines);
+    lines
+        .filter_map(|(&at, (word, line))| Some((word, of_line(at, &line)?)))
+        .collect()
+}
+
 /// The server that stands out most, if one does.
-pub(super) fn finding(servers: &Servers, network: &Network, scene: &Scene<'_>) -> Option<Found> {
+pub(super) fn finding(
+    watch: &mut Watch,
+    network: &Network,
+    scene: &mut Scene<'_>,
+) -> Option<Found> {
+    let slow = slow(watch, scene);
+    let servers = &watch.by_server;
     let all_ns: u64 = { servers.known.iter() }
         .flat_map(|(_, kinds)| kinds.iter().map(|cell| cell.server_ns))
         .sum();
-    let slow = (0..servers.known.len()).filter_map(|at| {
-        let standing = standing(servers, at)?;
-        let address = scene.lexica.servers.text(servers.known[at].0);
-        let way_ns = network.way_to(address).unwrap_or(0);
+    let slow = slow.into_iter().filter_map(|(word, slow)| {
+        let address = scene.lexica.servers.text(word);
+        let way_ns = network.way_to(address);
         let is_its =
-            way_ns < standing.own_ns / 2 && share(standing.lost_ns, all_ns) >= TIME_SHARE_MIN;
-        is_its.then_some((address, standing))
+            way_ns.unwrap_or(0) < slow.own_ns / 2 && share(slow.lost_ns, all_ns) >= TIME_SHARE_MIN;
+        is_its.then_some((address, way_ns, slow))
     });
     let mut slow: Vec<_> = slow.collect();
-    slow.sort_by_key(|(_, standing)| std::cmp::Reverse(standing.lost_ns));
-    let (address, worst) = slow.first()?;
+    slow.sort_by_key(|(.., slow)| std::cmp::Reverse(slow.lost_ns));
+    let (address, way_ns, worst) = slow.first()?;
     let finding = Finding {
         kind: "slow_one_of_servers",
-        place: Some(Place::Server),
+        // Where no round trip was measured, the way is in its time.
+        place: Some(match way_ns {
+            Some(_) => Place::Server,
+            None => Place::CannotTell,
+        }),
+        since_ns: worst.times[0],
+        until_ns: worst.times[1],
         who: (*address).to_owned(),
         what: format!(
             "one of {} servers is slow: its operations take {}, the same ones of others {}",
@@ -143,7 +219,6 @@ pub(super) fn finding(servers: &Servers, network: &Network, scene: &Scene<'_>) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::read::columns::Word;
 
     const US: u64 = 1_000;
 
@@ -159,9 +234,9 @@ mod tests {
     }
 
     /// How the server with this word stands.
-    fn of(servers: &Servers, word: Word) -> Option<Standing> {
+    fn of(servers: &Servers, word: Word) -> Option<Slow> {
         let at = servers.known.iter().position(|(each, _)| *each == word);
-        standing(servers, at.expect("a server"))
+        always(servers, at.expect("a server"))
     }
 
     #[test]

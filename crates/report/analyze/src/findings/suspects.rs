@@ -12,260 +12,23 @@
 //! than operations differ anyway. Of a client the latency is compared, of a file the server's time,
 //! which does not depend on who asks.
 
-use lineside_rows::Table;
-use lineside_words::{grouped, percent, time};
+use lineside_words::grouped;
 use serde_json::json;
 
 use super::bursts;
-use super::network::Ways;
-use super::scene::Scene;
-use super::waits::{EXCESS_MIN_NS, OPERATIONS_MIN, TIME_SHARE_MIN};
-use super::watch::{Call, KINDS_MAX, LARGE_BYTES, Watch, log2};
-use crate::model::{Finding, Place};
+use super::lines::{
+    FACTOR_MIN, Found, Line, PEERS_MIN, Standing, compare, each_call, stands, take,
+};
+use super::scene::{Scene, Ways};
+use super::waits::TIME_SHARE_MIN;
+use super::watch::{Call, Watch};
+use crate::model::Finding;
 use crate::numbers::{file_name, share};
-use crate::read::batch::Batch;
 use crate::read::columns::Word;
 use crate::read::names::Paths;
 
-/// Who is slow exceeds the others by this factor,
-const FACTOR_MIN: f64 = 4.0;
-/// and by so many standard deviations of the others' single operations: where some files are cached
-/// and others are not, either is usual.
-const DEVIATIONS_MIN: f64 = 2.0;
-/// Operations of others, in all and in a step, of whom the mean means something.
-const OTHERS_MIN: u64 = 30;
-const STEP_OTHERS_MIN: u64 = 10;
-/// Who is slow all the time is one of so many: of two, either may be the odd one.
-const PEERS_MIN: u64 = 4;
 /// With this share of the operations of a time, a suspect is alone in it.
 const ALONE_SHARE: f64 = 0.9;
-/// A step counts for a run if operations take twice as long as others': a logarithm to base two.
-const RUN_EXCESS: f64 = 1.0;
-/// Times below this do not differ.
-const SHORTEST_NS: u64 = 1 << 10;
-/// Size classes of large READs and WRITEs: powers of two up to 1 MiB, and more.
-const SIZES: usize = 6;
-
-/// Logarithms of times: how many, their sum and that of their squares.
-#[derive(Debug, Clone, Copy, Default)]
-struct Moments {
-    operations: u64,
-    sum: f64,
-    squares: f64,
-}
-
-impl Moments {
-    #[inline]
-    fn add(&mut self, log: f64) {
-        self.operations += 1;
-        self.sum += log;
-        self.squares += log * log;
-    }
-
-    fn merge(&mut self, other: &Self) {
-        self.operations += other.operations;
-        self.sum += other.sum;
-        self.squares += other.squares;
-    }
-
-    /// The others: `self` is all.
-    fn without(&self, one: &Self) -> Self {
-        Self {
-            operations: self.operations - one.operations,
-            sum: self.sum - one.sum,
-            squares: self.squares - one.squares,
-        }
-    }
-
-    fn mean(&self) -> f64 {
-        self.sum / self.operations as f64
-    }
-
-    fn variance(&self) -> f64 {
-        (self.squares / self.operations as f64 - self.mean().powi(2)).max(0.0)
-    }
-}
-
-/// Operations of a suspect, or of all, in the order of time.
-#[derive(Debug)]
-struct Line {
-    /// By kind and size; those that occur have all steps.
-    kinds: Vec<Vec<Moments>>,
-    /// By step: how long they took, and how much of it at the server.
-    waited_ns: Vec<u64>,
-    server_ns: Vec<u64>,
-}
-
-impl Line {
-    fn new(steps: usize) -> Self {
-        Self {
-            kinds: vec![Vec::new(); KINDS_MAX * (1 + SIZES)],
-            waited_ns: vec![0; steps],
-            server_ns: vec![0; steps],
-        }
-    }
-
-    #[inline]
-    fn add(&mut self, call: &Call, kind: usize, waited_ns: u64) {
-        let Some(waited) = self.waited_ns.get_mut(call.step) else {
-            return;
-        };
-        *waited += waited_ns;
-        self.server_ns[call.step] += call.server_ns();
-        let steps = &mut self.kinds[kind];
-        if steps.is_empty() {
-            steps.resize(self.waited_ns.len(), Moments::default());
-        }
-        steps[call.step].add(f64::from(log2(waited_ns.max(SHORTEST_NS))));
-    }
-
-    /// What is left without a part of it.
-    fn without(&self, part: &Self) -> Self {
-        let mut rest = Self::new(self.waited_ns.len());
-        for kind in self.used() {
-            let steps = 0..self.waited_ns.len();
-            let left = steps.map(|step| self.at(kind, step).without(&part.at(kind, step)));
-            rest.kinds[kind] = left.collect();
-        }
-        for (ours, theirs) in [
-            (&mut rest.waited_ns, (&self.waited_ns, &part.waited_ns)),
-            (&mut rest.server_ns, (&self.server_ns, &part.server_ns)),
-        ] {
-            let pairs = theirs.0.iter().zip(theirs.1);
-            *ours = pairs.map(|(all, part)| all - part).collect();
-        }
-        rest
-    }
-
-    fn at(&self, kind: usize, step: usize) -> Moments {
-        self.kinds[kind].get(step).copied().unwrap_or_default()
-    }
-
-    fn sum(&self, kind: usize, steps: std::ops::RangeInclusive<usize>) -> Moments {
-        let mut sum = Moments::default();
-        steps.for_each(|step| sum.merge(&self.at(kind, step)));
-        sum
-    }
-
-    /// The kinds that occur.
-    fn used(&self) -> impl Iterator<Item = usize> {
-        (0..self.kinds.len()).filter(|&kind| !self.kinds[kind].is_empty())
-    }
-}
-
-/// How a suspect stands to the others where it exceeds them most.
-#[derive(Debug, Clone, PartialEq)]
-struct Standing {
-    first: usize,
-    last: usize,
-    operations: u64,
-    /// What its operations take, and the same ones of others, typically.
-    own_ns: u64,
-    usual_ns: u64,
-    factor: f64,
-    /// By which factor single operations of others differ anyway.
-    deviation_factor: f64,
-    waited_ns: u64,
-    lost_ns: u64,
-    /// Of the time, that at the server.
-    server_share: f64,
-    /// It was as quick as others at other times.
-    was_quick: bool,
-}
-
-/// Compares a suspect with the others.
-fn compare(own: &Line, all: &Line) -> Option<Standing> {
-    let last = own.waited_ns.len().checked_sub(1)?;
-    let others = |kind: usize, steps: std::ops::RangeInclusive<usize>| {
-        all.sum(kind, steps.clone()).without(&own.sum(kind, steps))
-    };
-    let kinds: Vec<(usize, f64)> = { own.used() }
-        .map(|kind| (kind, others(kind, 0..=last)))
-        .filter(|(_, others)| others.operations >= OTHERS_MIN)
-        .map(|(kind, others)| (kind, others.mean()))
-        .collect();
-    let (first, last) = run(own, all, &kinds)?;
-
-    // Of all its operations in the run, those of which others had the same at the same time.
-    let (mut judged, mut own_log, mut usual_log, mut variance) = (0, 0.0, 0.0, 0.0);
-    for &(kind, _) in &kinds {
-        let (mine, others) = (own.sum(kind, first..=last), others(kind, first..=last));
-        if mine.operations > 0 && others.operations >= OTHERS_MIN {
-            judged += mine.operations;
-            own_log += mine.sum;
-            usual_log += mine.operations as f64 * others.mean();
-            variance += mine.operations as f64 * others.variance();
-        }
-    }
-    let in_run = |kind| own.sum(kind, first..=last).operations;
-    let operations: u64 = own.used().map(in_run).sum();
-    if judged < OPERATIONS_MIN || 2 * judged < operations {
-        return None;
-    }
-    let (own_log, usual_log) = (own_log / judged as f64, usual_log / judged as f64);
-    let (excess, deviation) = (own_log - usual_log, (variance / judged as f64).sqrt());
-    let waited_ns: u64 = own.waited_ns[first..=last].iter().sum();
-    let server_ns: u64 = own.server_ns[first..=last].iter().sum();
-    let factor = excess.exp2();
-    let lost_ns = (waited_ns as f64 * (1.0 - 1.0 / factor).max(0.0)) as u64;
-    let stands_out = factor >= FACTOR_MIN
-        && excess >= DEVIATIONS_MIN * deviation
-        && lost_ns / operations >= EXCESS_MIN_NS;
-    stands_out.then(|| Standing {
-        first,
-        last,
-        operations,
-        own_ns: own_log.exp2() as u64,
-        usual_ns: usual_log.exp2() as u64,
-        factor,
-        deviation_factor: deviation.exp2(),
-        waited_ns,
-        lost_ns,
-        server_share: share(server_ns, waited_ns),
-        was_quick: was_quick(own, &kinds, first, last),
-    })
-}
-
-/// The steps in which a suspect exceeds the others most, added up. Of each kind what is usual is
-/// given, for steps in which others had few.
-fn run(own: &Line, all: &Line, kinds: &[(usize, f64)]) -> Option<(usize, usize)> {
-    let (mut best, mut sum, mut since) = ((0.0, 0, 0), 0.0, 0);
-    for step in 0..own.waited_ns.len() {
-        let of_kind = |&(kind, usual): &(usize, f64)| {
-            let mine = own.at(kind, step);
-            let others = all.at(kind, step).without(&mine);
-            let usual = match others.operations >= STEP_OTHERS_MIN {
-                true => others.mean(),
-                false => usual,
-            };
-            mine.sum - mine.operations as f64 * (usual + RUN_EXCESS)
-        };
-        let score: f64 = kinds.iter().map(of_kind).sum();
-        if sum <= 0.0 {
-            (sum, since) = (0.0, step);
-        }
-        sum += score;
-        if sum > best.0 {
-            best = (sum, since, step);
-        }
-    }
-    (best.0 > 0.0).then_some((best.1, best.2))
-}
-
-/// Whether enough operations outside of a run took no longer than others'.
-fn was_quick(own: &Line, kinds: &[(usize, f64)], first: usize, last: usize) -> bool {
-    let (mut operations, mut excess) = (0, 0.0);
-    for &(kind, usual) in kinds {
-        let steps = own.kinds[kind].iter().enumerate();
-        let outside = steps.filter(|(step, _)| *step < first || *step > last);
-        for (_, mine) in outside {
-            operations += mine.operations;
-            excess += mine.sum - mine.operations as f64 * usual;
-        }
-    }
-    operations >= OPERATIONS_MIN && excess <= operations as f64 * RUN_EXCESS
-}
-
 /// Suspects, and what the second pass collects of them.
 pub(super) struct Suspects {
     clients: Vec<(Word, Line)>,
@@ -307,25 +70,13 @@ impl Suspects {
 
     /// Reads the trace once more.
     fn read(&mut self, watch: &mut Watch, scene: &mut Scene<'_>) {
-        let columns = Batch::columns(scene.chosen);
-        let (chosen, lexica) = (scene.chosen, &mut *scene.lexica);
-        scene.trace.batches(Table::Operations, &columns, |columns| {
-            let batch = Batch::of(columns, chosen, lexica)?;
-            let rows = batch.chosen(chosen, lexica);
-            watch.calls(&batch, &rows, lexica, |_, _, call| self.add(call));
-            Ok(())
-        });
+        each_call(watch, scene, None, |_, call| self.add(call));
     }
 
     fn add(&mut self, call: &Call) {
-        let kind = usize::from(call.kind);
-        if kind >= KINDS_MAX {
-            return;
-        }
-        let kind = kind * (1 + SIZES) + size_of(call.large_bytes);
         let (latency_ns, server_ns) = (call.latency_ns(), call.server_ns());
-        self.all[0].add(call, kind, latency_ns);
-        self.all[1].add(call, kind, server_ns);
+        self.all[0].add(call, latency_ns);
+        self.all[1].add(call, server_ns);
         let client = self
             .clients
             .iter()
@@ -334,16 +85,16 @@ impl Suspects {
             .file_id
             .and_then(|id| self.files.iter().position(|(each, _)| *each == id));
         if let Some(client) = client {
-            self.clients[client].1.add(call, kind, latency_ns);
+            self.clients[client].1.add(call, latency_ns);
             self.calls[client].add(call.step, call.begin_ns());
         }
         if let Some(file) = file {
-            self.files[file].1.add(call, kind, server_ns);
+            self.files[file].1.add(call, server_ns);
         }
         if let (Some(client), Some(file)) = (client, file) {
             let both = &mut self.both[client][file];
-            both[0].add(call, kind, latency_ns);
-            both[1].add(call, kind, server_ns);
+            both[0].add(call, latency_ns);
+            both[1].add(call, server_ns);
         }
     }
 
@@ -383,22 +134,6 @@ impl Suspects {
             compare(&rest, &all).is_some()
         })
     }
-}
-
-/// The class of a size, and 0 for what is not large.
-#[inline]
-fn size_of(large_bytes: u64) -> usize {
-    let units = large_bytes.saturating_sub(1) / LARGE_BYTES.unsigned_abs();
-    match units {
-        0 => 0,
-        units => (1 + units.ilog2() as usize).min(SIZES),
-    }
-}
-
-/// A finding, and what it costs at the server: other findings of that time are about the same.
-pub(super) struct Found {
-    pub(super) finding: Finding,
-    pub(super) server_lost_ns: u64,
 }
 
 /// The suspects of a trace, if there are some.
@@ -480,49 +215,6 @@ pub(super) fn findings(
     found
 }
 
-/// What both findings say of a standing.
-fn stands(standing: &Standing, watch: &Watch, ways: &Ways, scene: &Scene<'_>) -> Finding {
-    let [since_ns, until_ns] = watch.times(standing.first, standing.last);
-    let is_known = ways.server_ns.is_some_and(|way| way < standing.own_ns / 2);
-    let length_ns = (standing.last - standing.first + 1) as u64 * watch.step_ns;
-    let mut evidence = format!(
-        "{} operations in {}, {} of their time at the server",
-        grouped(standing.operations),
-        time(length_ns),
-        percent(standing.server_share)
-    );
-    if standing.was_quick {
-        evidence += "; at other times no longer than others";
-    }
-    Finding {
-        place: Some(match is_known && standing.server_share >= 0.5 {
-            true => Place::Server,
-            false => Place::CannotTell,
-        }),
-        since_ns,
-        until_ns,
-        evidence,
-        lost_ns: standing.lost_ns,
-        operations_share: share(standing.operations, scene.report.totals.operations),
-        basis: [
-            ("operations", json!(standing.operations)),
-            ("time_typical_ns", json!(standing.own_ns)),
-            ("time_usual_ns", json!(standing.usual_ns)),
-            ("factor", json!(standing.factor)),
-            ("factor_min", json!(FACTOR_MIN)),
-            ("excess_min_ns", json!(EXCESS_MIN_NS)),
-            ("deviation_factor", json!(standing.deviation_factor)),
-            ("deviations_min", json!(DEVIATIONS_MIN)),
-            ("server_share", json!(standing.server_share)),
-            ("time_share_min", json!(TIME_SHARE_MIN)),
-            ("was_quick", json!(standing.was_quick)),
-            ("step_ns", json!(watch.step_ns)),
-        ]
-        .into(),
-        ..Finding::default()
-    }
-}
-
 /// What it costs at the server.
 fn found(finding: Finding, standings: &[&Standing]) -> Found {
     let of = |standing: &&Standing| (standing.lost_ns as f64 * standing.server_share) as u64;
@@ -530,12 +222,6 @@ fn found(finding: Finding, standings: &[&Standing]) -> Found {
         server_lost_ns: standings.iter().map(of).sum(),
         finding,
     }
-}
-
-/// `take 48 ms, and the same ones of other clients 1.0 ms`
-fn take(standing: &Standing, others: &str) -> String {
-    let (own, usual) = (time(standing.own_ns), time(standing.usual_ns));
-    format!("take {own}, the same ones {others} {usual}")
 }
 
 fn slow_client(

@@ -6,9 +6,9 @@ use lineside_rows::Table;
 use lineside_trace::read::{Column, ReadError};
 
 use super::stalls::Stalls;
-use super::waits::Waits;
+use super::waits::{EXCESS_MIN_NS, Waits};
 use crate::read::batch::Batch;
-use crate::read::columns::{Integers, Lexicon, Word, Words};
+use crate::read::columns::{Integers, Lexicon, Word};
 use crate::read::lexica::Lexica;
 use crate::read::places::{Places, Steps};
 use crate::read::trace::Trace;
@@ -121,6 +121,8 @@ pub(super) struct ConnectionTimes {
     pub(super) reply_transfer_ns: u64,
     pub(super) recovery_ns: u64,
     pub(super) waited_for_recovery: u64,
+    /// Operations that took [`EXCESS_MIN_NS`] or more.
+    pub(super) long: u64,
     pub(super) first_ns: Option<i64>,
     pub(super) last_ns: Option<i64>,
 }
@@ -216,6 +218,7 @@ pub(super) struct Call {
     /// What a READ or WRITE asks for, if it is more than [`LARGE_BYTES`].
     pub(super) large_bytes: u64,
     pub(super) client: Word,
+    pub(super) server: Word,
     pub(super) file_id: Option<i64>,
     /// The first byte of the call and the last, the first byte of the reply and the last.
     times: [i64; 4],
@@ -259,7 +262,7 @@ pub(super) struct Watch {
     words: [Option<Word>; 2],
 }
 
-const OWN: [&str; 2] = ["connection_id", "server_address"];
+const OWN: [&str; 1] = ["connection_id"];
 const RECOVERY: [&str; 2] = ["call_recovery_ns", "reply_recovery_ns"];
 /// A word that has no kind yet, and one for which there was no room.
 const NEW: u8 = u8::MAX;
@@ -268,9 +271,6 @@ const NO_ROOM: u8 = u8::MAX - 1;
 const IDLE: u8 = u8::MAX - 2;
 
 impl Watch {
-    /// The column of the server's address, and its place among [`columns`](Self::columns).
-    pub(super) const SERVERS: (&'static str, usize) = (OWN[1], 1);
-
     /// For operations between two times, both inclusive.
     pub(super) fn new(trace: &mut Trace, span: Option<(i64, i64)>) -> Self {
         Self::with(trace.has_columns(Table::Operations, &RECOVERY), span)
@@ -315,11 +315,10 @@ impl Watch {
         lexica: &mut Lexica,
     ) -> Result<(), ReadError> {
         let connection_id = Integers::of(OWN[0], &own[0])?;
-        let server = Words::of(OWN[1], &own[1], &mut lexica.servers)?;
         let recovery = match self.has_recovery {
             true => Some([
-                Integers::of(RECOVERY[0], &own[2])?,
-                Integers::of(RECOVERY[1], &own[3])?,
+                Integers::of(RECOVERY[0], &own[1])?,
+                Integers::of(RECOVERY[1], &own[2])?,
             ]),
             false => None,
         };
@@ -334,8 +333,8 @@ impl Watch {
             let [_, call_end, reply, reply_end] = call.times;
             watch
                 .by_server
-                .add(server.get(row), call.kind, call.server_ns());
-            let stalls = watch.stalls(server.get(row));
+                .add(call.server, call.kind, call.server_ns());
+            let stalls = watch.stalls(call.server);
             stalls.add(call.client, call_end, [reply, reply_end], waited[0]);
         });
         Ok(())
@@ -395,6 +394,7 @@ impl Watch {
                 step: self.step_of.at(call).unwrap_or_else(since_start),
                 large_bytes,
                 client: batch.client.get(row),
+                server: batch.server.get(row),
                 file_id: batch.file_id.get(row),
                 times: [call, call_end, reply, reply_end],
             };
@@ -418,6 +418,7 @@ impl Watch {
         };
         let [call, call_end, reply, reply_end] = call.times;
         times.operations += 1;
+        times.long += u64::from(latency_ns >= EXCESS_MIN_NS);
         times.latency_ns += latency_ns;
         times.server_ns += server_ns;
         times.call_transfer_ns += call_end.abs_diff(call);

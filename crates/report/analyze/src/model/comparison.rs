@@ -8,7 +8,7 @@ use crate::numbers::digits;
 use crate::read::filter::Asked;
 
 /// [`Comparison::compare_version`].
-pub const COMPARE_VERSION: &str = "1.0";
+pub const COMPARE_VERSION: &str = "1.1";
 
 /// A trace that lasts less shows little of what varies: a slice of it is some 40 ms.
 const SHORT_NS: u64 = 2_000_000_000;
@@ -31,7 +31,7 @@ pub struct Comparison {
     /// matters most comes first.
     pub changes: Vec<Change>,
     /// Further figures that were compared and are no news: of all kinds of operations, and of the
-    /// busiest clients and files.
+    /// busiest clients, servers and files.
     pub unchanged: Vec<Compared>,
     /// Figures that were compared, those that are not listed too.
     pub comparisons: u64,
@@ -55,7 +55,7 @@ pub struct CompareParameters {
     pub slices: u64,
     /// Relative error of quantiles, at most.
     pub quantile_error_share: f64,
-    /// Pairs of client and operation that are told apart.
+    /// Pairs of client and operation, and of server and operation, that are told apart.
     pub pairs_max: u64,
     /// Files, by READ, WRITE and other operations, that are told apart.
     pub files_max: u64,
@@ -121,6 +121,8 @@ pub enum Course {
 pub struct Subject {
     /// The client's address.
     pub client: Option<String>,
+    /// The server's address.
+    pub server: Option<String>,
     /// The file, as in the tables, in decimal digits.
     #[serde(serialize_with = "digits")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
@@ -193,6 +195,8 @@ pub struct Appearances {
     pub busiest_files: Vec<Appearance>,
     /// Clients.
     pub clients: Vec<Appearance>,
+    /// Servers, where there are several.
+    pub servers: Vec<Appearance>,
     /// Kinds of operations.
     pub operations: Vec<Appearance>,
     /// Failures.

@@ -36,7 +36,7 @@ pub use monitors::{
 };
 
 /// [`Report::report_version`].
-pub const REPORT_VERSION: &str = "3.10";
+pub const REPORT_VERSION: &str = "3.11";
 
 /// The whole report.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -80,6 +80,8 @@ pub struct Report {
     pub objects: Ranking,
     /// The busiest clients.
     pub clients: Ranking,
+    /// The busiest servers: of several addresses of a filer, of data servers of pNFS.
+    pub servers: Ranking,
     /// The busiest users, by the uid of AUTH_SYS.
     pub users: Ranking,
     /// The busiest pairs of client and file, of `files` alone.
@@ -370,6 +372,9 @@ pub struct Totals {
     pub negative_times: u64,
     /// Answered READs and WRITEs whose bytes moved are unknown: cut, or incomplete.
     pub without_amount: u64,
+    /// How long clients waited, added up over the calls: from the first byte of a call to the last
+    /// of its reply. Of a call without a reply that waited for 1 s or longer, how long.
+    pub waited_ns: u64,
     /// Bytes that READ moved.
     pub read_bytes: u64,
     /// Bytes that WRITE moved.
@@ -388,6 +393,8 @@ pub struct Totals {
     pub objects: u64,
     /// Different clients, as far as they were distinguished.
     pub clients: u64,
+    /// Different servers, as far as they were distinguished.
+    pub servers: u64,
     /// Different users, as far as they were distinguished.
     pub users: u64,
 }
@@ -547,12 +554,12 @@ pub struct Ranking {
     pub concentration: Vec<Concentration>,
 }
 
-/// A file, a client, a user or a pair of client and file, and what was done.
+/// A file, a client, a server, a user or a pair of client and file, and what was done.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Busy {
-    /// The path of the file as far as it is known, or the address of the client. Empty: nothing is
-    /// known.
+    /// The path of the file as far as it is known, or the address of the client or server. Empty:
+    /// nothing is known.
     pub name: String,
     /// Of files and pairs: as in the tables, in decimal digits.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "digits")]
@@ -572,6 +579,9 @@ pub struct Busy {
     pub read_bytes: u64,
     /// Bytes that WRITE moved.
     pub written_bytes: u64,
+    /// Of servers: how long clients waited for it, as in `totals`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waited_ns: Option<u64>,
 }
 
 /// A point of a concentration curve.
@@ -584,6 +594,9 @@ pub struct Concentration {
     pub operations_share: f64,
     /// Their share of all bytes that READ and WRITE moved, ranked by bytes.
     pub bytes_share: f64,
+    /// Of servers: their share of all that clients waited, ranked by that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waited_share: Option<f64>,
 }
 
 /// READs and WRITEs of a client that are not aligned.

@@ -5,7 +5,7 @@ use lineside_measure::Times;
 
 use crate::limits::{FILES_MAX, KINDS_MAX, PAIRS_MAX};
 use crate::model::{Quantiles, SizeClass, THRESHOLDS, Totals};
-use crate::pass::usage::{Class, Client, FileUse, Files, Share, Storms, Users, Way};
+use crate::pass::usage::{Class, Client, FileUse, Files, Server, Share, Storms, Use, Users, Way};
 use crate::read::batch::Batch;
 use crate::read::columns::{Lexicon, Word};
 use crate::read::lexica::Lexica;
@@ -111,6 +111,8 @@ struct Outcome {
     status: Option<Word>,
     reply_missing: bool,
     executed: bool,
+    /// It is the first chosen one of its call.
+    is_call: bool,
     time: Option<i64>,
     step: Option<usize>,
     /// Bytes that it moved.
@@ -211,6 +213,7 @@ pub(crate) struct Aggregate {
     pub(crate) failures_not_listed: u64,
     pub(crate) files: Files,
     clients: Vec<Client>,
+    servers: Vec<Server>,
     pub(crate) users: Users,
     pub(crate) storms: Storms,
     pub(crate) flows: [Flow; 2],
@@ -249,6 +252,7 @@ impl Aggregate {
             failures_not_listed: 0,
             files: Files::new(FILES_MAX, PAIRS_MAX),
             clients: Vec::new(),
+            servers: Vec::new(),
             users: Users::new(),
             storms: Storms::default(),
             flows: Default::default(),
@@ -267,14 +271,28 @@ impl Aggregate {
             .map(|(word, client)| (word as Word, client))
     }
 
+    /// Servers, likewise.
+    pub(crate) fn servers(&self) -> impl Iterator<Item = (Word, &Server)> {
+        (0..)
+            .zip(&self.servers)
+            .filter(|(_, server)| server.used.operations > 0)
+    }
+
     /// Adds the chosen rows of a batch.
     pub(crate) fn add(&mut self, batch: &Batch<'_>, rows: &[usize], lexica: &mut Lexica) {
         self.clients.resize(lexica.clients.len(), Client::default());
+        self.servers.resize(lexica.servers.len(), Server::default());
         self.failed.clear();
+        let is_one_server = batch.server.is_same();
+        let server = |row| batch.server.get(row);
         for rows in rows.chunks(CHUNK_ROWS) {
             let followed = self.accesses.len();
-            for &row in rows {
-                self.add_row(batch, row, lexica);
+            if is_one_server {
+                self.add_rows_of_server(batch, rows, lexica);
+            } else {
+                for rows in rows.chunk_by(|&one, &other| server(one) == server(other)) {
+                    self.add_rows_of_server(batch, rows, lexica);
+                }
             }
             self.add_uses(followed);
         }
@@ -284,6 +302,36 @@ impl Aggregate {
                 times.add_all(waiting);
                 waiting.clear();
             }
+        }
+    }
+
+    /// Adds rows of one server: what they add to all is that server's. Most traces have one.
+    fn add_rows_of_server(&mut self, batch: &Batch<'_>, rows: &[usize], lexica: &mut Lexica) {
+        let Some(&first) = rows.first() else {
+            return;
+        };
+        let before = self.answered();
+        for &row in rows {
+            self.add_row(batch, row, lexica);
+        }
+        let added = self.answered().without(before);
+        if let Some(server) = self.servers.get_mut(batch.server.get(first) as usize) {
+            server.used.merge(added.used);
+            server.waited_ns = server.waited_ns.saturating_add(added.waited_ns);
+        }
+    }
+
+    /// What all servers did so far.
+    fn answered(&self) -> Server {
+        let totals = &self.totals;
+        let used = Use {
+            operations: totals.operations,
+            bytes: [totals.read_bytes, totals.written_bytes],
+            failed: totals.failed,
+        };
+        Server {
+            used,
+            waited_ns: totals.waited_ns,
         }
     }
 
@@ -304,8 +352,12 @@ impl Aggregate {
     fn outcome(&mut self, batch: &Batch<'_>, row: usize, lexica: &mut Lexica) -> Outcome {
         let kind = self.kind(batch, row, lexica);
         let time = batch.time(row);
+        let rpc_id = batch.rpc_id.get(row);
+        let is_call = rpc_id.is_none() || rpc_id != self.rpc_id;
+        self.rpc_id = rpc_id;
         Outcome {
             kind,
+            is_call,
             way: self.kinds[kind].way,
             status: lexica.failure(batch.status.get(row), batch.rpc_status.get(row)),
             reply_missing: batch.reply_missing.get(row),
@@ -323,9 +375,7 @@ impl Aggregate {
     fn add_to_totals(&mut self, batch: &Batch<'_>, row: usize, outcome: &Outcome) {
         let totals = &mut self.totals;
         totals.operations += 1;
-        let rpc_id = batch.rpc_id.get(row);
-        totals.calls += u64::from(rpc_id.is_none() || rpc_id != self.rpc_id);
-        self.rpc_id = rpc_id;
+        totals.calls += u64::from(outcome.is_call);
         totals.failed += u64::from(outcome.failed());
         totals.unanswered += u64::from(outcome.reply_missing);
         totals.without_call += u64::from(batch.call_missing.get(row));
@@ -400,11 +450,19 @@ impl Aggregate {
                 None => self.totals.negative_times += 1,
             }
         }
+        if outcome.is_call
+            && let (Some(call), Some(end)) = (call, reply_end)
+        {
+            self.totals.waited_ns += u64::try_from(end.saturating_sub(call)).unwrap_or(0);
+        }
         let wait = batch.wait(row).filter(|wait| wait.is_hang());
-        (
-            asks_only,
-            wait.map(|wait| kind.add_wait(wait)).or(server_time),
-        )
+        let server_time = wait.map_or(server_time, |wait| {
+            if outcome.is_call {
+                self.totals.waited_ns = self.totals.waited_ns.saturating_add(wait.ns());
+            }
+            Some(kind.add_wait(wait))
+        });
+        (asks_only, server_time)
     }
 
     #[inline(always)]

@@ -7,6 +7,7 @@ mod gauges;
 pub(crate) mod interval;
 pub(crate) mod monitors;
 pub(crate) mod plan;
+pub(crate) mod rankings;
 pub(crate) mod report;
 pub(crate) mod sizes;
 pub(crate) mod slow;

@@ -11,25 +11,23 @@ use crate::findings::{Findings, Scene};
 use crate::limits::{CLIENTS_MAX, FILES_MAX, KINDS_MAX, PAIRS_MAX, USERS_MAX};
 use crate::load::load;
 use crate::model::{
-    Busy, Concentration, Direction, ErrorCount, GetattrStorm, Loss, Misaligned, Missing, Operation,
-    OverTime, Parameters, REPORT_VERSION, Ranking, Recorded, Report, THRESHOLDS, Totals,
-    TraceFacts, Understood,
+    Busy, Direction, ErrorCount, GetattrStorm, Loss, Misaligned, Missing, Operation, OverTime,
+    Parameters, REPORT_VERSION, Ranking, Recorded, Report, THRESHOLDS, Totals, TraceFacts,
+    Understood,
 };
 use crate::numbers::share;
 use crate::pass::aggregate::{Aggregate, Flow, STEPS_MAX, quantiles};
 use crate::pass::course::{COLUMNS, Course};
 use crate::pass::monitors::monitors;
+use crate::pass::rankings::{self, TOP_MAX, is_known, objects};
 use crate::pass::usage::{Class, Use, Way};
 use crate::read::batch::Batch;
-use crate::read::columns::{Flags, Integers, Lexicon, Texts, Word};
+use crate::read::columns::{Flags, Integers, Texts};
 use crate::read::filter::{Asked, Chosen, Filter, span};
 use crate::read::lexica::Lexica;
 use crate::read::names::Paths;
 use crate::read::trace::{Trace, TraceError, ends_of_inputs};
 use crate::read::unfinished::Unfinished;
-
-/// Entries in a list of the busiest.
-const TOP_MAX: usize = 25;
 
 /// Reads a trace once and reports what is in it. What is damaged is left out, and the report names
 /// it.
@@ -51,17 +49,19 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
     let mut files = objects(&aggregate, &[Class::File], not_tracked);
     let mut directories = objects(&aggregate, &[Class::Directory], Use::default());
     let mut others = objects(&aggregate, &[Class::Other, Class::Unknown], Use::default());
-    let mut pairs = pairs(&aggregate, &lexica);
+    let mut pairs = rankings::pairs(&aggregate, &lexica);
     let mut storms = storms(&aggregate, &lexica);
     let lists = [&mut files, &mut directories, &mut others, &mut pairs];
     name_files(&mut trace, lists, &mut storms);
-    let clients = clients(&aggregate, &lexica);
-    let users = users(&aggregate);
+    let clients = rankings::clients(&aggregate, &lexica);
+    let servers = rankings::servers(&aggregate, &lexica);
+    let users = rankings::users(&aggregate);
     let totals = Totals {
         files: files.count,
         directories: directories.count,
         objects: others.count,
         clients: clients.count,
+        servers: servers.count,
         users: users.count,
         ..totals(&aggregate)
     };
@@ -85,6 +85,7 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
         directories,
         objects: others,
         clients,
+        servers,
         users,
         pairs,
         misaligned_clients: misaligned_clients(&aggregate, &lexica),
@@ -113,18 +114,6 @@ fn totals(aggregate: &Aggregate) -> Totals {
         duration_ns: ends.map_or(0, |(first, last)| last.abs_diff(first)),
         ..totals
     }
-}
-
-fn users(aggregate: &Aggregate) -> Ranking {
-    ranking(
-        aggregate.users.users(),
-        aggregate.users.not_tracked,
-        &aggregate.totals,
-        |user_id| Busy {
-            user_id: Some(user_id),
-            ..Busy::default()
-        },
-    )
 }
 
 /// What the pass over `operations` collects.
@@ -472,48 +461,6 @@ fn direction(aggregate: &Aggregate, way: Way) -> Direction {
     }
 }
 
-fn clients(aggregate: &Aggregate, lexica: &Lexica) -> Ranking {
-    let used = |word| {
-        let mut clients = aggregate.clients();
-        clients.find_map(|(other, client)| (other == word).then_some(client.used))
-    };
-    let known = aggregate.clients().filter(|(word, _)| is_known(*word));
-    ranking(
-        known.map(|(word, client)| (word, client.used)),
-        used(Lexicon::OTHER).unwrap_or_default(),
-        &aggregate.totals,
-        |word| Busy {
-            name: lexica.clients.text(word).to_owned(),
-            ..Busy::default()
-        },
-    )
-}
-
-fn pairs(aggregate: &Aggregate, lexica: &Lexica) -> Ranking {
-    let mut not_tracked = aggregate.files.pairs_not_tracked;
-    for ((client, _), used) in aggregate.files.pairs() {
-        if client == Lexicon::OTHER {
-            not_tracked.merge(used);
-        }
-    }
-    let known = { aggregate.files.pairs() }.filter(|((client, _), _)| is_known(*client));
-    ranking(
-        known,
-        not_tracked,
-        &aggregate.totals,
-        |(client, file_id)| Busy {
-            file_id: Some(file_id),
-            client: Some(lexica.clients.text(client).to_owned()),
-            ..Busy::default()
-        },
-    )
-}
-
-/// Whether a client has an address, and there was room for it.
-fn is_known(client: Word) -> bool {
-    !matches!(client, Lexicon::NONE | Lexicon::OTHER)
-}
-
 fn misaligned_clients(aggregate: &Aggregate, lexica: &Lexica) -> Vec<Misaligned> {
     let mut clients: Vec<_> = { aggregate.clients() }
         .filter(|(word, client)| is_known(*word) && client.placed > client.aligned[1])
@@ -564,19 +511,6 @@ fn classify(trace: &mut Trace, aggregate: &mut Aggregate) {
     });
 }
 
-/// The busiest objects of some classes.
-fn objects(aggregate: &Aggregate, classes: &[Class], not_tracked: Use) -> Ranking {
-    ranking(
-        aggregate.files.files(classes),
-        not_tracked,
-        &aggregate.totals,
-        |file_id| Busy {
-            file_id: Some(file_id),
-            ..Busy::default()
-        },
-    )
-}
-
 /// Joins the paths of the files that are listed.
 fn name_files(trace: &mut Trace, rankings: [&mut Ranking; 4], storms: &mut [GetattrStorm]) {
     let mut busy: Vec<&mut Busy> = { rankings.into_iter() }
@@ -597,87 +531,6 @@ fn name_files(trace: &mut Trace, rankings: [&mut Ranking; 4], storms: &mut [Geta
     for storm in storms {
         storm.path = path(storm.file_id);
     }
-}
-
-/// The busiest of `used`, and how much of `totals` the first few have. Keys break ties, so that a
-/// report is the same every time.
-fn ranking<K: Copy + Ord>(
-    used: impl Iterator<Item = (K, Use)>,
-    not_tracked: Use,
-    totals: &Totals,
-    named: impl Fn(K) -> Busy,
-) -> Ranking {
-    let mut all: Vec<(K, Use)> = used.collect();
-    let busy = |&(key, used): &(K, Use)| Busy {
-        operations: used.operations,
-        failed: used.failed,
-        read_bytes: used.bytes[0],
-        written_bytes: used.bytes[1],
-        ..named(key)
-    };
-    let bytes = |used: &Use| used.bytes[0] + used.bytes[1];
-    let marks = marks(all.len());
-
-    all.sort_unstable_by_key(|(id, used)| (std::cmp::Reverse(used.operations), *id));
-    let by_operations = all.iter().take(TOP_MAX).map(busy).collect();
-    let operation_shares = shares(
-        all.iter().map(|(_, used)| used.operations),
-        totals.operations,
-        &marks,
-    );
-
-    all.sort_unstable_by_key(|(id, used)| (std::cmp::Reverse(bytes(used)), *id));
-    let moving = all.iter().filter(|(_, used)| bytes(used) > 0);
-    let by_bytes = moving.take(TOP_MAX).map(busy).collect();
-    let byte_shares = shares(
-        all.iter().map(|(_, used)| bytes(used)),
-        totals.read_bytes + totals.written_bytes,
-        &marks,
-    );
-
-    let points = marks.iter().zip(operation_shares).zip(byte_shares);
-    Ranking {
-        count: all.len() as u64,
-        not_tracked_operations: not_tracked.operations,
-        not_tracked_bytes: bytes(&not_tracked),
-        by_operations,
-        by_bytes,
-        concentration: points
-            .map(|((&first, operations_share), bytes_share)| Concentration {
-                first: first as u64,
-                operations_share,
-                bytes_share,
-            })
-            .collect(),
-    }
-}
-
-/// 1, 2, 3, 5, 7, 10, 15, 25, 50, 100, … and all: where a concentration curve is given.
-fn marks(count: usize) -> Vec<usize> {
-    let mut marks = vec![1, 2, 3, 5, 7, 10, 15, 25, 50];
-    let mut power = 100;
-    while power < count {
-        marks.extend([power, power * 2, power * 5]);
-        power *= 10;
-    }
-    marks.retain(|&mark| mark < count);
-    if count > 0 {
-        marks.push(count);
-    }
-    marks
-}
-
-/// The share of the first so many in the whole, for each mark.
-fn shares(values: impl Iterator<Item = u64>, whole: u64, marks: &[usize]) -> Vec<f64> {
-    let mut sum = 0;
-    let mut shares = Vec::with_capacity(marks.len());
-    for (at, value) in values.enumerate() {
-        sum += value;
-        if marks.get(shares.len()) == Some(&(at + 1)) {
-            shares.push(share(sum, whole));
-        }
-    }
-    shares
 }
 
 fn errors(aggregate: &Aggregate, lexica: &Lexica) -> Vec<ErrorCount> {
@@ -706,72 +559,4 @@ fn errors(aggregate: &Aggregate, lexica: &Lexica) -> Vec<ErrorCount> {
 
 fn count(number: Option<i64>) -> u64 {
     number.map_or(0, |number| u64::try_from(number).unwrap_or(0))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn used(operations: u64, bytes: u64) -> Use {
-        Use {
-            operations,
-            failed: 0,
-            bytes: [bytes, 0],
-        }
-    }
-
-    fn totals(operations: u64, read_bytes: u64) -> Totals {
-        Totals {
-            operations,
-            read_bytes,
-            ..Totals::default()
-        }
-    }
-
-    fn file(id: i64) -> Busy {
-        Busy {
-            file_id: Some(id),
-            ..Busy::default()
-        }
-    }
-
-    #[test]
-    fn the_busiest_come_first_and_ties_by_id() {
-        let all = [(3, used(5, 0)), (1, used(5, 10)), (2, used(90, 30))];
-        let ranking = ranking(all.into_iter(), Use::default(), &totals(100, 40), file);
-        let ids: Vec<_> = ranking
-            .by_operations
-            .iter()
-            .map(|busy| busy.file_id)
-            .collect();
-        assert_eq!(ids, [Some(2), Some(1), Some(3)]);
-        assert_eq!(
-            ranking.by_bytes.len(),
-            2,
-            "what moves nothing is in no list of bytes"
-        );
-        let curve: Vec<_> = ranking
-            .concentration
-            .iter()
-            .map(|point| (point.first, point.operations_share))
-            .collect();
-        assert_eq!(curve, [(1, 0.9), (2, 0.95), (3, 1.0)]);
-        assert_eq!(ranking.concentration[0].bytes_share, 0.75);
-    }
-
-    #[test]
-    fn shares_are_of_all_operations_also_of_those_without_a_file() {
-        let used_one = [(1, used(30, 5))].into_iter();
-        let ranking = ranking(used_one, used(10, 0), &totals(60, 10), file);
-        assert_eq!(ranking.concentration[0].operations_share, 0.5);
-        assert_eq!(ranking.concentration[0].bytes_share, 0.5);
-        assert_eq!(ranking.not_tracked_operations, 10);
-    }
-
-    #[test]
-    fn marks_end_with_all() {
-        assert_eq!(marks(0), Vec::<usize>::new());
-        assert_eq!(marks(4), [1, 2, 3, 4]);
-        assert_eq!(marks(300), [1, 2, 3, 5, 7, 10, 15, 25, 50, 100, 200, 300]);
-    }
 }

@@ -101,6 +101,28 @@ impl Use {
     }
 }
 
+/// A server: what it was asked for, and how long its clients waited.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Server {
+    pub(crate) used: Use,
+    pub(crate) waited_ns: u64,
+}
+
+impl Server {
+    /// What came after `before`, of sums.
+    pub(crate) fn without(self, before: Self) -> Self {
+        let [read, written] = self.used.bytes;
+        Self {
+            used: Use {
+                operations: self.used.operations - before.used.operations,
+                bytes: [read - before.used.bytes[0], written - before.used.bytes[1]],
+                failed: self.used.failed - before.used.failed,
+            },
+            waited_ns: self.waited_ns - before.waited_ns,
+        }
+    }
+}
+
 /// An operation of a client with a file.
 pub(crate) struct FileUse {
     pub(crate) file_id: i64,

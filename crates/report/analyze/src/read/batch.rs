@@ -8,13 +8,14 @@ use crate::read::lexica::Lexica;
 use crate::read::waits::{Wait, Waits};
 
 /// The columns that are read, in this order.
-pub(crate) const COLUMNS: [&str; 25] = [
+pub(crate) const COLUMNS: [&str; 26] = [
     "operation_id",
     "call_time_ns",
     "call_end_ns",
     "reply_time_ns",
     "reply_end_ns",
     "client_address",
+    "server_address",
     "program",
     "version",
     "operation",
@@ -47,6 +48,7 @@ pub(crate) struct Batch<'a> {
     pub(crate) reply_time_ns: Integers<'a>,
     pub(crate) reply_end_ns: Integers<'a>,
     pub(crate) client: Words<'a>,
+    pub(crate) server: Words<'a>,
     pub(crate) program: Words<'a>,
     pub(crate) version: Shorts<'a>,
     pub(crate) operation: Words<'a>,
@@ -68,7 +70,6 @@ pub(crate) struct Batch<'a> {
     connection_id: Option<Integers<'a>>,
     pub(crate) name: Option<Texts<'a>>,
     waits: &'a Waits,
-    server: Option<Words<'a>>,
 }
 
 impl<'a> Batch<'a> {
@@ -106,6 +107,7 @@ impl<'a> Batch<'a> {
             reply_time_ns: column!(Integers),
             reply_end_ns: column!(Integers),
             client: column!(Words, &mut lexica.clients),
+            server: column!(Words, &mut lexica.servers),
             program: column!(Words, &mut lexica.words),
             version: column!(Shorts),
             operation: column!(Words, &mut lexica.words),
@@ -136,10 +138,6 @@ impl<'a> Batch<'a> {
                 None => None,
             },
             waits: &chosen.waits,
-            server: match chosen.server {
-                Some(_) => Some(column!(Words, &mut lexica.servers)),
-                None => None,
-            },
         };
         let users = (0..batch.rows).filter_map(|row| batch.user_id.get(row));
         lexica.note(batch.operation.distinct(), users, chosen.user_id);
@@ -212,16 +210,11 @@ impl<'a> Batch<'a> {
         if chosen.are_all() {
             return (0..self.rows).collect();
         }
-        let [client, operation] = chosen.words(&lexica.clients, &lexica.words);
-        let server = { chosen.server.as_ref() }.map(|server| lexica.servers.find(server));
-        let is_of_server = |row: usize| {
-            let column = server.zip(self.server.as_ref());
-            column.is_none_or(|(server, column)| server == Some(column.get(row)))
-        };
+        let [client, server, operation] = chosen.words(lexica);
         let is_chosen = |&row: &usize| {
             chosen.has_time(self.time(row))
                 && client.is_none_or(|client| client == Some(self.client.get(row)))
-                && is_of_server(row)
+                && server.is_none_or(|server| server == Some(self.server.get(row)))
                 && operation.is_none_or(|operation| operation == Some(self.operation.get(row)))
                 && { chosen.user_id }.is_none_or(|user| self.user_id.get(row) == Some(user))
                 && self.is_of_chosen_file(chosen, row)

@@ -142,6 +142,11 @@ impl<'a> Words<'a> {
         &self.numbers
     }
 
+    /// Whether all rows have one word, or those that have none share that.
+    pub(crate) fn is_same(&self) -> bool {
+        self.numbers.len() <= 1 && !self.present.contains(&false)
+    }
+
     /// [`Lexicon::NONE`] for null.
     #[inline]
     pub(crate) fn get(&self, row: usize) -> Word {

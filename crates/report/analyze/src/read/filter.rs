@@ -130,7 +130,7 @@ pub(crate) struct Chosen {
     pub(crate) since_ns: Option<i64>,
     pub(crate) until_ns: Option<i64>,
     client: Option<String>,
-    pub(crate) server: Option<String>,
+    server: Option<String>,
     pub(crate) user_id: Option<i64>,
     pub(crate) files: Option<ChosenFiles>,
     pub(crate) connections: Option<ChosenConnections>,
@@ -207,9 +207,7 @@ impl Chosen {
         let rpc_id = self.reads_rpc_id.then_some("rpc_id");
         let connection = self.connections.is_some().then_some("connection_id");
         let name = self.files.is_some().then_some("name");
-        let server = self.server.is_some().then_some("server_address");
-        let columns = rpc_id.into_iter().chain(connection).chain(name);
-        columns.chain(server)
+        rpc_id.into_iter().chain(connection).chain(name)
     }
 
     /// Whether every operation is chosen.
@@ -232,9 +230,14 @@ impl Chosen {
             && self.operation.is_none()
     }
 
-    /// Whether connections of a client are chosen.
-    pub(crate) fn has_client(&self, client: &str) -> bool {
-        self.client.as_ref().is_none_or(|chosen| chosen == client)
+    /// Whether connections between two hosts are chosen, whichever of them asked for it: a server
+    /// asks its client for that of its callbacks.
+    pub(crate) fn has_hosts(&self, from: &str, to: &str) -> bool {
+        let is = |chosen: &Option<String>, host: &str| {
+            { chosen.as_ref() }.is_none_or(|chosen| chosen == host)
+        };
+        let has = |client: &str, server: &str| is(&self.client, client) && is(&self.server, server);
+        has(from, to) || has(to, from)
     }
 
     /// Whether some of the time between two is chosen.
@@ -255,12 +258,17 @@ impl Chosen {
         }
     }
 
-    /// The numbers of the client and the operation that are asked for. `Some(None)`: it has not
-    /// been seen so far.
-    pub(crate) fn words(&self, clients: &Lexicon, words: &Lexicon) -> [Option<Option<Word>>; 2] {
-        let client = self.client.as_ref().map(|client| clients.find(client));
-        let operation = self.operation.as_ref().map(|name| words.find(name));
-        [client, operation]
+    /// The numbers of the client, the server and the operation that are asked for. `Some(None)`: it
+    /// has not been seen so far.
+    pub(crate) fn words(&self, lexica: &Lexica) -> [Option<Option<Word>>; 3] {
+        let of = |lexicon: &Lexicon, asked: &Option<String>| {
+            { asked.as_ref() }.map(|asked| lexicon.find(asked))
+        };
+        [
+            of(&lexica.clients, &self.client),
+            of(&lexica.servers, &self.server),
+            of(&lexica.words, &self.operation),
+        ]
     }
 
     /// After the pass: what was asked for must have occurred.

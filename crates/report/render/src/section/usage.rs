@@ -1,7 +1,7 @@
 //! Sections about who used what.
 
 use lineside_analyze::{Busy, GetattrStorm, Ranking, Report, Zone, file_name, share};
-use lineside_words::{bytes, grouped, percent};
+use lineside_words::{bytes, grouped, percent, time};
 
 use crate::block::{Block, Cell, Colour, Curve, Kind, Section, column, number, table, text, wide};
 
@@ -13,6 +13,10 @@ pub(crate) fn busiest(what: &str, head: &'static str, ranking: &Ranking) -> Opti
     }
     columns
         .extend(["operations", "failed", "read", "written"].map(|head| column(head, Kind::Number)));
+    let has_waits = { ranking.by_operations.iter() }.any(|busy| busy.waited_ns.is_some());
+    if has_waits {
+        columns.push(column("waited for", Kind::Number));
+    }
     let row = |busy: &Busy| {
         let mut row = match (&busy.client, busy.user_id) {
             (Some(client), _) => vec![
@@ -28,6 +32,11 @@ pub(crate) fn busiest(what: &str, head: &'static str, ranking: &Ranking) -> Opti
             number(busy.read_bytes, bytes),
             number(busy.written_bytes, bytes),
         ]);
+        row.extend(
+            busy.waited_ns
+                .filter(|_| has_waits)
+                .map(|ns| number(ns, time)),
+        );
         row
     };
     let by_operations = table("by operations", &columns, 10, &ranking.by_operations, row)?;
@@ -40,7 +49,7 @@ pub(crate) fn busiest(what: &str, head: &'static str, ranking: &Ranking) -> Opti
     let moves = ranking
         .concentration
         .iter()
-        .any(|point| point.bytes_share > 0.0);
+        .any(|point| point.bytes_share > 0.0 || point.waited_share.is_some());
     if ranking.concentration.len() > 2 && moves {
         blocks.push(Block::Curve(Curve {
             title: format!("Share of the busiest {what}"),
@@ -49,8 +58,8 @@ pub(crate) fn busiest(what: &str, head: &'static str, ranking: &Ranking) -> Opti
     }
     let tables = [Some(by_operations), by_bytes].into_iter().flatten();
     let tables: Vec<_> = tables.map(Block::Table).collect();
-    // Two names and four numbers take the whole width.
-    if pairs {
+    // Two names and four numbers take the whole width, and so do five numbers.
+    if pairs || has_waits {
         blocks.extend(tables);
     } else {
         blocks.push(Block::Beside(

@@ -18,7 +18,7 @@ use crate::wall::wire::obstacle;
 const LAB: &str = "lineside-test";
 
 /// Findings that are about how long something took.
-pub(crate) const TROUBLES: [&str; 12] = [
+pub(crate) const TROUBLES: [&str; 14] = [
     "stall",
     "slow_server",
     "latency_jump",
@@ -26,6 +26,8 @@ pub(crate) const TROUBLES: [&str; 12] = [
     "tail",
     "slow_client",
     "slow_file",
+    "slow_one_of_servers",
+    "slow_one_of_connections",
     "loss",
     "reordering",
     "window",

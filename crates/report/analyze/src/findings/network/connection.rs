@@ -70,9 +70,48 @@ pub(super) struct Connection {
     pub(super) sent: [Sent; 2],
     pub(super) outstanding_max: u64,
     pub(super) times: ConnectionTimes,
+    /// Its intervals, and those in which segments were sent again that were needed: from the begin
+    /// of the first to the end of the last.
+    pub(super) intervals: [Option<(i64, i64)>; 2],
 }
 
 impl Connection {
+    pub(super) fn add_interval(&mut self, [start, length]: [Option<i64>; 2], has_resent: bool) {
+        let Some(start) = start else { return };
+        let end = start.saturating_add(length.unwrap_or(0));
+        let [all, resent] = &mut self.intervals;
+        for span in [Some(all), has_resent.then_some(resent)]
+            .into_iter()
+            .flatten()
+        {
+            let (first, last) = span.unwrap_or((start, end));
+            *span = Some((first.min(start), last.max(end)));
+        }
+    }
+
+    /// Since when, and until when, segments were sent again; `None`: in its first interval, or in
+    /// its last.
+    pub(super) fn resent_times(&self) -> [Option<i64>; 2] {
+        let [Some((begin, finish)), Some((first, last))] = self.intervals else {
+            return [None; 2];
+        };
+        [
+            (first > begin).then_some(first),
+            (last < finish).then_some(last),
+        ]
+    }
+
+    /// Whether another connection of the same client and server asked for something at the same
+    /// time, for half of this one's or longer.
+    pub(super) fn is_beside(&self, other: &Self) -> bool {
+        let span = |of: &Self| of.times.first_ns.zip(of.times.last_ns);
+        let (Some((first, last)), Some((begin, end))) = (span(self), span(other)) else {
+            return false;
+        };
+        let common_ns = last.min(end).saturating_sub(first.max(begin));
+        self.id != other.id && common_ns >= last.saturating_sub(first) / 2
+    }
+
     /// The shortest way from end to end and back.
     pub(super) fn rtt_ns(&self) -> Option<u64> {
         let [client, server] = [&self.sent[0], &self.sent[1]].map(|sent| sent.rtt_min_ns);

@@ -71,6 +71,8 @@ pub(super) enum Comparator {
 pub(super) struct Selection {
     pub(super) operation: Option<String>,
     pub(super) client: Option<String>,
+    /// Of this server.
+    pub(super) server: Option<String>,
     pub(super) user_id: Option<i64>,
 }
 
@@ -253,17 +255,21 @@ impl Selection {
                     }
                     selection.operation = Some(name.to_ascii_uppercase());
                 }
-                Some(("client", client)) => {
-                    let address = client.parse::<std::net::IpAddr>();
-                    let address = address.map_err(|_| format!("'{client}' is no address"))?;
-                    selection.client = Some(address.to_string());
+                Some((end @ ("client" | "server"), host)) => {
+                    let address = host.parse::<std::net::IpAddr>();
+                    let address = address.map_err(|_| format!("'{host}' is no address"))?;
+                    let address = Some(address.to_string());
+                    match end {
+                        "client" => selection.client = address,
+                        _ => selection.server = address,
+                    }
                 }
                 Some(("user", user)) => {
                     let user_id = user.parse().map_err(|_| format!("'{user}' is no uid"))?;
                     selection.user_id = Some(user_id);
                 }
                 Some((key, _)) => {
-                    let nearest = nearest(key, ["operation", "client", "user"]);
+                    let nearest = nearest(key, ["operation", "client", "server", "user"]);
                     return Err(format!(
                         "nothing is selected by '{key}'; the nearest that is is {}, for others use \
                         the flags that choose operations",
@@ -360,7 +366,8 @@ mod tests {
         assert_eq!((all.metric, all.bound), (Metric::Quantile(0.99), 1e7));
         assert_eq!(all.selection.operation.as_deref(), Some("READ"));
         assert_eq!(all.comparator, Comparator::Less);
-        let some = parsed("ratio.p50(WRITE, client=::0001, user=0) <= 1.2");
+        let some = parsed("ratio.p50(WRITE, client=::0001, server=10.0.0.1, user=0) <= 1.2");
+        assert_eq!(some.selection.server.as_deref(), Some("10.0.0.1"));
         assert_eq!((some.of, some.bound), (Of::Ratio, 1.2));
         assert_eq!(some.selection.client.as_deref(), Some("::1"));
         assert_eq!(some.selection.user_id, Some(0));
@@ -400,6 +407,7 @@ mod tests {
             ("p99 < 1ms && p50 < 1ms", "give --assert for each"),
             ("p99(clint=::1) < 1ms", "the nearest that is is client"),
             ("p99(client=x) < 1ms", "'x' is no address"),
+            ("p99(server=x) < 1ms", "'x' is no address"),
             ("p99(READ WRITE) < 1ms", "assert each alone"),
             ("loss(READ) < 1%", "write loss < 1%"),
             ("ratio.p99 < 10ms", "write 1.2"),

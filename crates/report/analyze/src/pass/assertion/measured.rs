@@ -175,13 +175,14 @@ impl Selection {
             .operation
             .clone()
             .unwrap_or_else(|| "operation".to_owned());
-        let client = self
-            .client
-            .as_ref()
-            .map(|client| format!(" of client {client}"));
+        let client = { self.client.as_ref() }.map(|client| format!(" of client {client}"));
+        let server = { self.server.as_ref() }.map(|server| format!(" of server {server}"));
         let user = self.user_id.map(|user| format!(" of user {user}"));
         let latency = " with a latency";
-        let parts = [client, user].into_iter().flatten().collect::<String>();
+        let parts = [client, server, user]
+            .into_iter()
+            .flatten()
+            .collect::<String>();
         if self.operation.is_none() && parts.is_empty() {
             operation + latency
         } else {
@@ -209,9 +210,12 @@ impl Gathered {
         let operation = operation.map(|name| lexica.words.find(name));
         let client = self.selection.client.as_deref();
         let client = client.map(|client| lexica.clients.find(client));
+        let server = self.selection.server.as_deref();
+        let server = server.map(|server| lexica.servers.find(server));
         for &row in rows {
             let is_meant = operation.is_none_or(|word| word == Some(batch.operation.get(row)))
                 && client.is_none_or(|word| word == Some(batch.client.get(row)))
+                && server.is_none_or(|word| word == Some(batch.server.get(row)))
                 && { self.selection.user_id }
                     .is_none_or(|user| batch.user_id.get(row) == Some(user));
             if !is_meant {

@@ -4,7 +4,7 @@
 //!  assertion   = [ side "." ] metric [ "(" [ selection ] ")" ] comparator value
 //!  side        = "A" | "B" | "ratio"                (compare alone; without it, B is meant)
 //!  selection   = item { "," item }                  (all of them hold)
-//!  item        = NAME | "client=" ADDRESS | "user=" UID
+//!  item        = NAME | "client=" ADDRESS | "server=" ADDRESS | "user=" UID
 //!  comparator  = "<" | "<=" | ">" | ">=" | "==" | "!="
 //!  value       = number with the unit of the metric
 //! ```

@@ -419,7 +419,7 @@ fn pass(
     let columns = [shared.as_slice(), own.names()].concat();
     trace.batches(Table::Operations, &columns, |columns| {
         let batch = Batch::of(columns, &chosen, &mut lexica)?;
-        let facts = own.batch(&columns[shared.len()..], &mut lexica)?;
+        let facts = own.batch(&columns[shared.len()..])?;
         for row in batch.chosen(&chosen, &lexica) {
             let failure = lexica.failure(batch.status.get(row), batch.rpc_status.get(row));
             let status = match failure {

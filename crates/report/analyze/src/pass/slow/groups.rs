@@ -145,7 +145,7 @@ pub fn slow_groups(
     let columns = [shared.as_slice(), own.names()].concat();
     trace.batches(Table::Operations, &columns, |columns| {
         let batch = Batch::of(columns, &chosen, &mut lexica)?;
-        let facts = own.batch(&columns[shared.len()..], &mut lexica)?;
+        let facts = own.batch(&columns[shared.len()..])?;
         for row in batch.chosen(&chosen, &lexica) {
             if batch.not_executed.get(row) {
                 continue;
@@ -181,7 +181,7 @@ pub(super) fn key(
     let word = |word: Word| (word != Lexicon::NONE).then(|| i64::from(word));
     match per {
         Per::Client => Some(i64::from(batch.client.get(row))),
-        Per::Server => Some(i64::from(facts.server.get(row))),
+        Per::Server => Some(i64::from(batch.server.get(row))),
         Per::File => batch.file_id.get(row),
         Per::Directory => {
             let operation = lexica.words.text(batch.operation.get(row));

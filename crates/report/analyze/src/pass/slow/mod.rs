@@ -85,7 +85,7 @@ pub fn slow(path: &Path, filter: &Filter, request: &SlowRequest) -> Result<Slow,
     let columns = [shared.as_slice(), own.names()].concat();
     trace.batches(Table::Operations, &columns, |columns| {
         let batch = Batch::of(columns, &chosen, &mut lexica)?;
-        let row_facts = own.batch(&columns[shared.len()..], &mut lexica)?;
+        let row_facts = own.batch(&columns[shared.len()..])?;
         picks.add(&batch, &row_facts, &chosen, &lexica);
         Ok(())
     });

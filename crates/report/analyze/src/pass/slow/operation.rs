@@ -101,9 +101,8 @@ pub(super) struct OwnColumns {
     names: Vec<&'static str>,
 }
 
-const OWN: [&str; 7] = [
+const OWN: [&str; 6] = [
     "connection_id",
-    "server_address",
     "compound_index",
     "call_frame",
     "reply_frame",
@@ -125,11 +124,7 @@ impl OwnColumns {
         &self.names
     }
 
-    pub(super) fn batch<'a>(
-        &self,
-        columns: &'a [Column],
-        lexica: &mut Lexica,
-    ) -> Result<RowFacts<'a>, ReadError> {
+    pub(super) fn batch<'a>(&self, columns: &'a [Column]) -> Result<RowFacts<'a>, ReadError> {
         let column = |at: usize| (self.names[at], &columns[at]);
         let integers = |at| {
             let (name, column) = column(at);
@@ -143,13 +138,11 @@ impl OwnColumns {
             true => Some([integers(OWN.len())?, integers(OWN.len() + 1)?]),
             false => None,
         };
-        let (name, servers) = column(1);
         Ok(RowFacts {
             connection_id: integers(0)?,
-            server: Words::of(name, servers, &mut lexica.servers)?,
-            compound_index: shorts(2)?,
-            frames: [integers(3)?, integers(4)?],
-            inputs: [shorts(5)?, shorts(6)?],
+            compound_index: shorts(1)?,
+            frames: [integers(2)?, integers(3)?],
+            inputs: [shorts(4)?, shorts(5)?],
             recovery,
         })
     }
@@ -158,7 +151,6 @@ impl OwnColumns {
 /// [`OwnColumns`] of a batch.
 pub(super) struct RowFacts<'a> {
     pub(super) connection_id: Integers<'a>,
-    pub(super) server: Words<'a>,
     compound_index: Shorts<'a>,
     frames: [Integers<'a>; 2],
     inputs: [Shorts<'a>; 2],
@@ -232,7 +224,7 @@ impl Pick {
                 reply_input: facts.inputs[1].get(row),
             },
             client: batch.client.get(row),
-            server: facts.server.get(row),
+            server: batch.server.get(row),
             operation,
             is_compound: facts.compound_index.get(row).is_some(),
             weight,
