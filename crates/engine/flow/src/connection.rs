@@ -5,6 +5,7 @@ mod acknowledgements;
 pub(crate) mod expected;
 mod holes;
 pub(crate) mod incarnations;
+mod past;
 pub(crate) mod progress;
 mod requests;
 pub(crate) mod rewritten;
@@ -118,6 +119,8 @@ pub struct Connection {
     pub(crate) checksums: [Checksums; 2],
     /// Segments far outside the window: of a new incarnation whose SYN is late or lost, or damaged.
     pub(crate) strays: Vec<Stray>,
+    /// Segments set aside because their timestamp is older than what their end has shown.
+    aside: Vec<Stray>,
     /// The numbers on the other side of a firewall, if the tap sees both.
     rewritten: Option<Box<Rewritten>>,
     /// Directions that ended by FIN.
@@ -239,6 +242,7 @@ impl Connection {
             counts: Default::default(),
             checksums: Default::default(),
             strays: Vec::new(),
+            aside: Vec::new(),
             rewritten: None,
             ended: [false; 2],
             is_reset: false,
@@ -335,10 +339,11 @@ impl Connection {
     pub(crate) fn set_calm(&mut self, shared: &Shared) {
         let interval_end = self.interval_ns.saturating_add(shared.config.interval_ns);
         let is_settled = self.is_alive() && self.syn_ns.is_none() && self.asked.is_none();
+        let is_settled = is_settled && self.aside.is_empty();
         self.calm_until_ns = match is_settled && !self.is_shut() {
             true => interval_end,
             // The next segment may show that it has not ended, ends its handshake, answers what
-            // asks for a connection, or opens a window.
+            // asks for a connection, opens a window, or decides about what lies aside.
             false => i64::MIN,
         };
     }
@@ -379,14 +384,16 @@ impl Connection {
 
     /// Whether it holds ranges.
     pub(crate) fn holds(&self) -> bool {
-        !self.strays.is_empty() || self.streams.iter().any(|stream| !stream.held.is_empty())
+        let has_strays = !(self.strays.is_empty() && self.aside.is_empty());
+        has_strays || self.streams.iter().any(|stream| !stream.held.is_empty())
     }
 
     /// Copies the ranges that it holds out of their blocks; returns how many there were.
     pub(crate) fn spill(&mut self) -> usize {
         let held = self.streams.iter_mut().flat_map(|stream| &mut stream.held);
         let held = held.map(|held| &mut held.range);
-        let strays = self.strays.iter_mut().map(|stray| &mut stray.range);
+        let strays = self.strays.iter_mut().chain(&mut self.aside);
+        let strays = strays.map(|stray| &mut stray.range);
         { held.chain(strays) }
             .map(|range| usize::from(range.spill()))
             .sum()
@@ -395,6 +402,7 @@ impl Connection {
     /// Nothing more comes: delivers and reports the rest.
     pub(crate) fn finish<S: StreamSink>(&mut self, context: &mut Context<'_, S>) {
         self.advance(true, context);
+        self.end_aside(context);
         for direction in Direction::BOTH {
             self.lose_tail(direction, context);
         }

@@ -229,6 +229,11 @@ impl Connections {
         connection.count_request(direction, tcp);
         let payload_len = tcp.payload_len as u64;
         context.counters.add(Counter::StreamBytes, payload_len);
+        let options = origin.tcp_options(ip, tcp);
+        if connection.is_past(direction, (tcp, options), (segment, payload), context) {
+            connection.set_calm(context.shared);
+            return taken(Counter::FramesTcp, Some(slot));
+        }
         match role {
             None => {
                 let ended = note_end(connection, direction, tcp);
@@ -255,7 +260,6 @@ impl Connections {
             }
         }
         let connection = self.at(slot);
-        let options = origin.tcp_options(ip, tcp);
         let stamp_ns = origin.descriptor().stamp_ns;
         connection.account(direction, tcp, options, stamp_ns, context);
         connection.set_calm(context.shared);

@@ -47,6 +47,8 @@ impl Connection {
         }
         let back = direction.opposite();
         let bytes = &frame.bytes()[segment.offset..][..step.header_len + step.payload_len];
+        let options = &bytes[tcp::HEADER_LEN..step.header_len];
+        let clock = self.senders[direction].clock.after(options)?;
         let checksums = &mut self.checksums[direction];
         if !checksums.are_offloaded() {
             let packet = Covered {
@@ -76,8 +78,8 @@ impl Connection {
         let counts = &mut self.counts[direction];
         counts.add_packet(step.payload_len, wire_len, Some(stamp_ns));
         let (sender, other) = direction.split_mut(&mut self.senders);
+        sender.clock = clock;
         if sender.on_expected(other, &step, stamp_ns, counts) {
-            let options = &bytes[tcp::HEADER_LEN..step.header_len];
             self.account_options(direction, &headers().1, options, stamp_ns);
         }
         if step.payload_len > 0 {

@@ -84,8 +84,26 @@ impl Connection {
         }
     }
 
-    /// Delivers a hole for what never came of a stream before `end`.
+    /// Delivers a hole for what never came of a stream before `end`, or came in segments that lie
+    /// aside.
     pub(super) fn give_up<S: StreamSink>(
+        &mut self,
+        direction: Direction,
+        end: i64,
+        cause: Cause,
+        by: &Descriptor,
+        context: &mut Context<'_, S>,
+    ) {
+        if self.has_aside() {
+            self.deliver_aside(direction, end, (cause, by), context);
+        }
+        if self.streams[direction].next < end {
+            self.give_up_all(direction, end, cause, by, context);
+        }
+    }
+
+    /// Delivers a hole for all of a stream before `end`.
+    pub(super) fn give_up_all<S: StreamSink>(
         &mut self,
         direction: Direction,
         end: i64,

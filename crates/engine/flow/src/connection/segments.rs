@@ -244,6 +244,25 @@ impl Connection {
         }
     }
 
+    /// Delivers a part of a stream, of which so many bytes were captured.
+    pub(super) fn deliver_at<S: StreamSink>(
+        &mut self,
+        direction: Direction,
+        start: i64,
+        (payload_len, captured_len): (usize, usize),
+        chunk: Chunk<'_>,
+        context: &mut Context<'_, S>,
+    ) {
+        let placed = Placed {
+            start,
+            payload_len,
+            captured_len,
+            chunk,
+            needs: None,
+        };
+        self.deliver(direction, &placed, context);
+    }
+
     /// A segment came again, as a mirror's copy: of what the snap length cut from the first one
     /// and is still held as a hole, this one may have more.
     pub(crate) fn lengthen<S: StreamSink>(

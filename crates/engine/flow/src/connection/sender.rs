@@ -10,6 +10,7 @@ use lineside_wire::tcp::{TcpOption, TcpOptions};
 use lineside_wire::{Direction, SeqNumber, TcpFlags, TcpHeader};
 
 use crate::connection::Connection;
+use crate::connection::past::Clock;
 use crate::connection::progress::{Shut, Stuck};
 use crate::context::Context;
 use crate::counts::FlowCounts;
@@ -48,6 +49,8 @@ pub(crate) struct Sender {
     duplicate_acks: u32,
     /// Length of its headers without SACK blocks, timestamps included; 0 before one was seen.
     plain_len: usize,
+    /// Its latest timestamp.
+    pub(super) clock: Clock,
     /// The blocks that it acknowledged last.
     sacked: [(SeqNumber, SeqNumber); 4],
     /// What was sent before a timer ran out ends here.
@@ -120,6 +123,11 @@ impl Sender {
     #[inline]
     pub(crate) fn goes_on(&self, other: &Self, step: &Step) -> bool {
         self.next == Some(step.sequence) && step.window != 0 && other.window != 0
+    }
+
+    /// Whether its last segment acknowledged the same, and gave the same window.
+    pub(super) fn repeats(&self, acknowledgement: SeqNumber, window: u16) -> bool {
+        self.acknowledgement == acknowledgement && self.window == window
     }
 
     /// A segment for which [`goes_on`](Self::goes_on) is true, without SYN, FIN and RST. `true`:

@@ -7,6 +7,7 @@ mod firewalls;
 mod floods;
 mod hand;
 mod incarnations;
+mod past;
 mod segments;
 mod simulation;
 

@@ -9,6 +9,7 @@ use lineside_rpc::message::{
 use lineside_rpc::xdr::Xdr;
 use lineside_wire::TcpFlags;
 use lineside_wire::build::{FrameBuilder, TcpFields};
+use lineside_wire::tcp::TcpOption;
 
 pub(crate) const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 pub(crate) const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
@@ -20,6 +21,8 @@ pub(crate) struct TcpConnection {
     pub(crate) sequences: [u32; 2],
     /// The client's address and the server's.
     pub(crate) addresses: [IpAddr; 2],
+    /// The clock of both ends, if they stamp their segments.
+    pub(crate) clock: Option<u32>,
 }
 
 impl TcpConnection {
@@ -28,6 +31,7 @@ impl TcpConnection {
             port,
             sequences,
             addresses: [CLIENT, SERVER],
+            clock: None,
         }
     }
 
@@ -41,12 +45,23 @@ impl TcpConnection {
 
     pub(crate) fn segment(&mut self, direction: usize, flags: TcpFlags, payload: &[u8]) -> Vec<u8> {
         let ports = [self.port, SERVER_PORT];
+        let mut options = [1; 12];
+        let options = match &mut self.clock {
+            Some(value) => {
+                *value = value.wrapping_add(1);
+                let (value, echo) = (*value, 7);
+                TcpOption::Timestamps { value, echo }.emit(&mut options[2..]);
+                options.as_slice()
+            }
+            None => &[],
+        };
         let fields = TcpFields {
             source_port: ports[direction],
             destination_port: ports[1 - direction],
             sequence: self.sequences[direction],
             acknowledgement: self.sequences[1 - direction],
             flags,
+            options,
             ..TcpFields::default()
         };
         let syn = u32::from(flags.contains(TcpFlags::SYN));

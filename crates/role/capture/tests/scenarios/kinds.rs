@@ -439,6 +439,59 @@ fn replies_of_two_servers_to_one_call_are_ambiguous() {
     assert_eq!(verdict.state, State::Incomplete);
 }
 
+#[test]
+fn what_paws_drops_never_wins() {
+    for seed in 0..SEEDS_OF_A_KIND {
+        let mut random = Random::new(seed);
+        let (mut wire, first) = begun(&mut random);
+        let clock = [60_000, 90_000_000, 100][random.below(3) as usize];
+        wire.connection.clock = Some(clock);
+        for xid in 0..2 + random.below(40) as u32 {
+            wire.answered(&lookup(first.wrapping_add(50 + xid), b"a", 70));
+        }
+        let direction = random.below(2) as usize;
+        let now = wire.connection.clock;
+        let sequences = wire.connection.sequences;
+        for _ in 0..1 + random.below(4) {
+            // From the time before the numbers came round, or from a clock before that.
+            let back = 50 + random.below(50_000) as u32;
+            wire.connection.clock = now.map(|now| now.wrapping_sub(back));
+            let ahead = [0, 500][random.below(2) as usize];
+            wire.connection.sequences[direction] = sequences[direction].wrapping_add(ahead);
+            wire.send(direction, &lookup(7, b"of long ago", 666)[direction]);
+            (wire.connection.sequences, wire.connection.clock) = (sequences, now);
+            if random.chance(0.7) {
+                // The receiver repeats what it acknowledged.
+                wire.send_bytes(1 - direction, b"");
+            }
+        }
+        for xid in 0..60 {
+            wire.answered(&lookup(first.wrapping_add(100 + xid), b"l", 81));
+        }
+        let what = format!("seed {seed}, {direction}");
+        let (rows, counters, verdict) = judged(&wire, &what);
+        assert_eq!(
+            verdict.state,
+            State::Complete,
+            "{what}: {:?}",
+            verdict.reasons
+        );
+        assert!(counters.value(Counter::SegmentsPast) > 0, "{what}");
+        assert_eq!(counters.value(Counter::StreamLost), 0, "{what}");
+        let late = rows
+            .operations
+            .iter()
+            .filter(|row| row.name.bytes() == Some(b"l"));
+        assert_eq!(late.filter(|row| !row.reply_missing).count(), 60, "{what}");
+        has_only(&rows, |xid| xid.wrapping_sub(first) < 200, &what);
+        assert!(
+            rows.operations
+                .iter()
+                .all(|row| row.xid != Some(7) || first > u32::MAX - 200)
+        );
+    }
+}
+
 /// What a tap sees that stands on both sides of a firewall which draws the numbers of some
 /// directions anew.
 fn on_both_sides(frames: &[capture::Frame], added: [u32; 2]) -> Vec<capture::Frame> {
