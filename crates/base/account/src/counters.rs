@@ -183,6 +183,8 @@ registry! {
     SegmentsAfterAcknowledgement = "stream.segments_after_acknowledgement", Plain, "segments with \
         bytes that had been acknowledged when they came: stamps of the two directions do not \
         agree, or the tap missed the first copy";
+    SegmentsStray = "stream.segments_stray", Plain, "segments ahead of their stream of which the \
+        other end knew nothing while it went on: of another connection, or injected";
     SegmentsPast = "stream.segments_past", Plain, "segments with bytes or FIN whose timestamp is \
         older than what their end has shown, which a receiver drops (PAWS, RFC 7323 5.3)";
     AcknowledgedAtLast = "stream.acknowledged_at_last", Plain, "streams whose last acknowledgement, \

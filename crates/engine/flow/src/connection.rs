@@ -11,6 +11,7 @@ mod requests;
 pub(crate) mod rewritten;
 pub(crate) mod segments;
 pub(crate) mod sender;
+mod stray;
 
 use std::hash::{Hash, Hasher};
 

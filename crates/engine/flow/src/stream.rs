@@ -66,6 +66,8 @@ pub(crate) struct Held {
     pub(crate) arrived: Moment,
     /// The other direction must be delivered up to this sequence number first.
     pub(crate) needs: Option<SeqNumber>,
+    /// Where delivery stood when it came, and what became a hole since.
+    pub(crate) stood: i64,
 }
 
 impl Held {
@@ -172,6 +174,11 @@ impl Stream {
     pub(crate) fn offset(&self, sequence: SeqNumber) -> i64 {
         let expected = self.base + self.next as u32;
         self.next + i64::from(sequence.distance_from(expected))
+    }
+
+    /// The sequence number of an offset.
+    pub(crate) fn sequence(&self, offset: i64) -> SeqNumber {
+        self.base + offset as u32
     }
 
     /// The offset up to which an acknowledgement means bytes: a FIN takes a sequence number too.
@@ -324,6 +331,7 @@ impl Stream {
                         range: rest,
                         arrived: held.arrived,
                         needs: held.needs,
+                        stood: held.stood,
                     };
                     self.held.insert(at + 1, rest);
                     return true;
@@ -437,6 +445,7 @@ impl Stream {
                 range,
                 arrived,
                 needs,
+                stood: self.next,
             });
             return (0, 0);
         }
@@ -462,6 +471,7 @@ impl Stream {
                         range: part,
                         arrived,
                         needs,
+                        stood: self.next,
                     },
                 );
                 at += 1;

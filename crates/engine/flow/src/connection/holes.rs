@@ -116,6 +116,9 @@ impl Connection {
         let cause = stream.cause(cause, start, end);
         stream.lose(start, end);
         stream.next = end;
+        // A hole is nothing that came in order.
+        let later = stream.held.iter_mut();
+        later.for_each(|held| held.stood += end - start);
         let len = (end - start) as usize;
         context.counters.add(Counter::StreamBytes, len as u64);
         self.deliver_hole(direction, start, Chunk::hole(len, cause, by), context);

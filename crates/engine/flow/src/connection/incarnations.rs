@@ -286,7 +286,8 @@ pub(crate) fn note_end(
 ) -> Option<bool> {
     let stream = &mut connection.streams[direction];
     let is_seen = stream.state != State::Unseen;
-    let end = stream.offset(tcp.sequence) + tcp.payload_len as i64;
+    let start = stream.offset(tcp.sequence);
+    let end = start + tcp.payload_len as i64;
     if tcp.flags.contains(TcpFlags::RST) {
         // An RST that is not next resets nothing (RFC 5961 3.2). The next sequence number lies
         // between what the other side has and what was seen, a FIN included.
@@ -303,8 +304,10 @@ pub(crate) fn note_end(
     if tcp.payload_len > 0 {
         connection.is_reset = false;
     }
-    // Nothing that was seen comes after a FIN.
+    // Nothing that was seen comes after a FIN, but for what is none of the stream.
     let is_near = (stream.seen()..=stream.next + BEHIND_MAX).contains(&end);
+    let is_near = is_near || start == stream.next && connection.holds_stray(direction);
+    let stream = &mut connection.streams[direction];
     if tcp.flags.contains(TcpFlags::FIN) && (!is_seen || is_near) {
         connection.ended[direction] = true;
         stream.fin = is_seen.then_some(end);

@@ -27,9 +27,6 @@ pub(crate) const BEHIND_MAX: i64 = 16 << 20;
 /// A sequence number further ahead than this is not a gap: a tap that slept for 200 ms at 10 Gb/s.
 pub(crate) const AHEAD_MAX: i64 = 256 << 20;
 
-/// A gap longer than this, of which the other side says nothing while it goes on, is none.
-const UNANSWERED_MAX: i64 = 1 << 20;
-
 /// Which incarnation of a connection a segment belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Belongs {
@@ -53,9 +50,12 @@ struct Placed<'a> {
 }
 
 /// The first of the held parts of a stream.
-struct Front {
-    start: i64,
-    arrived: Moment,
+pub(super) struct Front {
+    pub(super) start: i64,
+    pub(super) end: i64,
+    pub(super) arrived: Moment,
+    /// Where delivery stood then.
+    pub(super) stood: i64,
     needs: Option<SeqNumber>,
     descriptor: Descriptor,
     /// It is a hole that the snap length made.
@@ -140,6 +140,7 @@ impl Connection {
                 }
                 return Belongs::Here;
             }
+            self.drop_strays(direction, start, &placed.chunk, context);
             self.hold(direction, &placed, moment, context);
         }
         if self.streams.iter().any(|stream| !stream.held.is_empty()) {
@@ -417,6 +418,16 @@ impl Connection {
                     return step;
                 }
             }
+            if self.may_stray(direction, &front) {
+                if at_end && self.is_long_unheard(direction, &front, context.shared) {
+                    self.discard_front(direction, context);
+                    step = Step::Progressed;
+                    continue;
+                }
+                if !at_end && front.limit.is_none() {
+                    return step;
+                }
+            }
             self.deliver_front(direction, context);
             step = Step::Progressed;
             if forced {
@@ -431,7 +442,9 @@ impl Connection {
         let front = stream.held.front()?;
         Some(Front {
             start: front.start,
+            end: front.end(),
             arrived: front.arrived,
+            stood: front.stood,
             needs: front.needs,
             descriptor: front.range.descriptor,
             is_cut: front.range.chunk().missing() == Some(Cause::SnapLength),
@@ -477,9 +490,7 @@ impl Connection {
         let cause = match (acknowledged, front.limit) {
             _ if is_lost => Cause::NotSeen,
             (None, _) if at_end && self.is_stray(direction, front, context.shared) => {
-                let stray = self.take_front(direction, context);
-                let bytes = stray.range.len() as u64;
-                context.counters.add(Counter::StreamDiscarded, bytes);
+                self.discard_front(direction, context);
                 return true;
             }
             (None, _) if at_end && self.is_asked_for(direction) => Cause::Lost,
@@ -492,22 +503,6 @@ impl Connection {
         };
         self.give_up(direction, start, cause, &front.descriptor, context);
         true
-    }
-
-    /// Whether a held part after a gap that nobody acknowledged belongs to something else: so much
-    /// is never in flight, it lies beyond the window that its receiver has given, or the other side
-    /// went on for long without a word of it.
-    fn is_stray(&self, direction: Direction, front: &Front, shared: &Shared) -> bool {
-        let ahead = front.start - self.streams[direction].next;
-        let other = &self.streams[direction.opposite()];
-        let went_on = other.state == State::Open && self.is_overdue(front.arrived, shared);
-        let is_beyond = self.senders[direction.opposite()].edge.is_some_and(|edge| {
-            let stream = &self.streams[direction];
-            let edge = stream.offset(edge);
-            // One that what came went beyond is an old one.
-            edge >= stream.next && front.start > edge
-        });
-        ahead > BEHIND_MAX || is_beyond || went_on && ahead > UNANSWERED_MAX
     }
 
     /// Delivers the first held part, which comes next in its stream.
@@ -535,7 +530,7 @@ impl Connection {
     }
 
     /// Takes the first of the held parts, of which there is one.
-    fn take_front<S: StreamSink>(
+    pub(super) fn take_front<S: StreamSink>(
         &mut self,
         direction: Direction,
         context: &mut Context<'_, S>,
@@ -550,7 +545,7 @@ impl Connection {
 
     /// Whether a part that came at `moment`, or a gap that was acknowledged then, is waited for no
     /// longer.
-    fn is_overdue(&self, moment: Moment, shared: &Shared) -> bool {
+    pub(super) fn is_overdue(&self, moment: Moment, shared: &Shared) -> bool {
         let config = &shared.config;
         let waited_ns = shared.now.saturating_sub(moment.ns);
         let is_late = self.segments - moment.segments >= config.late_segments

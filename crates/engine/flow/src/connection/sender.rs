@@ -130,6 +130,19 @@ impl Sender {
         self.acknowledgement == acknowledgement && self.window == window
     }
 
+    /// Whether it asks for what comes next: the end has later bytes.
+    pub(super) fn asks_again(&self) -> bool {
+        self.duplicate_acks >= FAST_ACKS
+    }
+
+    /// Whether its last blocks have this number.
+    pub(super) fn has_sacked(&self, number: SeqNumber) -> bool {
+        let has = |&(start, after): &(SeqNumber, SeqNumber)| {
+            !start.is_after(number) && after.is_after(number)
+        };
+        self.sacked.iter().any(has)
+    }
+
     /// A segment for which [`goes_on`](Self::goes_on) is true, without SYN, FIN and RST. `true`:
     /// its options are to be looked at.
     #[inline(always)]

@@ -4,7 +4,7 @@
 use lineside_account::{Counter, Counters};
 use lineside_frame::Cause;
 use lineside_wire::Direction::{self, Forward, Reverse};
-use lineside_wire::tcp::TcpOption;
+use lineside_wire::tcp::{SackBlocks, TcpOption};
 
 use crate::hand::{Hand, Recorder};
 use crate::simulation::{ACK, FIN, SYN, with_options};
@@ -166,4 +166,71 @@ fn a_clock_that_goes_back_for_good_says_nothing() {
     let (sink, counters) = talk.finish();
     assert_eq!(sink.streams[0], all(80));
     assert_eq!(counters.value(Counter::StreamDiscarded), 0);
+}
+
+/// Another connection's segment, or an injected one, ahead within the window.
+#[test]
+fn a_stray_ahead_that_nobody_acknowledges_is_no_loss() {
+    // After 10 lines: never reached; reached at its first byte, or within a line.
+    for ahead in [5_000, 1_500, 20, 300, 77, 12] {
+        for (lines, flags) in [(80, ACK | FIN), (80, ACK), (200, ACK)] {
+            let (mut hand, mut sink) = (Hand::new(), Recorder::default());
+            hand.handshake(&mut sink);
+            for line in 0..lines {
+                let sequence = (line * LINE) as u32;
+                hand.segment(&mut sink, Forward, sequence, 0, ACK, &text(line));
+                hand.segment(&mut sink, Reverse, 0, sequence + LINE as u32, ACK, b"");
+                if line == 10 {
+                    hand.segment(&mut sink, Forward, 110 + ahead, 0, ACK, b"another's call");
+                }
+            }
+            let end = (lines * LINE) as u32;
+            hand.segment(&mut sink, Forward, end, 0, flags, b"");
+            let counters = hand.finish(&mut sink);
+            let what = format!("{ahead} ahead, {lines} lines, flags {flags}");
+            assert_eq!(sink.streams[0], all(lines), "{what}");
+            assert_eq!(sink.holes[0], [], "{what}");
+            assert_eq!(counters.value(Counter::SegmentsStray), 1, "{what}");
+            assert_eq!(counters.value(Counter::StreamDiscarded), 14, "{what}");
+            assert_eq!(counters.value(Counter::OverlapConflicts), 0, "{what}");
+            assert_eq!(counters.broken_identity(), None);
+        }
+    }
+}
+
+/// What came before its turn, and what the receiver has by its blocks, is of the stream.
+#[test]
+fn what_came_before_its_turn_is_no_stray() {
+    for (is_sacked, is_late) in [(true, false), (false, true), (false, false)] {
+        let (mut hand, mut sink) = (Hand::new(), Recorder::default());
+        hand.handshake(&mut sink);
+        hand.segment(&mut sink, Forward, 20, 0, ACK, &text(2));
+        for line in [0, 1] {
+            let sequence = (line * LINE) as u32;
+            hand.segment(&mut sink, Forward, sequence, 0, ACK, &text(line));
+            let (ack, block) = (sequence + LINE as u32, [[0, 0, 0, 20, 0, 0, 0, 30]]);
+            let mut options = [1; 12];
+            TcpOption::Sack(SackBlocks::new(&block)).emit(&mut options[2..]);
+            let options = if is_sacked { options.as_slice() } else { &[] };
+            let frame = with_options(hand.port, Reverse, 0, ack, ACK, (options, b""));
+            hand.frame(&mut sink, &frame);
+        }
+        if is_late {
+            // Nothing more is seen of the other end.
+            for line in 3..80 {
+                hand.segment(
+                    &mut sink,
+                    Forward,
+                    (line * LINE) as u32,
+                    0,
+                    ACK,
+                    &text(line),
+                );
+            }
+        }
+        let counters = hand.finish(&mut sink);
+        let lines = if is_late { 80 } else { 3 };
+        assert_eq!(sink.streams[0], all(lines), "{is_sacked}, {is_late}");
+        assert_eq!(counters.value(Counter::StreamDiscarded), 0);
+    }
 }

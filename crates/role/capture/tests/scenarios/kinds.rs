@@ -492,6 +492,50 @@ fn what_paws_drops_never_wins() {
     }
 }
 
+#[test]
+fn a_stray_segment_ahead_is_no_loss_and_no_row() {
+    for seed in 0..SEEDS_OF_A_KIND {
+        let mut random = Random::new(seed);
+        let (mut wire, first) = begun(&mut random);
+        let direction = random.below(2) as usize;
+        for _ in 0..1 + random.below(2) {
+            let most = [300, 9_000, 60_000][random.below(3) as usize];
+            let ahead = 1 + random.below(most) as u32;
+            let sequences = wire.connection.sequences;
+            wire.connection.sequences[direction] = sequences[direction].wrapping_add(ahead + 200);
+            wire.send(direction, &lookup(7, b"another's", 666)[direction]);
+            wire.connection.sequences = sequences;
+            wire.answered(&lookup(first.wrapping_add(40), b"m", 82));
+        }
+        let ends = random.chance(0.5);
+        let count = if ends { 5 } else { 200 };
+        for xid in 0..count {
+            wire.answered(&lookup(first.wrapping_add(100 + xid), b"n", 83));
+        }
+        if ends {
+            wire.end(CALL, TcpFlags::ACK | TcpFlags::FIN);
+            wire.end(REPLY, TcpFlags::ACK | TcpFlags::FIN);
+        }
+        let what = format!("seed {seed}, {direction}, ends: {ends}");
+        let (rows, counters, verdict) = judged(&wire, &what);
+        assert_eq!(counters.value(Counter::StreamLost), 0, "{what}");
+        assert_eq!(
+            verdict.state,
+            State::Complete,
+            "{what}: {:?}",
+            verdict.reasons
+        );
+        assert!(counters.value(Counter::SegmentsStray) > 0, "{what}");
+        let late = rows
+            .operations
+            .iter()
+            .filter(|row| row.name.bytes() == Some(b"n"));
+        let answered = late.filter(|row| !row.reply_missing).count();
+        assert_eq!(answered, count as usize, "{what}");
+        has_only(&rows, |xid| xid.wrapping_sub(first) < 400, &what);
+    }
+}
+
 /// What a tap sees that stands on both sides of a firewall which draws the numbers of some
 /// directions anew.
 fn on_both_sides(frames: &[capture::Frame], added: [u32; 2]) -> Vec<capture::Frame> {
