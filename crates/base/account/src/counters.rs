@@ -183,6 +183,9 @@ registry! {
     SegmentsAfterAcknowledgement = "stream.segments_after_acknowledgement", Plain, "segments with \
         bytes that had been acknowledged when they came: stamps of the two directions do not \
         agree, or the tap missed the first copy";
+    AcknowledgementsBack = "stream.acknowledgements_back", Plain, "directions that were acknowledged \
+        again and again behind what had been acknowledged, after a silence and without timestamps: \
+        the tap may have missed nearly 2^32 bytes";
     SegmentsStray = "stream.segments_stray", Plain, "segments ahead of their stream of which the \
         other end knew nothing while it went on: of another connection, or injected";
     SegmentsPast = "stream.segments_past", Plain, "segments with bytes or FIN whose timestamp is \

@@ -34,6 +34,7 @@
 //! it is no TCP endpoint.
 #![forbid(unsafe_code)]
 
+mod clock;
 mod config;
 mod connection;
 mod connections;

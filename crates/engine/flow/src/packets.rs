@@ -299,7 +299,9 @@ impl Connections {
         chunk: Chunk<'_>,
         context: &mut Context<'_, S>,
     ) -> Option<usize> {
-        match self.at(slot).on_segment(direction, segment, chunk, context) {
+        let connection = self.at(slot);
+        connection.pass_round(direction, &segment, chunk.descriptor(), context);
+        match connection.on_segment(direction, segment, chunk, context) {
             Belongs::Here => Some(slot),
             Belongs::AfterGap => self.replay_strays(slot, context),
             Belongs::ToNext => {

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use lineside_frame::{Cause, Chunk, Range};
 use lineside_wire::SeqNumber;
 
+use crate::clock::Clock;
 use crate::round_trips::Followed;
 
 /// Acknowledgements remembered while bytes are missing. Beyond, a later one stands for those before
@@ -76,6 +77,15 @@ impl Held {
     }
 }
 
+/// Acknowledgements of a stream that stand behind what was acknowledged.
+#[derive(Debug, Default)]
+pub(crate) struct Behind {
+    /// The latest, and its timestamp.
+    pub(crate) at: SeqNumber,
+    pub(crate) clock: Clock,
+    pub(crate) count: u8,
+}
+
 /// Offsets count from the first byte after the SYN, or from the first segment seen; they may be
 /// negative when earlier bytes turn up later. `i64` never wraps: sequence numbers are unwrapped
 /// around the next expected one.
@@ -123,6 +133,8 @@ pub(crate) struct Stream {
     /// Of a stream that was joined: bytes before this offset passed before the tap began, and none
     /// after it did.
     pub(crate) joined_at: Option<i64>,
+    /// Acknowledgements that stand behind `acked`.
+    pub(crate) behind: Behind,
     /// Acknowledgements since something is missing: when each offset was first covered.
     pub(crate) acks: VecDeque<(i64, Moment)>,
     /// The latest answer of [`acknowledged`](Self::acknowledged).

@@ -87,7 +87,7 @@ use Check::{Counted, Input, Link, Load, Run};
 use State::{Disturbed, Incomplete, Limited};
 
 /// All rules, in the order of their reasons.
-pub const RULES: [Rule; 49] = [
+pub const RULES: [Rule; 50] = [
     rule(Incomplete, Run(other::tls_of_rpc)),
     rule(Incomplete, Run(other::sealed)),
     rule(Incomplete, Run(other::rdma)),
@@ -138,6 +138,14 @@ pub const RULES: [Rule; 49] = [
             Counter::AcknowledgedAtLast,
             "streams end with an acknowledgement of bytes that never came: the capture ended too \
             early, or the tap missed the last bytes",
+        ),
+    ),
+    rule(
+        Incomplete,
+        Counted(
+            Counter::AcknowledgementsBack,
+            "directions were acknowledged behind what had been acknowledged, after a silence: the \
+            tap may have missed nearly 2^32 bytes of them, and what follows was not read",
         ),
     ),
     rule(

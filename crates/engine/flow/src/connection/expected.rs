@@ -107,7 +107,7 @@ impl Connection {
         let acknowledged = answered.offset(step.acknowledgement);
         let is_next = stream.state == State::Open
             && answered.state == State::Open
-            && stream.offset(step.sequence) == stream.next
+            && stream.sequence(stream.next) == step.sequence
             && stream.next >= stream.early
             && stream.held.is_empty()
             && answered.held.is_empty()

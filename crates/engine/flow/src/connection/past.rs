@@ -10,48 +10,19 @@ use lineside_frame::{Cause, Chunk, Descriptor};
 use lineside_wire::tcp::{TcpOption, TcpOptions};
 use lineside_wire::{Direction, SeqNumber, TcpFlags, TcpHeader};
 
+use crate::clock::Clock;
 use crate::connection::segments::claim_of;
 use crate::connection::{Connection, Stray};
 use crate::context::Context;
 use crate::sink::StreamSink;
 use crate::stream::{Segment, State};
 
-/// Two no-operations and a timestamp: what options usually begin with (RFC 7323, appendix A).
-const USUAL: u64 = 0x0101_080a << 32;
-/// A clock that went on by so much went back.
-const HALF: u64 = 1 << 31;
 /// After such a silence a timestamp says nothing: half the range of a clock of microseconds, as
 /// Linux has it (TCP_PAWS_WRAP). RFC 7323 5.5 has 24 days, for one of milliseconds.
 const SILENT_NS: i64 = 2_147_000_000_000;
 /// Segments set aside per connection. A guess: a burst of a path's old copies, or two windows of a
 /// sender whose clock is not to be believed.
 const ASIDE_MAX: usize = 32;
-
-/// The latest timestamp of an end, in order, below the word that usually precedes it; 0: none.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Clock(u64);
-
-impl Clock {
-    fn at(value: u32) -> Self {
-        Self(USUAL | u64::from(value))
-    }
-
-    /// What it shows after a segment with these options. `None`: the segment is older, or its
-    /// timestamp lies elsewhere.
-    #[inline(always)]
-    pub(crate) fn after(self, options: &[u8]) -> Option<Self> {
-        let Some(first) = options.first_chunk() else {
-            return Some(self);
-        };
-        let next = u64::from_be_bytes(*first);
-        (next.wrapping_sub(self.0) < HALF).then_some(Self(next))
-    }
-
-    /// Whether a timestamp is older.
-    fn is_after(self, value: u32) -> bool {
-        self.0 != 0 && u64::from(value.wrapping_sub(self.0 as u32)) >= HALF
-    }
-}
 
 impl Connection {
     /// Sets a segment aside whose timestamp is too old, with what was captured of it. False: it
@@ -82,9 +53,12 @@ impl Connection {
             // As RFC 7323 4.3 has it: not of segments after a gap, nor of old ones.
             if start <= stream.next && stream.next <= end {
                 sender.clock = Clock::at(value);
+            } else {
+                sender.stale = Some(tcp.acknowledgement);
             }
             return false;
         }
+        sender.stale = Some(tcp.acknowledgement);
         let ends = tcp.flags.contains(TcpFlags::FIN);
         (end > stream.next || ends) && self.set_aside(direction, segment, payload, context)
     }

@@ -9,8 +9,8 @@
 use lineside_wire::tcp::{TcpOption, TcpOptions};
 use lineside_wire::{Direction, SeqNumber, TcpFlags, TcpHeader};
 
+use crate::clock::Clock;
 use crate::connection::Connection;
-use crate::connection::past::Clock;
 use crate::connection::progress::{Shut, Stuck};
 use crate::context::Context;
 use crate::counts::FlowCounts;
@@ -51,6 +51,8 @@ pub(crate) struct Sender {
     plain_len: usize,
     /// Its latest timestamp.
     pub(super) clock: Clock,
+    /// The last acknowledgement of a segment that came late or early, by its timestamp or place.
+    pub(super) stale: Option<SeqNumber>,
     /// The blocks that it acknowledged last.
     sacked: [(SeqNumber, SeqNumber); 4],
     /// What was sent before a timer ran out ends here.
@@ -128,6 +130,16 @@ impl Sender {
     /// Whether its last segment acknowledged the same, and gave the same window.
     pub(super) fn repeats(&self, acknowledgement: SeqNumber, window: u16) -> bool {
         self.acknowledgement == acknowledgement && self.window == window
+    }
+
+    /// When its last byte came.
+    pub(super) fn next_ns(&self) -> i64 {
+        self.next_ns
+    }
+
+    /// Whether its acknowledgement may be older than others that were seen.
+    pub(super) fn is_stale(&self) -> bool {
+        self.stale == Some(self.acknowledgement)
     }
 
     /// Whether it asks for what comes next: the end has later bytes.

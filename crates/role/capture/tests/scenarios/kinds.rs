@@ -178,16 +178,24 @@ fn a_direction_missed_for_nearly_4_gib_is_a_hole() {
         let (mut wire, first) = begun(&mut random);
         let direction = random.below(2) as usize;
         let less = 1_000 + random.below(2_000_000) as u32;
-        // The acknowledgements were seen meanwhile.
-        let steps = 400;
+        // The acknowledgements were seen meanwhile, or nothing and timestamps show it.
+        let steps = [1, 400][random.below(2) as usize];
+        if steps == 1 {
+            wire.connection.clock = Some(random.bits() as u32);
+            (100..110).for_each(|xid| wire.answered(&lookup(first.wrapping_add(xid), b"a", 70)));
+        }
         let sequences = &mut wire.connection.sequences;
         let begin = sequences[direction];
         let missed = 0_u32.wrapping_sub(less);
         for step in 1..=steps {
             let passed = (u64::from(missed) * step / steps) as u32;
             wire.connection.sequences[direction] = begin.wrapping_add(passed);
-            wire.send_bytes(1 - direction, b"");
+            if steps > 1 {
+                wire.send_bytes(1 - direction, b"");
+            }
         }
+        // So many bytes take their time.
+        wire.now_ns += 400_000_000;
         for xid in 0..30 {
             wire.answered(&lookup(first.wrapping_add(500 + xid), b"e", 74));
         }
@@ -201,6 +209,28 @@ fn a_direction_missed_for_nearly_4_gib_is_a_hole() {
         let is_late = |row: &&OperationRow| row.name.bytes() == Some(b"e") && !row.reply_missing;
         let answered = rows.operations.iter().filter(is_late).count();
         assert!(answered >= 26, "{what}: {answered}");
+    }
+}
+
+/// Without timestamps nothing shows how much, or whether a path reorders.
+#[test]
+fn a_direction_that_comes_round_unseen_is_no_complete_one() {
+    for seed in 0..SEEDS_OF_A_KIND {
+        let mut random = Random::new(seed);
+        let (mut wire, first) = begun(&mut random);
+        (100..180).for_each(|xid| wire.answered(&lookup(first.wrapping_add(xid), b"a", 70)));
+        let direction = random.below(2) as usize;
+        let less = 5_000 + random.below(2_000_000) as u32;
+        let begin = wire.connection.sequences[direction];
+        wire.connection.sequences[direction] = begin.wrapping_sub(less);
+        wire.now_ns += 400_000_000;
+        for xid in 0..20 {
+            wire.answered(&lookup(first.wrapping_add(500 + xid), b"e", 74));
+        }
+        let what = format!("seed {seed}, {direction}, {less} bytes less");
+        let (_, counters, verdict) = judged(&wire, &what);
+        assert_eq!(counters.value(Counter::AcknowledgementsBack), 1, "{what}");
+        is_incomplete(&verdict, "after a silence", &what);
     }
 }
 

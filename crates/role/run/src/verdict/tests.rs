@@ -339,6 +339,11 @@ fn each_rule_has_its_state_and_its_sentence() {
             ended too early, or the tap missed the last bytes",
         ),
         (
+            counters(&[(Counter::AcknowledgementsBack, 1)]),
+            "1 directions were acknowledged behind what had been acknowledged, after a silence: \
+            the tap may have missed nearly 2^32 bytes of them, and what follows was not read",
+        ),
+        (
             counters(&[(Counter::OverlapConflicts, 4)]),
             "4 bytes came twice with different values: copies of the same segment differ",
         ),

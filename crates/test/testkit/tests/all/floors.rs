@@ -75,7 +75,14 @@ const BALANCER: Floors = &[
 ];
 
 const FLOW: Floors = &[
-    &["config", "damage", "deadlines", "lib", "round_trips"],
+    &[
+        "clock",
+        "config",
+        "damage",
+        "deadlines",
+        "lib",
+        "round_trips",
+    ],
     &["stream"],
     &["connection connections context counts cut duplicates engine fragments openings sink"],
     &["packets"],
