@@ -252,13 +252,15 @@ class Traced:
         ptrace(SETREGS, self.process, registers)
 
 
-def run(words, place, kernel, seconds=20.0, until=None, directory=None):
-    """Runs a role and gets into each of its processes; those that it had."""
+def run(words, place, kernel, seconds=20.0, until=None, hears=""):
+    """Runs a role and gets into each of its processes; those that it had. It hears a text."""
+    with open(f"{place}/input", "w") as file:
+        file.write(hears)
     child = os.fork()
     if child == 0:
-        null = os.open("/dev/null", os.O_RDWR)
+        heard = os.open(f"{place}/input", os.O_RDONLY)
         log = os.open(f"{place}/log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
-        os.dup2(null, 0), os.dup2(log, 1), os.dup2(log, 2)
+        os.dup2(heard, 0), os.dup2(log, 1), os.dup2(log, 2)
         LIBC.ptrace(TRACEME, 0, None, None)
         os.kill(os.getpid(), signal.SIGSTOP)
         os.execv(words[0], words)
@@ -425,6 +427,8 @@ def roles(place, example, port):
             set(),
             False,
         ),
+        # Directed by what `work` says, as by another host.
+        "load --agent": ("load", ["--agent"], TCP, False),
         "load serve": ("load", ["serve", "http", "127.0.0.1:0"], TCP, True),
         "load serve UDP": ("load", ["serve", "udp", "127.0.0.1:0"], {"UDP"}, True),
         "probe": ("probe", ["127.0.0.1", "--icmp", "-c", "3", "-i", "1ms"], set(), False),
@@ -437,6 +441,18 @@ def roles(place, example, port):
         "table": ("table", ["from-trace", trace], set(), False),
         "table from-ping": ("table", ["from-ping", "127.0.0.1", "-c", "3"], set(), False),
     }
+
+
+def work(program, folder, port):
+    """What the host that directs a load sends to an agent."""
+    arrange(folder)
+    words = ["load", f"http://127.0.0.1:{port}/", "-n", "10", "-q", "-o", f"{folder}/keys"]
+    subprocess.run([program, *words], check=True)
+    with open(f"{folder}/keys/trace.json") as file:
+        keys = json.load(file)["configuration"]["load"]
+    lines = [{"kind": "hello", "version": 1}, {"kind": "ping"}]
+    lines.append({"kind": "work", "keys": keys, "among": [0, 1]})
+    return "".join(json.dumps(line) + "\n" for line in lines)
 
 
 # What reads no foreign bytes.
@@ -484,6 +500,7 @@ def main():
     )
     port = int("".join(c for c in server.stderr.readline().rsplit(":", 1)[1] if c.isdigit())[:5])
     rows = roles(folder, example, port)
+    heard = {"load --agent": work(program, folder, port)}
     without_row = verbs - {row[0] for row in rows.values()} - WITHOUT
     faults = [f"{verb}: no row for this verb" for verb in sorted(without_row)]
     for name, (verb, words, allowed, is_endless) in rows.items():
@@ -494,7 +511,9 @@ def main():
             arrange(folder)
             subprocess.run([program, "capture", "-q", example, "-o", f"{folder}/trace"], check=True)
             until = lambda known: all(each.is_inside for each in known.values())
-            over = run([program, verb, *words], folder, kernel, 8.0, until if is_endless else None)
+            until = until if is_endless else None
+            hears = heard.get(name, "")
+            over = run([program, verb, *words], folder, kernel, 8.0, until, hears)
             faults += judged(name, kernel, over, allowed, folder)
     server.kill()
     print("\n".join(faults) or "no way out")
