@@ -8,6 +8,7 @@
 mod both_ends;
 mod built;
 mod bundle;
+mod clock_steps;
 mod compare;
 mod compounds;
 mod cores;

@@ -328,4 +328,35 @@ mod tests {
             "{line}"
         );
     }
+
+    /// Seconds are counted by a clock that is never set.
+    #[test]
+    fn a_wall_clock_that_is_set_moves_no_second() {
+        const S: i64 = 1_000_000_000;
+        let mut account = Account::default();
+        let mut port = Merge::new(Vec::<CaptureReader>::new());
+        let (mut counters, budget) = (Counters::new(), Budget::new(1 << 20));
+        let begin_ns = 1_795_000_000 * S;
+        let walls = [
+            begin_ns,
+            begin_ns + 3_600 * S,
+            begin_ns - 86_400 * S,
+            0,
+            begin_ns,
+        ];
+        for (second, wall_ns) in (1..).zip(walls) {
+            let elapsed = Duration::from_secs(second);
+            assert!(account.is_due(elapsed), "second {second}");
+            counters.add(Counter::RpcCalls, 100);
+            counters.add(Counter::CallsAnswered, 100);
+            (0..100).for_each(|_| account.latencies().add(50_000));
+            account.tick(elapsed, wall_ns, &mut port, &counters, &budget);
+            assert!(!account.is_due(elapsed + TICK / 2), "second {second}");
+            let line = account.line();
+            assert!(line.starts_with("100 calls/s, p50 50.2 us"), "{line}");
+            assert!(!line.contains("NO REPLY"), "{line}");
+        }
+        let times = account.seconds().into_iter().map(|second| second.time_ns);
+        assert_eq!(times.collect::<Vec<_>>(), walls, "each as the wall had it");
+    }
 }
