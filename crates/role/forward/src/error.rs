@@ -3,6 +3,7 @@ use std::io;
 use lineside_balancer::{RestoreError, SettingsError};
 use lineside_host::{FolderError, PrivilegeError, SandboxError};
 use lineside_port::PortError;
+use lineside_run::live::NoTapMemory;
 
 /// Why a forwarder cannot begin or go on.
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +57,12 @@ pub enum ForwardError {
         /// Why it failed.
         cause: io::Error,
     },
+}
+
+impl From<NoTapMemory> for ForwardError {
+    fn from(_: NoTapMemory) -> Self {
+        Self::TapMemory
+    }
 }
 
 impl ForwardError {

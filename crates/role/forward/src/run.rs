@@ -15,6 +15,7 @@ use lineside_port::live::{
 };
 use lineside_port::{Facts, LivePort, Method, Port, PortError};
 use lineside_reactor::{Reactor, TapPoints, TapPort, Wait};
+use lineside_run::Record;
 use lineside_run::control::while_controlled;
 use lineside_run::live::{self, ClockSet, Live, Next, TICK, turns, while_tapped};
 use lineside_store::RunFolder;
@@ -151,6 +152,7 @@ impl Forward<'_> {
         opened: Opened,
         controlled: Option<Controlled>,
         tapping: Option<Tapping<'_>>,
+        record: &mut Record,
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<Outcome, ForwardError> {
         let Opened {
@@ -161,18 +163,7 @@ impl Forward<'_> {
             sides,
         } = opened;
         let manager = ServiceManager::from_environment();
-        let files = self.table.as_ref().map(TableFile::descriptors);
-        let files = files.as_ref().map_or(&[][..], |files| &files[..]);
-        lineside_host::drop_privileges(self.folder.map(|it| it as _), files)?;
-        if let Some(sandbox) = self.sandbox.take() {
-            let sandbox = sandbox.may_ask_about_links();
-            // The flows that the driver forwards are in such maps.
-            let sandbox = match flows {
-                Some(_) => sandbox.may_use_open_maps(),
-                None => sandbox,
-            };
-            on_event(Event::Confined(&sandbox.enter()?));
-        }
+        self.confine(flows.is_some(), record, on_event)?;
         if let Some((path, bytes)) = self.resumed.take() {
             let restored = nat.restore(clock.now(), &bytes);
             let count = restored.map_err(|why| ForwardError::Restore { path, why })?;
@@ -203,16 +194,43 @@ impl Forward<'_> {
             },
             take,
         });
-        let ran = while_tapped(&mut live, tapping, self.budget, |live| {
+        let record: &Record = record;
+        let start = |_: &mut Loop| record.start().map_err(ForwardError::from);
+        let ran = while_tapped(&mut live, tapping, self.budget, start, |live, ()| {
             while_controlled(controlled, |asked| {
-                self.turns(live, (&clock, &manager), asked, on_event)
+                self.turns(live, (&clock, &manager), (asked, record), on_event)
             })
         });
-        let (outcome, taken) = ran.map_err(|_| ForwardError::TapMemory)?;
+        let (outcome, taken) = ran?;
         if let Some(Err(panic)) = taken {
             std::panic::resume_unwind(panic);
         }
         Ok(outcome)
+    }
+
+    /// Drops what the open ports needed, and enters the sandbox.
+    fn confine(
+        &mut self,
+        has_flows: bool,
+        record: &mut Record,
+        on_event: &mut dyn FnMut(Event<'_>),
+    ) -> Result<(), ForwardError> {
+        let files = self.table.as_ref().map(TableFile::descriptors);
+        let files = files.as_ref().map_or(&[][..], |files| &files[..]);
+        lineside_host::drop_privileges(self.folder.map(|it| it as _), files)?;
+        let Some(sandbox) = self.sandbox.take() else {
+            return Ok(());
+        };
+        let sandbox = sandbox.may_ask_about_links();
+        // The flows that the driver forwards are in such maps.
+        let sandbox = match has_flows {
+            true => sandbox.may_use_open_maps(),
+            false => sandbox,
+        };
+        let confined = sandbox.enter()?;
+        record.on_confined(&confined);
+        on_event(Event::Confined(&confined));
+        Ok(())
     }
 
     /// The addresses that are the forwarder's own.
@@ -368,7 +386,7 @@ impl Forward<'_> {
         &self,
         live: &mut Loop,
         (clock, manager): (&RunClock, &ServiceManager),
-        asked: Receiver<Asked>,
+        (asked, record): (Receiver<Asked>, &Record),
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Outcome {
         let began = clock.now();
@@ -385,6 +403,7 @@ impl Forward<'_> {
             clock,
             manager,
             asked,
+            record,
             began,
             signal: None,
         };
@@ -425,6 +444,7 @@ struct Forwarding<'a> {
     clock: &'a RunClock,
     manager: &'a ServiceManager,
     asked: Receiver<Asked>,
+    record: &'a Record,
     began: Nanoseconds,
     signal: Option<u8>,
 }
@@ -456,6 +476,12 @@ impl Live for Forwarding<'_> {
 
     fn on_tick(&mut self, live: &mut Loop, now: Nanoseconds) {
         live.engine_mut().on_course(now);
+        let elapsed = Duration::from_nanos((now - self.began).max(0).cast_unsigned());
+        self.record.keep(now, elapsed, |verdict| {
+            let mut certificate = certificate(live, self.began, now);
+            certificate.verdict = verdict;
+            certificate
+        });
     }
 
     fn next(&mut self, live: &mut Loop, elapsed: Duration) -> Result<Next, Infallible> {

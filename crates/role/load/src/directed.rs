@@ -15,14 +15,6 @@ use crate::outcome::RunSecond;
 use crate::prepared::Prepared;
 use crate::run::{LoadError, Observer};
 
-/// A load that another host directs, ready to run.
-pub struct Directed {
-    /// The load.
-    pub prepared: Prepared,
-    /// Whether the other host writes a log of histograms, or a record of the run while it goes on.
-    pub reports_times: bool,
-}
-
 /// Serves one load, and ends with the other host. What to do has to be known before the sandbox is
 /// entered: whoever says it started this program as its user, and may start any other.
 ///
@@ -33,7 +25,7 @@ pub struct Directed {
 ///
 /// If standard output is closed.
 pub fn serve(
-    prepare: impl FnOnce(&Value, (u32, u32), RunClock) -> Result<Directed, String>,
+    prepare: impl FnOnce(&Value, (u32, u32), RunClock) -> Result<Prepared, String>,
 ) -> io::Result<()> {
     let clock = RunClock::start();
     let (mut reader, mut line) = (BufReader::new(stdin()), String::new());
@@ -69,13 +61,12 @@ pub fn serve(
             is_over.store(true, Ordering::Relaxed);
             drop(tell);
         });
-        let made = prepared.and_then(|directed| {
+        let made = prepared.and_then(|prepared| {
             let mut observer = Orders {
                 orders: &orders,
                 is_over: &is_over,
-                reports_times: directed.reports_times,
             };
-            let run = directed.prepared.run(None, clock, &mut observer);
+            let run = prepared.run(None, clock, &mut observer);
             run.map_err(|error| text_of(&error))
         });
         let message = match made {
@@ -117,8 +108,6 @@ fn text_of(error: &LoadError) -> String {
 struct Orders<'a> {
     orders: &'a Receiver<ToAgent>,
     is_over: &'a AtomicBool,
-    /// Whether the other host writes the times of each second.
-    reports_times: bool,
 }
 
 impl Observer for Orders<'_> {
@@ -132,11 +121,7 @@ impl Observer for Orders<'_> {
 
     fn on_second(&mut self, second: &RunSecond) {
         // A host that is gone ends the run by the end of its input.
-        let mut second = Box::new(second.clone());
-        if !self.reports_times {
-            second.times = None;
-        }
-        let _ = say(&FromAgent::Second(second));
+        let _ = say(&FromAgent::Second(Box::new(second.clone())));
     }
 
     fn stops(&mut self) -> bool {

@@ -237,6 +237,8 @@ fn clock_line(agent: &Ends) -> String {
 #[derive(Default)]
 struct Directing {
     hosts: Vec<Directed>,
+    /// Requests leave: a host that dies from now on ends nothing but its own part.
+    has_started: bool,
     has_stopped: bool,
 }
 
@@ -251,6 +253,7 @@ struct Directed {
     /// Whether it was asked since whether it is there.
     is_asked: bool,
     is_named: bool,
+    is_gone: bool,
 }
 
 impl Directing {
@@ -262,6 +265,7 @@ impl Directing {
             silent: Duration::ZERO,
             is_asked: false,
             is_named: false,
+            is_gone: false,
         });
     }
 
@@ -278,55 +282,86 @@ impl Directing {
         while !gathering.all_over() {
             if observer.stops() && !self.has_stopped {
                 self.has_stopped = true;
-                self.tell_all(|_| ToAgent::Stop)?;
+                self.tell_all(&mut gathering, observer, |_| ToAgent::Stop)?;
             }
             // Also while others report: what one of them sends hides no silence of another.
             if looked.elapsed() >= LOOK {
                 // A process that was stopped itself has not listened meanwhile.
                 let passed = looked.elapsed().min(ASK_AFTER);
                 looked = Stopwatch::start();
-                self.look_after(&gathering, passed)?;
+                self.look_after(&mut gathering, observer, passed)?;
             }
             let (number, heard) = match reports.recv_timeout(LOOK) {
                 Ok(report) => report,
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => return Err(DirectorError::Gone),
             };
+            if self.hosts[number].is_gone {
+                continue;
+            }
             self.hosts[number].on_sign();
-            let message = heard?;
             let mut show = |second: &_| observer.on_second(second);
-            if let News::AllReady(open) = gathering.on_message(number, message, &mut show)? {
-                self.start(open, clock, observer)?;
+            let news = heard.and_then(|message| gathering.on_message(number, message, &mut show));
+            match news {
+                Ok(News::None) => {}
+                Ok(News::AllReady(open)) => self.start(open, &mut gathering, clock, observer)?,
+                Err(error) => self.lose(number, error.into(), &mut gathering, observer)?,
             }
         }
         Ok(gathering.into_outcome())
     }
 
-    /// Asks hosts that are silent, names them, and ends the run if one stays silent.
-    fn look_after(&mut self, gathering: &Gathering, passed: Duration) -> Result<(), DirectorError> {
-        let hosts = self.hosts.iter_mut().enumerate();
-        for (_, host) in hosts.filter(|(number, _)| !gathering.is_over(*number)) {
-            host.silent += passed;
-            if host.silent >= ASK_AFTER && !host.is_asked {
-                host.is_asked = true;
-                host.tell(&ToAgent::Ping)?;
-            }
-            if host.silent >= host.patience.name_after && !host.is_named {
-                host.is_named = true;
-                host.patience.name(&host.teller.host);
-            }
-            if host.silent >= host.patience.end_after {
-                let name = host.teller.host.clone();
-                return Err(silent(name, &host.command, host.patience));
-            }
+    /// A host is gone: before requests leave, that ends the run. What was measured is kept.
+    fn lose(
+        &mut self,
+        number: usize,
+        error: DirectorError,
+        gathering: &mut Gathering,
+        observer: &mut dyn Observer,
+    ) -> Result<(), DirectorError> {
+        // One whose part is over has reported all.
+        if !self.has_started {
+            return Err(error);
+        }
+        self.hosts[number].is_gone = true;
+        if !gathering.is_over(number) {
+            let mut show = |second: &_| observer.on_second(second);
+            gathering.on_gone(number, &error.to_string(), &mut show);
         }
         Ok(())
     }
 
-    fn tell_all(&mut self, message: impl Fn(i64) -> ToAgent) -> Result<(), DirectorError> {
-        for host in &mut self.hosts {
+    /// Asks hosts that are silent, names them, and goes on without one that stays silent.
+    fn look_after(
+        &mut self,
+        gathering: &mut Gathering,
+        observer: &mut dyn Observer,
+        passed: Duration,
+    ) -> Result<(), DirectorError> {
+        for number in 0..self.hosts.len() {
+            if gathering.is_over(number) {
+                continue;
+            }
+            let looked = self.hosts[number].look_after(passed);
+            looked.or_else(|error| self.lose(number, error, gathering, observer))?;
+        }
+        Ok(())
+    }
+
+    fn tell_all(
+        &mut self,
+        gathering: &mut Gathering,
+        observer: &mut dyn Observer,
+        message: impl Fn(i64) -> ToAgent,
+    ) -> Result<(), DirectorError> {
+        for number in 0..self.hosts.len() {
+            let host = &mut self.hosts[number];
+            if host.is_gone {
+                continue;
+            }
             let message = message(host.teller.offset.ahead_ns);
-            host.tell(&message)?;
+            let told = host.tell(&message);
+            told.or_else(|error| self.lose(number, error, gathering, observer))?;
         }
         Ok(())
     }
@@ -335,19 +370,40 @@ impl Directing {
     fn start(
         &mut self,
         open: u32,
+        gathering: &mut Gathering,
         clock: RunClock,
         observer: &mut dyn Observer,
     ) -> Result<(), DirectorError> {
-        match observer.start_at(open, clock.now() + START_AFTER_NS) {
-            Some(at) => self.tell_all(|ahead_ns| ToAgent::Start {
+        let at = observer.start_at(open, clock.now() + START_AFTER_NS);
+        self.has_started = true;
+        self.tell_all(gathering, observer, |ahead_ns| match at {
+            Some(at) => ToAgent::Start {
                 at_ns: at.saturating_add(ahead_ns),
-            }),
-            None => self.tell_all(|_| ToAgent::Stop),
-        }
+            },
+            None => ToAgent::Stop,
+        })
     }
 }
 
 impl Directed {
+    /// Nothing came from it for so long again; the error is that it is silent.
+    fn look_after(&mut self, passed: Duration) -> Result<(), DirectorError> {
+        self.silent += passed;
+        if self.silent >= ASK_AFTER && !self.is_asked {
+            self.is_asked = true;
+            self.tell(&ToAgent::Ping)?;
+        }
+        if self.silent >= self.patience.name_after && !self.is_named {
+            self.is_named = true;
+            self.patience.name(&self.teller.host);
+        }
+        if self.silent >= self.patience.end_after {
+            let name = self.teller.host.clone();
+            return Err(silent(name, &self.command, self.patience));
+        }
+        Ok(())
+    }
+
     /// It is there.
     fn on_sign(&mut self) {
         self.silent = Duration::ZERO;
@@ -389,7 +445,7 @@ mod wall {
     }
 
     /// The shell plays an agent.
-    fn direct(script: &str) -> DirectorError {
+    fn direct(script: &str) -> Result<Outcome, DirectorError> {
         let folder = tempfile::tempdir().expect("a folder");
         let agent = folder.path().join("agent");
         std::fs::write(&agent, script).expect("written");
@@ -411,7 +467,7 @@ mod wall {
         );
         // More than a pipe holds.
         let keys = json!({ "body": "x".repeat(1 << 20) });
-        let ran = remote.and_then(|remote| {
+        remote.and_then(|remote| {
             run(
                 &keys,
                 vec![remote],
@@ -420,8 +476,7 @@ mod wall {
                 &mut Watcher,
                 |_| {},
             )
-        });
-        ran.map(drop).expect_err("it is no agent")
+        })
     }
 
     #[test]
@@ -442,12 +497,19 @@ done"#;
         ];
         for script in silent {
             let before = NAMED.load(Ordering::Relaxed);
-            let error = direct(&script);
-            assert!(
-                matches!(&error, DirectorError::Silent { host, .. } if host == "alpha"),
-                "{script}: {error}"
-            );
-            let text = error.to_string();
+            let text = match direct(&script) {
+                // Requests had left: what came of the load is kept.
+                Ok(outcome) => outcome.failure.expect("it names the host"),
+                Err(error) => {
+                    assert!(
+                        matches!(&error, DirectorError::Silent { host, .. } if host == "alpha"),
+                        "{script}: {error}"
+                    );
+                    error.to_string()
+                }
+            };
+            let has_left = script.contains("ready") && text.contains("the first 0 s are known");
+            assert_eq!(has_left, script.contains("ready"), "{script}: {text}");
             assert!(
                 text.contains("--timeout") && text.contains("load --agent"),
                 "{text}"
@@ -455,7 +517,7 @@ done"#;
             assert!(NAMED.load(Ordering::Relaxed) > before, "{script}");
         }
         // What answers is not waited for.
-        let error = direct("echo nonsense");
-        assert!(matches!(error, DirectorError::NoAgent(..)), "{error}");
+        let nonsense = direct("echo nonsense");
+        assert!(matches!(nonsense, Err(DirectorError::NoAgent(..))));
     }
 }

@@ -2,8 +2,11 @@
 
 use std::collections::VecDeque;
 
+use lineside_words::grouped;
+
 use crate::agents::{AgentError, FromAgent};
 use crate::outcome::{Outcome, RunSecond};
+use crate::so_far::SoFar;
 
 /// Seconds that one host may report before another one does: more than a day of them.
 const SECONDS_MAX: usize = 100_000;
@@ -25,6 +28,8 @@ struct Host {
     stage: Stage,
     /// Those that not all others have reported.
     seconds: VecDeque<RunSecond>,
+    /// All of them: what is known of a host that dies.
+    so_far: SoFar,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +56,7 @@ impl Gathering {
             ahead_ns,
             stage: Stage::Opening,
             seconds: VecDeque::new(),
+            so_far: SoFar::default(),
         };
         Self {
             hosts: hosts.into_iter().map(host).collect(),
@@ -80,6 +86,7 @@ impl Gathering {
                 Ok(self.all_ready())
             }
             (FromAgent::Second(second), Stage::Ready) if from.seconds.len() < SECONDS_MAX => {
+                from.so_far.on_second(&second);
                 from.seconds.push_back(*second);
                 self.show(show);
                 Ok(News::None)
@@ -112,15 +119,46 @@ impl Gathering {
         }
     }
 
+    /// A host is gone, and why: what it reported stays, and the others go on.
+    pub fn on_gone(&mut self, host: usize, why: &str, show: &mut dyn FnMut(&RunSecond)) {
+        let from = &mut self.hosts[host];
+        from.stage = Stage::Over;
+        let so_far = from.so_far.outcome();
+        let (seconds, waiting) = (so_far.seconds.len(), so_far.counts.outstanding());
+        let known = Outcome {
+            counts: so_far.counts.clone(),
+            times: so_far.times.clone(),
+            wall_ns: so_far.wall_ns,
+            seconds: so_far.seconds.clone(),
+            failure: Some(format!(
+                "{why}; of its part of the load the first {seconds} s are known, at whose end {} \
+                requests waited for an answer",
+                grouped(waiting)
+            )),
+            ..Outcome::default()
+        };
+        self.outcome.add(known, from.ahead_ns);
+        self.show(show);
+    }
+
+    /// Shows the seconds that all have reported that go on.
     fn show(&mut self, show: &mut dyn FnMut(&RunSecond)) {
-        while self.hosts.iter().all(|host| !host.seconds.is_empty()) {
+        let has_reported = |host: &Host| host.stage == Stage::Over || !host.seconds.is_empty();
+        while self.hosts.iter().all(has_reported)
+            && self.hosts.iter().any(|host| !host.seconds.is_empty())
+        {
             self.shown = self.shown.saturating_add(1);
             let mut all = RunSecond {
                 number: self.shown,
                 ..RunSecond::default()
             };
-            let seconds = { self.hosts.iter_mut() }.filter_map(|host| host.seconds.pop_front());
-            seconds.for_each(|second| all.add(&second));
+            for host in &mut self.hosts {
+                match host.seconds.pop_front() {
+                    Some(second) => all.add(&second),
+                    // Counts are those since the start.
+                    None => all.counts.add(&host.so_far.outcome().counts),
+                }
+            }
             show(&all);
         }
     }
@@ -202,5 +240,54 @@ mod tests {
             assert_eq!(news.expect("in turn"), News::None);
         }
         assert_eq!(shown, [(1, u32::MAX), (2, 7)]);
+    }
+
+    #[test]
+    fn what_a_host_that_dies_has_reported_is_kept() {
+        let (mut gathering, mut shown) = (two(), Vec::new());
+        let mut show = |second: &RunSecond| shown.push((second.number, second.counts.sent));
+        let second = |number: u32, sent| {
+            let mut second = RunSecond {
+                number,
+                times: Some(Box::default()),
+                ..RunSecond::default()
+            };
+            (second.counts.sent, second.counts.answered) = (sent, sent - 2);
+            let times = second.times.as_mut().expect("times");
+            (2..sent).for_each(|_| times.latency.record(1_000));
+            FromAgent::Second(Box::new(second))
+        };
+        for host in [0, 1] {
+            let ready = FromAgent::Ready { open: 1 };
+            gathering
+                .on_message(host, ready, &mut show)
+                .expect("in turn");
+        }
+        for (host, message) in [(0, second(1, 10)), (1, second(1, 100)), (1, second(2, 200))] {
+            gathering
+                .on_message(host, message, &mut show)
+                .expect("in turn");
+        }
+        gathering.on_gone(0, "a: unexpected end of file", &mut show);
+        assert!(gathering.is_over(0) && !gathering.all_over());
+        let last = gathering.on_message(1, second(3, 300), &mut show);
+        last.expect("in turn");
+        let mut over = Outcome::default();
+        (over.counts.sent, over.counts.answered) = (300, 300);
+        over.started_ns = 77;
+        let over = FromAgent::Over(Box::new(over));
+        gathering.on_message(1, over, &mut show).expect("in turn");
+        assert!(gathering.all_over());
+        assert_eq!(shown, [(1, 110), (2, 210), (3, 310)]);
+        let outcome = gathering.into_outcome();
+        assert_eq!((outcome.counts.sent, outcome.counts.answered), (310, 308));
+        assert_eq!((outcome.times.latency.count(), outcome.started_ns), (8, 70));
+        assert_eq!(
+            outcome.failure.as_deref(),
+            Some(
+                "a: unexpected end of file; of its part of the load the first 1 s are known, at \
+                whose end 2 requests waited for an answer"
+            )
+        );
     }
 }

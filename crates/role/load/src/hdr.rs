@@ -46,10 +46,13 @@ pub struct HdrLog {
 }
 
 impl HdrLog {
+    /// Opens the file; a log that is there stays until requests leave.
     pub fn create(path: &Path, force: bool) -> Result<Self, LoadError> {
         let is_new = check_new_file(path, "--hdr", force);
         is_new.map_err(|error| UsageError(error.to_string()))?;
-        let file = File::create(path).map_err(|error| LoadError::File {
+        let mut options = File::options();
+        let opened = options.write(true).create(true).truncate(false).open(path);
+        let file = opened.map_err(|error| LoadError::File {
             path: path.to_owned(),
             error,
         })?;
@@ -66,14 +69,10 @@ impl HdrLog {
         self.out.get_ref().as_fd()
     }
 
-    /// The run failed: there is nothing to keep. An empty file goes at the end.
-    pub fn withdraw(&self) {
-        // A device or a pipe stays, and has no length.
-        let _ = self.out.get_ref().set_len(0);
-    }
-
     /// Requests are about to leave.
     pub fn begin(&mut self, at: Nanoseconds) {
+        // A device or a pipe stays, and has no length.
+        let _ = self.out.get_ref().set_len(0);
         let seconds = at as f64 / 1e9;
         self.write(&format!(
             "#[Logged by lineside load {}: times in nanoseconds]\n\

@@ -92,9 +92,10 @@ impl Outcome {
             }
         }
         let started_ns = other.started_ns.saturating_sub(ahead_ns);
-        self.started_ns = match self.started_ns {
-            0 => started_ns,
-            own => own.min(started_ns),
+        self.started_ns = match (self.started_ns, other.started_ns) {
+            (own, 0) => own,
+            (0, _) => started_ns,
+            (own, _) => own.min(started_ns),
         };
         self.rest.add(&other.rest);
         self.rows_dropped = self.rows_dropped.saturating_add(other.rows_dropped);
@@ -102,7 +103,10 @@ impl Outcome {
         self.broken_identity = self.broken_identity.take().or(other.broken_identity);
         self.notes.extend(other.notes);
         self.fill = self.fill.take().or(other.fill);
-        self.failure = self.failure.take().or(other.failure);
+        self.failure = match (self.failure.take(), other.failure) {
+            (Some(one), Some(two)) => Some(format!("{one}; {two}")),
+            (one, two) => one.or(two),
+        };
     }
 }
 

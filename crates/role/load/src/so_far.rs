@@ -55,6 +55,11 @@ impl SoFar {
         is_due
     }
 
+    /// What came of them.
+    pub fn outcome(&self) -> &Outcome {
+        &self.outcome
+    }
+
     /// Requests that wait for their answer.
     pub fn outstanding(&self) -> u64 {
         self.outcome.counts.outstanding()

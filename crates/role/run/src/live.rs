@@ -2,7 +2,7 @@
 //! the kernel's counts in between.
 //!
 //! ```text
-//!  Run::drive: sandbox ─► turns ────────────────────────────────────────────► record
+//!  Run::drive: sandbox ─► start of the record ─► turns ───────────────────────► its end
 //!                         turn ─► answer ─► watch, each ms ─► tick, each s ─► next ──┐
 //!                          ▲                                                         │
 //!                          └─────── Continue, or Drain: ports are shut ◄─────────────┘
@@ -15,10 +15,9 @@ use lineside_host::Sandbox;
 use lineside_port::PortError;
 use lineside_reactor::{Engine, Reactor, TapPoints, TapPort, Tapped, tap};
 use lineside_time::{Clock, ClockOffset, Nanoseconds, SteadyClock};
-use lineside_trace::SandboxFacts;
 use lineside_trace::certificate::run::Gone;
 
-use crate::{Run, not_confined};
+use crate::{Record, Run, not_confined};
 
 /// The kernel's counts are read so often, which takes tens of microseconds.
 pub const TICK: Duration = Duration::from_secs(1);
@@ -136,13 +135,14 @@ pub struct Tapping<F> {
 pub struct NoTapMemory;
 
 /// Runs `run` with the thread beside it, whose result is the second one. The tap ends with `run`,
-/// unless that ends it before.
-pub fn while_tapped<E: Engine + Tapped, T: Send, R>(
+/// unless that ends it before. `start` is what can still fail before there is the thread.
+pub fn while_tapped<E: Engine + Tapped, T: Send, S, R, F: From<NoTapMemory>>(
     live: &mut Reactor<E>,
     tapping: Option<Tapping<impl FnOnce(TapPort) -> T + Send>>,
     budget: &Budget,
-    run: impl FnOnce(&mut Reactor<E>) -> R,
-) -> Result<(R, Option<std::thread::Result<T>>), NoTapMemory> {
+    start: impl FnOnce(&mut Reactor<E>) -> Result<S, F>,
+    run: impl FnOnce(&mut Reactor<E>, S) -> R,
+) -> Result<(R, Option<std::thread::Result<T>>), F> {
     let bytes_max = budget.limit_bytes() / 8;
     let sides = live.sides();
     let ends = tapping.map(|Tapping { points, take }| {
@@ -151,9 +151,10 @@ pub fn while_tapped<E: Engine + Tapped, T: Send, R>(
         Some((port, take))
     });
     let ends = ends.map(|ends| ends.ok_or(NoTapMemory)).transpose()?;
+    let started = start(live)?;
     Ok(std::thread::scope(|scope| {
         let thread = ends.map(|(port, take)| scope.spawn(move || take(port)));
-        let ran = run(live);
+        let ran = run(live, started);
         // The thread ends when it has taken what is in the queue.
         live.engine_mut().set_tap(None);
         (ran, thread.map(std::thread::ScopedJoinHandle::join))
@@ -182,16 +183,17 @@ impl GoneSides {
 }
 
 impl Run {
-    /// Drives a live run, which enters the sandbox, or leaves it out and why, and notes what holds
-    /// from then on. One that cannot begin leaves nothing in its folder.
+    /// Drives a live run, which enters the sandbox, or leaves it out and why, and starts its record
+    /// when all that can fail has been tried. One that cannot start leaves its folder as it was.
     pub fn drive<T, E>(
         &mut self,
         sandbox: Result<Sandbox, &'static str>,
-        live: impl FnOnce(Option<Sandbox>, &mut Option<SandboxFacts>) -> Result<T, E>,
+        live: impl FnOnce(Option<Sandbox>, &mut Record) -> Result<T, E>,
     ) -> Result<T, E> {
-        let mut facts = sandbox.as_ref().err().map(|why| not_confined(why));
-        let ran = live(sandbox.ok(), &mut facts).inspect_err(|_| self.withdraw())?;
-        self.manifest.sandbox = facts;
+        self.manifest.sandbox = sandbox.as_ref().err().map(|why| not_confined(why));
+        let mut record = Record::of(self);
+        let ran = live(sandbox.ok(), &mut record)?;
+        self.manifest.sandbox = record.end();
         Ok(ran)
     }
 }

@@ -27,6 +27,7 @@ const ROOM_BYTES: u64 = 512 << 10;
 pub(crate) const TOOL: &str = "lineside";
 
 /// A run's record of itself: what its `trace.json` says, in its folder if it has one.
+#[derive(Default, Clone)]
 pub struct Run {
     /// Where the run writes; `None` if it leaves no folder.
     pub folder: Option<RunFolder>,
@@ -92,14 +93,13 @@ impl Run {
         }
     }
 
-    /// Keeps room on the disk for the last `trace.json`, which a full disk would not take, and
-    /// writes the first one.
-    pub fn save_first(&self) -> Result<(), FolderError> {
-        { self.folder.iter() }.try_for_each(|folder| folder.keep_room(ROOM_BYTES))?;
-        self.save()
+    /// Keeps room on the disk for the last `trace.json`, which a full disk would not take.
+    pub fn keep_room(&self) -> Result<(), FolderError> {
+        { self.folder.iter() }.try_for_each(|folder| folder.keep_room(ROOM_BYTES))
     }
 
-    /// Writes `trace.json` as it stands.
+    /// Writes `trace.json` as it stands. With the first one the run starts, and what was in its
+    /// folder goes: to be called when all that can fail has been tried.
     pub fn save(&self) -> Result<(), FolderError> {
         match &self.folder {
             Some(folder) => folder.replace("trace.json", self.manifest.to_json().as_bytes()),
@@ -125,12 +125,6 @@ impl Run {
             self.saved = elapsed;
         }
         is_due
-    }
-
-    /// Removes what [`save`](Self::save) wrote, because the run could not begin: the next try finds
-    /// the folder as this one did.
-    pub fn withdraw(&self) {
-        self.folder.iter().for_each(RunFolder::withdraw);
     }
 
     /// Writes the last `trace.json`.
@@ -253,14 +247,16 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_could_not_begin_leaves_nothing() {
+    fn a_run_that_could_not_start_leaves_nothing() {
         let parent = tempfile::tempdir().expect("a folder");
         let out = parent.path().join("run");
         let begin = || Run::begin(Some(&out), false, &"a", serde_json::Value::Null, 5);
         let run = begin().expect("created");
-        run.save().expect("written");
-        run.withdraw();
+        run.keep_room().expect("there is room");
         drop(run);
-        assert!(begin().is_ok(), "as if there had been none");
+        assert!(
+            !out.exists() && begin().is_ok(),
+            "as if there had been none"
+        );
     }
 }

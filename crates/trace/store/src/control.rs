@@ -16,7 +16,8 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, chmod, chownat, fchmod, fstat, openat};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
-use crate::folder::{CONTROL, RunFolder};
+use crate::folder::RunFolder;
+use crate::trace_files::CONTROL;
 
 /// A longer request, or answer, is refused.
 const LEN_MAX: u64 = 16 << 20;
@@ -101,7 +102,10 @@ impl Control {
     /// Begins to listen. What clients hold is drawn on `budget`. To be called before privileges are
     /// dropped.
     pub fn listen(folder: &RunFolder, budget: &Budget) -> Result<Self, FolderError> {
-        folder.clear()?;
+        if folder.own(CONTROL) {
+            // A run that was killed left it.
+            folder.place().remove(CONTROL)?;
+        }
         let listener = bind(folder.file()).map_err(|error| {
             FolderError::io(&folder.path().join(CONTROL), "listen at the socket", error)
         })?;

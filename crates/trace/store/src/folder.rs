@@ -5,18 +5,18 @@ use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use lineside_host::{
     FolderError, GiveBack, Giving, Heirloom, Place, caller_of_sudo, heir, is_alive, lock_holder,
     temporary_name,
 };
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::process::{Gid, Uid};
 
-use crate::part_index::part_indexes;
 use crate::room::{self, MANIFEST, ROOM, Room};
+use crate::trace_files::{Before, IsTrace, TraceFiles};
 
 /// The folder that a run leaves: tables of parts, and `trace.json`.
 ///
@@ -25,22 +25,25 @@ use crate::room::{self, MANIFEST, ROOM, Room};
 ///
 /// The folder is opened once: whoever may no longer look its path up still writes into it. Until
 /// the last handle is dropped it is locked (flock(2)), and no other run replaces it. A trace that
-/// it replaces goes with the first write: a run that cannot begin has replaced nothing. If it was
-/// made for the run and nothing was written into it, it goes with the last handle: it would be in
-/// the way of the next try.
+/// it replaces goes when the run starts, that is with its first file under a name: a run that
+/// cannot start has replaced nothing, whatever it had open by then. Until then it has its
+/// [room](Self::keep_room), its socket and what the next run takes over, beside the trace. If it
+/// was made for the run and nothing was written into it, it goes with the last handle: it would be
+/// in the way of the next try.
 #[derive(Debug, Clone)]
-pub struct RunFolder(Arc<Opened>);
+pub struct RunFolder(pub(crate) Arc<Opened>);
 
 #[derive(Debug)]
-struct Opened {
+pub(crate) struct Opened {
     place: Place,
     is_new: bool,
     /// Whether something that was written is gone.
     has_lost: AtomicBool,
-    /// What is in it, and goes before anything is written.
-    replaced: Mutex<TraceFiles>,
+    pub(crate) before: Mutex<Before>,
+    /// Wakes who waits for the start.
+    pub(crate) started: Condvar,
     /// The folders of what it replaced. The run uses most of them again; the others go at its end.
-    emptied: Mutex<Vec<String>>,
+    pub(crate) emptied: Mutex<Vec<String>>,
     /// Folders beside it, of runs that are over.
     beside: OnceLock<Vec<Place>>,
     /// For the last `trace.json`.
@@ -51,6 +54,7 @@ struct Opened {
 
 impl Drop for Opened {
     fn drop(&mut self) {
+        lock(&self.before).end(&self.place);
         if lock(&self.room).take().is_some() {
             room::remove(&self.place);
         }
@@ -63,11 +67,6 @@ impl Drop for Opened {
         }
     }
 }
-
-/// Where a run keeps what the next one takes over: written in turns, so that one is whole.
-pub const STATES: [&str; 2] = ["state.0", "state.1"];
-/// The socket of [`Control`](crate::Control).
-pub(crate) const CONTROL: &str = "control";
 
 impl RunFolder {
     /// A new folder, or an empty one. With `force` also one that holds a trace and nothing else, as
@@ -110,10 +109,10 @@ impl RunFolder {
         }
         // Only now no other process writes it.
         let replaced = match force {
-            _ if is_new => TraceFiles::none(&place),
+            _ if is_new => None,
             None if !place.names()?.is_empty() => return Err(exists()),
-            None => TraceFiles::none(&place),
-            Some(is_trace) => TraceFiles::of(&place, is_trace)?,
+            None => None,
+            Some(is_trace) => Some(TraceFiles::of(&place, is_trace)?),
         };
         let giving = giving_back(&place, is_new);
         let back = (is_new || giving.is_some())
@@ -123,7 +122,8 @@ impl RunFolder {
             place,
             is_new,
             has_lost: AtomicBool::default(),
-            replaced: Mutex::new(replaced),
+            before: Mutex::new(Before::of(replaced)),
+            started: Condvar::new(),
             emptied: Mutex::default(),
             beside: OnceLock::new(),
             room: Mutex::default(),
@@ -213,7 +213,7 @@ impl RunFolder {
 
     /// Keeps room on the disk for the [last](Self::replace_last) `trace.json`, or more of it.
     pub fn keep_room(&self, len: u64) -> Result<(), FolderError> {
-        self.clear()?;
+        self.own(ROOM);
         let mut room = lock(&self.0.room);
         match &mut *room {
             Some(room) => { room.grow(len) }
@@ -243,20 +243,6 @@ impl RunFolder {
         })
     }
 
-    /// Opens the two [files](STATES) in which the run keeps what the next one takes over.
-    pub fn open_states(&self) -> Result<[File; 2], FolderError> {
-        self.clear()?;
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let open = |name: &str| {
-            let opened = rustix::fs::openat(self.file(), name, flags, Mode::from_raw_mode(0o600));
-            let path = self.path().join(name);
-            opened
-                .map(File::from)
-                .map_err(|error| FolderError::io(&path, "open the file", error.into()))
-        };
-        Ok([open(STATES[0])?, open(STATES[1])?])
-    }
-
     /// Once this returns, files that were [replaced](Self::replace) outlive a loss of power.
     pub fn sync(&self) -> Result<(), FolderError> {
         let synced = self.file().sync_all();
@@ -265,7 +251,7 @@ impl RunFolder {
 
     /// Makes the folder of a table, unless it is there.
     pub(crate) fn make_table(&self, table: &str) -> Result<(), FolderError> {
-        self.clear()?;
+        self.start()?;
         let made = rustix::fs::mkdirat(self.file(), table, Mode::from_raw_mode(0o777));
         match made {
             Err(rustix::io::Errno::EXIST) if self.has_table(table) => Ok(()),
@@ -292,7 +278,7 @@ impl RunFolder {
         &self,
         files: &[(PathBuf, &[P])],
     ) -> (usize, Result<(), FolderError>) {
-        if let Err(error) = self.clear() {
+        if let Err(error) = self.start() {
             return (0, Err(error));
         }
         let mut open = Vec::with_capacity(files.len());
@@ -317,24 +303,6 @@ impl RunFolder {
         (done, written)
     }
 
-    /// Takes `trace.json` away again, and the [states](Self::open_states): of a run that could not
-    /// begin, which wrote nothing else.
-    pub fn withdraw(&self) {
-        // If it cannot be removed, it states that the run is unfinished.
-        for name in [MANIFEST].iter().chain(&STATES) {
-            let _ = rustix::fs::unlinkat(self.file(), *name, AtFlags::empty());
-        }
-    }
-
-    /// Takes away what it replaces.
-    pub(crate) fn clear(&self) -> Result<(), FolderError> {
-        let mut replaced = lock(&self.0.replaced);
-        let none = TraceFiles::none(self.place());
-        let replaced = std::mem::replace(&mut *replaced, none);
-        lock(&self.0.emptied).extend_from_slice(&replaced.folders);
-        replaced.remove()
-    }
-
     /// Folders of runs that are over, beside this one: while the run goes on, what it becomes may
     /// remove parts in them too, if they belong to the owner of the folder that they are in.
     pub fn lend_too(&self, folders: Vec<Place>) {
@@ -352,9 +320,11 @@ impl Heirloom for RunFolder {
     /// folders [beside](Self::lend_too) it, and not for good: what is in them at the end of the run
     /// will belong to the owner that they have now.
     fn give_to(&self, to: (Uid, Gid), is_lent: bool) -> Result<(), FolderError> {
-        // That user may not look its path up any more.
-        self.clear()?;
         let owner = self.place().owner().map_or(u32::MAX, |(user, _)| user);
+        if is_lent && !(owner == 0 && self.0.back.is_some() || owner == to.0.as_raw()) {
+            // What is in it is not given, and that user could not remove it.
+            self.start()?;
+        }
         if !is_lent && !self.0.is_new && owner != to.0.as_raw() {
             // A folder that was there, and another's: who called sudo is not given it.
             return Ok(());
@@ -430,7 +400,7 @@ pub(crate) fn is_free(folder: &File) -> bool {
     false
 }
 
-fn lock<T>(held: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(held: &Mutex<T>) -> MutexGuard<'_, T> {
     held.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -510,110 +480,12 @@ pub(crate) fn again(error: &io::Error) -> io::Error {
         .map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
 }
 
-/// What a folder holds whose names are those of a trace.
-#[derive(Debug)]
-pub struct TraceFiles {
-    /// The folder.
-    pub place: Place,
-    /// The tables' folders.
-    pub folders: Vec<String>,
-    /// Complete parts, and their tables.
-    pub parts: Vec<(String, String)>,
-    /// What an interruption leaves: the beginnings of parts, with their tables, and a socket.
-    rests: Vec<(Option<String>, String)>,
-    /// Folders of such names, which go with what is in them.
-    hidden: Vec<String>,
-}
-
-/// Judges whether `trace.json`, folders and parts are a trace that lineside wrote, and returns the
-/// first that is not. What is in files is not known here.
-pub type IsTrace = fn(&TraceFiles) -> Result<(), PathBuf>;
-
-impl TraceFiles {
-    fn none(place: &Place) -> Self {
-        Self {
-            place: place.clone(),
-            folders: Vec::new(),
-            parts: Vec::new(),
-            rests: Vec::new(),
-            hidden: Vec::new(),
-        }
-    }
-
-    /// What is in a folder that holds a trace, or nothing; an error if anything else is in it.
-    fn of(place: &Place, is_trace: IsTrace) -> Result<Self, FolderError> {
-        let foreign = |path| FolderError::Foreign { path };
-        let mut files = Self::none(place);
-        let entries = place.entries()?;
-        let has_folder = |name: &str| { entries.iter() }.any(|it| it.is_folder && it.name == name);
-        let mut has_manifest = false;
-        for entry in &entries {
-            let name = &entry.name;
-            if entry.is_folder {
-                let folder = place.child(name)?;
-                for part in folder.entries()? {
-                    match is_part(&part.name).filter(|_| part.is_file) {
-                        Some(true) => files.parts.push((name.clone(), part.name)),
-                        Some(false) => files.rests.push((Some(name.clone()), part.name)),
-                        None => return Err(foreign(folder.path().join(part.name))),
-                    }
-                }
-                // A folder that was about to be exchanged for a table's, or was.
-                let table = { name.strip_prefix('.') }.and_then(|rest| rest.strip_suffix(".tmp"));
-                match table {
-                    Some(table) if has_folder(table) => files.hidden.push(name.clone()),
-                    Some(_) => return Err(foreign(folder.path().to_owned())),
-                    None => files.folders.push(name.clone()),
-                }
-            } else if name == MANIFEST && entry.is_file {
-                has_manifest = true;
-            } else if (*name == temporary_name(MANIFEST) || name == ROOM) && entry.is_file
-                || name == CONTROL && entry.is_socket
-                || STATES.contains(&&**name) && entry.is_file
-            {
-                files.rests.push((None, name.clone()));
-            } else {
-                return Err(foreign(place.path().join(name)));
-            }
-        }
-        match entries.is_empty() {
-            true => Ok(files),
-            false if !has_manifest => Err(foreign(place.path().to_owned())),
-            false => is_trace(&files).map(|()| files).map_err(foreign),
-        }
-    }
-
-    /// Removes these files but for `trace.json`, which the next one replaces: what an interruption
-    /// leaves can still be recognised as a trace.
-    fn remove(self) -> Result<(), FolderError> {
-        let parts = self
-            .parts
-            .into_iter()
-            .map(|(table, part)| (Some(table), part));
-        for (table, name) in parts.chain(self.rests) {
-            match table {
-                None => self.place.remove(&name)?,
-                Some(table) => self.place.child(table)?.remove(&name)?,
-            }
-        }
-        self.hidden
-            .iter()
-            .try_for_each(|folder| self.place.remove_folder(folder))
-    }
-}
-
-/// Whether a part is complete; `None` if a name is not a part's.
-fn is_part(name: &str) -> Option<bool> {
-    let temporary = { name.strip_prefix('.') }.and_then(|rest| rest.strip_suffix(".tmp"));
-    part_indexes(temporary.unwrap_or(name)).map(|_| temporary.is_none())
-}
-
 #[cfg(test)]
 #[expect(
     clippy::disallowed_methods,
     reason = "tests arrange by path what is found by descriptors"
 )]
-mod tests {
+pub(crate) mod tests {
     use std::fs;
 
     use super::*;
@@ -621,7 +493,7 @@ mod tests {
     /// Takes any files for a trace's.
     const ANY: IsTrace = |_| Ok(());
 
-    fn trace(parent: &Path) -> PathBuf {
+    pub(crate) fn trace(parent: &Path) -> PathBuf {
         let path = parent.join("run");
         let folder = RunFolder::create(&path, None).expect("created");
         folder.replace(MANIFEST, b"{}").expect("written");
@@ -644,7 +516,7 @@ mod tests {
         );
         let running = RunFolder::create(&path, Some(ANY)).expect("replaced");
         assert_eq!(fs::read_dir(&path).expect("there").count(), 2, "not yet");
-        running.clear().expect("removed");
+        running.start().expect("removed");
         assert!(path.join(MANIFEST).exists(), "until there is another");
         running.replace(MANIFEST, b"{}").expect("written");
         let operations = fs::read_dir(path.join("operations"));
@@ -684,17 +556,6 @@ mod tests {
         let file = path.join(MANIFEST);
         let error = RunFolder::create(&file, None).expect_err("a file");
         assert!(matches!(error, FolderError::Exists { .. }), "{error}");
-    }
-
-    #[test]
-    fn a_run_that_could_not_begin_leaves_nothing() {
-        let parent = tempfile::tempdir().expect("a folder");
-        let path = parent.path().join("run");
-        let folder = RunFolder::create(&path, None).expect("created");
-        folder.replace(MANIFEST, b"{}").expect("written");
-        folder.withdraw();
-        drop(folder);
-        assert!(!path.exists());
     }
 
     #[test]

@@ -13,14 +13,17 @@ mod folder;
 mod part_index;
 mod queue;
 mod room;
+mod start;
 mod swap;
+mod trace_files;
 mod writer;
 
 pub use compactor::{Keeping, Merge, Merging, Older};
 pub use control::{Control, Request, is_running};
 pub use control_client::ControlClient;
 pub use finished_run::FinishedRun;
-pub use folder::{IsTrace, RunFolder, STATES, TraceFiles};
+pub use folder::RunFolder;
 pub use part_index::{FinalParts, Removed, Retention, TableTotals};
 pub use queue::{NewPart, OnDisk, Pieces};
+pub use trace_files::{IsTrace, STATES, TraceFiles};
 pub use writer::{PartQueue, PartWriter};

@@ -118,6 +118,8 @@ impl Shared {
 
 #[derive(Debug, Default)]
 pub(crate) struct State {
+    /// No more orders come.
+    pub(crate) is_closed: bool,
     pub(crate) error: Option<FolderError>,
     pub(crate) queued: usize,
     pub(crate) drawn_bytes: usize,

@@ -22,8 +22,12 @@ const QUEUED_MAX: usize = 4;
 ///
 /// After an error no further part is written: complete parts stay, and the first error is the
 /// answer to the next [`submit`](Self::submit) and to [`finish`](Self::finish).
+///
+/// Parts that come before the run has started in a folder that held a trace wait for that; if it
+/// never does, they are nothing that was measured.
 #[derive(Debug)]
 pub struct PartWriter {
+    folder: RunFolder,
     queue: PartQueue,
     unstarted: Option<Unstarted>,
     /// `None` once finished.
@@ -72,6 +76,7 @@ impl PartWriter {
             ..Shared::default()
         };
         Self {
+            folder: folder.clone(),
             queue: PartQueue {
                 orders,
                 shared: Arc::new(shared),
@@ -128,8 +133,12 @@ impl PartWriter {
         self.queue.submit(part)
     }
 
-    /// Waits while the queue is full, and nothing has failed.
+    /// Waits while the queue is full, and nothing has failed. It does not before the run's start,
+    /// which may be for this thread to make.
     pub fn wait_for_room(&self) {
+        if !self.folder.has_started() {
+            return;
+        }
         let Shared {
             state, has_room, ..
         } = &*self.queue.shared;
@@ -147,6 +156,7 @@ impl PartWriter {
 
     /// Waits until everything is written: what is on the disk then, or the first error.
     pub fn finish(mut self) -> Result<OnDisk, FolderError> {
+        self.folder.start()?;
         self.close();
         match self.queue.shared.error() {
             None => Ok(self.queue.on_disk()),
@@ -155,6 +165,8 @@ impl PartWriter {
     }
 
     fn close(&mut self) {
+        self.queue.shared.state().is_closed = true;
+        self.folder.wake();
         // It fails only if the thread has ended, which joining it reports.
         let _ = self.queue.orders.send(Order::End);
         if let Some(unstarted) = self.unstarted.take() {
@@ -169,6 +181,10 @@ impl PartWriter {
 impl Unstarted {
     /// The thread, or what the caller does without one.
     fn run(self, queue: &PartQueue) {
+        self.folder.wait_to_start(|| queue.shared.state().is_closed);
+        if !self.folder.has_started() {
+            return;
+        }
         Compactor::new(&self.folder, &queue.shared, self.keeping, &queue.orders).run(&self.orders);
     }
 }
@@ -205,7 +221,7 @@ impl PartQueue {
 }
 
 impl Drop for PartWriter {
-    /// What was submitted is written, also when a run ends early.
+    /// What was submitted is written, also when a run ends early: not when it never started.
     fn drop(&mut self) {
         self.close();
     }

@@ -7,12 +7,10 @@ use std::process::ExitStatus;
 use anyhow::Context;
 use lineside_account::Budget;
 use lineside_host::Signals;
-use lineside_path::emulate::{Event, Taken, Taking};
+use lineside_path::emulate::{Taken, Taking};
 use lineside_path::settings::{LinkSpec, StepContext};
 use lineside_path::{Certificate, Path};
 use lineside_render::{link_line, nothing_passed};
-use lineside_run::sandbox_facts;
-use lineside_trace::SandboxFacts;
 
 use super::flags::Arguments;
 use super::notes::Notes;
@@ -33,16 +31,15 @@ impl Arguments {
         let signals = Signals::register().context("cannot handle signals")?;
         let mut commands = self.commands(budget, &signals)?;
         let mut notes = Notes::begin(self, &self.keys.client)?;
-        let taking = self.taking(&notes, &COMMAND_SIDES, budget);
-        let mut taking = taking.inspect_err(|_| notes.run.withdraw())?;
+        let mut taking = self.taking(&notes, &COMMAND_SIDES, budget)?;
         let looks = taking.as_mut().and_then(Taking::looks);
         let controlled = notes.listen(budget, (spec, context), looks)?;
         let sandbox = self.sandbox(notes.run.folder.as_ref());
         let tapping = taking.map(Taking::tapping);
-        let ran = notes.run.drive(sandbox, |sandbox, facts| {
+        let ran = notes.run.drive(sandbox, |sandbox, record| {
             commands.sandbox = sandbox;
-            commands.run(path, controlled, tapping, &mut |event| {
-                self.on_event(&event, facts);
+            commands.run(path, controlled, tapping, record, &mut |event| {
+                self.print_event(&event);
             })
         });
         let (outcome, status, taken) = ran?;
@@ -92,18 +89,17 @@ impl Arguments {
         let mut notes = Notes::begin(self, &sides)?;
         let folder = notes.run.folder.clone();
         let sides: Vec<_> = sides.iter().map(String::as_str).collect();
-        let taking = self.taking(&notes, &sides, budget);
-        let mut taking = taking.inspect_err(|_| notes.run.withdraw())?;
+        let mut taking = self.taking(&notes, &sides, budget)?;
         let looks = taking.as_mut().and_then(Taking::looks);
         let controlled = notes.listen(budget, (spec, context), looks)?;
         let file = taking.as_ref().map(Taking::file).transpose()?.flatten();
         let sandbox = self.sandbox(folder.as_ref());
         let tapping = taking.map(Taking::tapping);
-        let ran = notes.run.drive(sandbox, |sandbox, facts| {
+        let ran = notes.run.drive(sandbox, |sandbox, record| {
             let given = (file, sandbox);
             let between = settings.into_run(budget, folder.as_ref(), given, &signals);
-            between.run(path, controlled, tapping, &mut |event| {
-                self.on_event(&event, facts);
+            between.run(path, controlled, tapping, record, &mut |event| {
+                self.print_event(&event);
             })
         });
         let (outcome, taken) = ran?;
@@ -135,14 +131,6 @@ impl Arguments {
     /// The status of a run that came to its end.
     pub(super) fn held(&self, certificate: &Certificate) -> Exit {
         Exit::of_state(certificate.verdict.state, self.keys.strict == Some(true))
-    }
-
-    /// Notes and prints an event.
-    fn on_event(&self, event: &Event<'_>, facts: &mut Option<SandboxFacts>) {
-        if let Event::Confined(found) = event {
-            *facts = Some(sandbox_facts(found));
-        }
-        self.print_event(event);
     }
 }
 

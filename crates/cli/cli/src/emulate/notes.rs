@@ -34,15 +34,15 @@ impl Notes {
         Ok(Self { run, clock })
     }
 
-    /// Writes the facts known before the first frame, and takes requests from then on; `looks` is
-    /// where monitors are asked.
+    /// Keeps room for what is written at the end, and takes requests from now on; `looks` is where
+    /// monitors are asked.
     pub(super) fn listen(
         &self,
         budget: &Budget,
         (spec, context): (LinkSpec, StepContext),
         looks: Option<Looks>,
     ) -> Result<Option<Controlled>, FolderError> {
-        self.run.save_first()?;
+        self.run.keep_room()?;
         let folder = self.run.folder.as_ref();
         let listening = folder.map(|folder| listen(folder, budget, spec, context, looks));
         Ok(listening.and_then(or_warn))

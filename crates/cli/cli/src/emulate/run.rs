@@ -68,9 +68,8 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
     let words = arguments.keys.monitors()?;
     let drop_ins = arguments.keys.drop_ins()?;
     let mut notes = Notes::begin(&arguments, &inputs)?;
-    let confined = arguments.confine(&mut notes.run);
-    let files = confined.and_then(|()| Ok(open(inputs, &budget)?));
-    let files = files.inspect_err(|_| notes.run.withdraw())?;
+    arguments.confine(&mut notes.run)?;
+    let files = open(inputs, &budget)?;
     let signals = Signals::register().context("cannot handle signals")?;
     let mut emulation = Virtual::new(path, DirectionFinder::new(inside));
     let measuring = notes.measuring(&words, &drop_ins, Pace::File, &PartRotation::FILES, &budget);
@@ -254,7 +253,8 @@ impl Run<'_> {
     fn after_burst(&mut self, port: &impl Port, notes: &Notes) -> anyhow::Result<()> {
         if self.has_frames && !self.has_begun {
             self.open_writer(port)?;
-            notes.run.save_first()?;
+            notes.run.keep_room()?;
+            notes.run.save()?;
             self.has_begun = true;
         }
         self.write()

@@ -11,6 +11,7 @@ use lineside_path::{Direction, Forwarder, Path};
 use lineside_payload::Parameters;
 use lineside_reactor::{TapPort, Wait};
 use lineside_render::adapter::flow_text;
+use lineside_run::Record;
 
 use crate::confine;
 use crate::exit::Exit;
@@ -56,7 +57,9 @@ pub(super) fn run_commands(
     };
     let no_tap = None::<Tapping<NoTap>>;
     let (outcome, status, _) =
-        commands.run(path, None, no_tap, &mut |event| print_event(&event))?;
+        commands.run(path, None, no_tap, &mut Record::default(), &mut |event| {
+            print_event(&event)
+        })?;
     let (counters, cache) = forwarder.counters();
     match json {
         true => print_json(&serde_json::json!({

@@ -12,7 +12,7 @@ use lineside_forward::{
 use lineside_host::{Signals, SystemClock};
 use lineside_measure::monitor::Point;
 use lineside_port::CaptureWriter;
-use lineside_run::{Run, frame_file, sandbox_facts, why_frames_miss, write_frames};
+use lineside_run::{Run, frame_file, why_frames_miss, write_frames};
 use lineside_store::RunFolder;
 use lineside_time::Clock;
 use lineside_trace::State;
@@ -65,13 +65,11 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
         sandbox: None,
         signals: &signals,
     };
-    // What the folder has goes with the first write: not before the ports are open.
     let opened = forward.open()?;
-    record.save_first()?;
+    record.keep_room()?;
     let taken = { forward.resumed.as_ref() }.map(|(_, table)| &table[..]);
     let table = { folder.as_ref() }.map(|folder| TableFile::open(folder, taken));
-    let table = table.transpose();
-    forward.table = table.inspect_err(|_| record.withdraw())?;
+    forward.table = table.transpose()?;
     let controlled = listen(&record, &keys, &prepared.budget, &forward.settings);
     let missing = Mutex::new(None);
     let tapping = writing.map(|(path, mut writer)| -> Tapping<'_> {
@@ -83,12 +81,9 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
             *missing.lock().unwrap_or_else(PoisonError::into_inner) = why;
         })
     });
-    let outcome = record.drive(sandbox, |sandbox, facts| {
+    let outcome = record.drive(sandbox, |sandbox, record| {
         let forward = Forward { sandbox, ..forward };
-        forward.run(opened, controlled, tapping, &mut |event| {
-            if let Event::Confined(found) = &event {
-                *facts = Some(sandbox_facts(found));
-            }
+        forward.run(opened, controlled, tapping, record, &mut |event| {
             given.print_event(&event);
         })
     })?;

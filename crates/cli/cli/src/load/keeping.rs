@@ -1,6 +1,6 @@
 //! What a load keeps on the disk while it goes on, for the case that it is killed.
 
-use lineside_host::SystemClock;
+use lineside_host::{FolderError, SystemClock};
 use lineside_load::prepared::Prepared;
 use lineside_load::recording::Recording;
 use lineside_load::run::RunSecond;
@@ -42,6 +42,11 @@ impl<'a> Keeping<'a> {
             so_far: SoFar::default(),
             has_warned: false,
         }
+    }
+
+    /// Requests are about to leave.
+    pub(super) fn start(&self) -> Result<(), FolderError> {
+        self.run.save()
     }
 
     /// A second is over.

@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-use lineside_host::Signals;
+use lineside_host::{FolderError, Signals};
 use lineside_load::hdr::HdrLog;
 use lineside_load::recording::Recording;
 use lineside_load::run::{Observer, RunSecond};
@@ -23,6 +23,8 @@ pub(super) struct Progress<'a> {
     failed: u64,
     /// A signal asked for the end.
     pub(super) was_stopped: bool,
+    /// The record could not be written, so that nothing began.
+    unstarted: Option<FolderError>,
 }
 
 impl<'a> Progress<'a> {
@@ -40,12 +42,13 @@ impl<'a> Progress<'a> {
             prints: is_seen && !arguments.quiet,
             failed: 0,
             was_stopped: false,
+            unstarted: None,
         }
     }
 
-    /// The log, and whether a signal ended the run.
-    pub(super) fn end(self) -> (Option<HdrLog>, bool) {
-        (self.log, self.was_stopped)
+    /// The log, and whether a signal ended the run; an error if it did not begin.
+    pub(super) fn end(self) -> Result<(Option<HdrLog>, bool), FolderError> {
+        { self.unstarted }.map_or(Ok((self.log, self.was_stopped)), Err)
     }
 
     /// Of many runs, none is shown by seconds.
@@ -56,6 +59,11 @@ impl<'a> Progress<'a> {
 
 impl Observer for Progress<'_> {
     fn start_at(&mut self, open: u32, soon: Nanoseconds) -> Option<Nanoseconds> {
+        // The trace of before goes only now: no server may have been there, or no port free.
+        if let Some(Err(error)) = self.keeping.as_ref().map(Keeping::start) {
+            self.unstarted = Some(error);
+            return None;
+        }
         if let Some(recording) = self.recording {
             recording.begin();
         }

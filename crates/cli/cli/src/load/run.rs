@@ -8,7 +8,7 @@ use lineside_analyze::{Assertion, WithAssertions, assert_load};
 use lineside_host::{Ender, RunClock, Signals, StealCounts, SystemClock};
 use lineside_load::certificate::{Certificate, Machine};
 use lineside_load::confine::{Outputs, confine_director};
-use lineside_load::directed::{self, Directed};
+use lineside_load::directed;
 use lineside_load::director::{self, Remote};
 use lineside_load::hdr::HdrLog;
 use lineside_load::peer::Peer;
@@ -77,17 +77,14 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
         .transpose()?;
     let signals = Signals::register().context("cannot handle signals")?;
     let mut notes = arguments.begin()?;
-    let log = arguments.hdr_log().inspect_err(|_| notes.withdraw())?;
-    let junit = Junit::open(arguments.junit.as_deref(), asserts.len());
-    let junit = junit.inspect_err(|_| withdraw(&notes, log.as_ref()))?;
-    let saved = notes.save_first();
-    saved.inspect_err(|_| withdraw(&notes, log.as_ref()))?;
+    notes.keep_room()?;
+    let log = arguments.hdr_log()?;
+    let junit = Junit::open(arguments.junit.as_deref(), asserts.len())?;
     let clock = RunClock::start();
     let capture = tapping.as_ref().and_then(Tapping::file);
     let files = capture.into_iter().chain(log.as_ref().map(HdrLog::file));
     let files = files.chain(junit.as_ref().map(Junit::file)).collect();
-    let confined = arguments.confine(&prepared, peer.as_ref(), files, &mut notes, clock);
-    let hosts = confined.inspect_err(|_| withdraw(&notes, log.as_ref()))?;
+    let hosts = arguments.confine(&prepared, peer.as_ref(), files, &mut notes, clock)?;
     let recording = notes.folder.as_ref().map(|folder| {
         let (workers, budget) = (prepared.settings.workers, &prepared.settings.budget);
         Recording::new(folder, &notes.manifest.trace_id, every, workers, budget)
@@ -107,8 +104,8 @@ pub(crate) fn run(given: &Arguments) -> anyhow::Result<Exit> {
             &mut progress,
         ),
     })?;
-    let (log, was_stopped) = progress.end();
-    let outcome = outcome.inspect_err(|_| withdraw(&notes, log.as_ref()))?;
+    let (log, was_stopped) = progress.end()?;
+    let outcome = outcome?;
     let logged = log.map_or(Ok(()), |log| log.finish(&outcome));
     let machine = Machine {
         steal_share: StealCounts::share_since(steal),
@@ -159,18 +156,14 @@ fn keep(run: &mut Run, certificate: &Certificate, recorded: &Recorded) -> anyhow
 }
 
 /// Prepares a load that another host directs, and enters its sandbox.
-fn direct(keys: &Json, among: (u32, u32), clock: RunClock) -> anyhow::Result<Directed> {
+fn direct(keys: &Json, among: (u32, u32), clock: RunClock) -> anyhow::Result<Prepared> {
     let keys: Section = read_keys(keys, "load").map_err(ConfigError::new)?;
     let mut prepared = keys.prepare()?;
     // A name may have another address here.
     keys.must_be_meant(&prepared)?;
     prepared.settings.among = among;
     keys.confine_alone(&prepared, clock)?;
-    Ok(Directed {
-        prepared,
-        // The certificate of a run that is killed has its times as well.
-        reports_times: keys.hdr.is_some() || keys.output.is_some(),
-    })
+    Ok(prepared)
 }
 
 impl Section {
@@ -201,12 +194,6 @@ fn peer_line(served: &Served) -> String {
         bytes(counts.answer_bytes),
         grouped(again.sum())
     )
-}
-
-/// The run failed: there is nothing to keep. The file of `--junit` is empty if it is new.
-fn withdraw(run: &Run, log: Option<&HdrLog>) {
-    run.withdraw();
-    log.iter().for_each(|log| log.withdraw());
 }
 
 /// The share of `--errors-max`.

@@ -113,6 +113,8 @@ struct Folder {
     is_load: bool,
     /// Its run goes on or was killed: tables may not be there yet.
     is_unfinished: bool,
+    /// Its run is over, or the next one has counted what is there.
+    is_closed: bool,
     /// It lost its last parts to `--keep`.
     is_emptied: bool,
     /// The parts of each table that it counts.
@@ -128,6 +130,7 @@ impl Folder {
             is_of_link: false,
             is_load: false,
             is_unfinished: false,
+            is_closed: true,
             is_emptied: false,
             counted: BTreeMap::new(),
         };
@@ -143,6 +146,7 @@ impl Folder {
             || manifest.certificate.is_some() && !folder.is_load)
             && !has_tables;
         folder.is_unfinished = manifest.verdict.state == State::Unfinished || manifest.killed;
+        folder.is_closed = manifest.verdict.state != State::Unfinished;
         folder.is_emptied = manifest.removed.is_some();
         let tables = manifest.tables.iter();
         folder.counted = tables.map(|(name, of)| (name.clone(), of.parts)).collect();
@@ -188,7 +192,9 @@ impl Folder {
                 parts.len(),
             )
         };
-        let missing = ((parts.len() as u64) < counted).then(missing);
+        // Parts of a run that goes on, or was killed, may have become one since they were counted.
+        let may_be_merged = self.is_unfinished && !self.is_closed && !parts.is_empty();
+        let missing = ((parts.len() as u64) < counted && !may_be_merged).then(missing);
         (parts, missing)
     }
 }

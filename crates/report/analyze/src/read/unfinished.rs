@@ -37,6 +37,9 @@ pub struct Unfinished {
     /// When its rows can be read, as `--flush` has it; empty of a load, whose parts end by
     /// themselves.
     pub flush: String,
+    /// It is of no operations: its certificate has what it counted.
+    #[serde(skip)]
+    pub has_counts_alone: bool,
 }
 
 impl Unfinished {
@@ -68,6 +71,7 @@ impl Unfinished {
                 _ => "none",
             })
             .to_owned();
+        let is_of_frames = matches!(manifest.role(), Some(Role::Emulate | Role::Forward));
         let parts = trace.parts(Table::Operations);
         let rows = parts.iter().filter_map(|path| trace.open_part(path));
         let written = rows.map(|part| part.row_count()).sum();
@@ -84,6 +88,7 @@ impl Unfinished {
             since_ns: range.map(|(_, last)| last),
             rotate: rotate.unwrap_or_default(),
             flush,
+            has_counts_alone: is_of_frames && parts.is_empty(),
         })
     }
 
@@ -99,6 +104,15 @@ impl Unfinished {
     /// In a sentence.
     pub fn text(&self, zone: &Zone) -> String {
         let clock = |ns| zone.clock(ns, 1_000_000_000);
+        if self.has_counts_alone {
+            let at = clock(self.time_ns);
+            return match self.is_running {
+                true => format!("the run goes on: its counts are those at {at}"),
+                false => format!(
+                    "the run was killed: its counts are those at {at}, and what came later is lost"
+                ),
+            };
+        }
         let since = self.since_ns.map(|ns| format!(", since {},", clock(ns)));
         let last = match self.in_memory {
             0 => None,
@@ -160,6 +174,7 @@ mod tests {
             since_ns: Some(1_700_000_003_000_000_000),
             rotate: vec!["64MiB".to_owned(), "10s".to_owned()],
             flush: "none".to_owned(),
+            has_counts_alone: false,
         };
         let zone = Zone::default();
         assert_eq!(
@@ -184,6 +199,11 @@ mod tests {
         assert_eq!(
             unfinished.text(&zone),
             "the run was killed: at 22:13:33 every operation was in a part; what came later is lost"
+        );
+        unfinished.has_counts_alone = true;
+        assert_eq!(
+            unfinished.text(&zone),
+            "the run was killed: its counts are those at 22:13:33, and what came later is lost"
         );
     }
 }

@@ -408,6 +408,7 @@ fn begin(
         time_ns: now_ns,
         ..InMemory::default()
     });
+    run.keep_room()?;
     run.save()?;
     Ok((run, port, answering))
 }

@@ -269,7 +269,7 @@ impl<'a> Watch<'a> {
                 that it made, wherever that is now"
             ));
         }
-        match self.run.save() {
+        match self.run.keep() {
             Ok(()) => Step::Continue,
             // The oldest parts go before the next time.
             Err(error) if error.is_full() && self.makes_room => Step::Continue,

@@ -12,6 +12,7 @@ use lineside_link::State;
 use lineside_port::live::{EndOptions, Interface, LiveOptions, StampClock, open_each};
 use lineside_port::{LivePort, Method, Port, PortError};
 use lineside_reactor::{TapPort, Tapped, Wait};
+use lineside_run::Record;
 use lineside_run::control::while_controlled;
 use lineside_run::live::{GoneSides, Next, turns};
 use lineside_store::RunFolder;
@@ -77,6 +78,7 @@ impl Between<'_> {
         mut path: Path,
         controlled: Option<Controlled>,
         tapping: Option<Tapping<impl FnOnce(TapPort, Vec<u16>) -> T + Send>>,
+        record: &mut Record,
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<(Outcome, Option<std::thread::Result<T>>), EmulationError> {
         let clock = RunClock::start();
@@ -87,7 +89,9 @@ impl Between<'_> {
         let file = self.file.as_ref().map(AsFd::as_fd);
         lineside_host::drop_privileges(self.folder.map(|it| it as _), file.as_slice())?;
         if let Some(sandbox) = self.sandbox.clone() {
-            on_event(Event::Confined(&sandbox.may_ask_about_links().enter()?));
+            let confined = sandbox.may_ask_about_links().enter()?;
+            record.on_confined(&confined);
+            on_event(Event::Confined(&confined));
         }
         path.begin(clock.now());
         let mut live = LivePath::between(path, sides, self.wait, self.completes_checksums);
@@ -101,11 +105,18 @@ impl Between<'_> {
         let host = self.host.iter().map(|_| None);
         let others = self.interfaces.iter().map(|each| each.hardware_address);
         let addresses: Vec<_> = host.chain(others).collect();
-        let (outcome, taken) = while_tapped(&mut live, tapping, self.budget, |live| {
+        let record: &Record = record;
+        let start = |live: &mut LiveLoop| {
             live.calibrate(&addresses, &mut || clock.now())?;
-            report_floor(live, on_event);
-            self.turn(live, &clock, &manager, (controlled, switch), on_event)
-        })?;
+            let carriers = self.carriers(live, switch)?;
+            record.start()?;
+            Ok(carriers)
+        };
+        let ran = while_tapped(&mut live, tapping, self.budget, start, |live, carriers| {
+            let beside = (controlled, carriers, record);
+            self.turn(live, &clock, &manager, beside, on_event)
+        });
+        let (outcome, taken) = ran?;
         Ok((outcome?, taken))
     }
 
@@ -262,14 +273,14 @@ impl Between<'_> {
         live: &mut LiveLoop,
         clock: &RunClock,
         manager: &ServiceManager,
-        (controlled, switch): (Option<Controlled>, Option<LinkSwitch>),
+        (controlled, mut carriers, record): (Option<Controlled>, Carriers, &Record),
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<Outcome, EmulationError> {
+        report_floor(live, on_event);
         let (mut signal, mut gone, mut began) = (None, GoneSides::default(), Duration::ZERO);
-        let mut carriers = self.carriers(live, switch)?;
         manager.ready();
         let failure = while_controlled(controlled, |asked| {
-            let mut emulating = Emulating::new(asked, &mut carriers, |live, elapsed| {
+            let mut emulating = Emulating::new(asked, &mut carriers, record, |live, elapsed| {
                 let warnings = gone.warnings(live.gone(), |side| self.name(side));
                 warnings.for_each(|warning| on_event(Event::Warning(warning)));
                 signal = self.signals.stop();

@@ -19,6 +19,7 @@ use lineside_link::State;
 use lineside_port::live::{EndOptions, LinkEnd, StampClock, open_end, open_loopback};
 use lineside_port::{LivePort, PortError};
 use lineside_reactor::{TapPort, Tapped, Wait};
+use lineside_run::Record;
 use lineside_run::control::while_controlled;
 use lineside_run::live::{Next, turns};
 use lineside_time::Clock;
@@ -148,6 +149,7 @@ impl Commands<'_> {
         mut path: Path,
         controlled: Option<Controlled>,
         tapping: Option<Tapping<impl FnOnce(TapPort, Vec<u16>) -> T + Send>>,
+        record: &mut Record,
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<Ran<T>, EmulationError> {
         self.signals.shield();
@@ -172,7 +174,7 @@ impl Commands<'_> {
         let server = server.transpose()?;
         networks.client.enter()?;
         let client = self.start_client(networks.outside.as_ref())?;
-        self.confine(networks.is_in_own_namespace, on_event)?;
+        self.confine(networks.is_in_own_namespace, record, on_event)?;
         let mut programs = Programs {
             server,
             client,
@@ -182,10 +184,12 @@ impl Commands<'_> {
 
         path.begin(clock.now());
         let mut live = LivePath::between(path, networks.sides.into(), self.wait, false);
-        let (ran, taken) = while_tapped(&mut live, tapping, self.budget, |live| {
-            let programs = (&mut programs, all.ender());
+        let record: &Record = record;
+        let start = |_: &mut LiveLoop| Ok(record.start()?);
+        let ran = while_tapped(&mut live, tapping, self.budget, start, |live, ()| {
+            let (programs, beside) = ((&mut programs, all.ender()), (controlled, record));
             let (mut failure, signal, status) =
-                self.turn(live, &clock, controlled, programs, on_event)?;
+                self.turn(live, &clock, beside, programs, on_event)?;
             // Frames that the server still sends pass the path.
             all.end(PATIENCE, || {
                 if failure.is_none() {
@@ -194,7 +198,8 @@ impl Commands<'_> {
             });
             live.engine_mut().set_tap(None);
             Ok::<_, EmulationError>((outcome(live, signal, failure), status))
-        })?;
+        });
+        let (ran, taken) = ran?;
         let (mut outcome, status) = ran?;
         if !networks.passes_loopback {
             outcome.beside = networks.client_netlink.and_then(loopback_frames);
@@ -215,6 +220,7 @@ impl Commands<'_> {
     fn confine(
         &self,
         is_in_own_namespace: bool,
+        record: &mut Record,
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), EmulationError> {
         if is_in_own_namespace {
@@ -229,8 +235,9 @@ impl Commands<'_> {
             lineside_host::keep_capabilities(kept)?;
         }
         if let Some(sandbox) = self.sandbox.clone() {
-            let sandbox = sandbox.may_ask_about_links();
-            on_event(Event::Confined(&sandbox.enter()?));
+            let confined = sandbox.may_ask_about_links().enter()?;
+            record.on_confined(&confined);
+            on_event(Event::Confined(&confined));
         }
         Ok(())
     }
@@ -240,14 +247,14 @@ impl Commands<'_> {
         &self,
         live: &mut LiveLoop,
         clock: &RunClock,
-        controlled: Option<Controlled>,
+        (controlled, record): (Option<Controlled>, &Record),
         (programs, ender): (&mut Programs, &Ender),
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<Turned, EmulationError> {
         let (mut signal, mut status) = (None, None);
         let mut carriers = Carriers::new(live, None, &["client", "server"], NO_CARRIER);
         let failure = while_controlled(controlled, |asked| {
-            let mut emulating = Emulating::new(asked, &mut carriers, |_, _| {
+            let mut emulating = Emulating::new(asked, &mut carriers, record, |_, _| {
                 status = programs.look(on_event)?;
                 if signal.is_none() {
                     signal = self.signals.stop();

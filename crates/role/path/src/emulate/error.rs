@@ -1,8 +1,9 @@
 use std::io;
 use std::process::ExitStatus;
 
-use lineside_host::{NamespaceError, PrivilegeError, SandboxError, UplinkError};
+use lineside_host::{FolderError, NamespaceError, PrivilegeError, SandboxError, UplinkError};
 use lineside_port::PortError;
+use lineside_run::live::NoTapMemory;
 
 /// Why an emulation between live ports cannot begin or go on.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +38,9 @@ pub enum EmulationError {
     /// The memory for the tap is more than the budget has.
     #[error("the tap needs more memory than an eighth of --memory: raise it")]
     TapMemory,
+    /// The run's folder cannot be written.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
     /// Nothing can be emulated without a server.
     #[error(
         "the server ended before the client began: {status}; it must keep running, in the \
@@ -67,6 +71,12 @@ pub enum EmulationError {
         /// Why it failed.
         cause: io::Error,
     },
+}
+
+impl From<NoTapMemory> for EmulationError {
+    fn from(_: NoTapMemory) -> Self {
+        Self::TapMemory
+    }
 }
 
 impl EmulationError {

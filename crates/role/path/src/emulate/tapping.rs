@@ -20,12 +20,14 @@ pub struct Tapping<F> {
     pub switches: Option<Sender<MonitorSwitch>>,
 }
 
-/// Runs `run` with the thread beside it, whose result is the second one.
-pub(super) fn while_tapped<T: Send, R>(
+/// Runs `run` with the thread beside it, whose result is the second one; `start` is what can still
+/// fail before.
+pub(super) fn while_tapped<T: Send, S, R>(
     live: &mut LiveLoop,
     tapping: Option<Tapping<impl FnOnce(TapPort, Vec<u16>) -> T + Send>>,
     budget: &Budget,
-    run: impl FnOnce(&mut LiveLoop) -> R,
+    start: impl FnOnce(&mut LiveLoop) -> Result<S, EmulationError>,
+    run: impl FnOnce(&mut LiveLoop, S) -> R,
 ) -> Result<(R, Option<std::thread::Result<T>>), EmulationError> {
     let mut first = 0;
     let firsts = (0..live.sides()).map(|side| {
@@ -41,5 +43,5 @@ pub(super) fn while_tapped<T: Send, R>(
             take: move |port| (tapping.take)(port, firsts),
         }
     });
-    live::while_tapped(live, tapping, budget, run).map_err(|_| EmulationError::TapMemory)
+    live::while_tapped(live, tapping, budget, start, run)
 }

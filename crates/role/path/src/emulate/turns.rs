@@ -7,7 +7,7 @@ use std::time::Duration;
 use lineside_host::Confined;
 use lineside_port::{Facts, Port, PortError};
 use lineside_run::live::{ClockSet, Live, Next, TICK};
-use lineside_run::{Evidence, TapEvidence};
+use lineside_run::{Evidence, Record, TapEvidence};
 use lineside_time::{Clock, Nanoseconds};
 use lineside_trace::InputFacts;
 
@@ -96,6 +96,7 @@ const CLOCK: &str = "monotonic clock, from the wall clock's time at the start";
 pub(super) struct Emulating<'a, F> {
     changes: Changes,
     carriers: &'a mut Carriers,
+    record: &'a Record,
     next: F,
 }
 
@@ -103,10 +104,16 @@ impl<'a, F> Emulating<'a, F>
 where
     F: FnMut(&LiveLoop, Duration) -> Result<Next, EmulationError>,
 {
-    pub(super) fn new(asked: Receiver<Asked>, carriers: &'a mut Carriers, next: F) -> Self {
+    pub(super) fn new(
+        asked: Receiver<Asked>,
+        carriers: &'a mut Carriers,
+        record: &'a Record,
+        next: F,
+    ) -> Self {
         Self {
             changes: Changes::new(asked),
             carriers,
+            record,
             next,
         }
     }
@@ -137,8 +144,15 @@ where
         since >= TICK && (live.is_calm(now) || since >= TICK_MAX)
     }
 
-    fn on_tick(&mut self, live: &mut LiveLoop, _now: Nanoseconds) {
+    fn on_tick(&mut self, live: &mut LiveLoop, now: Nanoseconds) {
         live.engine_mut().settle();
+        let ran_ns = live.engine().path().since_begin(now);
+        let elapsed = Duration::from_nanos(ran_ns.max(0).cast_unsigned());
+        self.record.keep(now, elapsed, |verdict| {
+            let mut certificate = live_certificate(live, CLOCK);
+            certificate.verdict = verdict;
+            certificate
+        });
     }
 
     fn next(&mut self, live: &mut LiveLoop, elapsed: Duration) -> Result<Next, EmulationError> {
@@ -270,11 +284,12 @@ mod tests {
         let (tap, mut port) = tap(2, points, 2 << 20, &budget).expect("it fits");
         live.engine_mut().set_tap(Some(tap));
         let mut carriers = Carriers::new(&mut live, None, &[], "");
+        let record = Record::default();
         let (asking, asked) = lineside_run::control::asking();
         let failure = std::thread::scope(|scope| {
             scope.spawn(move || ask(&ChangeSender(&asking)));
             // With these go the requests that nobody will answer.
-            let mut emulating = Emulating::new(asked, &mut carriers, |_, elapsed| {
+            let mut emulating = Emulating::new(asked, &mut carriers, &record, |_, elapsed| {
                 if elapsed >= Duration::from_millis(50) {
                     time.wall_ahead.store(by_ns, Ordering::Relaxed);
                 }
@@ -300,7 +315,13 @@ mod tests {
         let calm_facts = &calm.certificate.directions[Direction::Outbound.name()];
         assert_eq!(calm_facts.counters.released, 1_000);
         assert_eq!(calm.certificate.clock_steps.count, 0);
-        for by_ns in [-4_000 * MS, 3_600_000 * MS] {
+        // By seconds, an hour, a day back, and to 1970.
+        for by_ns in [
+            -4_000 * MS,
+            3_600_000 * MS,
+            -86_400_000 * MS,
+            -1_795_000_000_000 * MS,
+        ] {
             let (set, stamps_set) = run_with_a_clock_set(by_ns);
             let facts = &set.certificate.directions[Direction::Outbound.name()];
             assert_eq!(facts, calm_facts, "as if nothing had happened");

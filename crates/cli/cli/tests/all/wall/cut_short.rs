@@ -11,7 +11,7 @@ use lineside_testkit::disk::SmallDisk;
 use lineside_trace::{Manifest, State};
 
 use crate::support::{Guarded, lineside, manifest, parts, records, talk, wait_until};
-use crate::wall::between::{Hosts, emulate};
+use crate::wall::between::{Hosts, emulate, round_trips};
 use crate::wall::forward::{Farm, TCP};
 use crate::wall::load_devices::inside;
 use crate::wall::load_ends::Served;
@@ -21,7 +21,7 @@ use crate::wall::wire::{Running, Wire, need_wire, private_folder};
 const KILLS: u64 = 4;
 
 /// Fills what is left of a disk.
-fn fill(disk: &Path) {
+pub(super) fn fill(disk: &Path) {
     let mut file = std::fs::File::create(disk.join("filler")).expect("a file");
     while file.write_all(&[0; 4096]).is_ok() {}
 }
@@ -312,4 +312,107 @@ fn a_forwarder_on_a_full_disk_keeps_its_certificate() {
     assert_eq!(ended.status.code(), Some(0), "{}", ended.messages);
     let record = manifest(&ended.out);
     assert!(record.certificate.is_some() && record.ended_ns.is_some());
+}
+
+/// The account of a killed run, which is that of its last second; `report` and `info` say so.
+fn killed(running: Running) -> serde_json::Value {
+    let out = running.out.clone();
+    let record = || {
+        let text = std::fs::read_to_string(out.join("trace.json")).unwrap_or_default();
+        Manifest::from_json(&text).ok()
+    };
+    let reasons = |count: &str| {
+        record().is_some_and(|record| record.verdict.reasons.join(" ").contains(count))
+    };
+    running.wait_until("two seconds are over", || reasons("the first 2 s"));
+    running.signal("KILL");
+    let ended = running.end();
+    assert_eq!(ended.status.code(), None, "{}", ended.messages);
+    wait_until("nobody writes it", || !lineside_store::is_running(&out));
+    let record = record().expect("it was written whole");
+    assert_eq!(
+        record.verdict.state,
+        State::Unfinished,
+        "{:?}",
+        record.verdict
+    );
+    for verb in ["info", "report"] {
+        let output = lineside().arg(verb).arg(&out).output().expect("it runs");
+        assert!(output.status.success(), "{}", talk(&output));
+        let text = String::from_utf8(output.stdout).expect("UTF-8");
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for words in [
+            "the run was killed: its counts are those at",
+            "of the first",
+        ] {
+            assert!(text.contains(words), "{verb}: {text}");
+        }
+    }
+    record.certificate.expect("one")
+}
+
+#[test]
+fn a_killed_link_leaves_what_it_measured() {
+    need_wire!("ip");
+    let hosts = Hosts::new();
+    let running = emulate(
+        &hosts.between,
+        &["--between", "m0,m1", "--delay", "1ms"],
+        "m1",
+    );
+    let trips = round_trips(&hosts);
+    assert_eq!(trips.len(), 20);
+    let certificate = killed(running);
+    for direction in ["inbound", "outbound"] {
+        let counters = &certificate["directions"][direction]["counters"];
+        let released = counters["released"].as_u64();
+        assert!(released >= Some(20), "{certificate}");
+    }
+    let delays = &certificate["directions"]["outbound"]["realised"];
+    assert!(delays["p50_ns"].as_i64() >= Some(1_000_000), "{delays}");
+}
+
+#[test]
+fn a_killed_forwarder_leaves_what_it_measured() {
+    need_wire!("ip");
+    let farm = Farm::new();
+    let _nodes = farm.nodes();
+    let running = farm.forward(&["--service", TCP]);
+    farm.load(&["http://10.9.1.100/", "-n", "40", "-c", "4"]);
+    let certificate = killed(running);
+    let service = &certificate["services"][0];
+    assert_eq!(service["opened"].as_u64(), Some(4), "{certificate}");
+    assert!(certificate["arrived"].as_u64() > Some(80), "{certificate}");
+}
+
+#[test]
+fn a_capture_on_a_full_disk_says_so_in_its_account() {
+    need_wire!("ip");
+    let hosts = Hosts::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let disk = SmallDisk::mount(folder.path(), 2 << 20).expect("root mounts");
+    let out = disk.folder().join("run");
+    let mut command = inside(&hosts.between);
+    command.args(["capture", "-i", "m0", "-o"]).arg(&out);
+    let running = Running::spawn(&mut command, out, private_folder());
+    running.wait_until("it has begun", || running.out.join("trace.json").exists());
+    fill(disk.folder());
+    let ended = running.end();
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.messages);
+    assert!(
+        ended.messages.contains("No space left"),
+        "{}",
+        ended.messages
+    );
+    let record = manifest(&ended.out);
+    assert!(record.ended_ns.is_some(), "the last record has room");
+    assert_eq!(
+        record.verdict.state,
+        State::Incomplete,
+        "{:?}",
+        record.verdict
+    );
+    let reasons = record.verdict.reasons.join("; ");
+    assert!(reasons.contains("No space left"), "{reasons}");
+    assert!(!ended.out.join(".trace.json.room").exists());
 }

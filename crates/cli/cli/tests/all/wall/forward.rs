@@ -638,7 +638,7 @@ fn what_cannot_be_forwarded_is_refused_with_the_way_out() {
     refused(
         &[&with(TCP)[..], &["--resume", "/nonexistent"]].concat(),
         2,
-        "no table",
+        "no whole table",
     );
     refused(
         &[&with(TCP)[..], &["--route", "default via 10.9.2.1 dev f7"]].concat(),
