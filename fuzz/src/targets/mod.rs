@@ -20,6 +20,7 @@ pub(crate) mod message;
 pub(crate) mod monitor;
 pub(crate) mod nat;
 pub(crate) mod nfs;
+pub(crate) mod nfs_client;
 pub(crate) mod part;
 pub(crate) mod path;
 pub(crate) mod rpc;
@@ -32,13 +33,14 @@ pub(crate) mod workload;
 /// A target: it panics if something is wrong.
 pub(crate) type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 21] = [
+const TARGETS: [(&str, Target); 22] = [
     ("file", file::run),
     ("frame", frame::run),
     ("filter", filter::run),
     ("flow", flow::run),
     ("rpc", rpc::run),
     ("nfs", nfs::run),
+    ("nfs_client", nfs_client::run),
     ("side", side::run),
     ("part", part::run),
     ("path", path::run),

@@ -5,16 +5,14 @@ use std::sync::Arc;
 
 use lineside_frame::{Cursor, Fault, Piece};
 use lineside_nfs::v3::{self, Procedure};
+use lineside_nfs_client::header::{CallTemplate, reply_header};
+use lineside_nfs_client::records::{Heads, Limits, Records};
+use lineside_nfs_client::{Credential, Refusal};
 use lineside_rows::OperationRow;
-use lineside_rpc::message::{
-    AcceptStatus, Auth, AuthSys, Body, CallHeader, Flavor, Header, LAST_FRAGMENT, RPC_VERSION,
-    Rejection, ReplyHeader,
-};
-use lineside_rpc::xdr::{Array, Handle, Name, Opaque, Optional, Xdr, pad, padding};
+use lineside_rpc::xdr::{Handle, Name, Optional, pad, padding};
 
 use super::content;
 use super::mix::{Draws, NAMES, NfsMix, NfsRequest, PROCEDURES};
-use super::records::{Heads, Limits, Records};
 use super::rows;
 use super::tree::Tree;
 use crate::protocol::{Answer, Broken, Client, Named, Outstanding, Request};
@@ -38,6 +36,25 @@ pub(super) mod status {
     pub(crate) const DENIED: u32 = 0x8000_0100;
 }
 
+impl From<lineside_nfs_client::Broken> for Broken {
+    fn from(_: lineside_nfs_client::Broken) -> Self {
+        Self
+    }
+}
+
+/// The status of an answer without results.
+fn refused_status(refusal: Refusal) -> u32 {
+    match refusal {
+        Refusal::Accepted(number) => status::ACCEPTED.wrapping_add(number),
+        Refusal::Denied(number) => status::DENIED.wrapping_add(number),
+    }
+}
+
+/// Calls of a user and group, by AUTH_SYS.
+pub(super) fn credential((uid, gid): (u32, u32)) -> Credential {
+    Credential::sys(b"lineside", uid, gid, &[gid]).expect("a short name and one group")
+}
+
 /// A client of an NFSv3 server, over the files of a tree.
 #[derive(Debug)]
 pub struct Nfs {
@@ -53,74 +70,10 @@ pub struct NfsReader {
     records: Records,
 }
 
-/// The header of each call, but for its xid and procedure, behind a record mark.
-#[derive(Debug)]
-pub(super) struct CallTemplate {
-    bytes: Vec<u8>,
-}
-
-const MARK: usize = 4;
-/// Where a call's numbers stand behind the mark: RFC 5531, 9.
-const PROGRAM_AT: usize = MARK + 12;
-
-impl CallTemplate {
-    /// Calls of a user and group, by AUTH_SYS.
-    pub(super) fn new((uid, gid): (u32, u32)) -> Self {
-        let machine = [Piece::bytes(b"lineside")];
-        let gids = [gid];
-        let caller = AuthSys {
-            stamp: Some(0),
-            machine_name: Some(Opaque::new(&machine)),
-            uid: Some(uid),
-            gid: Some(gid),
-            gids: Array::new(&gids),
-        };
-        let mut credential = Vec::new();
-        caller.encode(&mut credential);
-        let credential = [Piece::bytes(&credential)];
-        let header = Header {
-            xid: Some(0),
-            body: Body::Call(CallHeader {
-                rpc_version: Some(RPC_VERSION),
-                program: Some(v3::PROGRAM),
-                version: Some(v3::VERSION),
-                procedure: Some(0),
-                credential: Auth::new(Flavor::SYS, &credential),
-                verifier: Auth::none(),
-            }),
-        };
-        let mut bytes = vec![0; MARK];
-        header.encode(&mut bytes);
-        Self { bytes }
-    }
-
-    /// Appends a record with a call of [program, version, procedure]; `arguments` appends those.
-    pub(super) fn write(
-        &self,
-        xid: u32,
-        numbers: [u32; 3],
-        out: &mut Vec<u8>,
-        arguments: impl FnOnce(&mut Vec<u8>),
-    ) {
-        let start = out.len();
-        out.extend_from_slice(&self.bytes);
-        let mut set = |at: usize, word: u32| {
-            out[start + at..][..4].copy_from_slice(&word.to_be_bytes());
-        };
-        set(MARK, xid);
-        for (place, number) in numbers.into_iter().enumerate() {
-            set(PROGRAM_AT + 4 * place, number);
-        }
-        arguments(out);
-        let len = (out.len() - start - MARK) as u32;
-        out[start..][..MARK].copy_from_slice(&(len | LAST_FRAGMENT).to_be_bytes());
-    }
-}
-
 impl Nfs {
     /// Requests of a mix over a tree, which a [preparation](super::prepare()) found or made.
     pub fn new(mix: NfsMix, tree: Arc<Tree>) -> Self {
-        let header = CallTemplate::new(mix.user);
+        let header = CallTemplate::new(&credential(mix.user));
         Self {
             draws: Draws::new(mix, &tree),
             tree,
@@ -237,26 +190,6 @@ const TOUCH: v3::SetAttributes = v3::SetAttributes {
     mtime: v3::SetTime::ServerTime,
 };
 
-/// The header of a reply: its xid, and the status of an answer that has no results.
-pub(super) fn reply_header(cursor: &mut Cursor<'_>) -> Result<(u32, Option<u32>), Broken> {
-    let header = Header::decode(cursor);
-    let Body::Reply(reply) = header.body else {
-        return Err(Broken);
-    };
-    if cursor.fault().is_some() {
-        return Err(Broken);
-    }
-    let status = match reply {
-        ReplyHeader::Accepted(reply) => match reply.status {
-            AcceptStatus::Success => None,
-            refused => Some(status::ACCEPTED + refused.discriminant().ok_or(Broken)?),
-        },
-        ReplyHeader::Denied(why) => Some(status::DENIED + why.discriminant().ok_or(Broken)?),
-        ReplyHeader::Unread => return Err(Broken),
-    };
-    Ok((header.xid.ok_or(Broken)?, status))
-}
-
 /// The answer in a reply's results, of which perhaps only the first bytes are there.
 fn results(
     asked: &NfsRequest,
@@ -333,8 +266,8 @@ impl Client for Nfs {
             let request = outstanding.request(xid).ok_or(Broken)?;
             let asked = draws.request(request.ordinal, tree);
             let answer = match refused {
-                Some(status) => Answer {
-                    status,
+                Some(refusal) => Answer {
+                    status: refused_status(refusal),
                     ..Answer::default()
                 },
                 None => results(&asked, &mut cursor, head.len(), len)?,
@@ -376,13 +309,8 @@ impl Named for Nfs {
 pub fn status_name(status: u32) -> Cow<'static, str> {
     let name = match status {
         0x8000_0000 => Some("SUCCESS"),
-        0x8000_0001 => AcceptStatus::ProgUnavail.name(),
-        0x8000_0002 => Some("PROG_MISMATCH"),
-        0x8000_0003 => AcceptStatus::ProcUnavail.name(),
-        0x8000_0004 => AcceptStatus::GarbageArgs.name(),
-        0x8000_0005 => AcceptStatus::SystemErr.name(),
-        0x8000_0100 => Some("RPC_MISMATCH"),
-        0x8000_0101 => Rejection::AuthError(None).name(),
+        0x8000_0001..=0x8000_0005 => Some(Refusal::Accepted(status - status::ACCEPTED).name()),
+        0x8000_0100..=0x8000_0101 => Some(Refusal::Denied(status - status::DENIED).name()),
         _ => v3::status_name(status),
     };
     name.map_or_else(|| status.to_string().into(), Cow::Borrowed)
@@ -392,6 +320,7 @@ const _: () = assert!(PROCEDURES.len() <= crate::results::OPERATIONS_MAX);
 
 #[cfg(test)]
 mod tests {
+    use lineside_rpc::message::LAST_FRAGMENT;
     use lineside_workload::{Sizes, Unit};
 
     use super::super::mix::Offsets;

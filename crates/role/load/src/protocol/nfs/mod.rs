@@ -17,7 +17,6 @@ mod definition;
 mod mix;
 pub mod prepare;
 mod preparer;
-mod records;
 mod rows;
 mod server;
 mod store;

@@ -21,21 +21,7 @@ use crate::application::{End, Reason};
 use crate::run::{LoadError, Observer, Part, Settings, run_each};
 use crate::worker::Load;
 
-/// The well-known port of the port mapper: RFC 1833, 3.
-pub const PORTMAP_PORT: u16 = 111;
-/// The well-known port of NFS: RFC 1813, 2.3.
-pub const NFS_PORT: u16 = 2_049;
-
-/// Where MOUNT is served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum MountAt {
-    /// Where the server's port mapper says; where there is no port mapper, or it knows no MOUNT, at
-    /// NFS's port.
-    #[default]
-    Portmap,
-    /// At this port.
-    Port(u16),
-}
+pub use lineside_nfs_client::{MountAt, NFS_PORT, PORTMAP_PORT};
 
 /// Which files a run's requests are about.
 #[derive(Debug, Clone)]

@@ -4,17 +4,18 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::PoisonError;
 
-use lineside_frame::{Chunk, Cursor, Piece};
+use lineside_frame::Chunk;
+use lineside_nfs_client::{
+    Answer, Client, Config, Connection, Credential, Event, Mount, Service, Transport, Version,
+};
 use lineside_time::Nanoseconds;
 
-use super::client::{CallTemplate, reply_header, status_name};
-use super::prepare::{Handover, MountAt, NFS_PORT, PORTMAP_PORT, Preparation, PrepareError};
-use super::records::{Heads, Limits, Records};
+use super::client::credential;
+use super::prepare::{Handover, NFS_PORT, Preparation, PrepareError};
 use super::tree::Tree;
-use super::work::{After, Job, Work};
+use super::work::{Job, Work};
 use crate::application::{Application, Calls, ConnectionId, End, Reason};
 use crate::client::{Locals, Phase};
-use crate::protocol::Broken;
 use crate::results::{Cause, Results};
 use crate::rows::Rows;
 use crate::worker::Load;
@@ -22,51 +23,28 @@ use crate::worker::Load;
 /// Calls that wait for a reply at once: enough to hide a millisecond, and what a server takes.
 const WINDOW: usize = 64;
 /// Replies of lists are read whole.
-const LIMITS: Limits = Limits {
-    head: 1 << 20,
-    record: 1 << 20,
-};
-
-/// Which service is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    Portmap,
-    Mount,
-    Files,
-}
-
-impl Stage {
-    fn service(self) -> &'static str {
-        match self {
-            Self::Portmap => "portmap",
-            Self::Mount => "mount",
-            Self::Files => "nfs",
-        }
-    }
-}
+const REPLY_BYTES_MAX: u32 = 1 << 20;
 
 /// A preparation under way.
 pub(super) struct Preparer {
     work: Work,
+    client: Client,
+    credential: Credential,
     target: End,
-    mount: MountAt,
     locals: Option<Locals>,
     next_local: u64,
-    stage: Stage,
+    service: Service,
     /// The port of the connection, and its number as the transport reports it back.
     port: u16,
     owner: u32,
-    connection: Option<ConnectionId>,
+    connection: Option<(ConnectionId, Connection)>,
     is_ready: bool,
     /// Bytes of calls that may be asked for, and the offset of the first.
     unacknowledged: VecDeque<u8>,
     start: u64,
-    records: Records,
-    heads: Heads,
-    template: CallTemplate,
     written: Vec<u8>,
-    xid: u32,
-    asked: Vec<(u32, Job)>,
+    tag: u64,
+    asked: Vec<(u64, Job)>,
     heard_ns: Nanoseconds,
     timeout_ns: i64,
     phase: Phase,
@@ -84,26 +62,31 @@ impl Preparer {
         if target.1 == 0 {
             target.1 = NFS_PORT;
         }
-        let (mount, timeout_ns) = (preparation.mount, preparation.timeout_ns);
-        let template = CallTemplate::new(preparation.user);
+        let timeout_ns = preparation.timeout_ns;
+        let mut config = Config::new(Version::V3, &[], [0; 8]);
+        config.port = target.1;
+        config.credential = credential(preparation.user);
+        config.reply_bytes_max = REPLY_BYTES_MAX;
+        config.mount = Some(Mount {
+            export: preparation.export.clone().into_bytes(),
+            at: preparation.mount,
+        });
         Self {
             work: Work::new(preparation),
+            credential: config.credential.clone(),
+            client: Client::new(config),
             target,
-            mount,
             locals,
             next_local: 0,
-            stage: Stage::Portmap,
+            service: Service::Portmap,
             port: 0,
             owner: 0,
             connection: None,
             is_ready: false,
             unacknowledged: VecDeque::new(),
             start: 0,
-            records: Records::default(),
-            heads: Heads::new(LIMITS.head),
-            template,
             written: Vec::new(),
-            xid: 0,
+            tag: 0,
             asked: Vec::new(),
             heard_ns: 0,
             timeout_ns,
@@ -113,17 +96,30 @@ impl Preparer {
         }
     }
 
-    fn connect(&mut self, stage: Stage, port: u16, calls: &mut Calls) {
-        self.stage = stage;
-        if self.connection.is_some() && self.port == port {
-            // The same port serves the next one too.
-            return self.pump(calls);
+    /// Does what the client asks for.
+    fn follow(&mut self, calls: &mut Calls) {
+        while let Some(event) = self.client.poll() {
+            match event {
+                Event::Connect(service, port) => self.connect(service, port, calls),
+                Event::Ready => self.work.begin(self.client.root()),
+                Event::Failed(error) => {
+                    let error = self.work.on_client_error(error);
+                    return self.finish(Err(error), calls);
+                }
+                Event::Lost(..) | Event::Closed => {}
+            }
         }
-        if let Some(connection) = self.connection.take() {
-            calls.close(connection);
+        self.pump(calls);
+    }
+
+    fn connect(&mut self, service: Service, port: u16, calls: &mut Calls) {
+        self.service = service;
+        if let Some((id, connection)) = self.connection.take() {
+            calls.close(id);
+            self.client.abandon(calls.now(), connection);
         }
         (self.port, self.owner) = (port, self.owner + 1);
-        (self.start, self.records) = (0, Records::default());
+        self.start = 0;
         self.unacknowledged.clear();
         let local = loop {
             let Some(locals) = &self.locals else {
@@ -139,35 +135,40 @@ impl Preparer {
 
     /// Sends calls, as many as may wait for a reply.
     fn pump(&mut self, calls: &mut Calls) {
-        let Some(connection) = self.connection.filter(|_| self.phase == Phase::Running) else {
+        let is_running = self.phase == Phase::Running;
+        let Some((id, connection)) = self.connection.filter(|_| is_running) else {
             return;
         };
+        let now = calls.now();
         if self.asked.is_empty() {
-            self.heard_ns = calls.now();
+            self.heard_ns = now;
+        }
+        // The root is known once the connection is that of NFS.
+        while self.is_mounted() && self.asked.len() < WINDOW {
+            let Some(job) = self.work.next() else { break };
+            self.tag += 1;
+            let (client, tag, by) = (&mut self.client, self.tag, &self.credential);
+            let taken = self.work.with_request(&job, |request| {
+                client.call(now, connection, tag, by, request)
+            });
+            if taken.is_err() {
+                let doing = self.work.describe(&job);
+                return self.finish(Err(PrepareError::NoReplyAtAll { doing }), calls);
+            }
+            self.asked.push((self.tag, job));
         }
         self.written.clear();
-        while self.asked.len() < WINDOW {
-            let job = match self.stage {
-                Stage::Portmap => self.asked.is_empty().then_some(Job::GetPort),
-                Stage::Mount => self.asked.is_empty().then_some(Job::Mnt),
-                Stage::Files => self.work.next(),
-            };
-            let Some(job) = job else { break };
-            self.xid += 1;
-            self.work
-                .write(&job, self.xid, &self.template, &mut self.written);
-            self.asked.push((self.xid, job));
-            if self.stage != Stage::Files {
-                break;
-            }
-        }
-        if !self.written.is_empty() {
+        if self.client.transmit(connection, &mut self.written) {
             self.unacknowledged.extend(&self.written);
-            calls.send(connection, self.written.len() as u64, None);
-        } else if self.asked.is_empty() && self.stage == Stage::Files {
+            calls.send(id, self.written.len() as u64, None);
+        } else if self.asked.is_empty() && self.is_mounted() {
             let tree = self.work.tree();
             self.finish(tree, calls);
         }
+    }
+
+    fn is_mounted(&self) -> bool {
+        self.client.is_ready()
     }
 
     fn finish(&mut self, outcome: Result<Tree, PrepareError>, calls: &mut Calls) {
@@ -176,68 +177,57 @@ impl Preparer {
         }
         self.phase = Phase::Over;
         *self.handover.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
-        if let Some(connection) = self.connection.take() {
-            calls.close(connection);
+        if let Some((id, _)) = self.connection.take() {
+            calls.close(id);
         }
     }
 
     /// What is under way, for an error.
     fn doing(&self) -> String {
-        match self.asked.first() {
-            Some((_, job)) => self.work.describe(job),
-            None => format!("connecting to {}", self.stage.service()),
+        let step = self.client.step().filter(|_| self.connection.is_some());
+        match (step, self.asked.first()) {
+            (Some(step), _) => self.work.describe_step(step),
+            (None, Some((_, job))) => self.work.describe(job),
+            (None, None) => format!("connecting to {}", self.service.name()),
         }
     }
 
     fn read(&mut self, bytes: &[u8], calls: &mut Calls) {
         let Self {
-            records,
-            heads,
+            client,
             asked,
             work,
+            connection,
             ..
         } = self;
-        let (mut failure, mut next) = (None, After::GoOn);
-        let outcome = records.push(bytes, heads, LIMITS, |message, _| {
-            let pieces = [Piece::bytes(message)];
-            let mut cursor = Cursor::new(&pieces);
-            let (xid, refused) = reply_header(&mut cursor)?;
-            let place = asked
-                .iter()
-                .position(|&(each, _)| each == xid)
-                .ok_or(Broken)?;
+        let Some((_, connection)) = *connection else {
+            return;
+        };
+        let mut failure = None;
+        let heard = client.on_bytes(calls.now(), connection, bytes, |reply| {
+            let place = asked.iter().position(|&(tag, _)| Some(tag) == reply.tag);
+            let Some(place) = place.filter(|_| failure.is_none()) else {
+                return;
+            };
             let (_, job) = asked.remove(place);
-            let after = match refused {
-                Some(status) => Err(PrepareError::Refused {
+            let outcome = match reply.answer {
+                Answer::Refused(refusal) => Err(PrepareError::Refused {
                     doing: work.describe(&job),
-                    status: status_name(status).into_owned(),
+                    status: refusal.name().to_owned(),
                     hint: "",
                 }),
-                None => work.on_results(job, &mut cursor),
+                Answer::Results(results) => work.on_results(job, &mut results.cursor()),
             };
-            match after {
-                Ok(After::GoOn) => {}
-                Ok(after) => next = after,
-                Err(error) => {
-                    failure = Some(error);
-                    return Err(Broken);
-                }
-            }
-            Ok(())
+            failure = outcome.err();
         });
         if let Some(error) = failure {
             return self.finish(Err(error), calls);
         }
-        if outcome.is_err() {
+        if heard.is_err() {
             let doing = self.doing();
             return self.finish(Err(PrepareError::NoReplyAtAll { doing }), calls);
         }
-        match next {
-            After::GoOn => self.pump(calls),
-            After::Port(0) => self.connect(Stage::Mount, self.target.1, calls),
-            After::Port(port) => self.connect(Stage::Mount, port, calls),
-            After::Mounted => self.connect(Stage::Files, self.target.1, calls),
-        }
+        self.follow(calls);
     }
 }
 
@@ -254,9 +244,13 @@ impl Application for Preparer {
             return calls.close(connection);
         }
         self.results.counts.opened += 1;
-        self.connection = Some(connection);
+        let (now, port) = (calls.now(), self.port);
+        let opened = self
+            .client
+            .opened(now, self.service, port, Transport::Stream);
+        self.connection = Some((connection, opened));
         self.is_ready = true;
-        self.pump(calls);
+        self.follow(calls);
     }
 
     fn on_bytes(&mut self, _: ConnectionId, owner: u32, chunk: Chunk<'_>, calls: &mut Calls) {
@@ -288,14 +282,18 @@ impl Application for Preparer {
         if owner != self.owner || self.phase == Phase::Over {
             return;
         }
-        let was_open = connection.is_some() && self.connection.take().is_some();
+        let mine = self.connection.filter(|_| connection.is_some());
+        let was_open = mine.is_some();
         if !was_open {
             self.results.counts.refused[Cause::from(reason) as usize] += 1;
         }
-        if self.stage == Stage::Portmap {
-            // Without a port mapper MOUNT may still be served where NFS is.
-            self.asked.clear();
-            return self.connect(Stage::Mount, self.target.1, calls);
+        if self.service == Service::Portmap {
+            self.connection = None;
+            match mine {
+                Some((_, opened)) => self.client.abandon(calls.now(), opened),
+                None => self.client.refused(calls.now(), Service::Portmap),
+            }
+            return self.follow(calls);
         }
         let error = match was_open {
             true => PrepareError::Ended {
@@ -303,12 +301,13 @@ impl Application for Preparer {
                 reason,
             },
             false => PrepareError::NoConnection {
-                service: self.stage.service(),
+                service: self.service.name(),
                 to: SocketAddr::from((self.target.0, self.port)),
                 reason,
             },
         };
         self.is_ready = true;
+        self.connection = None;
         self.finish(Err(error), calls);
     }
 
@@ -342,10 +341,8 @@ impl Application for Preparer {
 
 impl Load for Preparer {
     fn open(&mut self, calls: &mut Calls) {
-        match self.mount {
-            MountAt::Portmap => self.connect(Stage::Portmap, PORTMAP_PORT, calls),
-            MountAt::Port(port) => self.connect(Stage::Mount, port, calls),
-        }
+        self.client.start(calls.now());
+        self.follow(calls);
     }
 
     fn is_ready(&self) -> bool {

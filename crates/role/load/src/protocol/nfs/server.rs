@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use lineside_frame::{Cursor, Piece};
 use lineside_nfs::mount;
 use lineside_nfs::v3::{self, Procedure, Status};
+use lineside_nfs_client::records::{Heads, Limits, Records};
 use lineside_rpc::message::{
     AcceptStatus, AcceptedReply, Auth, Body, CallHeader, Flavor, Header, LAST_FRAGMENT,
     RPC_VERSION, Rejection, ReplyHeader, Versions,
@@ -17,7 +18,6 @@ use lineside_rpc::xdr::{Array, Handle, InPlace, List, Name, Optional, Outcome, X
 use lineside_time::Nanoseconds;
 
 use super::content;
-use super::records::{Heads, Limits, Records};
 use super::store::{FILE_BYTES_MAX, How, NAME_MAX, Part, Store};
 use super::tree::TRANSFER_MAX;
 use crate::protocol::{Answers, Broken, Server};

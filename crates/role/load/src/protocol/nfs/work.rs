@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 
 use lineside_frame::{Cursor, Piece};
-use lineside_nfs::ancillary::portmap;
 use lineside_nfs::{mount, v3};
-use lineside_rpc::xdr::{Handle, List, Name, Optional, pad};
+use lineside_nfs_client::{ClientError, Request, Step};
+use lineside_rpc::xdr::{Handle, List, Name, Optional};
 
-use super::client::{CallTemplate, status_name};
+use super::client::status_name;
 use super::content;
 use super::prepare::{DIRECTORIES_MAX, FILES_MAX, Files, Preparation, PrepareError};
 use super::tree::Tree;
@@ -16,14 +16,10 @@ use super::tree::Tree;
 const CHUNK: u64 = 32 << 10;
 /// The longest path that is followed: that of the systems in use.
 const PATH_MAX: usize = 4_096;
-/// The number of TCP among the protocols of IP.
-const TCP: u32 = 6;
 
 /// A call of a preparation.
 #[derive(Debug, Clone)]
 pub(super) enum Job {
-    GetPort,
-    Mnt,
     FsInfo,
     /// Of a tree that is made: the directory or file with this number.
     FindDirectory(u32),
@@ -45,15 +41,6 @@ pub(super) enum Job {
         directory: u32,
         name: Box<[u8]>,
     },
-}
-
-/// What follows from a reply.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum After {
-    GoOn,
-    /// MOUNT's port; 0: it has none.
-    Port(u16),
-    Mounted,
 }
 
 #[derive(Debug, Default, Clone)]
@@ -123,8 +110,6 @@ impl Work {
     pub(super) fn describe(&self, job: &Job) -> String {
         let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
         match job {
-            Job::GetPort => "GETPORT of MOUNT".to_owned(),
-            Job::Mnt => format!("MNT of {}", self.preparation.export),
             Job::FsInfo => format!("FSINFO of {}", self.preparation.export),
             Job::FindDirectory(number) => format!("LOOKUP of {}", directory_name(*number)),
             Job::MakeDirectory(number) => format!("MKDIR of {}", directory_name(*number)),
@@ -143,35 +128,16 @@ impl Work {
         }
     }
 
-    /// Appends a call.
-    pub(super) fn write(&self, job: &Job, xid: u32, template: &CallTemplate, out: &mut Vec<u8>) {
-        match job {
-            Job::GetPort => {
-                let call = portmap::Call::GetPort(portmap::Mapping {
-                    program: Some(mount::PROGRAM),
-                    version: Some(mount::VERSION),
-                    protocol: Some(TCP),
-                    port: Some(0),
-                });
-                let numbers = [
-                    portmap::PROGRAM,
-                    portmap::VERSION,
-                    call.procedure().number(),
-                ];
-                template.write(xid, numbers, out, |out| call.encode(out));
-            }
-            Job::Mnt => {
-                let path = [Piece::bytes(self.preparation.export.as_bytes())];
-                let directory = Some(Name::new(&path));
-                let call = mount::Call::Mnt(mount::DirectoryArgs { directory });
-                let numbers = [mount::PROGRAM, mount::VERSION, call.procedure().number()];
-                template.write(xid, numbers, out, |out| call.encode(out));
-            }
-            job => self.write_nfs(job, xid, template, out),
+    /// What a call of the client's own is, for an error.
+    pub(super) fn describe_step(&self, step: Step) -> String {
+        match step {
+            Step::Mnt => format!("MNT of {}", self.preparation.export),
+            step => step.name().to_owned(),
         }
     }
 
-    fn write_nfs(&self, job: &Job, xid: u32, template: &CallTemplate, out: &mut Vec<u8>) {
+    /// Gives `take` a call.
+    pub(super) fn with_request<T>(&self, job: &Job, take: impl FnOnce(Request<'_>) -> T) -> T {
         let (object, name) = self.subject(job);
         let (object, name) = ([Piece::bytes(object)], [Piece::bytes(&name)]);
         let handle = Some(Handle::new(&object));
@@ -213,16 +179,11 @@ impl Work {
             } => self.list(handle, cookie, verifier),
             _ => v3::Call::FsInfo(v3::FileArgs { file: handle }),
         };
-        let numbers = [v3::PROGRAM, v3::VERSION, call.procedure().number()];
-        template.write(xid, numbers, out, |out| {
-            call.encode(out);
-            if let Job::Write { file, .. } = *job {
-                let (start, len) = (out.len(), (data.end - data.start) as usize);
-                out.resize(start + len, 0);
-                content::fill(file.into(), data.start, &mut out[start..]);
-                pad(out, len);
-            }
-        });
+        let mut written = vec![0; (data.end - data.start) as usize];
+        if let Job::Write { file, .. } = *job {
+            content::fill(file.into(), data.start, &mut written);
+        }
+        take(Request::Nfs3(&call, &written))
     }
 
     fn chunk(&self) -> u64 {
@@ -279,7 +240,7 @@ impl Work {
                 directory: number,
                 name,
             } => (directory(*number), name.to_vec()),
-            Job::GetPort | Job::Mnt | Job::FsInfo => (&self.root, Vec::new()),
+            Job::FsInfo => (&self.root, Vec::new()),
         }
     }
 
@@ -288,40 +249,32 @@ impl Work {
         &mut self,
         job: Job,
         cursor: &mut Cursor<'_>,
-    ) -> Result<After, PrepareError> {
-        match job {
-            Job::GetPort => {
-                let reply = portmap::Reply::decode(portmap::Procedure::GetPort, cursor);
-                let port = match reply {
-                    portmap::Reply::GetPort(answer) => answer.port,
-                    _ => None,
-                };
-                let port = port.and_then(|port| u16::try_from(port).ok());
-                port.map(After::Port).ok_or_else(|| self.no_reply(&job))
-            }
-            Job::Mnt => {
-                let reply = mount::Reply::decode(mount::Procedure::Mnt, cursor);
-                let mount::Reply::Mnt(outcome) = reply else {
-                    return Err(self.no_reply(&job));
-                };
-                let status = outcome.status().ok_or_else(|| self.no_reply(&job))?;
-                if status != 0 {
-                    return Err(self.refused_mount(status));
-                }
-                let handle = outcome.ok().and_then(|mounted| mounted.handle);
-                self.root = handle.ok_or_else(|| self.no_reply(&job))?.to_vec();
-                self.begin();
-                Ok(After::Mounted)
-            }
-            job => {
-                let procedure = self.procedure(&job);
-                let reply = v3::Reply::decode(procedure, cursor);
-                if cursor.fault().is_some() {
-                    return Err(self.no_reply(&job));
-                }
-                self.on_nfs(job, &reply)?;
-                Ok(After::GoOn)
-            }
+    ) -> Result<(), PrepareError> {
+        let reply = v3::Reply::decode(self.procedure(&job), cursor);
+        if cursor.fault().is_some() {
+            return Err(self.no_reply(&job));
+        }
+        self.on_nfs(job, &reply)
+    }
+
+    /// Why the export could not be mounted.
+    pub(super) fn on_client_error(&self, error: ClientError) -> PrepareError {
+        let (step, refusal) = match error {
+            ClientError::Status(Step::Mnt, status) => return self.refused_mount(status),
+            ClientError::Refused(step, refusal) => (step, Some(refusal)),
+            ClientError::Status(step, _)
+            | ClientError::Unreadable(step)
+            | ClientError::NoReply(step) => (step, None),
+            _ => (Step::Mnt, None),
+        };
+        let doing = self.describe_step(step);
+        match refusal {
+            Some(refusal) => PrepareError::Refused {
+                doing,
+                status: refusal.name().to_owned(),
+                hint: "",
+            },
+            None => PrepareError::NoReplyAtAll { doing },
         }
     }
 
@@ -357,14 +310,15 @@ impl Work {
         };
         let name = mount::status_name(status).map(str::to_owned);
         PrepareError::Refused {
-            doing: self.describe(&Job::Mnt),
+            doing: self.describe_step(Step::Mnt),
             status: name.unwrap_or_else(|| status.to_string()),
             hint,
         }
     }
 
     /// The root is known.
-    fn begin(&mut self) {
+    pub(super) fn begin(&mut self, root: &[u8]) {
+        self.root = root.to_vec();
         self.backlog.push_back(Job::FsInfo);
         match self.preparation.files {
             Files::Found { .. } => {

@@ -2,7 +2,7 @@
 
 use lineside_rpc::message::LAST_FRAGMENT;
 
-use crate::protocol::Broken;
+use crate::header::Broken;
 
 /// Fragments without bytes that a record may have: the RFC allows them, but not without end.
 const EMPTY_MAX: u8 = 16;
@@ -11,16 +11,16 @@ const RETAINED_BYTES: usize = 64 << 10;
 
 /// How much of each record is kept, and how long one may be.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
+pub struct Limits {
     /// Bytes from its start that are read.
-    pub(super) head: usize,
+    pub head: usize,
     /// Bytes of it.
-    pub(super) record: u64,
+    pub record: u64,
 }
 
 /// Heads of records that come in pieces, each used again for another one.
 #[derive(Debug, Default)]
-pub(super) struct Heads {
+pub struct Heads {
     all: Vec<Vec<u8>>,
     free: Vec<u32>,
     bytes: usize,
@@ -29,7 +29,7 @@ pub(super) struct Heads {
 
 impl Heads {
     /// At most this many bytes of heads that are not over.
-    pub(super) fn new(bytes_max: usize) -> Self {
+    pub fn new(bytes_max: usize) -> Self {
         Self {
             bytes_max,
             ..Self::default()
@@ -65,7 +65,7 @@ impl Heads {
 
 /// What is known of a record that is not over.
 #[derive(Debug, Default)]
-pub(super) struct Records {
+pub struct Records {
     mark: [u8; 4],
     /// Bytes of the mark that have come; all four within a fragment.
     mark_len: u8,
@@ -81,25 +81,25 @@ pub(super) struct Records {
 
 impl Records {
     /// Whether nothing of a record has come.
-    pub(super) fn is_between(&self) -> bool {
+    pub fn is_between(&self) -> bool {
         self.mark_len == 0 && self.len == 0 && self.empty == 0
     }
 
     /// Takes all bytes; `each` gets the head and the length of each record that ends in them. After
     /// an error nothing that comes can be trusted.
-    pub(super) fn push(
+    pub fn push<E: From<Broken>>(
         &mut self,
         mut bytes: &[u8],
         heads: &mut Heads,
         limits: Limits,
-        mut each: impl FnMut(&[u8], u64) -> Result<(), Broken>,
-    ) -> Result<(), Broken> {
+        mut each: impl FnMut(&[u8], u64) -> Result<(), E>,
+    ) -> Result<(), E> {
         while !bytes.is_empty() {
             if self.is_between()
                 && let Some((record, rest)) = whole(bytes)
             {
                 if record.len() as u64 > limits.record {
-                    return Err(Broken);
+                    return Err(Broken.into());
                 }
                 each(
                     &record[..record.len().min(limits.head)],
@@ -156,11 +156,11 @@ impl Records {
         heads.append(place, &bytes[..wanted])
     }
 
-    fn finish(
+    fn finish<E>(
         &mut self,
         heads: &mut Heads,
-        each: &mut impl FnMut(&[u8], u64) -> Result<(), Broken>,
-    ) -> Result<(), Broken> {
+        each: &mut impl FnMut(&[u8], u64) -> Result<(), E>,
+    ) -> Result<(), E> {
         let Self { len, head, .. } = std::mem::take(self);
         let Some(place) = head else {
             return each(&[], len);
@@ -172,7 +172,7 @@ impl Records {
     }
 
     /// Nothing more comes.
-    pub(super) fn release(self, heads: &mut Heads) {
+    pub fn release(self, heads: &mut Heads) {
         if let Some(place) = self.head {
             let head = std::mem::take(&mut heads.all[place as usize]);
             heads.give_back(place, head);
@@ -221,7 +221,7 @@ mod tests {
             while !rest.is_empty() {
                 let len = rest.len().min(1 + random.below(300) as usize);
                 let (piece, behind) = rest.split_at(len);
-                let outcome = records.push(piece, &mut heads, LIMITS, |head, len| {
+                let outcome = records.push::<Broken>(piece, &mut heads, LIMITS, |head, len| {
                     seen.push((head.to_vec(), len));
                     Ok(())
                 });
@@ -237,12 +237,12 @@ mod tests {
     fn a_record_that_is_too_long_is_refused_at_its_mark() {
         for bytes in [&[0x80, 0, 3, 0xe9][..], &[0, 0, 3, 0xe9], &[0xff; 4]] {
             let (mut records, mut heads) = (Records::default(), Heads::new(1_000));
-            let outcome = records.push(bytes, &mut heads, LIMITS, |_, _| Ok(()));
+            let outcome = records.push::<Broken>(bytes, &mut heads, LIMITS, |_, _| Ok(()));
             assert_eq!(outcome, Err(Broken), "{bytes:?}");
         }
         let (mut records, mut heads) = (Records::default(), Heads::new(1_000));
         let zeros = [0; 200];
-        let outcome = records.push(&zeros, &mut heads, LIMITS, |_, _| Ok(()));
+        let outcome = records.push::<Broken>(&zeros, &mut heads, LIMITS, |_, _| Ok(()));
         assert_eq!(outcome, Err(Broken), "empty fragments without end");
     }
 }

@@ -1,0 +1,53 @@
+//! NFS clients without sockets, clocks and threads: calls become bytes, and bytes replies.
+//!
+//! ```text
+//!  call(tag, credential, request) ─► waits ─► slot, seqids ─► xid, header, marks ─► transmit ─► bytes
+//!                                                  ▲ given back                                   │
+//!  Reply { tag, results } ◄───────── matched by xid ◄───────────── records ◄──────── on_bytes ◄───┘
+//! ```
+//!
+//! A [`Client`] is what a server takes for one client, whatever connections it has: NFSv3 behind
+//! portmap and MOUNT, NFSv4.0 with its client id and its owners' sequence numbers, NFSv4.1 and 4.2
+//! with a session. It makes its own calls for that, and to renew its lease. A caller gives calls
+//! whose arguments are those of the server at hand (handles, state ids, names), each with a
+//! credential, and receives each reply with the tag that it gave.
+//!
+//! * The caller opens connections when [`Client::poll`] asks for them, or as many as it likes. After
+//!   one broke it is opened again, and its calls are sent again with the xids, slots and sequence
+//!   numbers that they had: the server answers each once.
+//! * More calls than the session has slots, or than one owner may have, wait for their turn.
+//! * Everything is bounded: bytes of calls, calls under way, bytes of a reply, owners and states.
+//! * Bytes from outside may be anything: they are refused with [`Broken`], and the connection with
+//!   them.
+//!
+//! A caller that knows its calls by itself, as a load does, takes [`header`] and [`records`] alone.
+//!
+//! Not here: sockets, callbacks, Kerberos, reclaiming state after a server restarted, a cache.
+#![forbid(unsafe_code)]
+
+mod channel;
+mod client;
+mod config;
+pub mod header;
+mod owners;
+pub mod records;
+mod request;
+mod results;
+mod setup;
+mod slots;
+
+#[cfg(test)]
+mod tests;
+
+pub use client::{Client, Connection, Reply, Transport};
+pub use config::{
+    CallError, ClientError, Config, Event, LostBy, Mount, MountAt, Service, Step, Version,
+};
+pub use header::{Broken, Credential, CredentialError, Refusal};
+pub use request::Request;
+pub use results::{Answer, Compound, Results};
+
+/// The well-known port of the port mapper (RFC 1833 section 3).
+pub const PORTMAP_PORT: u16 = 111;
+/// The well-known port of NFS (RFC 1813 section 2.3, RFC 7530 section 3.1).
+pub const NFS_PORT: u16 = 2_049;

@@ -1,0 +1,3 @@
+//! The client before a real server.
+
+mod wall;
