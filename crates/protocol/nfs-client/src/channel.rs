@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 
 use lineside_rpc::message::encode_record;
 
-use crate::client::Transport;
-use crate::config::Service;
+use crate::config::{Service, Transport};
 use crate::records::{Heads, Records};
 
 #[derive(Debug)]

@@ -3,8 +3,12 @@
 use lineside_nfs::{mount, v4};
 use lineside_time::Nanoseconds;
 
-use crate::NFS_PORT;
 use crate::header::{Credential, Refusal};
+
+/// The well-known port of the port mapper (RFC 1833 section 3).
+pub const PORTMAP_PORT: u16 = 111;
+/// The well-known port of NFS (RFC 1813 section 2.3, RFC 7530 section 3.1).
+pub const NFS_PORT: u16 = 2_049;
 
 /// Which NFS a client speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -166,6 +170,32 @@ impl Step {
     }
 }
 
+/// A connection of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Connection(pub(crate) usize);
+
+/// What a connection carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// Records in a stream of bytes.
+    Stream,
+    /// A message in each datagram.
+    Datagrams,
+}
+
+/// How far the client is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Idle,
+    /// It waits for a connection.
+    Connecting(Service),
+    /// A call of its own is under way.
+    Asking(Step),
+    Ready,
+    Closing(Step),
+    Over,
+}
+
 /// What a client asks of its caller, or reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
@@ -176,7 +206,7 @@ pub enum Event {
     Ready,
     /// No reply to the call with this tag will be reported.
     Lost(u64, LostBy),
-    /// The client is of no more use.
+    /// The client is of no more use, and its calls are lost.
     Failed(ClientError),
     /// The server has forgotten this client, as it was asked to.
     Closed,
@@ -210,6 +240,9 @@ pub enum ClientError {
     /// No reply to a call of its own.
     #[error("no reply to {}", .0.name())]
     NoReply(Step),
+    /// Connections that were abandoned had calls in all slots of the session.
+    #[error("all slots of the session were lost with their connections")]
+    NoSlots,
     /// The server does not know the client any more: it was restarted, or the lease expired.
     #[error("the server has forgotten the client: {}", Step::Renew.status_name(*.0))]
     Forgotten(u32),

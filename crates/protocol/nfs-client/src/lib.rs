@@ -25,6 +25,7 @@
 //! Not here: sockets, callbacks, Kerberos, reclaiming state after a server restarted, a cache.
 #![forbid(unsafe_code)]
 
+mod calls;
 mod channel;
 mod client;
 mod config;
@@ -39,15 +40,11 @@ mod slots;
 #[cfg(test)]
 mod tests;
 
-pub use client::{Client, Connection, Reply, Transport};
+pub use client::Client;
 pub use config::{
-    CallError, ClientError, Config, Event, LostBy, Mount, MountAt, Service, Step, Version,
+    CallError, ClientError, Config, Connection, Event, LostBy, Mount, MountAt, NFS_PORT,
+    PORTMAP_PORT, Service, Step, Transport, Version,
 };
 pub use header::{Broken, Credential, CredentialError, Refusal};
 pub use request::Request;
-pub use results::{Answer, Compound, Results};
-
-/// The well-known port of the port mapper (RFC 1833 section 3).
-pub const PORTMAP_PORT: u16 = 111;
-/// The well-known port of NFS (RFC 1813 section 2.3, RFC 7530 section 3.1).
-pub const NFS_PORT: u16 = 2_049;
+pub use results::{Answer, Compound, Reply, Results};

@@ -6,6 +6,18 @@ use lineside_rpc::xdr::{Name, Xdr};
 
 use crate::header::{Broken, Refusal};
 
+/// A reply.
+#[derive(Debug, Clone, Copy)]
+pub struct Reply<'a> {
+    /// That of its call; `None` if no call waits for it: the call timed out, or this datagram is a
+    /// second answer.
+    pub tag: Option<u64>,
+    /// That of its call.
+    pub xid: u32,
+    /// How the call was answered. Of a compound the results of SEQUENCE are part.
+    pub answer: Answer<'a>,
+}
+
 /// How a call was answered.
 #[derive(Debug, Clone, Copy)]
 pub enum Answer<'a> {

@@ -16,25 +16,13 @@ use lineside_nfs::v4::{
 use lineside_rpc::xdr::{Counted, Name};
 use lineside_time::Nanoseconds;
 
-use crate::PORTMAP_PORT;
-use crate::client::{Client, Transport};
-use crate::config::{ClientError, Event, MountAt, Service, Step, Version};
+use crate::calls::Calls;
+use crate::config::{
+    ClientError, Event, MountAt, PORTMAP_PORT, Phase, Service, Step, Transport, Version,
+};
 use crate::request::Request;
 use crate::results::{Answer, Results};
 use crate::slots::Slots;
-
-/// How far the client is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Phase {
-    Idle,
-    /// It waits for a connection.
-    Connecting(Service),
-    /// A call of its own is under way.
-    Asking(Step),
-    Ready,
-    Closing(Step),
-    Over,
-}
 
 /// The number of TCP among the protocols of IP.
 const TCP: u32 = 6;
@@ -48,24 +36,23 @@ const CACHED_BYTES: u32 = 4_096;
 /// A program for callbacks, of those free for use (RFC 5531 section 8.4). None is served.
 const CALLBACK_PROGRAM: u32 = 0x4000_0000;
 
-impl Client {
-    /// Begins: what is asked for first is in [`poll`](Self::poll).
-    pub fn start(&mut self, now: Nanoseconds) {
+impl Calls {
+    /// Begins.
+    pub(crate) fn start(&mut self) {
         if self.phase != Phase::Idle {
             return;
         }
         match (self.config.version, &self.config.mount) {
             (Version::V3, Some(mount)) => match mount.at {
-                MountAt::Portmap => self.want(now, Service::Portmap, PORTMAP_PORT),
-                MountAt::Port(port) => self.want(now, Service::Mount, port),
+                MountAt::Portmap => self.want(Service::Portmap, PORTMAP_PORT),
+                MountAt::Port(port) => self.want(Service::Mount, port),
             },
-            _ => self.want(now, Service::Nfs, self.config.port),
+            _ => self.want(Service::Nfs, self.config.port),
         }
-        self.pump(now);
     }
 
     /// A service is needed: by a connection that is there, or a new one.
-    pub(crate) fn want(&mut self, now: Nanoseconds, service: Service, port: u16) {
+    pub(crate) fn want(&mut self, service: Service, port: u16) {
         let mut channels = self.channels.iter_mut().enumerate();
         let found = channels.find_map(|(at, channel)| {
             let channel = channel.as_mut()?;
@@ -77,14 +64,14 @@ impl Client {
             // The same port serves this one too.
             Some((at, channel)) => {
                 channel.service = service;
-                self.on_service(now, service, at);
+                self.on_service(service, at);
             }
             None => self.events.push_back(Event::Connect(service, port)),
         }
     }
 
     /// There is a connection to a service that is needed.
-    pub(crate) fn on_service(&mut self, _: Nanoseconds, service: Service, at: usize) {
+    pub(crate) fn on_service(&mut self, service: Service, at: usize) {
         match (service, self.config.version) {
             (Service::Portmap, _) => {
                 let call = portmap::Call::GetPort(portmap::Mapping {
@@ -229,11 +216,14 @@ impl Client {
 
     /// The caller has no more calls: the server is to forget this client. Calls that are not
     /// answered are lost.
-    pub fn finish(&mut self, now: Nanoseconds) {
+    pub(crate) fn finish(&mut self) {
         if matches!(self.phase, Phase::Closing(_) | Phase::Over) {
             return;
         }
-        self.drop_where(false);
+        self.lose_calls();
+        if self.phase == Phase::Over {
+            return;
+        }
         let nfs = self.channels.iter().position(|channel| {
             let channel = channel.as_ref();
             channel.is_some_and(|channel| channel.is_up && channel.service == Service::Nfs)
@@ -249,7 +239,6 @@ impl Client {
             }
             _ => self.on_closed(),
         }
-        self.pump(now);
     }
 
     fn on_closed(&mut self) {
@@ -258,7 +247,7 @@ impl Client {
     }
 
     /// A call of the client's own was answered.
-    pub(crate) fn on_own(&mut self, now: Nanoseconds, at: usize, step: Step, answer: Answer<'_>) {
+    pub(crate) fn on_own(&mut self, at: usize, step: Step, answer: Answer<'_>) {
         let results = match answer {
             Answer::Results(results) => results,
             // A session that went by itself is gone.
@@ -268,8 +257,8 @@ impl Client {
             Answer::Refused(refusal) => return self.fail(ClientError::Refused(step, refusal)),
         };
         let outcome = match step {
-            Step::GetPort => self.on_port(now, results),
-            Step::Mnt => self.on_mounted(now, results),
+            Step::GetPort => self.on_port(results),
+            Step::Mnt => self.on_mounted(results),
             _ => self.on_compound(at, step, results),
         };
         if let Err(error) = outcome {
@@ -277,7 +266,7 @@ impl Client {
         }
     }
 
-    fn on_port(&mut self, now: Nanoseconds, results: Results<'_>) -> Result<(), ClientError> {
+    fn on_port(&mut self, results: Results<'_>) -> Result<(), ClientError> {
         let mut cursor = results.cursor();
         let reply = portmap::Reply::decode(portmap::Procedure::GetPort, &mut cursor);
         let port = match reply {
@@ -286,13 +275,13 @@ impl Client {
         };
         let port = port.and_then(|port| u16::try_from(port).ok());
         match port.ok_or(ClientError::Unreadable(Step::GetPort))? {
-            0 => self.want(now, Service::Mount, self.config.port),
-            port => self.want(now, Service::Mount, port),
+            0 => self.want(Service::Mount, self.config.port),
+            port => self.want(Service::Mount, port),
         }
         Ok(())
     }
 
-    fn on_mounted(&mut self, now: Nanoseconds, results: Results<'_>) -> Result<(), ClientError> {
+    fn on_mounted(&mut self, results: Results<'_>) -> Result<(), ClientError> {
         let unreadable = ClientError::Unreadable(Step::Mnt);
         let mut cursor = results.cursor();
         let mount::Reply::Mnt(outcome) = mount::Reply::decode(mount::Procedure::Mnt, &mut cursor)
@@ -305,7 +294,7 @@ impl Client {
         }
         let handle = outcome.ok().and_then(|mounted| mounted.handle);
         self.root = handle.ok_or(unreadable)?.to_vec();
-        self.want(now, Service::Nfs, self.config.port);
+        self.want(Service::Nfs, self.config.port);
         Ok(())
     }
 

@@ -12,6 +12,7 @@ pub(crate) struct Slots {
     free: BTreeSet<u32>,
     /// The highest slot that the server wants to see used.
     target: u32,
+    lost: usize,
 }
 
 impl Slots {
@@ -21,6 +22,7 @@ impl Slots {
             sequences: vec![0; count as usize],
             free: (0..count).collect(),
             target: count.saturating_sub(1),
+            lost: 0,
         }
     }
 
@@ -57,6 +59,13 @@ impl Slots {
             *sequence = sequence.wrapping_sub(1);
         }
         self.free.insert(slot);
+    }
+
+    /// How the call in a slot was answered will not be known, nor whether it has its number: the
+    /// slot is not used again. True: it was the last one.
+    pub(crate) fn lose(&mut self) -> bool {
+        self.lost += 1;
+        self.lost == self.sequences.len()
     }
 
     /// The server wants no slots above this one used; at least one always is.

@@ -377,6 +377,36 @@ fn an_abandoned_connection_loses_its_calls_alone() {
 }
 
 #[test]
+fn a_session_whose_slots_are_all_lost_ends_the_client() {
+    let mut world = World::ready(config(Version::V4(1)));
+    for round in 0..SLOTS {
+        let stream = Transport::Stream;
+        let opened = world.client.opened(0, Service::Nfs, NFS_PORT, stream);
+        world.read(opened, round.into());
+        world.client.transmit(opened, &mut Vec::new());
+        assert_eq!(world.failed, None);
+        world.client.abandon(0, opened);
+        world.follow();
+    }
+    assert_eq!(world.failed, Some(ClientError::NoSlots));
+    assert_eq!(world.lost.len(), SLOTS as usize);
+}
+
+#[test]
+fn replies_still_come_while_a_client_finishes() {
+    let mut world = World::ready(config(Version::V4(1)));
+    let connection = world.nfs();
+    (0..10).for_each(|tag| world.read(connection, tag));
+    world.send();
+    world.client.finish(0);
+    world.settle();
+    assert!(world.is_closed);
+    let tags: Vec<u64> = world.lost.iter().map(|&(tag, _)| tag).collect();
+    assert_eq!(tags.len(), 10, "{tags:?}");
+    assert_eq!(world.client.outstanding(), 0);
+}
+
+#[test]
 fn calls_beyond_the_bounds_are_not_taken() {
     let mut config = config(Version::V3);
     config.bytes_max = 1_000;
@@ -420,6 +450,33 @@ fn foreign_bytes_are_refused() {
     }
 }
 
+/// A call: of NFSv3 or NFSv4 a READ, or an OPEN of one of two owners, or a CLOSE.
+fn one_call(world: &mut World, connection: Connection, tag: u64, opens: bool, owner: u64) {
+    if opens {
+        let opened = world.states.keys().min().copied();
+        let opened = opened.and_then(|tag| world.states.remove(&tag));
+        let owner: &[u8] = if owner == 0 { b"one" } else { b"other" };
+        let owner = [Piece::bytes(owner)];
+        let call = match opened {
+            Some(stateid) => close(stateid),
+            None => open(&owner),
+        };
+        return world.compound(connection, tag, &[put(), call]);
+    }
+    // A client of NFSv3 has no id.
+    if world.client.client_id() != 0 {
+        return world.read(connection, tag);
+    }
+    let call = v3::Call::Read(v3::ReadArgs {
+        file: Some(lineside_rpc::xdr::Handle::new(&[])),
+        offset: Some(tag),
+        count: Some(8),
+    });
+    let (by, request) = (Credential::none(), Request::Nfs3(&call, &[]));
+    let taken = world.client.call(0, connection, tag, &by, request);
+    taken.expect("room");
+}
+
 /// What a seed makes of a client's life: calls on several connections, replies in any order and
 /// cut anywhere, connections that end and are opened again.
 fn live(seed: u64, version: Version, opens: bool) -> World {
@@ -433,7 +490,6 @@ fn live(seed: u64, version: Version, opens: bool) -> World {
         let more = world.client.opened(0, Service::Nfs, NFS_PORT, stream);
         world.connections.push(more);
     }
-    let owners = [[Piece::bytes(b"one")], [Piece::bytes(b"other")]];
     let mut tag = 0;
     for _ in 0..120 {
         let count = (world.connections.len() - first) as u64;
@@ -441,29 +497,7 @@ fn live(seed: u64, version: Version, opens: bool) -> World {
         match random.below(6) {
             0..=2 => {
                 tag += 1;
-                let opened = world.states.keys().min().copied();
-                let opened = opened.and_then(|tag| world.states.remove(&tag));
-                match (opens, opened) {
-                    (false, _) if version == Version::V3 => {
-                        let call = v3::Call::Read(v3::ReadArgs {
-                            file: Some(lineside_rpc::xdr::Handle::new(&[])),
-                            offset: Some(tag),
-                            count: Some(8),
-                        });
-                        let by = Credential::none();
-                        let request = Request::Nfs3(&call, &[]);
-                        let taken = world.client.call(0, connection, tag, &by, request);
-                        taken.expect("room");
-                    }
-                    (false, _) => world.read(connection, tag),
-                    (true, Some(stateid)) => {
-                        world.compound(connection, tag, &[put(), close(stateid)]);
-                    }
-                    (true, None) => {
-                        let owner = &owners[random.below(2) as usize];
-                        world.compound(connection, tag, &[put(), open(owner)]);
-                    }
-                }
+                one_call(&mut world, connection, tag, opens, random.below(2));
             }
             3 => world.send(),
             4 if !world.replies.is_empty() => {

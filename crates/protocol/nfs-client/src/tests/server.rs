@@ -190,44 +190,17 @@ impl Server {
     }
 
     fn execute(&mut self, call: &Call<'_>, out: &mut Vec<u8>) -> u32 {
+        if let Some(reply) = established(call) {
+            reply.encode(out);
+            return 0;
+        }
         let handle = [Piece::bytes(b"root")];
         let lease = Attributes {
             lease_seconds: Some(LEASE_SECONDS),
             ..Attributes::default()
         };
         let reply = match call {
-            Call::ExchangeId(_) => Reply::ExchangeId(Outcome::Ok(v4::ExchangeIdOk {
-                client_id: Some(CLIENT_ID),
-                sequence: Some(1),
-                flags: Some(0),
-                protection: v4::ProtectionGranted::None,
-                server_minor_id: Some(0),
-                server_major_id: Some(v4::Owner::new(&[])),
-                server_scope: Some(v4::Owner::new(&[])),
-                implementation: Counted::new(&[]),
-            })),
-            Call::CreateSession(args) => {
-                let fore = ChannelAttributes {
-                    requests_max: Some(SLOTS),
-                    ..args.fore
-                };
-                Reply::CreateSession(Outcome::Ok(v4::CreateSessionOk {
-                    session: Some(SESSION),
-                    sequence: args.sequence,
-                    flags: Some(0),
-                    fore,
-                    back: args.back,
-                }))
-            }
             Call::Sequence(args) => return self.sequence(args, out),
-            Call::SetClientId(_) => {
-                Reply::SetClientId(v4::SetClientIdResult::Ok(v4::SetClientIdOk {
-                    client_id: Some(CLIENT_ID),
-                    verifier: Some([1; 8]),
-                }))
-            }
-            Call::SetClientIdConfirm(_) => Reply::SetClientIdConfirm(Outcome::Ok(())),
-            Call::ReclaimComplete(_) => Reply::ReclaimComplete(Outcome::Ok(())),
             Call::PutRootFh(()) => Reply::PutRootFh(Outcome::Ok(())),
             Call::PutFh(_) => Reply::PutFh(Outcome::Ok(())),
             Call::Lookup(_) => Reply::Lookup(Outcome::Ok(())),
@@ -333,6 +306,44 @@ impl Server {
         reply.encode(out);
         0
     }
+}
+
+/// What makes a client known is granted.
+fn established<'a>(call: &Call<'a>) -> Option<Reply<'a>> {
+    Some(match call {
+        Call::ExchangeId(_) => Reply::ExchangeId(Outcome::Ok(v4::ExchangeIdOk {
+            client_id: Some(CLIENT_ID),
+            sequence: Some(1),
+            flags: Some(0),
+            protection: v4::ProtectionGranted::None,
+            server_minor_id: Some(0),
+            server_major_id: Some(v4::Owner::new(&[])),
+            server_scope: Some(v4::Owner::new(&[])),
+            implementation: Counted::new(&[]),
+        })),
+        Call::CreateSession(args) => {
+            let fore = ChannelAttributes {
+                requests_max: Some(SLOTS),
+                ..args.fore
+            };
+            Reply::CreateSession(Outcome::Ok(v4::CreateSessionOk {
+                session: Some(SESSION),
+                sequence: args.sequence,
+                flags: Some(0),
+                fore,
+                back: args.back,
+            }))
+        }
+        Call::SetClientId(_) => {
+            Reply::SetClientId(v4::SetClientIdResult::Ok(v4::SetClientIdOk {
+                client_id: Some(CLIENT_ID),
+                verifier: Some([1; 8]),
+            }))
+        }
+        Call::SetClientIdConfirm(_) => Reply::SetClientIdConfirm(Outcome::Ok(())),
+        Call::ReclaimComplete(_) => Reply::ReclaimComplete(Outcome::Ok(())),
+        _ => return None,
+    })
 }
 
 type Handle3<'a> = lineside_rpc::xdr::Handle<'a>;

@@ -24,7 +24,7 @@ struct Options {
     /// The path to mount
     #[arg(long, default_value = "/vfs")]
     export: String,
-    /// NFS's version: 3, 4.0 or 4.1
+    /// NFS's version: 3, 4.0, 4.1 or 4.2
     #[arg(long, default_value = "3")]
     version: String,
     /// UDP, not TCP
@@ -99,17 +99,12 @@ fn main() -> Result<()> {
     };
     let tally = match options.version.as_str() {
         "3" => drive(Session::open(&server, &shape)?, options.work, options.seed)?,
-        "4.0" => drive(
-            Session4::open(&server, &shape, 0)?,
-            options.work,
-            options.seed,
-        )?,
-        "4.1" => drive(
-            Session4::open(&server, &shape, 1)?,
-            options.work,
-            options.seed,
-        )?,
-        version => bail!("--version {version}: give 3, 4.0 or 4.1"),
+        "4.0" | "4.1" | "4.2" => {
+            let minor = u32::from(options.version.as_bytes()[2] - b'0');
+            let session = Session4::open(&server, &shape, minor)?;
+            drive(session, options.work, options.seed)?
+        }
+        version => bail!("--version {version}: give 3, 4.0, 4.1 or 4.2"),
     };
     println!("{}", tally.to_json());
     Ok(())

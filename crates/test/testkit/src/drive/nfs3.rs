@@ -3,9 +3,11 @@
 use anyhow::{Context, Result, bail, ensure};
 use lineside_frame::Piece;
 use lineside_nfs::{mount, v3};
+use lineside_nfs_client::Request;
 use lineside_rpc::xdr::{Handle, Name, Optional};
 
-use super::{Asked, Call, Client, Drive, Server, Shape, Tally, Transfer, piece, success};
+use super::client::{Client, version_3};
+use super::{Drive, Server, Shape, Tally, Transfer, piece, success};
 
 /// What `read` makes of a reply and, of READ, of its data.
 pub(super) fn nfs_reply<T>(
@@ -43,13 +45,14 @@ pub struct Session {
 impl Session {
     /// Connects and mounts the export.
     pub fn open(server: &Server, shape: &Shape) -> Result<Self> {
-        let mut mount = Client::connect(server.mount, shape.clone())?;
+        let mut mount = Client::connect(server.mount, shape.clone(), version_3())?;
         let nfs = Client::connect(
             server.nfs,
             Shape {
                 seed: shape.seed ^ 1,
                 ..shape.clone()
             },
+            version_3(),
         )?;
         let path = piece(server.export.as_bytes());
         let directory = Some(Name::new(&path));
@@ -85,7 +88,7 @@ impl Drive for Session {
         )?;
         self.nfs.drain()?;
         self.mount.drain()?;
-        let mut tally = self.nfs.tally;
+        let mut tally = self.nfs.tally().clone();
         tally.merge(self.mount.tally());
         Ok(tally)
     }
@@ -135,17 +138,14 @@ impl Drive for Session {
                 count,
             })
         };
-        self.nfs.send(&Call::Nfs(call), data)
+        self.nfs.send(Request::Nfs3(&call, data))
     }
 
     fn end(&mut self) -> Result<(u32, Vec<u8>)> {
-        self.nfs.flush()?;
         let (xid, message) = self.nfs.wait(None)?;
-        let data = match self.nfs.asked.get(&xid) {
-            Some((Asked::Nfs(v3::Procedure::Read), _)) => {
-                nfs_reply(v3::Procedure::Read, &message, |_, data| data.to_vec())?
-            }
-            _ => Vec::new(),
+        let data = match self.nfs.is_read(xid) {
+            true => nfs_reply(v3::Procedure::Read, &message, |_, data| data.to_vec())?,
+            false => Vec::new(),
         };
         Ok((xid, data))
     }

@@ -1,15 +1,16 @@
-//! NFSv4.0 and NFSv4.1, in compounds as Linux sends them: SEQUENCE, PUTFH, what it is about,
-//! GETATTR.
+//! NFSv4.0 to 4.2, in compounds as Linux sends them: SEQUENCE, PUTFH, what it is about, GETATTR.
 
 use anyhow::{Context, Result, ensure};
 use lineside_frame::Piece;
 use lineside_nfs::v4::{
-    self, AttributeList, Attributes, Bitmap, Call, ChannelAttributes, Claim, CreateHow, CreateType,
-    Handle, NetAddress, OpenHow, Owner, Reply, SessionId, StateId, StateOwner,
+    self, AttributeList, Attributes, Bitmap, Call, Claim, CreateHow, CreateType, Handle, OpenHow,
+    Owner, Reply, StateId, StateOwner,
 };
-use lineside_rpc::xdr::{Counted, Name, Xdr};
+use lineside_nfs_client::{Config, Mount, MountAt, Request, Version};
+use lineside_rpc::xdr::{Name, Xdr};
 
-use super::{Client, Drive, Server, Shape, Tally, Transfer, piece, success};
+use super::client::Client;
+use super::{Drive, Server, Shape, Tally, Transfer, piece, success};
 
 /// Bits that Linux asks for of a file: type, change, size, file system, number, mode, links,
 /// owners, device, space, times.
@@ -24,31 +25,13 @@ const FILE_SYSTEM: [&[u32]; 3] = [&[10, 27, 30, 31, 51], &[21, 22, 23, 42, 43, 4
 const READ_AND_WRITE: u32 = 3;
 /// OPEN4_RESULT_CONFIRM: an OPEN_CONFIRM must follow.
 const MUST_CONFIRM: u32 = 2;
-/// Slots that are asked for, and the most bytes of a message.
-const SLOTS: u32 = 64;
-const MESSAGE_BYTES: u32 = (1 << 20) + 4096;
-
-/// An export mounted by NFSv4: its root, and what the server knows this client by.
+/// An export mounted by NFSv4.
 pub struct Session4 {
     client: Client,
     minor_version: u32,
     root: Vec<u8>,
-    client_id: u64,
     /// The owner of all opens.
     owner: Vec<u8>,
-    /// Of NFSv4.0: how many operations this owner has done.
-    sequence: u32,
-    /// Of NFSv4.1.
-    session: SessionId,
-    slots: Vec<Slot>,
-}
-
-/// A slot of the session.
-#[derive(Default)]
-struct Slot {
-    sequence: u32,
-    /// The call that has it.
-    xid: Option<u32>,
 }
 
 /// An open file.
@@ -86,157 +69,34 @@ impl Session4 {
     /// Connects, makes the server know this client, and mounts the export.
     pub fn open(server: &Server, shape: &Shape, minor_version: u32) -> Result<Self> {
         ensure!(!shape.udp, "NFSv4 needs TCP");
-        ensure!(minor_version <= 1, "no NFSv4.{minor_version} here");
-        let mut session = Self {
-            client: Client::connect(server.nfs, shape.clone())?,
-            minor_version,
-            root: Vec::new(),
-            client_id: 0,
-            owner: format!("nfs-drive {} {}", shape.seed, std::process::id()).into_bytes(),
-            sequence: 0,
-            session: [0; 16],
-            slots: Vec::new(),
-        };
-        if minor_version == 0 {
-            session.set_client_id()?;
-        } else {
-            session.create_session()?;
-        }
-        let names: Vec<_> = server
-            .export
-            .split('/')
-            .filter(|name| !name.is_empty())
-            .collect();
-        let pieces: Vec<_> = names.iter().map(|name| piece(name.as_bytes())).collect();
-        let mut path = vec![Call::PutRootFh(())];
-        path.extend(pieces.iter().map(|piece| Call::Lookup(name(piece))));
-        session.root = session.made(path)?;
-        Ok(session)
-    }
-
-    /// SETCLIENTID and its confirmation (RFC 7530 section 16.33); there are no callbacks.
-    fn set_client_id(&mut self) -> Result<()> {
-        let (owner, network, address) = (self.owner.clone(), piece(b"tcp"), piece(b"0.0.0.0.0.0"));
-        let owner = piece(&owner);
-        let args = v4::SetClientIdArgs {
-            verifier: Some(verifier()),
-            id: Some(Owner::new(&owner)),
-            callback_program: Some(0x4000_0000),
-            callback_address: NetAddress {
-                network: Some(Name::new(&network)),
-                address: Some(Name::new(&address)),
-            },
-            callback_ident: Some(1),
-        };
-        let confirm = self.expect(&[Call::SetClientId(args)], |replies| match replies {
-            [Reply::SetClientId(v4::SetClientIdResult::Ok(ok))] => Some(*ok),
-            _ => None,
-        })?;
-        self.client_id = confirm.client_id.context("no client id")?;
-        self.expect(&[Call::SetClientIdConfirm(confirm)], |_| Some(()))
-    }
-
-    /// EXCHANGE_ID and CREATE_SESSION (RFC 8881 sections 18.35 and 18.36), without a back channel.
-    fn create_session(&mut self) -> Result<()> {
-        let owner = self.owner.clone();
-        let owner = piece(&owner);
-        let args = v4::ExchangeIdArgs {
-            verifier: Some(verifier()),
-            owner: Some(Owner::new(&owner)),
-            flags: Some(0),
-            protection: v4::ProtectionWanted::None,
-            implementation: Counted::new(&[]),
-        };
-        let ids = self.expect(&[Call::ExchangeId(args)], |replies| match replies {
-            [Reply::ExchangeId(outcome)] => {
-                outcome.ok().and_then(|ok| ok.client_id.zip(ok.sequence))
-            }
-            _ => None,
-        })?;
-        self.client_id = ids.0;
-        let channel = |bytes, requests| ChannelAttributes {
-            header_padding: Some(0),
-            request_max: Some(bytes),
-            response_max: Some(bytes),
-            cached_response_max: Some(4096),
-            operations_max: Some(16),
-            requests_max: Some(requests),
-            rdma_ird: Counted::new(&[]),
-        };
-        let security = [v4::CallbackSecurity::None];
-        let args = v4::CreateSessionArgs {
-            client_id: Some(ids.0),
-            sequence: Some(ids.1),
-            flags: Some(0),
-            fore: channel(MESSAGE_BYTES, SLOTS),
-            back: channel(4096, 1),
-            callback_program: Some(0x4000_0000),
-            security: Counted::new(&security),
-        };
-        let (session, slots) =
-            self.expect(&[Call::CreateSession(args)], |replies| match replies {
-                [Reply::CreateSession(outcome)] => {
-                    let ok = outcome.ok()?;
-                    ok.session.zip(ok.fore.requests_max)
-                }
-                _ => None,
-            })?;
-        self.session = session;
-        self.slots
-            .resize_with(slots.min(SLOTS) as usize, Slot::default);
-        let args = v4::ReclaimCompleteArgs {
-            one_file_system: Some(false),
-        };
-        self.expect(&[Call::ReclaimComplete(args)], |_| Some(()))
-    }
-
-    /// Sends a compound, behind a SEQUENCE once there is a session.
-    fn send(&mut self, calls: &[Call<'_>], data: &[u8]) -> Result<u32> {
-        let free = self
-            .slots
-            .iter_mut()
-            .enumerate()
-            .find(|(_, slot)| slot.xid.is_none());
-        let Some((number, slot)) = free else {
-            ensure!(
-                self.slots.is_empty(),
-                "more calls at once than the session has slots"
-            );
-            return self
-                .client
-                .send(&super::Call::Compound(self.minor_version, calls), data);
-        };
-        slot.sequence += 1;
-        let sequence = Call::Sequence(v4::SequenceArgs {
-            session: Some(self.session),
-            sequence: Some(slot.sequence),
-            slot: Some(number as u32),
-            highest_slot: Some(SLOTS - 1),
-            cache_this: Some(false),
+        ensure!(minor_version <= 2, "no NFSv4.{minor_version} here");
+        let owner = format!("nfs-drive {} {}", shape.seed, std::process::id()).into_bytes();
+        let mut config = Config::new(Version::V4(minor_version), &owner, verifier());
+        config.mount = Some(Mount {
+            export: server.export.clone().into_bytes(),
+            at: MountAt::default(),
         });
-        let calls = [&[sequence], calls].concat();
-        let xid = self
-            .client
-            .send(&super::Call::Compound(self.minor_version, &calls), data)?;
-        slot.xid = Some(xid);
-        Ok(xid)
+        let client = Client::connect(server.nfs, shape.clone(), config)?;
+        Ok(Self {
+            root: client.root().to_vec(),
+            client,
+            minor_version,
+            owner,
+        })
     }
 
-    /// Waits for a compound's reply; its slot is free again.
-    fn wait(&mut self, xid: Option<u32>) -> Result<(u32, Vec<u8>)> {
-        self.client.flush()?;
-        let (xid, message) = self.client.wait(xid)?;
-        let slot = self.slots.iter_mut().find(|slot| slot.xid == Some(xid));
-        if let Some(slot) = slot {
-            slot.xid = None;
-        }
-        Ok((xid, message))
+    fn send(&mut self, calls: &[Call<'_>], data: &[u8]) -> Result<u32> {
+        self.client.send(Request::Compound {
+            tag: b"",
+            calls,
+            data,
+        })
     }
 
     /// Calls, and returns what `read` makes of the results behind SEQUENCE's.
     fn call<T>(&mut self, calls: &[Call<'_>], read: impl FnOnce(&[Reply<'_>]) -> T) -> Result<T> {
         let xid = self.send(calls, &[])?;
-        let message = self.wait(Some(xid))?.1;
+        let message = self.client.wait(Some(xid))?.1;
         results(&message, |replies, _| match replies {
             [Reply::Sequence(_), replies @ ..] => read(replies),
             replies => read(replies),
@@ -293,16 +153,16 @@ impl Session4 {
         self.made(vec![put(&directory), Call::Create(args)])
     }
 
-    /// Opens a file to read and write.
+    /// Opens a file to read and write. The client sets the numbers of the owner, and its own id.
     fn open_file(&mut self, directory: &[u8], called: &[u8], how: CreateHow<'_>) -> Result<Open> {
         let (directory, called, owner) = (piece(directory), piece(called), self.owner.clone());
         let owner = piece(&owner);
         let args = v4::OpenArgs {
-            sequence: Some(self.next_sequence()),
+            sequence: Some(0),
             access: Some(READ_AND_WRITE),
             deny: Some(0),
             owner: StateOwner {
-                client_id: Some(self.client_id),
+                client_id: Some(0),
                 owner: Some(Owner::new(&owner)),
             },
             how: OpenHow::Create(how),
@@ -326,20 +186,13 @@ impl Session4 {
         if flags & MUST_CONFIRM != 0 {
             let args = v4::OpenConfirmArgs {
                 stateid: Some(stateid),
-                sequence: Some(self.next_sequence()),
+                sequence: Some(0),
             };
             let handle = piece(&file.handle);
             let calls = [put(&handle), Call::OpenConfirm(args)];
             file.stateid = self.expect(&calls, |replies| replies.last()?.stateid())?;
         }
         Ok(file)
-    }
-
-    /// What NFSv4.0's open owner says next; sessions have sequences of their own.
-    fn next_sequence(&mut self) -> u32 {
-        let next = self.sequence;
-        self.sequence += u32::from(self.minor_version == 0);
-        next
     }
 
     fn remove(&mut self, directory: &[u8], called: &[u8]) -> Result<()> {
@@ -392,7 +245,7 @@ impl Drive for Session4 {
     }
 
     fn end(&mut self) -> Result<(u32, Vec<u8>)> {
-        let (xid, message) = self.wait(None)?;
+        let (xid, message) = self.client.wait(None)?;
         results(&message, |replies, data| {
             let failed = replies.iter().find(|reply| reply.status() != Some(0));
             ensure!(failed.is_none(), "{failed:?}");
@@ -410,7 +263,7 @@ impl Drive for Session4 {
 
     fn release(&mut self, file: Open) -> Result<()> {
         let args = v4::CloseArgs {
-            sequence: Some(self.next_sequence()),
+            sequence: Some(0),
             stateid: Some(file.stateid),
         };
         self.on(&file.handle, &[Call::Close(args)])
@@ -521,18 +374,8 @@ impl Drive for Session4 {
     }
 
     fn close(mut self) -> Result<Tally> {
-        if self.minor_version > 0 {
-            self.slots.clear();
-            let args = v4::SessionArgs {
-                session: Some(self.session),
-            };
-            self.expect(&[Call::DestroySession(args)], |_| Some(()))?;
-            let args = v4::ClientIdArgs {
-                client_id: Some(self.client_id),
-            };
-            self.expect(&[Call::DestroyClientId(args)], |_| Some(()))?;
-        }
-        Ok(self.client.tally)
+        self.client.finish()?;
+        Ok(self.client.tally().clone())
     }
 }
 
