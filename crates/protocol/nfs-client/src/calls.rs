@@ -7,7 +7,9 @@ use lineside_nfs::v4::{self, Status};
 use lineside_time::Nanoseconds;
 
 use crate::channel::Channel;
-use crate::config::{CallError, ClientError, Config, Event, LostBy, Phase, Service, Step, Transport};
+use crate::config::{
+    CallError, ClientError, Config, Event, LostBy, Phase, Service, Step, Transport,
+};
 use crate::header::{Broken, Credential, reply_header};
 use crate::owners::{Given, Owners};
 use crate::records::Limits;

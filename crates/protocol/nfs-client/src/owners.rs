@@ -122,14 +122,14 @@ impl Owners {
         reply: &Reply<'_>,
     ) {
         let Some(status) = reply.status() else { return };
-        let mine = given.iter().filter(|each| each.operation == operation);
+        let mut mine = given.iter().filter(|each| each.operation == operation);
         for each in mine.clone().filter(|_| counts(status)) {
             let owner = &mut self.all[each.owner];
             owner.next = owner.next.wrapping_add(1);
         }
         // A LOCK of a new owner has the numbers of two: the lock's is the last.
         let state = reply.stateid().map(|stateid| stateid.other);
-        match (reply, state, mine.last()) {
+        match (reply, state, mine.next_back()) {
             (Reply::Open(_) | Reply::Lock(_), Some(state), Some(each)) if status == 0 => {
                 self.by_state.insert(state, each.owner);
             }

@@ -334,12 +334,10 @@ fn established<'a>(call: &Call<'a>) -> Option<Reply<'a>> {
                 back: args.back,
             }))
         }
-        Call::SetClientId(_) => {
-            Reply::SetClientId(v4::SetClientIdResult::Ok(v4::SetClientIdOk {
-                client_id: Some(CLIENT_ID),
-                verifier: Some([1; 8]),
-            }))
-        }
+        Call::SetClientId(_) => Reply::SetClientId(v4::SetClientIdResult::Ok(v4::SetClientIdOk {
+            client_id: Some(CLIENT_ID),
+            verifier: Some([1; 8]),
+        })),
         Call::SetClientIdConfirm(_) => Reply::SetClientIdConfirm(Outcome::Ok(())),
         Call::ReclaimComplete(_) => Reply::ReclaimComplete(Outcome::Ok(())),
         _ => return None,
