@@ -12,8 +12,8 @@
 //! whose arguments are those of the server at hand (handles, state ids, names), each with a
 //! credential, and receives each reply with the tag that it gave.
 //!
-//! * The caller opens connections when [`Client::poll`] asks for them, or as many as it likes. After
-//!   one broke it is opened again, and its calls are sent again with the xids, slots and sequence
+//! * The caller opens connections when [`Client::poll`] asks for them, or as many as it likes. One
+//!   that broke is opened again, and its calls are sent again with the xids, slots and sequence
 //!   numbers that they had: the server answers each once.
 //! * More calls than the session has slots, or than one owner may have, wait for their turn.
 //! * Everything is bounded: bytes of calls, calls under way, bytes of a reply, owners and states.

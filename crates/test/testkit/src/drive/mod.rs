@@ -1,5 +1,5 @@
-//! A client of NFSv3 and NFSv4.0 to 4.2 on kernel sockets, which `lineside-nfs-client` is the engine
-//! of, and which counts what it did.
+//! A client of NFSv3 and NFSv4.0 to 4.2 on kernel sockets: `lineside-nfs-client` is its engine, and
+//! what it did is counted.
 //!
 //! It sends what a test asks for: record fragments of chosen sizes, TCP segments of a few bytes,
 //! many calls at once, the same datagram twice. It is not a file system: it waits for replies, and
