@@ -322,10 +322,7 @@ fn workload(report: &Report) -> Vec<Line> {
     let who = [
         busiest(&report.clients, "client", operations),
         busiest(&report.files, "file", operations),
-        match report.servers.count {
-            0 | 1 => String::new(),
-            _ => busiest(&report.servers, "server", operations),
-        },
+        busiest_server(report),
         busiest(&report.directories, "directory", operations),
         busiest(&report.users, "user", operations),
     ];
@@ -390,6 +387,14 @@ fn kinds(report: &Report) -> [Vec<String>; 2] {
         *first = format!("p50 / p99: {first}");
     }
     [shares.collect(), times]
+}
+
+/// The same of servers, if there are several.
+fn busiest_server(report: &Report) -> String {
+    match report.servers.count {
+        0 | 1 => String::new(),
+        _ => busiest(&report.servers, "server", report.totals.operations),
+    }
 }
 
 /// How many there are, and the busiest of several.

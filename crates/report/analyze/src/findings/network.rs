@@ -28,12 +28,11 @@ use crate::numbers::share;
 use crate::read::columns::{Integers, Shorts, Texts};
 use crate::read::trace::Trace;
 
-use losses::Losses;
-
 use connection::{
     Connection, FULL_WINDOWS_MIN, PLATEAU_FACTOR, QUEUE_FACTOR, QUEUE_MIN_NS, Sent, TRANSFER_SHARE,
     WINDOW_BYTES_MAX,
 };
+use losses::Losses;
 
 /// The busiest ends that are listed.
 const RATES_MAX: usize = 25;

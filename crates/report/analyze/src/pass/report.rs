@@ -45,8 +45,11 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
 
     let operations = operations(&aggregate, &lexica);
     classify(&mut trace, &mut aggregate);
-    let not_tracked = aggregate.files.files_not_tracked;
-    let mut files = objects(&aggregate, &[Class::File], not_tracked);
+    let mut files = objects(
+        &aggregate,
+        &[Class::File],
+        aggregate.files.files_not_tracked,
+    );
     let mut directories = objects(&aggregate, &[Class::Directory], Use::default());
     let mut others = objects(&aggregate, &[Class::Other, Class::Unknown], Use::default());
     let mut pairs = rankings::pairs(&aggregate, &lexica);

@@ -18,14 +18,7 @@ pub(crate) fn busiest(what: &str, head: &'static str, ranking: &Ranking) -> Opti
         columns.push(column("waited for", Kind::Number));
     }
     let row = |busy: &Busy| {
-        let mut row = match (&busy.client, busy.user_id) {
-            (Some(client), _) => vec![
-                text(client.clone()),
-                text(file_name(&busy.name, busy.file_id)),
-            ],
-            (None, Some(user_id)) => vec![text(format!("uid {user_id}"))],
-            (None, None) => vec![text(file_name(&busy.name, busy.file_id))],
-        };
+        let mut row = named(busy);
         row.extend([
             text(grouped(busy.operations)),
             number(busy.failed, grouped),
@@ -79,6 +72,18 @@ pub(crate) fn busiest(what: &str, head: &'static str, ranking: &Ranking) -> Opti
         note: String::new(),
         blocks,
     })
+}
+
+/// Who it is, of pairs the client and the file.
+fn named(busy: &Busy) -> Vec<Cell> {
+    match (&busy.client, busy.user_id) {
+        (Some(client), _) => vec![
+            text(client.clone()),
+            text(file_name(&busy.name, busy.file_id)),
+        ],
+        (None, Some(user_id)) => vec![text(format!("uid {user_id}"))],
+        (None, None) => vec![text(file_name(&busy.name, busy.file_id))],
+    }
 }
 
 pub(crate) fn misaligned(report: &Report) -> Option<Section> {
