@@ -107,7 +107,8 @@ fn suspects(servers: &Servers) -> Vec<usize> {
     (0..servers.known.len()).filter(is_suspect).collect()
 }
 
-/// The suspects that are slow, all the time or from a time to a time. The second needs another pass.
+/// The suspects that are slow, all the time or from a time to a time. The second needs another
+/// pass.
 fn slow(watch: &mut Watch, scene: &mut Scene<'_>) -> Vec<(Word, Slow)> {
     let suspects = suspects(&watch.by_server);
     if suspects.is_empty() {

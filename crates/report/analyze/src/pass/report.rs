@@ -44,18 +44,8 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
     chosen.check(&lexica, &trace.warnings)?;
 
     let operations = operations(&aggregate, &lexica);
-    classify(&mut trace, &mut aggregate);
-    let mut files = objects(
-        &aggregate,
-        &[Class::File],
-        aggregate.files.files_not_tracked,
-    );
-    let mut directories = objects(&aggregate, &[Class::Directory], Use::default());
-    let mut others = objects(&aggregate, &[Class::Other, Class::Unknown], Use::default());
-    let mut pairs = rankings::pairs(&aggregate, &lexica);
-    let mut storms = storms(&aggregate, &lexica);
-    let lists = [&mut files, &mut directories, &mut others, &mut pairs];
-    name_files(&mut trace, lists, &mut storms);
+    let ([files, directories, others, pairs], storms) =
+        of_files(&mut trace, &mut aggregate, &lexica);
     let clients = rankings::clients(&aggregate, &lexica);
     let servers = rankings::servers(&aggregate, &lexica);
     let users = rankings::users(&aggregate);
@@ -108,6 +98,27 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
     // What only the findings read may be damaged too.
     report.missing.unreadable = trace.warnings.clone();
     Ok(report)
+}
+
+/// The busiest files, directories, other objects, and pairs of client and file; and storms.
+fn of_files(
+    trace: &mut Trace,
+    aggregate: &mut Aggregate,
+    lexica: &Lexica,
+) -> ([Ranking; 4], Vec<GetattrStorm>) {
+    classify(trace, aggregate);
+    let mut files = objects(
+        &aggregate,
+        &[Class::File],
+        aggregate.files.files_not_tracked,
+    );
+    let mut directories = objects(aggregate, &[Class::Directory], Use::default());
+    let mut others = objects(aggregate, &[Class::Other, Class::Unknown], Use::default());
+    let mut pairs = rankings::pairs(aggregate, lexica);
+    let mut storms = storms(aggregate, lexica);
+    let lists = [&mut files, &mut directories, &mut others, &mut pairs];
+    name_files(trace, lists, &mut storms);
+    ([files, directories, others, pairs], storms)
 }
 
 fn totals(aggregate: &Aggregate) -> Totals {

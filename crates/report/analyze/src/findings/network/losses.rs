@@ -64,9 +64,9 @@ impl Losses {
             && share(self.timeouts, self.needed) < OVERTAKEN_SHARE
     }
 
-    /// Whether they are so many that they matter, and duplicate acknowledgements or a timer asked for
-    /// them: what is sent again within microseconds, though neither did, was overtaken on hosts with
-    /// several queues rather than lost.
+    /// Whether they are so many that they matter, and duplicate acknowledgements or a timer asked
+    /// for them: what is sent again within microseconds, though neither did, was overtaken on
+    /// hosts with several queues rather than lost.
     pub(super) fn matter(&self) -> bool {
         self.needed >= LOSS_MIN
             && share(self.needed, self.packets) >= LOSS_SHARE
