@@ -3,8 +3,8 @@
 //! ```text
 //!  calls in the order of their times ─► Upcoming ─► Planner ─► PlannedCall, Edge ─► PlanSink
 //!                                        who comes   │ threads: which of a client's threads
-//!                                        next        │ runs: READs or WRITEs of a file, at most D under way
-//!                                                    │ resources: what a call needs, and what it must not overtake
+//!                                        next        │ runs: READs of a file, at most D under way
+//!                                                    │ resources: what a call needs or must not overtake
 //! ```
 //!
 //! A capture shows calls and replies, not the program. What the program did is inferred: a *thread*

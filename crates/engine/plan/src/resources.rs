@@ -1,10 +1,10 @@
 //! What a call needs that earlier ones made, and what it must not overtake.
 //!
-//! * A handle, a state id or a session exists after the reply that has it: edge to the first call of
-//!   each thread that uses it.
+//! * A handle, a state id or a session exists after the reply that has it: edge to the first call
+//!   of each thread that uses it.
 //! * Changes of a name keep their order, with what looked at it between them; a name goes after the
 //!   uses of its file.
-//! * Accesses of overlapping ranges, of which one is written, keep their order, also of two clients.
+//! * Accesses of overlapping ranges of which one is written keep their order, also of two clients.
 //! * COMMIT comes after the WRITEs before it; CLOSE and UNLOCK after the READs, too.
 
 use std::collections::VecDeque;

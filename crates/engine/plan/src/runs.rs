@@ -1,7 +1,7 @@
 //! Runs of READs or WRITEs of a file, of which at most so many are under way.
 //!
 //! ```text
-//!  calls       0 1 2 3   4   5     6          depth 4: the most under way when a call was made
+//!  calls       0 1 2 3   4   5     6          depth 4: the most under way when one was made
 //!  replies             0   1   2 3            call 4 waits for the first reply, 5 for the second ...
 //! ```
 //!

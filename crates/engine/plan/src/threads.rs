@@ -101,7 +101,7 @@ impl Thread {
     /// The latest reply that is not of a run.
     pub(crate) fn latest_beside(&self, run: u64) -> Option<Reply> {
         let last = self.last.filter(|last| last.run != Some(run));
-        last.or(self.other.filter(|other| other.run != Some(run)))
+        last.or_else(|| self.other.filter(|other| other.run != Some(run)))
     }
 
     /// A run turned out to have several calls under way.
@@ -314,10 +314,10 @@ impl Threads {
         thread.connection = call.connection;
         thread.user = call.user.or(thread.user);
         let files = touches.iter().filter(|touch| !touch.is_directory);
-        if let Some(file) = files.filter_map(|touch| touch.file).last() {
+        if let Some(file) = files.filter_map(|touch| touch.file).next_back() {
             (thread.own, thread.made) = (Some(file), None);
         }
-        if let Some(made) = touches.iter().filter_map(|touch| touch.made).last() {
+        if let Some(made) = touches.iter().filter_map(|touch| touch.made).next_back() {
             thread.made = Some(made);
         }
         thread.directory = directory(touches).or(thread.directory);
@@ -326,5 +326,5 @@ impl Threads {
 
 fn directory(touches: &[Touch]) -> Option<i64> {
     let directories = touches.iter().filter(|touch| touch.is_directory);
-    directories.filter_map(|touch| touch.file).last()
+    directories.filter_map(|touch| touch.file).next_back()
 }

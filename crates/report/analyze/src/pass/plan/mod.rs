@@ -26,7 +26,7 @@ use crate::read::trace::{Trace, TraceError};
 use calls::Calls;
 use merge::Merge;
 
-/// Clients, servers and operations that are told apart.
+/// Names of clients, servers and operations that are kept.
 const WORDS_MAX: usize = 262_144;
 
 /// Takes a plan, and the texts that its numbers stand for.

@@ -107,6 +107,16 @@ fn source(program: &str, operation: &str, is_repeat: bool) -> Source {
     }
 }
 
+fn or_none(value: Option<i64>) -> i64 {
+    value.unwrap_or(NONE)
+}
+
+/// A name of a row, in a directory of it.
+fn name_hash(row: usize, directory: &Integers<'_>, name: &Texts<'_>) -> u64 {
+    let directory = directory.get(row).unwrap_or_default();
+    { name.get(row) }.map_or(0, |name| hash(directory, name.as_bytes()))
+}
+
 /// Gives `take` the rows of a batch, and counts those whose call was not seen.
 pub(super) fn of_batch(
     batch: &[Column],
@@ -140,18 +150,8 @@ pub(super) fn of_batch(
         };
         let reply_ns = reply_end.get(row).or_else(|| reply.get(row));
         let reply_ns = reply_ns.filter(|_| !unanswered.get(row));
-        let or_none = |value: Option<i64>| value.unwrap_or(NONE);
-        let named = |directory: &Integers<'_>, name: &Texts<'_>| {
-            let name = name.get(row)?;
-            Some(hash(
-                directory.get(row).unwrap_or_default(),
-                name.as_bytes(),
-            ))
-        };
-        let is_link = word == "LINK";
         // LINK has the new name in its second directory.
-        let first = named(if is_link { &file2 } else { &file }, &name);
-        let second = named(&file2, &name2);
+        let first = if word == "LINK" { &file2 } else { &file };
         let bytes = count.get(row).max(transferred.get(row)).unwrap_or(0);
         take(Row {
             call_ns,
@@ -164,8 +164,8 @@ pub(super) fn of_batch(
             file: or_none(file.get(row)),
             file2: or_none(file2.get(row)),
             made: or_none(made.get(row)),
-            name: first.unwrap_or(0),
-            name2: second.unwrap_or(0),
+            name: name_hash(row, first, &name),
+            name2: name_hash(row, &file2, &name2),
             state: 0,
             made_state: 0,
             offset: or_none(offset.get(row)),
