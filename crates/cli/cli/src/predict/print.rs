@@ -33,9 +33,7 @@ fn ns(ns: i64) -> String {
 
 fn names(of: &Prediction) -> Vec<&'static str> {
     let first = of.points.first();
-    first.map_or_else(Vec::new, |point| {
-        point.axes.iter().map(|(name, _)| *name).collect()
-    })
+    first.map_or_else(Vec::new, |point| point.axes.keys().copied().collect())
 }
 
 fn all(point: &OfPoint) -> Option<&Figure> {
@@ -111,9 +109,10 @@ fn operations(of: &Prediction) -> String {
         for point in of.points.iter().take(numbers.len()) {
             let found = of_operations(point).into_iter();
             let found = { found }.find(|other| other.operation == figure.operation);
-            row.extend(found.map_or(["-".to_owned(), "-".to_owned()], |found| {
-                [ns(found.p50_ns), ns(found.p99_ns)]
-            }));
+            row.extend(found.map_or_else(
+                || ["-".to_owned(), "-".to_owned()],
+                |found| [ns(found.p50_ns), ns(found.p99_ns)],
+            ));
         }
         row
     };

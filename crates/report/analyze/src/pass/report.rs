@@ -107,11 +107,7 @@ fn of_files(
     lexica: &Lexica,
 ) -> ([Ranking; 4], Vec<GetattrStorm>) {
     classify(trace, aggregate);
-    let mut files = objects(
-        &aggregate,
-        &[Class::File],
-        aggregate.files.files_not_tracked,
-    );
+    let mut files = objects(aggregate, &[Class::File], aggregate.files.files_not_tracked);
     let mut directories = objects(aggregate, &[Class::Directory], Use::default());
     let mut others = objects(aggregate, &[Class::Other, Class::Unknown], Use::default());
     let mut pairs = rankings::pairs(aggregate, lexica);

@@ -20,6 +20,9 @@ pub(super) const ROWS_MAX: usize = 1_600_000;
 /// The first call of a part, its place in the table, where it is and its rows.
 type Closed = (i64, usize, PathBuf, u64);
 
+/// The order of the next row of a part, and the part's place.
+type Head = ((i64, i64, i64), usize);
+
 /// A part that is open.
 struct Open {
     rows: Vec<Row>,
@@ -33,7 +36,7 @@ pub(super) struct Merge {
     states: States,
     open: Vec<Open>,
     /// The next row of each open part.
-    heads: BinaryHeap<Reverse<((i64, i64, i64), usize)>>,
+    heads: BinaryHeap<Reverse<Head>>,
     held: usize,
 }
 
