@@ -11,6 +11,7 @@ mod capture;
 mod charset;
 mod config;
 mod confine;
+mod congestion;
 mod ctl;
 mod doctor;
 mod emulate;

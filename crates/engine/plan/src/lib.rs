@@ -4,7 +4,7 @@
 //!  calls in the order of their times ─► Upcoming ─► Planner ─► PlannedCall, Edge ─► PlanSink
 //!                                        who comes   │ threads: which of a client's threads
 //!                                        next        │ runs: READs of a file, at most D under way
-//!                                                    │ resources: what a call needs or must not overtake
+//!                                                    │ resources: what a call needs, or follows
 //! ```
 //!
 //! A capture shows calls and replies, not the program. What the program did is inferred: a *thread*

@@ -17,4 +17,3 @@ pub(crate) use flags::Arguments;
 pub(crate) use flags::Section;
 pub(crate) use protocol_keys::protocol_headings;
 pub(crate) use run::run;
-pub(crate) use stack::congestion;

@@ -6,18 +6,15 @@ use lineside_host::{Capability, Privileges};
 use lineside_load::stack_transport::{Opened, StackSettings};
 use lineside_port::Method;
 use lineside_tcp::Prefix;
-use lineside_tcp::congestion::{Congestion, Cubic, NewReno};
-use lineside_words::nearest;
 
 use crate::config::{ConfigError, key, keys};
+use crate::congestion::{CONGESTION, congestion};
 use crate::inputs::method;
 
 /// The window that is offered to peers.
 const WINDOW_BYTES: u32 = 64 << 10;
 /// Twice the maximum segment lifetime of RFC 9293, 3.4.2 is 4 minutes; Linux waits for one.
 const TIME_WAIT_NS: i64 = 60_000_000_000;
-/// The words of `--congestion`, the default first.
-const CONGESTION: [&str; 2] = ["cubic", "reno"];
 
 keys! {
     /// How an interface carries our own TCP.
@@ -169,17 +166,6 @@ pub(super) fn addresses_of(
             .map_err(|_| ConfigError::new(format!("{name}: '{text}' is not an address")))
     };
     texts.unwrap_or_default().iter().map(address).collect()
-}
-
-pub(crate) fn congestion(word: &str) -> Result<&'static dyn Congestion, ConfigError> {
-    match word {
-        "cubic" => Ok(&Cubic),
-        "reno" => Ok(&NewReno),
-        other => Err(ConfigError::new(format!(
-            "congestion: '{other}' is unknown; the nearest known one is {}",
-            nearest(other, CONGESTION)
-        ))),
-    }
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
     /// Replace PLAN if it exists
     #[arg(long, requires = "output")]
     pub(super) force: bool,
-    /// Take a longer time between a reply and a call for time of day, not for thought
+    /// Take a longer time between a reply and a call, e.g. 10s, for time of day, not for thought
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = idle_ns)]
     pub(super) idle: i64,
     /// Print JSON

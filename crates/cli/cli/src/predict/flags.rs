@@ -6,6 +6,7 @@ use clap::Args;
 use lineside_words::parse_duration;
 
 use crate::confine::Confining;
+use crate::congestion::CONGESTION;
 
 /// Flags of `predict`.
 #[derive(Debug, Args)]
@@ -25,14 +26,14 @@ pub(crate) struct Arguments {
     /// Queue limit of each way: frames, or bytes with a unit: 64kb
     #[arg(long, value_name = "LIST")]
     pub(super) limit: Option<String>,
-    /// A longer time between a reply and a call is time of day, not thought
+    /// Take a longer time between a reply and a call, e.g. 10s, for time of day, not for thought
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     pub(super) idle: u64,
-    /// A workload that takes longer than this has not ended
+    /// Give up a workload that takes longer than this, e.g. 4m
     #[arg(long, value_name = "TIME", default_value = "1d", value_parser = parse_duration)]
     pub(super) longest: u64,
     /// Congestion control of both ends: cubic or reno
-    #[arg(long, value_name = "WORD", default_value = "cubic")]
+    #[arg(long, value_name = "WORD", default_value = CONGESTION[0])]
     pub(super) congestion: String,
     /// What losses and jitter are drawn from
     #[arg(long, value_name = "N", default_value_t = 1)]

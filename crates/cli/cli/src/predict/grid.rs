@@ -7,7 +7,7 @@ use lineside_predict::Network;
 
 use super::flags::Arguments;
 use crate::config::ConfigError;
-use crate::load::congestion;
+use crate::congestion::congestion;
 
 /// Points of a grid.
 const POINTS_MAX: usize = 10_000;

@@ -7,9 +7,10 @@ use std::path::Path;
 use lineside_testkit::layers::{Uses, part};
 
 /// Modules that several verbs use, and which use no verb.
-const SHARED: [&str; 14] = [
+const SHARED: [&str; 15] = [
     "charset",
     "config",
+    "congestion",
     "confine",
     "exit",
     "forwarder",

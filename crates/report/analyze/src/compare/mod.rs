@@ -11,7 +11,8 @@
 //! of them together are not: an interval is as wide as the number of questions asks for, and only
 //! one that leaves 1 out, with a ratio that matters, is a change.
 //!
-//! Clients, servers and files repeat what their operation shows. They are news where they differ from it.
+//! Clients, servers and files repeat what their operation shows. They are news where they differ
+//! from it.
 
 mod appearances;
 mod comparable;

@@ -14,7 +14,7 @@ use lineside_nfs_client::records::{Heads, Limits, Records};
 use lineside_nfs_client::{
     Answer, Broken, Config, Connection, Credential, Event, Request, Service, Transport, Version,
 };
-use lineside_rpc::message::{Body, Header};
+use lineside_rpc::message::{Body, Header, LAST_FRAGMENT};
 use lineside_rpc::xdr::Xdr;
 use lineside_time::{Nanoseconds, Random};
 
@@ -24,6 +24,8 @@ use super::{Key, Shape, Tally, nfs3, nfs4, success};
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// A datagram's longest payload.
 const DATAGRAM_LEN_MAX: usize = 65_507;
+/// Of a record mark.
+const MARK_LEN: usize = 4;
 /// A record's longest message, which is looked at whole.
 const LIMITS: Limits = Limits {
     head: 8 << 20,
@@ -122,6 +124,8 @@ pub(super) struct Client {
     asked: HashMap<u32, (Asked, bool)>,
     sent: Wire,
     received: Wire,
+    /// Bytes of the fragment that is being read.
+    due: usize,
     /// Replies that nobody waited for yet.
     heard: VecDeque<(u32, Vec<u8>)>,
     is_closed: bool,
@@ -158,6 +162,7 @@ impl Client {
             asked: HashMap::new(),
             sent: Wire::new(),
             received: Wire::new(),
+            due: 0,
             heard: VecDeque::new(),
             is_closed: false,
             tally: Tally::default(),
@@ -302,7 +307,19 @@ impl Client {
         let mut bytes = vec![0; DATAGRAM_LEN_MAX];
         let len = match &mut self.socket {
             Socket::Udp(socket) => socket.recv(&mut bytes).context("no reply")?,
-            Socket::Tcp(socket) => socket.read(&mut bytes).context("no reply")?,
+            // A mark, then its fragment, as most clients read: the windows that they offer follow.
+            Socket::Tcp(socket) if self.due == 0 => {
+                let mark: &mut [u8; MARK_LEN] = bytes.first_chunk_mut().expect("it is longer");
+                socket.read_exact(mark).context("no reply")?;
+                self.due = (u32::from_be_bytes(*mark) & !LAST_FRAGMENT) as usize;
+                MARK_LEN
+            }
+            Socket::Tcp(socket) => {
+                let most = self.due.min(DATAGRAM_LEN_MAX);
+                let len = socket.read(&mut bytes[..most]).context("a reply was cut")?;
+                self.due -= len;
+                len
+            }
         };
         ensure!(len > 0, "the server closed the connection");
         let bytes = &bytes[..len];

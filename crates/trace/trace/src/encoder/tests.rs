@@ -721,7 +721,7 @@ fn other_tools_read_a_trace() {
         // What differences of random times exceed; `waits` of `cli` runs that one.
         .filter(|query| !query.contains("with calls"))
         .collect();
-    assert_eq!(queries.len(), 5);
+    assert_eq!(queries.len(), 7);
     for query in queries {
         for trace in ["TRACE", "EMPTY"] {
             let query = query.replace("TRACE", trace);

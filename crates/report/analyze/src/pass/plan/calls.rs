@@ -3,9 +3,10 @@
 use hashbrown::HashSet;
 use lineside_plan::{Action, Event, Figures, Observed, Planner, Touch};
 
+use super::left_out::{LeftOut, PlanOutput};
 use super::openings::Opening;
 use super::rows::{NONE, Row, Source};
-use super::{LeftOut, PlanOutput};
+
 use crate::read::columns::Lexicon;
 
 /// Directories that are known as such.

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use lineside_rows::Table;
 use lineside_trace::read::PartReader;
 
-use super::PlanOutput;
 use super::calls::Calls;
+use super::left_out::PlanOutput;
 use super::rows::{COLUMNS, Row, of_batch};
 use super::states::States;
 use crate::read::columns::{Integers, Lexicon};

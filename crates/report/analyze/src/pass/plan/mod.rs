@@ -10,6 +10,7 @@
 //! how rows are shared among parts.
 
 mod calls;
+mod left_out;
 mod merge;
 mod openings;
 mod rows;
@@ -17,23 +18,18 @@ mod states;
 
 use std::path::Path;
 
-use lineside_plan::{Config, Figures, PlanSink, Planner};
+use lineside_plan::{Config, Figures, Planner};
 use serde::Serialize;
 
 use crate::numbers::Zone;
 use crate::read::columns::Lexicon;
 use crate::read::trace::{Trace, TraceError};
 use calls::Calls;
+pub use left_out::{LeftOut, PlanOutput};
 use merge::Merge;
 
 /// Names of clients, servers and operations that are kept.
 const WORDS_MAX: usize = 262_144;
-
-/// Takes a plan, and the texts that its numbers stand for.
-pub trait PlanOutput: PlanSink {
-    /// A client, a server or an operation has this number.
-    fn text(&mut self, number: u32, text: &str);
-}
 
 /// A plan that was made.
 #[derive(Debug, Serialize)]
@@ -60,22 +56,6 @@ pub struct Plan {
     pub lacks: Vec<String>,
     /// What of the trace could not be read.
     pub unreadable: Vec<String>,
-}
-
-/// Rows of the trace that are no part of the plan.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct LeftOut {
-    /// Replies whose call was not seen, or has no time.
-    pub calls_not_seen: u64,
-    /// Calls that came again, which the transport did and not the program.
-    pub repeats: u64,
-    /// Calls of servers: callbacks, and answers of NLM.
-    pub callbacks: u64,
-    /// Requests of other protocols.
-    pub other_protocols: u64,
-    /// Connections whose opening was not seen.
-    pub openings_not_seen: u64,
 }
 
 /// Why there is no plan.

@@ -68,7 +68,7 @@ pub(super) const NONE: i64 = i64::MIN;
 pub(super) enum Source {
     /// A call of a client.
     Call,
-    /// See [`LeftOut`](super::LeftOut).
+    /// See [`LeftOut`](super::left_out::LeftOut).
     Repeat,
     Callback,
     Other,
