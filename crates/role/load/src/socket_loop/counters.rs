@@ -5,7 +5,7 @@ const STALL_NS: i64 = 1_000_000;
 /// No wait takes longer: a process that was stopped meanwhile finds out by this.
 const STOOD_STILL_NS: i64 = 60_000_000;
 
-/// What a [`SocketLoop`] counted.
+/// What a [`SocketLoop`](crate::SocketLoop) counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SocketLoopCounters {
     /// Messages that left at an instant that the application gave.
