@@ -141,6 +141,10 @@ fn doubts(of: &Prediction, out: &mut String) {
             "of windows that may have been larger than the trace shows",
         ),
         (doubts.unanswered, "without a reply: nothing waits for them"),
+        (
+            doubts.without_size,
+            "of which the trace has no size: taken for 128 bytes each way",
+        ),
         (doubts.udp, "over UDP, which go over TCP here"),
     ] {
         if number > 0 {

@@ -6,6 +6,9 @@ use lineside_plan::{Cause, Edge, Event, PlanSink, PlannedCall};
 use lineside_predict::{Begin, Call, Connection, Work, Workload};
 use serde::Serialize;
 
+/// A message whose size is not known is taken for one without data.
+const SMALL_BYTES: u64 = 128;
+
 /// A plan that is kept.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
@@ -35,6 +38,8 @@ impl PlanOutput for Kept {
 pub(super) struct Doubts {
     /// Calls without a reply: nothing waits for them.
     pub(super) unanswered: u64,
+    /// Calls of which the trace lacks a size, here [`SMALL_BYTES`].
+    pub(super) without_size: u64,
     /// Calls over UDP, which go over TCP here.
     pub(super) udp: u64,
     /// Calls of which it is a guess what they waited for.
@@ -105,16 +110,19 @@ impl Planned {
             },
             None => Begin::At(of.call_ns - first_ns),
         };
-        let call_bytes = size.call_bytes;
-        let work = match (of.event, of.reply_ns.and(size.reply_bytes)) {
+        let call_bytes = size.call_bytes.unwrap_or(SMALL_BYTES);
+        let work = match (of.event, of.reply_ns) {
             (Event::Open, _) => Work::Open,
-            (_, Some(reply_bytes)) => Work::Request {
+            (_, Some(_)) => Work::Request {
                 call_bytes,
-                reply_bytes,
+                reply_bytes: size.reply_bytes.unwrap_or(SMALL_BYTES),
                 server_ns: size.server_ns,
             },
             (_, None) => Work::OneWay { call_bytes },
         };
+        let has_sizes = size.call_bytes.and(size.reply_bytes).is_some();
+        let is_request = matches!(work, Work::Request { .. });
+        self.doubts.without_size += u64::from(is_request && !has_sizes);
         self.doubts.unanswered += u64::from(matches!(work, Work::OneWay { .. }));
         self.doubts.udp += u64::from(size.is_udp);
         self.doubts.guessed += u64::from(call.cause == Cause::Guessed);
@@ -125,7 +133,6 @@ impl Planned {
             work,
             begin,
         });
-        let is_request = matches!(work, Work::Request { .. });
         let seen_ns = { of.reply_ns.filter(|_| is_request) }.map(|reply| reply - of.call_ns);
         let latency = seen_ns.map(|seen_ns| seen_ns.saturating_add(size.client_trip_ns));
         self.kinds
@@ -159,5 +166,45 @@ impl Numbers {
     fn thread(&mut self, call: &PlannedCall) -> u32 {
         let next = self.threads.len() as u32;
         *{ self.threads.entry((call.observed.client, call.thread)) }.or_insert(next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lineside_plan::Observed;
+
+    /// A trace may lack sizes, as one of another program: its calls wait for their replies.
+    #[test]
+    fn a_call_without_a_size_waits_for_its_reply() {
+        let observed = Observed {
+            id: 7,
+            call_ns: 1_000,
+            reply_ns: Some(5_000),
+            ..Observed::default()
+        };
+        let call = PlannedCall {
+            number: 1,
+            observed,
+            thread: 1,
+            cause: Cause::Time,
+            trigger: None,
+            think_ns: None,
+            run: None,
+            depth: None,
+            is_bound: None,
+        };
+        let mut kept = Kept::default();
+        kept.call(&call);
+        let planned = Planned::new(kept, &HashMap::new());
+        assert!(matches!(
+            planned.workload.calls[0].work,
+            Work::Request { .. }
+        ));
+        assert_eq!(
+            (planned.doubts.without_size, planned.doubts.unanswered),
+            (1, 0)
+        );
+        assert_eq!(planned.captured_ns, 4_000);
     }
 }

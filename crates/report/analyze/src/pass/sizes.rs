@@ -12,8 +12,8 @@ use crate::read::trace::{Trace, TraceError};
 /// What a trace shows of a call, by its `rpc_id`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CallSize {
-    /// Bytes of the call, without record marks.
-    pub call_bytes: u64,
+    /// Bytes of the call, without record marks; `None`: it was not seen.
+    pub call_bytes: Option<u64>,
     /// Bytes of the reply; `None`: it was not seen.
     pub reply_bytes: Option<u64>,
     /// From the last byte of the call at the server to the first byte of the reply, as far as the
@@ -73,7 +73,7 @@ pub fn sizes(path: &Path) -> Result<HashMap<i64, CallSize>, TraceError> {
             let outside_ns = trip.server_ns.unwrap_or(0).saturating_add(waited_ns);
             let bytes = |of: Option<i64>| of.and_then(|bytes| u64::try_from(bytes).ok());
             let size = CallSize {
-                call_bytes: bytes(call_bytes.get(row)).unwrap_or(0),
+                call_bytes: bytes(call_bytes.get(row)),
                 reply_bytes: bytes(reply_bytes.get(row)),
                 server_ns: took_ns.saturating_sub(outside_ns).max(0),
                 client_trip_ns: trip.client_ns.unwrap_or(0).max(0),
