@@ -26,7 +26,7 @@ struct Turns {
     /// Of them, those made while a call on another connection had no reply.
     meetings: u32,
     /// Calls without reply, in sum.
-    waits_ns: i64,
+    waits_ns: i128,
     first_ns: i64,
     last_ns: i64,
     connection: i64,
@@ -39,7 +39,7 @@ struct Turns {
 struct Turn {
     switches: bool,
     meets: bool,
-    waits_ns: i64,
+    waits_ns: i128,
 }
 
 impl Turns {
@@ -54,7 +54,9 @@ impl Turns {
         let turn = Turn {
             switches: self.calls > 0 && self.connection != call.connection,
             meets: others.next().is_some(),
-            waits_ns: call.reply_ns.map_or(0, |reply_ns| reply_ns - call.call_ns),
+            waits_ns: call.reply_ns.map_or(0, |reply_ns| {
+                i128::from(reply_ns) - i128::from(call.call_ns)
+            }),
         };
         match self
             .under_way
@@ -71,7 +73,7 @@ impl Turns {
         self.calls += 1;
         self.switches += i64::from(turn.switches);
         self.meetings += u32::from(turn.meets);
-        self.waits_ns = self.waits_ns.saturating_add(turn.waits_ns);
+        self.waits_ns += turn.waits_ns;
         turn
     }
 
@@ -84,11 +86,11 @@ impl Turns {
     }
 
     fn is_one_thread(&self) -> bool {
-        let span_ns = self.last_ns.saturating_sub(self.first_ns);
-        let busy_ns = self.waits_ns.min(span_ns);
+        let span_ns = i128::from(self.last_ns) - i128::from(self.first_ns);
+        let (busy_ns, least) = (self.waits_ns.min(span_ns), i128::from(MEETINGS_MIN));
         self.meetings == 0
             && self.switches >= MEETINGS_MIN
-            && self.switches.saturating_mul(busy_ns) >= span_ns.saturating_mul(MEETINGS_MIN)
+            && i128::from(self.switches) * busy_ns >= span_ns * least
     }
 }
 

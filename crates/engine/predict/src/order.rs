@@ -124,13 +124,12 @@ impl Order {
         }
     }
 
-    /// The time of a call has come: the next call of its thread is made if it may be. To be asked
-    /// until there is none.
+    /// The time of a call has come: it is made when its thread comes to it.
     pub(crate) fn on_ready(&mut self, call: CallIndex) {
         self.waiting[call as usize].is_ready = true;
     }
 
-    /// The next call of a thread, if it may be made: it is, then.
+    /// The next call of a thread, if it may be made: it is, then. To be asked until there is none.
     pub(crate) fn make_next(&mut self, thread: u32) -> Option<CallIndex> {
         let made = &mut self.made[thread as usize];
         let next = *self.threads.get(thread).get(*made as usize)?;

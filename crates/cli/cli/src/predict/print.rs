@@ -76,6 +76,12 @@ fn points(of: &Prediction) -> String {
     table(&heading, &rows)
 }
 
+/// The figures of operations, of all clients together.
+fn of_operations(point: &OfPoint) -> impl Iterator<Item = &Figure> {
+    let figures = point.figures.iter();
+    figures.filter(|figure| figure.client.is_none() && figure.operation.is_some())
+}
+
 /// The operations that waited longest together, as captured and at each point.
 fn operations(of: &Prediction) -> String {
     let mut heading = vec![("OPERATION", false), ("CALLS", true)];
@@ -89,16 +95,10 @@ fn operations(of: &Prediction) -> String {
     let Some(first) = of.points.first() else {
         return String::new();
     };
-    let of_operations = |point: &'_ OfPoint| -> Vec<Figure> {
-        let figures = point.figures.iter();
-        figures
-            .filter(|figure| figure.client.is_none() && figure.operation.is_some())
-            .cloned()
-            .collect()
-    };
-    let mut shown = of_operations(first);
-    shown.sort_by_key(|figure| std::cmp::Reverse(figure.calls as i64 * figure.p50_ns));
-    let row = |figure: &Figure| {
+    let mut shown: Vec<_> = of_operations(first).collect();
+    let waited = |figure: &&Figure| i128::from(figure.calls) * i128::from(figure.p50_ns);
+    shown.sort_by_key(|figure| std::cmp::Reverse(waited(figure)));
+    let row = |figure: &&Figure| {
         let name = figure.operation.as_deref().unwrap_or_default();
         let mut row = vec![
             escape(name),
@@ -107,8 +107,7 @@ fn operations(of: &Prediction) -> String {
             ns(figure.captured_p99_ns),
         ];
         for point in of.points.iter().take(numbers.len()) {
-            let found = of_operations(point).into_iter();
-            let found = { found }.find(|other| other.operation == figure.operation);
+            let found = of_operations(point).find(|other| other.operation == figure.operation);
             row.extend(found.map_or_else(
                 || ["-".to_owned(), "-".to_owned()],
                 |found| [ns(found.p50_ns), ns(found.p99_ns)],

@@ -8,6 +8,9 @@ use serde::Serialize;
 
 /// A message whose size is not known is taken for one without data.
 const SMALL_BYTES: u64 = 128;
+/// No message is longer, whatever a trace that anybody may have made says: a fragment of a record
+/// has 31 bits for its length (RFC 5531, 11).
+const MESSAGE_BYTES_MAX: u64 = 1 << 31;
 
 /// A plan that is kept.
 #[derive(Debug, Default)]
@@ -81,7 +84,9 @@ impl Planned {
         });
         let (begin_ns, first_ns) = begins.min().unwrap_or_default();
         let mut planned = Self {
-            captured_ns: ends.max().map_or(0, |end_ns| end_ns - begin_ns),
+            captured_ns: ends
+                .max()
+                .map_or(0, |end_ns| end_ns.saturating_sub(begin_ns)),
             texts: kept.texts,
             ..Self::default()
         };
@@ -108,14 +113,15 @@ impl Planned {
                 call: (trigger - 1) as u32,
                 think_ns: think_ns.saturating_sub(size.client_trip_ns).max(0),
             },
-            None => Begin::At(of.call_ns - first_ns),
+            None => Begin::At(of.call_ns.saturating_sub(first_ns)),
         };
-        let call_bytes = size.call_bytes.unwrap_or(SMALL_BYTES);
+        let bytes = |of: Option<u64>| of.unwrap_or(SMALL_BYTES).min(MESSAGE_BYTES_MAX);
+        let call_bytes = bytes(size.call_bytes);
         let work = match (of.event, of.reply_ns) {
             (Event::Open, _) => Work::Open,
             (_, Some(_)) => Work::Request {
                 call_bytes,
-                reply_bytes: size.reply_bytes.unwrap_or(SMALL_BYTES),
+                reply_bytes: bytes(size.reply_bytes),
                 server_ns: size.server_ns,
             },
             (_, None) => Work::OneWay { call_bytes },
@@ -133,7 +139,8 @@ impl Planned {
             work,
             begin,
         });
-        let seen_ns = { of.reply_ns.filter(|_| is_request) }.map(|reply| reply - of.call_ns);
+        let reply_ns = of.reply_ns.filter(|_| is_request);
+        let seen_ns = reply_ns.map(|reply_ns| reply_ns.saturating_sub(of.call_ns));
         let latency = seen_ns.map(|seen_ns| seen_ns.saturating_add(size.client_trip_ns));
         self.kinds
             .push(latency.map(|latency| (of.client, of.operation, latency)));
@@ -174,18 +181,15 @@ mod tests {
     use super::*;
     use lineside_plan::Observed;
 
-    /// A trace may lack sizes, as one of another program: its calls wait for their replies.
-    #[test]
-    fn a_call_without_a_size_waits_for_its_reply() {
-        let observed = Observed {
-            id: 7,
-            call_ns: 1_000,
-            reply_ns: Some(5_000),
-            ..Observed::default()
-        };
-        let call = PlannedCall {
+    fn call(call_ns: i64, reply_ns: i64) -> PlannedCall {
+        PlannedCall {
             number: 1,
-            observed,
+            observed: Observed {
+                id: 7,
+                call_ns,
+                reply_ns: Some(reply_ns),
+                ..Observed::default()
+            },
             thread: 1,
             cause: Cause::Time,
             trigger: None,
@@ -193,10 +197,20 @@ mod tests {
             run: None,
             depth: None,
             is_bound: None,
-        };
+        }
+    }
+
+    fn planned(call: &PlannedCall, size: Option<CallSize>) -> Planned {
         let mut kept = Kept::default();
-        kept.call(&call);
-        let planned = Planned::new(kept, &HashMap::new());
+        kept.call(call);
+        let sizes = size.map(|size| (call.observed.id, size));
+        Planned::new(kept, &sizes.into_iter().collect())
+    }
+
+    /// A trace may lack sizes, as one of another program: its calls wait for their replies.
+    #[test]
+    fn a_call_without_a_size_waits_for_its_reply() {
+        let planned = planned(&call(1_000, 5_000), None);
         assert!(matches!(
             planned.workload.calls[0].work,
             Work::Request { .. }
@@ -206,5 +220,28 @@ mod tests {
             (1, 0)
         );
         assert_eq!(planned.captured_ns, 4_000);
+    }
+
+    #[test]
+    fn no_numbers_of_a_foreign_trace_are_too_large() {
+        let size = CallSize {
+            call_bytes: Some(u64::MAX),
+            reply_bytes: Some(u64::MAX),
+            server_ns: i64::MAX,
+            client_trip_ns: i64::MAX,
+            is_udp: false,
+        };
+        let planned = planned(&call(i64::MIN, i64::MAX), Some(size));
+        assert_eq!(planned.captured_ns, i64::MAX);
+        let work = planned.workload.calls[0].work;
+        let Work::Request {
+            call_bytes,
+            reply_bytes,
+            ..
+        } = work
+        else {
+            panic!("{work:?}");
+        };
+        assert_eq!([call_bytes, reply_bytes], [MESSAGE_BYTES_MAX; 2]);
     }
 }

@@ -45,6 +45,20 @@ fn planned(folder: &TempDir, plan: &str) -> Json {
     serde_json::from_str(&text).expect("JSON")
 }
 
+/// The example again, in parts of a second.
+fn cut(folder: &TempDir) {
+    let words = [
+        "capture",
+        "nfs-mix.pcapng.zst",
+        "-q",
+        "-o",
+        "cut",
+        "--rotate",
+        "1s",
+    ];
+    printed(&run(folder, &words));
+}
+
 fn refused(folder: &TempDir, arguments: &[&str]) -> String {
     let output = run(folder, arguments);
     assert!(!output.status.success(), "{arguments:?}");
@@ -98,16 +112,7 @@ fn a_plan_has_each_call_once_and_no_circle() {
 #[test]
 fn the_same_rows_in_other_parts_have_the_same_plan() {
     let folder = traced(&example());
-    let words = [
-        "capture",
-        "nfs-mix.pcapng.zst",
-        "-q",
-        "-o",
-        "cut",
-        "--rotate",
-        "1s",
-    ];
-    printed(&run(&folder, &words));
+    cut(&folder);
     printed(&run(&folder, &["plan", "trace", "-o", "one"]));
     printed(&run(&folder, &["plan", "cut", "-o", "two"]));
     let parts = |trace: &str| fs::read_dir(folder.path().join(trace).join("operations"));
@@ -180,16 +185,7 @@ fn a_trace_without_calls_or_replies_has_no_plan() {
 #[test]
 fn a_lost_part_is_named_and_the_rest_is_planned() {
     let folder = traced(&example());
-    let words = [
-        "capture",
-        "nfs-mix.pcapng.zst",
-        "-q",
-        "-o",
-        "cut",
-        "--rotate",
-        "1s",
-    ];
-    printed(&run(&folder, &words));
+    cut(&folder);
     let lost = folder.path().join("cut/operations/part-000001.parquet");
     fs::remove_file(lost).expect("removed");
     let output = run(&folder, &["plan", "cut"]);
