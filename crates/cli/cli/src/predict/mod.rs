@@ -35,7 +35,7 @@ pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<Exit> {
     let mut prediction = Prediction {
         predict_version: PREDICT_VERSION,
         trace: arguments.trace.display().to_string(),
-        calls: planned.kinds.len() as u64,
+        calls: of_plan.figures.calls,
         clients: planned.clients,
         connections: planned.workload.connections.len() as u64,
         captured_ns: planned.captured_ns,

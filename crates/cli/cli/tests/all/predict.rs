@@ -28,6 +28,9 @@ fn of_all(point: &Json) -> &Json {
 fn a_longer_way_takes_longer_by_its_round_trips() {
     let folder = traced(&example());
     let found = predicted(&folder, &["--delay", "0ms, 1ms, 20ms"]);
+    let plan = printed(&run(&folder, &["plan", "trace", "--json"]));
+    let plan: Json = serde_json::from_str(&plan).expect("JSON");
+    assert_eq!(found["calls"], plan["calls"], "without openings");
     let points = found["points"].as_array().expect("a list");
     let delays: Vec<_> = points.iter().map(|point| &point["axes"]["delay"]).collect();
     assert_eq!(delays, ["0ms", "1ms", "20ms"]);
