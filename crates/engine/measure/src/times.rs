@@ -64,28 +64,43 @@ impl From<Times> for Sparse {
 impl From<Sparse> for Times {
     fn from(sparse: Sparse) -> Self {
         let bits = sparse.bits.clamp(1, LINEAR_BITS_MAX);
-        let len = (sparse.len as usize).clamp(2, 64 << bits);
+        // No place is beyond that of the greatest number.
+        let len = (sparse.len as usize).clamp(2, (65 - bits as usize) << bits);
         let mut counts = vec![0; len];
+        let mut room = COUNTED_MAX;
         for (place, count) in sparse.counts {
             // What a process of another mind sends is no place here.
             if let Some(own) = counts.get_mut(place as usize) {
-                *own = u64::saturating_add(*own, count);
+                let count = count.min(room);
+                room -= count;
+                *own += count;
             }
         }
+        let steps = Steps {
+            bits,
+            counted: COUNTED_MAX - room,
+            last: if sparse.is_fixed { len - 1 } else { usize::MAX },
+            counts,
+        };
+        let (min_ns, max_ns) = steps.extremes(sparse.min_ns, sparse.max_ns);
+        let sum_ns = u128::from(sparse.sum_ns[1]) << 64 | u128::from(sparse.sum_ns[0]);
+        let count = u128::from(steps.counted);
         Self {
-            steps: Steps {
-                bits,
-                counted: counts.iter().copied().fold(0, u64::saturating_add),
-                last: if sparse.is_fixed { len - 1 } else { usize::MAX },
-                counts,
+            sum_ns: match count {
+                0 => 0,
+                count => sum_ns.clamp(count * u128::from(min_ns), count * u128::from(max_ns)),
             },
-            sum_ns: u128::from(sparse.sum_ns[1]) << 64 | u128::from(sparse.sum_ns[0]),
-            squares: sparse.squares,
-            min_ns: sparse.min_ns,
-            max_ns: sparse.max_ns,
+            squares: sparse.squares.max(0.0),
+            min_ns,
+            max_ns,
+            steps,
         }
     }
 }
+
+/// The most times that one process may say it has counted: those of any number of hosts still add
+/// up to a number.
+const COUNTED_MAX: u64 = 1 << 48;
 
 /// Bits of the finest steps, of five digits.
 const LINEAR_BITS_MAX: u32 = 17;
@@ -408,6 +423,28 @@ impl Steps {
         steps
     }
 
+    /// The least and the greatest time as another process gives them, moved to where the counts
+    /// allow them: figures below rely on it that the least is not above the greatest.
+    fn extremes(&self, min_ns: u64, max_ns: u64) -> (u64, u64) {
+        let is_used = |count: &u64| *count > 0;
+        let first = self.counts.iter().position(is_used);
+        let last = self.counts.iter().rposition(is_used);
+        let (Some(first), Some(last)) = (first, last) else {
+            return (u64::MAX, 0);
+        };
+        let highest = |place| match place == self.last {
+            // All greater ones count there too.
+            true => u64::MAX,
+            false => self.highest(place),
+        };
+        let lowest = |place| range(self.bits, place).0;
+        let min_ns = min_ns.clamp(lowest(first), highest(first));
+        (
+            min_ns,
+            max_ns.clamp(lowest(last).max(min_ns), highest(last)),
+        )
+    }
+
     #[inline]
     fn count(&mut self, value: u64) {
         let place = self.place(value).min(self.last);
@@ -552,6 +589,39 @@ mod tests {
                 assert!(steps != 1 || count < 2 || parts > 100, "{parts}");
                 assert!(steps < usize::MAX || parts == 1, "{parts}");
             }
+        }
+    }
+
+    #[test]
+    fn figures_of_other_processes_agree_with_their_counts() {
+        let mut own = Times::growing(3);
+        [118_957, 120_000, 181_759].map(|ns| own.add(ns));
+        let (last, none) = (u64::MAX, (u64::MAX, 0));
+        let honest = (118_957, 181_759);
+        for (counts, given, expected) in [
+            (None, honest, honest),
+            (None, (181_759, 118_957), (118_975, 181_632)),
+            (None, (0, last), (118_912, 181_759)),
+            (Some(vec![]), honest, none),
+            (Some(vec![(5, 1), (6, last)]), honest, (5, 6)),
+            (Some(vec![(last as u32, 1)]), honest, none),
+        ] {
+            let mut sparse = Sparse::from(own.clone());
+            sparse.counts = counts.clone().unwrap_or(sparse.counts);
+            (sparse.min_ns, sparse.max_ns) = given;
+            sparse.sum_ns = [last, last];
+            let mut times = Times::from(sparse);
+            assert_eq!((times.min_ns, times.max_ns), expected, "{counts:?}");
+            times.merge(&times.clone());
+            let mean = times.mean_ns();
+            assert_eq!(
+                mean,
+                times.max_ns(),
+                "no mean is above the greatest: {counts:?}"
+            );
+            let quantiles = [0.0, 0.5, 1.0].map(|share| times.quantile_ns(share));
+            assert_eq!(quantiles.map(|ns| ns.is_some()), [mean.is_some(); 3]);
+            assert!(quantiles[2] <= times.max_ns() && times.spread().is_some() == mean.is_some());
         }
     }
 
