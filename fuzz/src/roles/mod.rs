@@ -18,7 +18,7 @@ pub(crate) use bytes::Bytes;
 /// A target: it panics if something is wrong.
 pub(crate) type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 7] = [
+pub(crate) const TARGETS: [(&str, Target); 7] = [
     ("agents", agents::run),
     ("answers", answers::run),
     ("ctl", ctl::run),
@@ -27,14 +27,3 @@ const TARGETS: [(&str, Target); 7] = [
     ("runs", runs::run),
     ("words", words::run),
 ];
-
-/// The target of this name.
-pub(crate) fn by_name(name: &str) -> Option<Target> {
-    let found = TARGETS.iter().find(|(each, _)| *each == name);
-    found.map(|&(_, target)| target)
-}
-
-/// All names.
-pub(crate) fn names() -> Vec<&'static str> {
-    TARGETS.iter().map(|&(name, _)| name).collect()
-}

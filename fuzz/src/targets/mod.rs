@@ -33,7 +33,7 @@ pub(crate) mod workload;
 /// A target: it panics if something is wrong.
 pub(crate) type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 22] = [
+pub(crate) const TARGETS: [(&str, Target); 22] = [
     ("file", file::run),
     ("frame", frame::run),
     ("filter", filter::run),
@@ -57,14 +57,3 @@ const TARGETS: [(&str, Target); 22] = [
     ("nat", nat::run),
     ("splice", splice::run),
 ];
-
-/// The target of this name.
-pub(crate) fn by_name(name: &str) -> Option<Target> {
-    let found = TARGETS.iter().find(|(each, _)| *each == name);
-    found.map(|&(_, target)| target)
-}
-
-/// All names.
-pub(crate) fn names() -> Vec<&'static str> {
-    TARGETS.iter().map(|&(name, _)| name).collect()
-}

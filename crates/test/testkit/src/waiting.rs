@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(240);
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// So many tests on this machine make network namespaces at once.
-const PLACES: usize = 2;
+const PLACES: usize = 3;
 
 /// Waits until a condition holds that another process or thread brings about.
 pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {

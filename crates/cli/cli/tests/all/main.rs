@@ -27,6 +27,8 @@ mod generated;
 mod harm;
 mod hostile;
 mod input;
+#[path = "../../../../../fuzz/src/inputs.rs"]
+mod inputs;
 mod junit;
 mod layers;
 mod manual;

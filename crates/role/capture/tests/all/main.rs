@@ -3,6 +3,8 @@
 //! A test that cannot run prints one line that begins with `SKIP: ` and says why; `./test` counts
 //! these.
 
+#[path = "../../../../../fuzz/src/inputs.rs"]
+mod inputs;
 mod layers;
 mod mutants;
 mod places;
