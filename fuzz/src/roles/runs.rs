@@ -51,7 +51,9 @@ pub(crate) fn run(data: &[u8]) {
             let name = path.file_name().and_then(|name| name.to_str());
             name.is_some_and(|name| name.starts_with("part-"))
         });
-        parts.filter(|path| path.exists() || aside(path).exists()).count()
+        parts
+            .filter(|path| path.exists() || aside(path).exists())
+            .count()
     };
     let before = parts(&given);
     if let Ok(runs) = Runs::begin(&folder, 1_800_000_000_000_000_000, Retention::default()) {
