@@ -5,13 +5,13 @@
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use lineside_time::Random;
 
 type Target = (&'static str, fn(&[u8]));
 
-/// Changed inputs of each target in an ordinary run; `LINESIDE_MUTANTS=100000` for a long one.
+/// Changed inputs of each target in an ordinary run; `LINESIDE_CHANGED=400000` for a long one.
 const CHANGED: u64 = 20_000;
 /// Targets of which an input takes a millisecond or more: a tenth of the inputs.
 const SLOW: [&str; 6] = ["agents", "nfs_client", "part", "path", "runs", "splice"];
@@ -34,15 +34,26 @@ pub(crate) fn found(targets: &[Target], folder: &Path) -> usize {
 pub(crate) fn changed(targets: &[Target], once_failed: &Path) {
     let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/seeds");
     let once_failed = files(once_failed);
-    let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    each(targets.len() as u64, |number| {
+        let (name, run) = targets[number as usize];
+        let mut inputs: Vec<Vec<u8>> = files(&seeds.join(name)).iter().map(|p| bytes(p)).collect();
+        assert!(!inputs.is_empty(), "{name} has no seed");
+        let own = |path: &&PathBuf| of(targets, path).is_some_and(|(own, _)| own == name);
+        inputs.extend(once_failed.iter().filter(own).map(|path| bytes(path)));
+        survive(name, run, &inputs)
+    });
+}
+
+/// Looks for what is wrong with each number below `count`, on all cores; panics if something is.
+pub(crate) fn each(count: u64, fault: impl Fn(u64) -> Option<String> + Sync) {
+    let (next, failures) = (AtomicU64::new(0), Mutex::new(Vec::new()));
     let work = || {
-        while let Some(&(name, run)) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let mut inputs: Vec<Vec<u8>> =
-                files(&seeds.join(name)).iter().map(|p| bytes(p)).collect();
-            assert!(!inputs.is_empty(), "{name} has no seed");
-            let own = |path: &&PathBuf| of(targets, path).is_some_and(|(own, _)| own == name);
-            inputs.extend(once_failed.iter().filter(own).map(|path| bytes(path)));
-            if let Some(failure) = survive(name, run, &inputs) {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= count {
+                return;
+            }
+            if let Some(failure) = fault(number) {
                 failures.lock().expect("no panic here").push(failure);
             }
         }
@@ -50,12 +61,17 @@ pub(crate) fn changed(targets: &[Target], once_failed: &Path) {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| (0..cores).for_each(|_| drop(scope.spawn(work))));
     let failures = failures.into_inner().expect("no panic here");
-    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    assert!(
+        failures.is_empty(),
+        "{} of {count}\n{}",
+        failures.len(),
+        failures[..failures.len().min(10)].join("\n")
+    );
 }
 
 /// The first of a target's inputs that fails, which is left where a fuzzer leaves its own.
 fn survive(name: &str, run: fn(&[u8]), inputs: &[Vec<u8>]) -> Option<String> {
-    let asked = std::env::var("LINESIDE_MUTANTS").ok();
+    let asked = std::env::var("LINESIDE_CHANGED").ok();
     let count = asked.and_then(|text| text.parse().ok()).unwrap_or(CHANGED);
     let count = count / if SLOW.contains(&name) { 10 } else { 1 };
     let mut random = Random::new(1);
@@ -125,7 +141,7 @@ fn number(bytes: &mut [u8], at: usize, random: &mut Random) {
         _ => old.wrapping_add(random.below(33)).wrapping_sub(16),
     };
     for (place, byte) in field.iter_mut().rev().enumerate() {
-        *byte = (value >> (8 * place.min(7))) as u8;
+        *byte = (value >> (8 * place)) as u8;
     }
     if is_little {
         field.reverse();

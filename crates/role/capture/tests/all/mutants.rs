@@ -4,8 +4,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 use lineside_capture::Config;
 use lineside_testkit::capture::{self, Frame};
@@ -13,6 +13,7 @@ use lineside_testkit::captures;
 use lineside_testkit::mangle::{Harm, mangle};
 use lineside_time::Random;
 
+use crate::inputs::each;
 use crate::targets::path::{Setup, capture as run};
 
 /// Mutants in an ordinary run; `LINESIDE_MUTANTS=10000` for a long one, `LINESIDE_MUTANT=7` for one
@@ -209,40 +210,20 @@ fn change_bytes(bytes: &mut [u8], share: f64, random: &mut Random) {
 
 /// Runs each of `count` mutants twice, on all cores; returns how many operations were found.
 fn survive(count: u64, mutant: impl Fn(u64) -> Mutant + Sync) -> u64 {
-    let (next, operations) = (AtomicU64::new(0), AtomicU64::new(0));
-    let failures = Mutex::new(Vec::new());
-    let work = || {
-        loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= count {
-                return;
+    let operations = AtomicU64::new(0);
+    each(count, |number| {
+        let mutant = mutant(number);
+        let failure = match catch_unwind(AssertUnwindSafe(|| check(&mutant))) {
+            Ok(Ok(seen)) => {
+                operations.fetch_add(seen as u64, Ordering::Relaxed);
+                return None;
             }
-            let mutant = mutant(number);
-            let outcome = catch_unwind(AssertUnwindSafe(|| check(&mutant)));
-            let failure = match outcome {
-                Ok(Ok(seen)) => {
-                    operations.fetch_add(seen as u64, Ordering::Relaxed);
-                    continue;
-                }
-                Ok(Err(failure)) => failure,
-                Err(_) => "panicked, see above".to_owned(),
-            };
-            let mut failures = failures.lock().expect("no panic here");
-            failures.push(format!(
-                "{}: {failure} (choices {:?})",
-                mutant.what, mutant.choices
-            ));
-        }
-    };
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| (0..cores).for_each(|_| drop(scope.spawn(work))));
-    let failures = failures.into_inner().expect("no panic here");
-    assert!(
-        failures.is_empty(),
-        "{} of {count}\n{}",
-        failures.len(),
-        failures[..failures.len().min(10)].join("\n")
-    );
+            Ok(Err(failure)) => failure,
+            Err(_) => "panicked, see above".to_owned(),
+        };
+        let (what, choices) = (&mutant.what, mutant.choices);
+        Some(format!("{what}: {failure} (choices {choices:?})"))
+    });
     let operations = operations.into_inner();
     println!("{count} mutants, {operations} operations");
     operations
