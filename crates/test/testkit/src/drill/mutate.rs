@@ -60,7 +60,7 @@ fn change_call(call: &mut Call, random: &mut Random) -> String {
         && let Some(value) = values.first_mut()
     {
         *value = match value {
-            Value::Number(number) => Value::Number(*number + 1),
+            Value::Number(number) => Value::Number(number.wrapping_add(1)),
             _ => Value::Word("EXDEV".into()),
         };
         return "the option's value".into();
@@ -70,7 +70,7 @@ fn change_call(call: &mut Call, random: &mut Random) -> String {
         return "the error".into();
     }
     if let Value::Number(number) = &mut call.result {
-        *number += 1;
+        *number = number.wrapping_add(1);
     }
     "the returned value".into()
 }
