@@ -595,7 +595,9 @@ mod tests {
     #[test]
     fn figures_of_other_processes_agree_with_their_counts() {
         let mut own = Times::growing(3);
-        [118_957, 120_000, 181_759].map(|ns| own.add(ns));
+        for ns in [118_957, 120_000, 181_759] {
+            own.add(ns);
+        }
         let (last, none) = (u64::MAX, (u64::MAX, 0));
         let honest = (118_957, 181_759);
         for (counts, given, expected) in [
