@@ -287,7 +287,7 @@ impl StreamSink for Streams {
     ) {
         assert!(matches!(
             hole.missing(),
-            Some(Cause::NotSeen | Cause::SnapLength | Cause::GivenUp)
+            Some(Cause::NotSeen | Cause::Lost | Cause::SnapLength | Cause::GivenUp)
         ));
         let place = self.place(connection, direction);
         assert!(
