@@ -42,6 +42,7 @@ mod replay_pcap;
 mod report;
 mod runs;
 mod table;
+mod tables;
 mod trips;
 mod version;
 

@@ -563,10 +563,10 @@ pub(crate) const PAGES: [Page; 23] = [
         verb: "predict",
         groups: &[
             ("Networks", &["delay", "rate", "loss"]),
-            ("Form", &["json", "csv"]),
+            ("Output", &["output", "force", "json", "csv"]),
         ],
         more: &[
-            ("Networks", &["limit", "congestion", "seed"]),
+            ("Networks", &["limit", "congestion", "draws", "seed"]),
             ("Workload", &["idle", "longest"]),
         ],
         examples: &[
@@ -579,7 +579,10 @@ pub(crate) const PAGES: [Page; 23] = [
                 "every figure",
             ),
         ],
-        files: TRACE,
+        files: &[(
+            "FOLDER/",
+            "table points (Parquet), predict.json: what is printed",
+        )],
         see_also: "lineside-report(1), lineside-emulate(1)",
     },
     Page {

@@ -1,13 +1,10 @@
-//! The folder of a plan: tables `calls` and `edges`, and `plan.json`, which is written last.
+//! The tables of a plan, `calls` and `edges`.
 
-use std::fs;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-
-use anyhow::{Context, bail};
 use lineside_analyze::PlanOutput;
 use lineside_plan::{Edge, Event, PlanSink, PlannedCall};
-use lineside_trace::{GivenCell, GivenColumn, GivenKind, GivenPart, GivenTable};
+use lineside_trace::{GivenCell, GivenKind, GivenPart, GivenTable};
+
+use crate::tables::{Folder, Kind, push, table};
 
 const CALLS: [(&str, GivenKind); 16] = [
     ("call_id", GivenKind::Integer),
@@ -33,94 +30,12 @@ const EDGES: [(&str, GivenKind); 3] = [
     ("kind", GivenKind::Text),
 ];
 const TABLES: [&str; 2] = ["calls", "edges"];
-const FACTS: &str = "plan.json";
-
-/// The folder that a plan is left in.
-pub(super) struct Folder(PathBuf);
-
-impl Folder {
-    /// A new folder, or an empty one. With `force` also one that holds a plan and nothing else.
-    pub(super) fn make(path: &Path, force: bool) -> anyhow::Result<Self> {
-        let name = path.display();
-        fs::create_dir_all(path).with_context(|| format!("{name}: cannot make it"))?;
-        let files = files_of(path).with_context(|| format!("{name}: cannot be read"))?;
-        if !files.is_empty() && !force {
-            bail!("{name} exists already: give another folder, or --force to replace a plan");
-        }
-        if let Some(foreign) = files.iter().find(|file| !is_of_plan(path, file)) {
-            bail!(
-                "{}: it is no part of a plan, so --force does not replace {name}: give another \
-                folder",
-                foreign.display()
-            );
-        }
-        for file in files {
-            fs::remove_file(&file)
-                .with_context(|| format!("{}: cannot remove it", file.display()))?;
-        }
-        for table in TABLES {
-            let table = path.join(table);
-            fs::create_dir_all(&table)
-                .with_context(|| format!("{}: cannot make it", table.display()))?;
-        }
-        Ok(Self(path.to_owned()))
-    }
-
-    /// Leaves an empty folder where it was made in vain: the sandbox keeps what is beside it.
-    pub(super) fn empty(&self) {
-        for table in TABLES {
-            let _ = fs::remove_dir(self.0.join(table));
-        }
-    }
-
-    /// Writes what the plan is: from then on it is whole.
-    pub(super) fn describe(&self, json: &str) -> anyhow::Result<()> {
-        self.put("", FACTS, &[json.as_bytes()])
-    }
-
-    /// Writes a file under another name first, so that a reader sees it whole.
-    fn put(&self, table: &str, name: &str, pieces: &[impl AsRef<[u8]>]) -> anyhow::Result<()> {
-        let folder = self.0.join(table);
-        let (open, done) = (folder.join(format!(".{name}.tmp")), folder.join(name));
-        let write = || {
-            let mut file = fs::File::create(&open)?;
-            pieces
-                .iter()
-                .try_for_each(|piece| file.write_all(piece.as_ref()))?;
-            fs::rename(&open, &done)
-        };
-        write().with_context(|| format!("{}: cannot write it", done.display()))
-    }
-}
-
-/// The files of a folder and of those in it.
-fn files_of(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let (path, kind) = (entry.path(), entry.file_type()?);
-        match kind.is_dir() && TABLES.iter().any(|table| path == folder.join(table)) {
-            true => {
-                for entry in fs::read_dir(&path)? {
-                    files.push(entry?.path());
-                }
-            }
-            false => files.push(path),
-        }
-    }
-    Ok(files)
-}
-
-fn is_of_plan(folder: &Path, file: &Path) -> bool {
-    let name = file.file_name().unwrap_or_default().to_string_lossy();
-    let name = name.trim_start_matches('.').trim_end_matches(".tmp");
-    let is_file = fs::symlink_metadata(file).is_ok_and(|facts| facts.is_file());
-    is_file
-        && match file.parent() == Some(folder) {
-            true => name == FACTS,
-            false => name.starts_with("part-") && name.ends_with(".parquet"),
-        }
-}
+/// The folder of a plan.
+pub(super) const PLAN: Kind = Kind {
+    name: "plan",
+    tables: &TABLES,
+    facts: "plan.json",
+};
 
 /// Takes a plan, and writes it if it has a folder.
 pub(super) struct Output<'a> {
@@ -133,13 +48,6 @@ pub(super) struct Output<'a> {
 
 impl<'a> Output<'a> {
     pub(super) fn new(folder: Option<&'a Folder>) -> Self {
-        let table = |columns: &[(&str, GivenKind)]| {
-            let column = |&(name, kind): &(&str, GivenKind)| GivenColumn {
-                name: name.to_owned(),
-                kind,
-            };
-            GivenTable::new(columns.iter().map(column).collect(), "")
-        };
         Self {
             folder,
             calls: table(&CALLS),
@@ -179,13 +87,6 @@ impl<'a> Output<'a> {
     fn is_wanted(&self) -> bool {
         self.folder.is_some() && self.error.is_none()
     }
-}
-
-fn push(table: &mut GivenTable, cells: &[GivenCell<'_>]) -> std::io::Result<Option<GivenPart>> {
-    for (at, cell) in cells.iter().enumerate() {
-        table.push(at, *cell)?;
-    }
-    table.advance(1)
 }
 
 impl PlanSink for Output<'_> {

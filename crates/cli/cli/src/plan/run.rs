@@ -5,16 +5,17 @@ use lineside_plan::Config;
 use lineside_words::grouped;
 
 use super::flags::Arguments;
-use super::output::{Folder, Output};
+use super::output::{Output, PLAN};
 use crate::confine;
 use crate::exit::Exit;
 use crate::print::{exit, json_text, print, print_data, say};
 use crate::runs;
+use crate::tables::Folder;
 
 pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<Exit> {
     runs::choose(&mut arguments.trace);
     let folder = { arguments.output.as_deref() }
-        .map(|path| Folder::make(path, arguments.force))
+        .map(|path| Folder::make(path, &PLAN, arguments.force))
         .transpose()?;
     let named = confine::trace(&arguments.trace);
     let confining = arguments.confining;

@@ -35,10 +35,19 @@ pub(crate) struct Arguments {
     /// Congestion control of both ends: cubic or reno
     #[arg(long, value_name = "WORD", default_value = CONGESTION[0])]
     pub(super) congestion: String,
-    /// What losses and jitter are drawn from
+    /// Draws of losses and jitter a point: shown is the median one, with the shortest and longest
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    pub(super) draws: u16,
+    /// What the first of them is drawn from, the next from the next number, and so on
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) seed: u64,
-    /// Print JSON
+    /// Leave the prediction in this folder: table points, a row a figure, and predict.json
+    #[arg(short, long, value_name = "FOLDER")]
+    pub(super) output: Option<PathBuf>,
+    /// Replace FOLDER if it exists
+    #[arg(long, requires = "output")]
+    pub(super) force: bool,
+    /// Print JSON (docs/schema/predict.schema.json)
     #[arg(long)]
     pub(super) json: bool,
     /// Print CSV with a header: a line for each figure of each point

@@ -1,7 +1,7 @@
 //! The networks that are asked for: a point for each combination of the values of the lists.
 
 use lineside_link::words::LinkWords;
-use lineside_link::{Patch, Setting, Settings};
+use lineside_link::{Jitter, Loss, Patch, Setting, Settings};
 use lineside_path::settings::{LinkSpec, Ways};
 use lineside_predict::Network;
 
@@ -17,6 +17,17 @@ const POINTS_MAX: usize = 10_000;
 pub(super) struct Point {
     pub(super) words: Vec<(&'static str, String)>,
     pub(super) network: Network,
+    /// Whether something is drawn: a loss, a delay.
+    pub(super) is_drawn: bool,
+}
+
+fn is_drawn(settings: &Settings) -> bool {
+    let never = |loss: &Loss| match loss {
+        Loss::None => true,
+        Loss::Random(chance) => chance.share == 0.0,
+        _ => false,
+    };
+    !never(&settings.loss) || settings.delay.jitter != Jitter::None
 }
 
 impl Arguments {
@@ -69,6 +80,7 @@ impl Arguments {
             .iter()
             .map(|list| list.as_ref().map_or_else(Settings::default, settings));
         let ways: Vec<_> = ways.collect();
+        let is_drawn = ways.iter().any(is_drawn);
         let [there, back]: [Settings; 2] = ways.try_into().expect("a link has two ways");
         Ok(Point {
             words: { values.iter() }
@@ -80,6 +92,7 @@ impl Arguments {
                 seed: self.seed,
                 longest_ns: i64::try_from(self.longest).unwrap_or(i64::MAX),
             },
+            is_drawn,
         })
     }
 }

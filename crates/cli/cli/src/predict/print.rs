@@ -44,16 +44,15 @@ fn points(of: &Prediction) -> String {
     let axes = names(of);
     let upper: Vec<String> = axes.iter().map(|name| name.to_uppercase()).collect();
     let mut heading: Vec<(&str, bool)> = upper.iter().map(|name| (name.as_str(), true)).collect();
+    let is_drawn = of.points.iter().any(|point| point.draws > 1);
+    let last = ["OF CAPTURED", "P50", "P99", "SENT AGAIN", "UNFINISHED"];
+    let drawn = is_drawn.then_some("OF DRAWS");
     heading.extend(
-        [
-            "ELAPSED",
-            "OF CAPTURED",
-            "P50",
-            "P99",
-            "SENT AGAIN",
-            "UNFINISHED",
-        ]
-        .map(|name| (name, true)),
+        ["ELAPSED"]
+            .into_iter()
+            .chain(drawn)
+            .chain(last)
+            .map(|name| (name, true)),
     );
     let row = |point: &OfPoint| {
         let figure = all(point);
@@ -62,8 +61,16 @@ fn points(of: &Prediction) -> String {
             0 => "-".to_owned(),
             captured => format!("{:.2} x", point.elapsed_ns as f64 / captured as f64),
         };
+        row.push(ns(point.elapsed_ns));
+        row.extend(is_drawn.then(|| match point.draws {
+            1 => "-".to_owned(),
+            _ => format!(
+                "{} to {}",
+                ns(point.elapsed_least_ns),
+                ns(point.elapsed_most_ns)
+            ),
+        }));
         row.extend([
-            ns(point.elapsed_ns),
             ratio,
             figure.map_or_else(|| "-".to_owned(), |figure| ns(figure.p50_ns)),
             figure.map_or_else(|| "-".to_owned(), |figure| ns(figure.p99_ns)),

@@ -38,6 +38,7 @@ impl PlanOutput for Kept {
 
 /// What is not predicted as it was captured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct Doubts {
     /// Calls without a reply: nothing waits for them.
     pub(super) unanswered: u64,

@@ -7,7 +7,7 @@ use std::path::Path;
 use lineside_testkit::layers::{Uses, part};
 
 /// Modules that several verbs use, and which use no verb.
-const SHARED: [&str; 15] = [
+const SHARED: [&str; 16] = [
     "charset",
     "config",
     "congestion",
@@ -22,6 +22,7 @@ const SHARED: [&str; 15] = [
     "print",
     "public",
     "runs",
+    "tables",
     "trips",
 ];
 /// Modules that may use all others: the entrance, what prints and refuses command lines, and tests

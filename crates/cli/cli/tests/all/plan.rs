@@ -24,8 +24,8 @@ const CALLS: [&str; 8] = [
     "think_ns",
 ];
 
-/// The rows of a table of a plan.
-fn rows(plan: &Path, table: &str, columns: &[&str]) -> Vec<Vec<Value>> {
+/// The rows of a table of a plan or a prediction.
+pub(crate) fn rows(plan: &Path, table: &str, columns: &[&str]) -> Vec<Vec<Value>> {
     let mut parts: Vec<_> = { fs::read_dir(plan.join(table)).expect("a folder") }
         .map(|entry| entry.expect("an entry").path())
         .collect();

@@ -1,10 +1,12 @@
 //! `lineside predict`: its figures, and what it refuses.
 
+use lineside_trace::read::Value;
 use serde_json::Value as Json;
 use tempfile::TempDir;
 
-use crate::report::{printed, run, traced};
-use crate::support::{example, talk};
+use crate::plan::rows;
+use crate::report::{check, printed, run, traced};
+use crate::support::{example, repository, talk};
 
 const MS: i64 = 1_000_000;
 
@@ -83,6 +85,83 @@ fn lists_make_a_grid_of_which_csv_has_each_figure() {
         text,
         printed(&run(&folder, &[&["predict", "trace"], &words[..]].concat()))
     );
+}
+
+#[test]
+fn what_is_drawn_is_drawn_more_than_once() {
+    let folder = traced(&example());
+    let found = predicted(&folder, &["--delay", "5ms", "--loss", "0%,2%"]);
+    let [sure, drawn] = &found["points"].as_array().expect("a list")[..] else {
+        panic!("two points: {found}");
+    };
+    let times = |point: &Json| {
+        ["elapsed_least_ns", "elapsed_ns", "elapsed_most_ns"].map(|name| integer(&point[name]))
+    };
+    assert_eq!((&sure["draws"], &drawn["draws"]), (&1.into(), &5.into()));
+    let of_sure = times(sure);
+    assert!(
+        of_sure.iter().all(|time| *time == of_sure[0]),
+        "{of_sure:?}"
+    );
+    let of_drawn = times(drawn);
+    assert!(
+        of_drawn.is_sorted() && of_drawn[0] < of_drawn[2],
+        "{of_drawn:?}"
+    );
+    // Each draw is that of its seed alone.
+    let words = |seed: &'static str| {
+        let words = [
+            "--delay", "5ms", "--loss", "2%", "--draws", "1", "--seed", seed,
+        ];
+        integer(&predicted(&folder, &words)["points"][0]["elapsed_ns"])
+    };
+    let mut alone = ["1", "2", "3", "4", "5"].map(words);
+    alone.sort_unstable();
+    assert_eq!([alone[0], alone[2], alone[4]], of_drawn);
+    let text = printed(&run(&folder, &["predict", "trace", "--loss", "0%,2%"]));
+    assert!(text.contains("OF DRAWS"), "{text}");
+}
+
+#[test]
+fn the_json_of_a_prediction_is_as_its_schema_says() {
+    let schema = repository().join("docs/schema/predict.schema.json");
+    let schema = std::fs::read(schema).expect("it is published");
+    let schema = serde_json::from_slice(&schema).expect("JSON");
+    let folder = traced(&example());
+    let found = predicted(&folder, &["--delay", "1ms", "--loss", "1%"]);
+    let mut wrong = Vec::new();
+    check(&found, &schema, &schema, "predict", &mut wrong);
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn a_folder_holds_the_points_that_csv_prints() {
+    let folder = traced(&example());
+    let words = [
+        "predict", "trace", "--delay", "1ms,5ms", "--csv", "-o", "to",
+    ];
+    let csv = printed(&run(&folder, &words));
+    let names: Vec<_> = csv.lines().next().expect("a header").split(',').collect();
+    let text = |value: &Value| match value {
+        Value::Null => String::new(),
+        Value::Integer(number) => number.to_string(),
+        Value::Text(text) => text.clone(),
+        other => panic!("{other:?}"),
+    };
+    let rows = rows(&folder.path().join("to"), "points", &names);
+    let rows: Vec<_> = { rows.iter() }
+        .map(|row| row.iter().map(text).collect::<Vec<_>>().join(","))
+        .collect();
+    assert!(rows.len() > 20, "{rows:?}");
+    assert_eq!(rows, csv.lines().skip(1).collect::<Vec<_>>());
+    let facts = std::fs::read(folder.path().join("to/predict.json")).expect("it is there");
+    let facts: Json = serde_json::from_slice(&facts).expect("JSON");
+    assert_eq!(facts["points"].as_array().map(Vec::len), Some(2));
+    // It replaces a prediction, when asked to, and nothing else.
+    assert!(talk(&run(&folder, &words)).contains("--force to replace a prediction"));
+    printed(&run(&folder, &[&words[..], &["--force"]].concat()));
+    let trace = [&words[..6], &["trace", "--force"]].concat();
+    assert!(talk(&run(&folder, &trace)).contains("it is no part of a prediction"));
 }
 
 #[test]
