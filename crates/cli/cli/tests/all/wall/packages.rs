@@ -5,7 +5,6 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::OnceLock;
 use std::time::SystemTime;
 
 use lineside_testkit::waiting::Turn;
@@ -15,19 +14,38 @@ use crate::package::{missing, printed};
 use crate::support::{example, lineside, repository, talk};
 use crate::wall::wire::{need_wire, obstacle};
 
-/// A place of this test's own that outlives it: what is made there serves all tests of a run.
-fn place(name: &str) -> PathBuf {
-    // Each test may have a process of its own: one makes packages in this folder at a time.
-    static TURN: OnceLock<Turn> = OnceLock::new();
-    TURN.get_or_init(|| Turn::take("packages"));
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+/// A folder of what serves all tests of a run: each may have a process of its own, of one runner.
+/// Those of runners that have ended go.
+fn shared() -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name().into_string().unwrap_or_default();
+        let runner = name.strip_prefix("packages-of-");
+        if runner.is_some_and(|runner| !Path::new("/proc").join(runner).exists()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+    let runner = std::os::unix::process::parent_id();
+    let shared = folder.join(format!("packages-of-{runner}"));
+    fs::create_dir_all(&shared).expect("a folder");
+    shared
+}
+
+/// Something in it, which the first test that needs it makes; `None` where it cannot be made.
+fn once(name: &str, make: impl FnOnce(&Path) -> Option<()>) -> Option<PathBuf> {
+    let place = shared().join(name);
+    let done = place.with_extension("done");
+    if !done.exists() {
+        make(&place)?;
+        fs::write(done, "").expect("a file");
+    }
+    Some(place)
 }
 
 /// The program of this test, linked statically: the library is compiled anyway, so that this takes
 /// seconds. `None` where there is no static C library.
-fn static_program() -> Option<&'static Path> {
-    static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let made = || {
+fn static_program() -> Option<PathBuf> {
+    let make = |to: &Path| {
         let program = PathBuf::from(lineside().get_program());
         let crates = program.with_file_name("deps");
         // A library for each set of features that was ever built: the newest are those of now.
@@ -39,7 +57,6 @@ fn static_program() -> Option<&'static Path> {
         });
         let mut libraries: Vec<_> = libraries.collect();
         libraries.sort();
-        let to = place("lineside-static");
         let mut why = "no library".to_owned();
         for (_, library) in libraries.iter().rev() {
             let mut library_flag = std::ffi::OsString::from("lineside_cli=");
@@ -56,9 +73,9 @@ fn static_program() -> Option<&'static Path> {
                 .arg("-L")
                 .arg(search)
                 .arg("-o")
-                .arg(&to);
+                .arg(to);
             match rustc.output() {
-                Ok(output) if output.status.success() => return Some(to),
+                Ok(output) if output.status.success() => return Some(()),
                 Ok(output) => why = talk(&output),
                 Err(error) => why = error.to_string(),
             }
@@ -67,7 +84,7 @@ fn static_program() -> Option<&'static Path> {
         println!("SKIP: no static program can be linked here: {why}");
         None
     };
-    PROGRAM.get_or_init(made).as_deref()
+    once("lineside-static", make)
 }
 
 /// The script, as it is called by a user with this mask of modes.
@@ -86,20 +103,17 @@ fn build(out: &Path, binary: &Path, umask: &str) -> Output {
 }
 
 /// The folder with all packages, made once for all tests.
-pub(crate) fn packages() -> Option<&'static Path> {
-    static PACKAGES: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let made = || {
-        let program = static_program()?;
-        let out = place("packages");
-        let _ = fs::remove_dir_all(&out);
-        let output = build(&out, program, "022");
-        assert!(output.status.success(), "{}", talk(&output));
-        Some(out)
-    };
+pub(crate) fn packages() -> Option<PathBuf> {
     if missing(&["python3", "cargo"]) {
         return None;
     }
-    PACKAGES.get_or_init(made).as_deref()
+    let _turn = Turn::take("packages");
+    let program = static_program()?;
+    once("packages", |out| {
+        let output = build(out, &program, "022");
+        assert!(output.status.success(), "{}", talk(&output));
+        Some(())
+    })
 }
 
 /// A file of the folder with this end.
@@ -159,7 +173,9 @@ fn shows_the_demo_in(root: &Path) {
 #[test]
 fn packages_of_one_binary_are_the_same_bytes() {
     let Some(one) = packages() else { return };
+    let one = one.as_path();
     let program = static_program().expect("packed");
+    let program = program.as_path();
     let two = tempfile::tempdir().expect("a folder");
     let output = build(two.path(), program, "077");
     assert!(output.status.success(), "{}", talk(&output));
@@ -213,6 +229,7 @@ fn a_deb_installs_in_an_empty_root_and_keeps_the_configuration() {
         return;
     }
     let Some(out) = packages() else { return };
+    let out = out.as_path();
     let folder = tempfile::tempdir().expect("a folder");
     let deb = file(out, ".deb");
     let listed = printed(Command::new("dpkg-deb").arg("-c").arg(&deb));
@@ -350,6 +367,7 @@ fn an_rpm_installs_in_an_empty_root() {
         return;
     }
     let Some(out) = packages() else { return };
+    let out = out.as_path();
     let folder = tempfile::tempdir().expect("a folder");
     let package = file(out, ".rpm");
     let database = folder.path().join("database");
@@ -403,6 +421,7 @@ fn a_wheel_installs_in_an_environment_without_a_network() {
         return println!("SKIP: python3 has no venv (Debian: apt-get install python3-venv)");
     }
     let Some(out) = packages() else { return };
+    let out = out.as_path();
     let folder = tempfile::tempdir().expect("a folder");
     let environment = folder.path().join("environment");
     printed(
@@ -442,6 +461,7 @@ fn a_wheel_installs_in_an_environment_without_a_network() {
 #[test]
 fn an_archive_is_whole_once_it_is_unpacked() {
     let Some(out) = packages() else { return };
+    let out = out.as_path();
     let folder = tempfile::tempdir().expect("a folder");
     let archive = file(out, ".tar.xz");
     unpacked(&archive, folder.path());
@@ -475,6 +495,7 @@ fn an_archive_is_whole_once_it_is_unpacked() {
 #[test]
 fn an_image_holds_what_its_descriptors_say_and_runs() {
     let Some(out) = packages() else { return };
+    let out = out.as_path();
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path().join("image");
     unpacked(&file(out, ".oci.tar"), &at);

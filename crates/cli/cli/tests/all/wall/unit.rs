@@ -36,7 +36,7 @@ fn a_systemd_starts_and_restarts_the_unit() {
         lineside info $folder
         cat $(ls -d $folder/run=* | head -1)/trace.json";
     let mut lab = Command::new(repository().join("crates/test/nfs-lab/unit"));
-    let message = printed(lab.arg(file(made, ".deb")).arg(script));
+    let message = printed(lab.arg(file(&made, ".deb")).arg(script));
     let (message, manifest) = message.split_once("\n{").expect("a manifest at the end");
     let manifest: Value = serde_json::from_str(&format!("{{{manifest}")).expect("JSON");
     let sandbox = serde_json::json!({ "holds": ["landlock", "seccomp"], "missing": [] });
