@@ -63,6 +63,8 @@ macro_rules! for_each_table {
                     null "no second tap, or it did not see them";
                 intended_time_ns: Option<i64>, Delta, "when a load generator meant to send the call"
                     null "the row comes from a capture";
+                source_operation_id: Option<i64>, Delta, "of a replay: `operation_id` of the row in the \
+                source trace that it repeats" null "the row comes from no replay, or repeats no row";
                 client_address: Address, Dictionary, "the caller; a callback's caller is the NFS server";
                 server_address: Address, Dictionary, "the callee";
                 client_port: Option<i32>, Dictionary, "port of the caller";

@@ -61,7 +61,7 @@ pub use part::{EncodeError, EncoderConfig, Part, PartSink, Summaries};
 pub use two_taps::{TwoTaps, WayBetween};
 
 /// The version of the tables: a new column raises the second number, a changed one the first.
-pub const SCHEMA_VERSION: &str = "2.6";
+pub const SCHEMA_VERSION: &str = "2.7";
 
 /// How `checksums.checksum` is computed: XXH3, 64 bits, seed 0, over blocks of [`BLOCK_BYTES`].
 pub const CHECKSUM: &str = "xxh3-64/seed0/512";
