@@ -212,6 +212,8 @@ pub(crate) struct Texts {
     latest: Option<(usize, usize)>,
     /// The address that came last.
     latest_address: Option<IpAddr>,
+    /// The entry of the text or the bytes that came last and were not escaped.
+    latest_text: Option<u32>,
     /// Constants that need no look at their text: address, length and code, at the places that the
     /// addresses give.
     known: Vec<((usize, usize), u32)>,
@@ -241,11 +243,18 @@ impl Texts {
 
     pub(super) fn push(&mut self, bytes: &[u8]) {
         if self.is_plain {
-            self.push_plain(bytes);
-        } else {
-            let code = self.code(bytes);
-            self.push_code(code);
+            return self.push_plain(bytes);
         }
+        let code = self.repeated(bytes).unwrap_or_else(|| self.code(bytes));
+        self.latest_text = Some(code);
+        self.push_code(code);
+    }
+
+    /// The entry of the latest text, if that is `bytes`: most repeat it, and need no search then.
+    #[inline]
+    fn repeated(&self, bytes: &[u8]) -> Option<u32> {
+        let is_same = |&code: &u32| entry(&self.entries, &self.starts, code as usize) == bytes;
+        self.latest_text.filter(is_same)
     }
 
     /// Adds texts that were read, by their places.
@@ -358,6 +367,9 @@ impl Texts {
 
     /// Adds bytes that need not be UTF-8.
     pub(super) fn push_escaped(&mut self, bytes: &[u8]) {
+        if let Some(code) = self.repeated(bytes).filter(|_| !self.is_plain) {
+            return self.push_code(code);
+        }
         let is_literal = !bytes.contains(&b'\\');
         // An entry without a backslash is the text of the same bytes: they were looked at when it
         // came.
@@ -365,6 +377,7 @@ impl Texts {
             && !self.is_plain
             && let Some(code) = self.find(self.hasher.hash_one(bytes), bytes)
         {
+            self.latest_text = Some(code);
             return self.push_code(code);
         }
         if is_literal && std::str::from_utf8(bytes).is_ok() {
@@ -374,6 +387,7 @@ impl Texts {
         text.clear();
         escape(bytes, &mut text);
         self.push(&text);
+        self.latest_text = None;
         self.scratch = text;
     }
 
@@ -482,7 +496,7 @@ impl Values for Texts {
         self.starts.clear();
         self.places.clear();
         self.codes.clear();
-        (self.latest, self.latest_address) = (None, None);
+        (self.latest, self.latest_address, self.latest_text) = (None, None, None);
         self.known.clear();
         self.addresses.clear();
         self.entries_before = 0;
