@@ -22,7 +22,7 @@ macro_rules! for_each_table {
             cells OperationCells {
                 connection_id call_input reply_input client_address server_address client_port server_port
                 transport program program_number version rpc_status auth_flavor user_id group_id
-                retransmissions duplicate_replies
+                group_ids machine_name credential_stamp retransmissions duplicate_replies
             }
             null "not in this operation, or not seen" {
                 operation_id: i64, Delta, "identifies the row: the ordinal of the frame that begins it \
@@ -91,6 +91,12 @@ macro_rules! for_each_table {
                 number" null "the call's credential was not seen";
                 user_id: Option<i64>, Dictionary, "uid of AUTH_SYS" null "another flavor, or not seen";
                 group_id: Option<i64>, Dictionary, "gid of AUTH_SYS" null "another flavor, or not seen";
+                group_ids: Text, Dictionary, "AUTH_SYS: the further groups, with commas between; empty if \
+                there are none" null "another flavor, not seen, or not the first row of its compound";
+                machine_name: Text, Dictionary, "AUTH_SYS: what the client's host calls itself"
+                    null "another flavor, not seen, or not the first row of its compound";
+                credential_stamp: Option<i64>, Dictionary, "AUTH_SYS: a number of the client's choice"
+                    null "another flavor, not seen, or not the first row of its compound";
                 file_id: Option<i64>, Plain, "the file or directory that the operation is about: XXH3 of \
                 the owning server's address and the handle" null "no handle was on the wire";
                 file2_id: Option<i64>, Dictionary, "the second one of RENAME, LINK, COPY";
@@ -273,8 +279,11 @@ macro_rules! for_each_table {
                 slot_sequence: Option<i64>, Delta, "SEQUENCE: sequence id of the slot; \
                 BIND_CONN_TO_SESSION, CREATE_SESSION have none";
                 highest_slot: Option<i64>, Dictionary, "SEQUENCE: highest slot in use by the client";
+                cache_reply: Option<bool>, Dictionary, "SEQUENCE: the server is asked to keep the reply";
                 client_id: Option<i64>, Dictionary, "client id that the operation names or gives, its bits";
                 owner: Blob, Dictionary, "OPEN, LOCK: the owner, as the client names it";
+                owner_sequence: Option<i64>, Dictionary, "OPEN, OPEN_CONFIRM, OPEN_DOWNGRADE, CLOSE, \
+                LOCK, LOCKU: sequence number of the owner, which NFSv4.1 has no use for";
                 client_name: Blob, Dictionary, "EXCHANGE_ID, SETCLIENTID: what the client calls itself";
                 client_verifier: Option<i64>, Dictionary, "the same: the verifier, another one after \
                 each start of the client, its bits";
@@ -292,6 +301,15 @@ macro_rules! for_each_table {
                 `OPEN_DELEGATE_WRITE`, ...";
                 delegation_stateid: Blob, Dictionary, "OPEN: state id of the delegation, without its \
                 sequence: 12 bytes";
+                attribute_bitmap: Blob, Dictionary, "GETATTR, READDIR: the attributes asked for; \
+                VERIFY, NVERIFY, SETATTR, CREATE, OPEN: those given. Words of 32 bits as on the wire: \
+                attribute 0 is the lowest bit of the first word";
+                attribute_values: Blob, Dictionary, "VERIFY, NVERIFY, SETATTR, CREATE, OPEN: the values \
+                of those attributes, as on the wire"
+                    null "not in this operation, more than 4,096 bytes, or not seen";
+                arguments: Blob, Dictionary, "all arguments as on the wire, of operations that no other \
+                columns have whole: LOCK, EXCHANGE_ID, CREATE_SESSION, SETCLIENTID, LAYOUTGET, COPY, ..."
+                    null "other columns have them, more than 4,096 bytes, or not seen";
                 lock_type: Word, Dictionary, "LOCK, LOCKT, LOCKU: `READ_LT`, `WRITE_LT`, `READW_LT`, \
                 `WRITEW_LT`";
                 layout_type: Word, Dictionary, "pNFS: `LAYOUT4_NFSV4_1_FILES`, `LAYOUT4_FLEX_FILES`, ...";
@@ -561,7 +579,8 @@ macro_rules! for_each_table {
             /// What was learned of a file: facts, each new one once per connection. The newest by
             /// `file_id` holds.
             Files files FileRow FileColumns null "not reported by this operation" {
-                file_id: i64, Dictionary, "the file or directory, as in `operations`";
+                file_id: Option<i64>, Dictionary, "the file or directory, as in `operations`"
+                    null "a name that READDIR listed without a handle";
                 operation_id: i64, Delta, "the operation that reported it";
                 time_ns: Option<i64>, Delta, "when: time of the frame that completed the message with the \
                 fact" null "the frame has no time";
@@ -569,6 +588,8 @@ macro_rules! for_each_table {
                 handle: Blob, Dictionary, "the file handle, as on the wire";
                 parent_file_id: Option<i64>, Dictionary, "the directory in which it has `name`";
                 name: Text, Dictionary, "its name in that directory; for MNT the exported path";
+                fileid: Option<i64>, Delta, "READDIR, READDIRPLUS: its number within the file system \
+                (inode), its bits";
                 file_type: Word, Dictionary, "as in `operations`";
                 file_size: Option<i64>, Dictionary, "bytes in the file";
             }

@@ -8,7 +8,7 @@ use lineside_rpc::calls;
 use lineside_rpc::record::Message;
 use lineside_wire::{Direction, Endpoint};
 
-use crate::headers::Caller;
+use crate::headers::{Caller, SysCredential};
 use crate::operation::{Holder, Signature};
 use crate::procedure::FastProcedure;
 
@@ -103,6 +103,7 @@ impl FastCall {
             cells.auth_flavor(header.auth_flavor);
             cells.user_id(header.ids[0]);
             cells.group_id(header.ids[1]);
+            caller.credential.put_to(cells);
             cells.retransmissions(0);
             cells.duplicate_replies(0);
         });
@@ -147,6 +148,7 @@ pub(crate) struct FastReply {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FastCaller {
     pub(crate) header: Caller,
+    pub(crate) credential: SysCredential,
     pub(crate) connection_id: i64,
     pub(crate) client: Endpoint,
     pub(crate) server: Endpoint,

@@ -92,7 +92,10 @@ pub(crate) struct Fact<'a> {
     pub(crate) server: IpAddr,
     /// Empty if it is not known.
     pub(crate) handle: &'a [u8],
-    pub(crate) file_id: i64,
+    /// `None`: a name that was listed without a handle.
+    pub(crate) file_id: Option<i64>,
+    /// Its number within the file system, of one that was listed.
+    pub(crate) fileid: Option<i64>,
     pub(crate) parent: Option<i64>,
     pub(crate) name: Option<&'a [u8]>,
     pub(crate) file_type: Word,
@@ -103,7 +106,7 @@ impl Fact<'_> {
     /// What makes it new: which file, and where it has which name. A changed size is no new fact,
     /// else each WRITE would report one.
     pub(crate) fn key(&self) -> u64 {
-        let file = existence_key(self.file_id);
+        let file = existence_key(self.file_id.or(self.fileid).unwrap_or(0));
         let key = match self.name {
             Some(name) => XxHash3_64::oneshot_with_seed(file, name) ^ 1,
             None => file,
@@ -191,6 +194,11 @@ impl Files<'_> {
         if names.contains_key(&key) || self.budget.draw_as(self.claim, NAME_BYTES) {
             names.insert(key, file);
         }
+    }
+
+    /// Whether a file with a handle is known to have a name in a directory.
+    pub(crate) fn has_name(&self, parent: Option<i64>, name: &[u8]) -> bool {
+        parent.is_some_and(|parent| self.known.names.contains_key(&place_key(parent, name)))
     }
 
     /// The file that has lost a name in a directory, if it was remembered.

@@ -1,10 +1,12 @@
 //! The header of a call: who calls what, and the fast path for a header like the last one.
 
-use lineside_rows::Word;
-use lineside_rpc::message::{CallHeader, Flavor, GssProcedure, GssService, program_name};
+use lineside_frame::{Cursor, Piece};
+use lineside_rows::{OperationCells, Word};
+use lineside_rpc::message::{AuthSys, CallHeader, Flavor, GssProcedure, GssService, program_name};
+use lineside_rpc::xdr::Xdr;
 
 use crate::decode_as::DecodeAs;
-use crate::details::word;
+use crate::details::{with_bytes, word};
 
 /// The header of a call but for the xid and the procedure.
 #[derive(Debug, Clone, Copy)]
@@ -72,11 +74,87 @@ impl Caller {
     }
 }
 
+/// What only a credential of AUTH_SYS has, as its cells have it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SysCredential {
+    stamp: Option<u32>,
+    name: [u8; NAME_LEN_MAX],
+    name_len: u8,
+    groups: [u8; GROUPS_LEN_MAX],
+    groups_len: u8,
+}
+
+/// The longest name of a host that is kept beside each caller: Linux's HOST_NAME_MAX.
+const NAME_LEN_MAX: usize = 64;
+
+impl SysCredential {
+    /// `None`: the name is longer, or the body can be none of AUTH_SYS.
+    fn new(body: &[u8]) -> Option<Self> {
+        let pieces = [Piece::bytes(body)];
+        let mut cursor = Cursor::new(&pieces);
+        let sys = AuthSys::decode(&mut cursor);
+        let from = sys.machine_name?.contiguous()?;
+        let mut name = [0; NAME_LEN_MAX];
+        name.get_mut(..from.len())?.copy_from_slice(from);
+        let (groups, groups_len) = decimals(&sys);
+        cursor.fault().is_none().then_some(Self {
+            stamp: sys.stamp,
+            name,
+            name_len: from.len() as u8,
+            groups,
+            groups_len: groups_len as u8,
+        })
+    }
+
+    /// Gives its cells.
+    pub(crate) fn put_to(&self, cells: &mut impl OperationCells) {
+        cells.credential_stamp(self.stamp.map(i64::from));
+        cells.machine_name(Some(&self.name[..self.name_len.into()]));
+        cells.group_ids(Some(&self.groups[..self.groups_len.into()]));
+    }
+}
+
+/// Gives the cells that only a credential of AUTH_SYS has.
+#[cold]
+pub(crate) fn put_sys(sys: &AuthSys<'_>, cells: &mut impl OperationCells) {
+    cells.credential_stamp(sys.stamp.map(i64::from));
+    with_bytes(sys.machine_name.as_deref(), |name| cells.machine_name(name));
+    let (text, len) = decimals(sys);
+    cells.group_ids(Some(&text[..len]));
+}
+
+/// The further groups in decimal, with commas between, and how long that is.
+fn decimals(sys: &AuthSys<'_>) -> ([u8; GROUPS_LEN_MAX], usize) {
+    let (mut text, mut len) = ([0; GROUPS_LEN_MAX], 0);
+    for (place, gid) in sys.gids.iter().enumerate() {
+        if place > 0 {
+            text[len] = b',';
+            len += 1;
+        }
+        len += put_decimal(gid, &mut text[len..]);
+    }
+    (text, len)
+}
+
+/// 16 groups of ten digits, with commas between.
+const GROUPS_LEN_MAX: usize = 16 * 11;
+
+/// Writes a number in decimal, and returns how many digits it has.
+fn put_decimal(mut number: u32, out: &mut [u8]) -> usize {
+    let len = number.checked_ilog10().unwrap_or(0) as usize + 1;
+    for digit in out[..len].iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+    len
+}
+
 /// The header of the last call with AUTH_SYS: the next one nearly always brings the same bytes.
 #[derive(Debug, Default)]
 pub(crate) struct LastHeader {
     bytes: Vec<u8>,
     caller: Option<Caller>,
+    credential: Option<SysCredential>,
 }
 
 impl LastHeader {
@@ -99,6 +177,37 @@ impl LastHeader {
         }
     }
 
+    /// Its credential, if that can be kept beside the caller.
+    #[inline]
+    pub(crate) fn credential(&self) -> Option<&SysCredential> {
+        self.credential.as_ref()
+    }
+
+    /// Gives the cells that only a credential of AUTH_SYS has.
+    #[inline]
+    pub(crate) fn put_credential(&self, cells: &mut impl OperationCells) {
+        match &self.credential {
+            Some(credential) => credential.put_to(cells),
+            None => self.put_long_credential(cells),
+        }
+    }
+
+    #[cold]
+    fn put_long_credential(&self, cells: &mut impl OperationCells) {
+        let pieces = [Piece::bytes(self.body().unwrap_or(&[]))];
+        let mut cursor = Cursor::new(&pieces);
+        let sys = AuthSys::decode(&mut cursor);
+        if cursor.fault().is_none() {
+            put_sys(&sys, cells);
+        }
+    }
+
+    /// The body of its credential, behind flavor and length.
+    fn body(&self) -> Option<&[u8]> {
+        let (len, rest) = self.bytes.get(Self::PROCEDURE + 8..)?.split_first_chunk()?;
+        rest.get(..u32::from_be_bytes(*len) as usize)
+    }
+
     /// Who made it.
     #[inline]
     pub(crate) fn caller(&self) -> Option<&Caller> {
@@ -109,6 +218,7 @@ impl LastHeader {
         self.bytes.clear();
         self.bytes.extend_from_slice(bytes);
         self.caller = Some(caller);
+        self.credential = self.body().and_then(SysCredential::new);
     }
 }
 
@@ -118,16 +228,16 @@ pub(crate) const SUCCESS: [u8; 20] = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 
 
 #[cfg(test)]
 mod tests {
-    use lineside_frame::{Cursor, Piece};
+    use lineside_rows::OperationRow;
     use lineside_rpc::message::{Body, Header};
-    use lineside_rpc::xdr::Xdr;
 
     use super::*;
 
     /// A call of NFSv3 with AUTH_SYS up to its arguments, and two words of those.
     fn call() -> Vec<u8> {
-        let credential = [7, 3, u32::from_be_bytes(*b"box\0"), 1000, 100, 0];
-        let mut words = vec![9, 0, 2, 100_003, 3, 1, 1, 24];
+        let name = u32::from_be_bytes(*b"box\0");
+        let credential = [7, 3, name, 1000, 100, 3, 0, u32::MAX, 100];
+        let mut words = vec![9, 0, 2, 100_003, 3, 1, 1, 36];
         words.extend_from_slice(&credential);
         words.extend_from_slice(&[0, 0, 4, 5]);
         words.into_iter().flat_map(u32::to_be_bytes).collect()
@@ -149,6 +259,13 @@ mod tests {
         let mut last = LastHeader::default();
         assert!(last.again(&bytes).is_none());
         last.remember(&bytes[..header_len], caller);
+        let (mut row, mut kept) = (OperationRow::default(), OperationRow::default());
+        last.put_credential(&mut row);
+        last.credential().expect("short").put_to(&mut kept);
+        assert_eq!(row, kept);
+        assert_eq!(row.credential_stamp, Some(7));
+        assert_eq!(row.machine_name.bytes(), Some(&b"box"[..]));
+        assert_eq!(row.group_ids.bytes(), Some(&b"0,4294967295,100"[..]));
         for at in 0..bytes.len() {
             let mut other = bytes.clone();
             other[at] ^= 1;

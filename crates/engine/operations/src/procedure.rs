@@ -117,9 +117,9 @@ impl From<FastProcedure> for Procedure {
 impl FastProcedure {
     #[inline]
     pub(crate) fn find(program: u32, version: u32, number: u32) -> Option<Self> {
-        use v3::Procedure::{Null, ReadDirPlus, Rename};
+        use v3::Procedure::{Null, ReadDir, ReadDirPlus, Rename};
         let Nfs3(procedure) = Nfs3::find(program, version, number)?;
-        let is_fast = !matches!(procedure, Null | Rename | ReadDirPlus);
+        let is_fast = !matches!(procedure, Null | Rename | ReadDir | ReadDirPlus);
         is_fast.then_some(Self(procedure))
     }
 

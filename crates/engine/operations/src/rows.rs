@@ -70,7 +70,8 @@ impl<S: RecordSink> Rows<'_, S> {
                 time_ns: row.reply_end_ns.or(row.call_end_ns),
                 server,
                 handle: handle.bytes(),
-                file_id,
+                file_id: Some(file_id),
+                fileid: None,
                 parent: None,
                 name: None,
                 file_type: match is_about_call {
@@ -103,12 +104,23 @@ impl<S: RecordSink> Rows<'_, S> {
         if let Some(name) = fact.name {
             row.name.set(name);
         }
+        row.fileid = fact.fileid;
         row.file_type = fact.file_type;
         row.file_size = fact.size;
         self.sink.row(RowRef::Files(row));
-        if let Some(name) = fact.name {
+        if let (Some(name), Some(file_id)) = (fact.name, fact.file_id) {
             let place = (fact.parent, name);
-            self.files.remember_name(place, fact.file_id, self.counters);
+            self.files.remember_name(place, file_id, self.counters);
+        }
+    }
+
+    /// Reports an entry of a directory: without a handle only if no file is known by its name.
+    pub(crate) fn report_entry(&mut self, fact: &Fact<'_>) {
+        let name = fact.name.unwrap_or_default();
+        // The directory itself and the one above it would lead in circles.
+        let is_known = fact.file_id.is_none() && self.files.has_name(fact.parent, name);
+        if !matches!(name, b"." | b"..") && !is_known {
+            self.report_fact(fact);
         }
     }
 
@@ -152,7 +164,8 @@ impl<S: RecordSink> Rows<'_, S> {
             time_ns,
             server,
             handle: &[],
-            file_id,
+            file_id: Some(file_id),
+            fileid: None,
             parent: Some(to),
             name: Some(new),
             file_type: Word::None,

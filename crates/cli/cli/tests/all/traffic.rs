@@ -123,7 +123,7 @@ impl Traffic {
         }
         for file in 0..20 {
             let mut fact = FileRow {
-                file_id: file,
+                file_id: Some(file),
                 operation_id: self.names.1,
                 // Five in a directory.
                 parent_file_id: Some(DIRECTORY + file / 5),
@@ -134,7 +134,7 @@ impl Traffic {
         }
         for directory in 0..4 {
             let mut fact = FileRow {
-                file_id: DIRECTORY + directory,
+                file_id: Some(DIRECTORY + directory),
                 operation_id: 1,
                 ..FileRow::default()
             };

@@ -13,7 +13,7 @@ use lineside_wire::Direction;
 
 use super::Operations;
 use super::incoming::IncomingMessage;
-use super::request::Request;
+use super::request::{Credential, Request};
 use super::tls::Probe;
 use crate::headers::{Caller, SUCCESS};
 use crate::slot::Slot;
@@ -229,6 +229,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
             xid,
             caller: *caller.expect("a header was compared"),
             number,
+            credential: Credential::Usual,
         };
         self.on_call(&request, cursor)
     }
@@ -269,6 +270,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
             xid,
             caller,
             number,
+            credential: Credential::Own(call.credential.sys()),
         };
         self.on_call(&request, cursor)
     }

@@ -179,6 +179,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         }
         let rpc = self.all.connection(self.connection);
         let caller = rpc.last_header.caller()?;
+        rpc.last_header.credential()?;
         let readable = caller.is_readable && !caller.is_wrapped && rpc.transport == Transport::Tcp;
         let procedure = FastProcedure::find(caller.meant, caller.version, number);
         let procedure = procedure.filter(|_| readable)?;
@@ -291,8 +292,10 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         let callers = &mut all.fast.callers;
         let caller = *rpc.fast_caller.get_or_insert_with(|| {
             let header = rpc.last_header.caller();
+            let credential = rpc.last_header.credential();
             callers.add(FastCaller {
                 header: *header.expect("it was compared"),
+                credential: *credential.expect("it was looked at"),
                 connection_id: rpc.id,
                 client,
                 server: rpc.ends[self.direction.opposite()],
@@ -503,7 +506,11 @@ impl<S: RecordSink> Operations<S> {
         let rpc = self.connections[call.connection].as_mut();
         let rpc = rpc.expect("a slot in use");
         rpc.calls.set_outstanding(call.key, wide);
-        let caller = &self.fast.callers.get(call.caller).header;
+        let FastCaller {
+            header: caller,
+            credential,
+            ..
+        } = self.fast.callers.get(call.caller);
         let operation = &mut self.operations[wide];
         let pieces = [call.piece()];
         let arguments = call.procedure.decode_call(&pieces);
@@ -522,6 +529,7 @@ impl<S: RecordSink> Operations<S> {
         row.operation = call.procedure.name();
         row.auth_flavor = caller.auth_flavor;
         [row.user_id, row.group_id] = caller.ids;
+        credential.put_to(row);
         (row.repeat, row.repeat_of) = (call.repeat_of.is_some(), call.repeat_of);
         let server = rpc.ends[direction.opposite()].address;
         call.procedure

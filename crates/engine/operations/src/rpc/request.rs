@@ -5,27 +5,37 @@ use lineside_flow::{Config as FlowConfig, Transport};
 use lineside_frame::{Cursor, Fault};
 use lineside_rows::{RecordSink, Word};
 use lineside_rpc::calls::{self, Expired, OnCall};
+use lineside_rpc::message::AuthSys;
 use lineside_rpc::record::{Message, Want};
 
 use super::incoming::{IncomingMessage, begin_row, operation_id, unwrap};
 use super::tls::Probe;
 use super::{Operations, PLACE_BITS};
 use crate::arguments::{ARGUMENTS_MAX, Arguments};
-use crate::headers::Caller;
+use crate::headers::{Caller, put_sys};
 use crate::operation::{CallRef, EarlyReply, Holder, Signature};
 use crate::procedure::Procedure;
 use crate::protocol::{Needs, Protocol, Reader};
 use crate::slot::Slot;
 
 /// A call by its header.
-pub(super) struct Request {
+pub(super) struct Request<'a> {
     pub(super) xid: u32,
     pub(super) caller: Caller,
     /// The number of the procedure.
     pub(super) number: u32,
+    pub(super) credential: Credential<'a>,
 }
 
-impl Request {
+/// Where the credential of a call lies.
+pub(super) enum Credential<'a> {
+    /// In the connection's last header.
+    Usual,
+    /// In a header of its own, if it is AUTH_SYS.
+    Own(Option<AuthSys<'a>>),
+}
+
+impl Request<'_> {
     fn signature(&self, arguments: Arguments) -> Signature {
         Signature::new(self.caller.numbers(), self.number, arguments)
     }
@@ -35,7 +45,7 @@ impl Request {
 struct CallReader<'r, 'm, 'c, S> {
     incoming: &'r mut IncomingMessage<'m, S>,
     procedures: [Procedure; 2],
-    request: &'r Request,
+    request: &'r Request<'r>,
     cursor: &'r mut Cursor<'c>,
 }
 
@@ -61,7 +71,7 @@ struct NewCall {
 
 impl<S: RecordSink> IncomingMessage<'_, S> {
     /// A call, with the cursor after its header.
-    pub(super) fn on_call(&mut self, request: &Request, cursor: &mut Cursor<'_>) -> Want {
+    pub(super) fn on_call(&mut self, request: &Request<'_>, cursor: &mut Cursor<'_>) -> Want {
         let caller = &request.caller;
         let named = Procedure::find(caller.meant, caller.version, request.number);
         let procedure = match caller.is_readable {
@@ -86,7 +96,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         &mut self,
         protocol: P,
         [procedure, named]: [Procedure; 2],
-        request: &Request,
+        request: &Request<'_>,
         cursor: &mut Cursor<'_>,
     ) -> Want {
         let needs = protocol.call_needs();
@@ -137,7 +147,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
 
     /// How long the message must be to decide whether it is the same call as an outstanding one, if
     /// it has not come that far.
-    fn arguments_need(&mut self, request: &Request, start: &Cursor<'_>) -> Option<usize> {
+    fn arguments_need(&mut self, request: &Request<'_>, start: &Cursor<'_>) -> Option<usize> {
         if self.is_complete || start.remaining() >= ARGUMENTS_MAX {
             return None;
         }
@@ -150,7 +160,13 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
 
     /// Sets what the header of the call gives of the row.
     #[inline]
-    fn begin_call_row(&mut self, slot: Slot, request: &Request, procedure: Procedure, name: Word) {
+    fn begin_call_row(
+        &mut self,
+        slot: Slot,
+        request: &Request<'_>,
+        procedure: Procedure,
+        name: Word,
+    ) {
         let Operations {
             connections,
             operations,
@@ -168,6 +184,10 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
         let connection = connections[self.connection]
             .as_mut()
             .expect("a slot in use");
+        match &request.credential {
+            Credential::Usual => connection.last_header.put_credential(row),
+            Credential::Own(sys) => { sys.iter() }.for_each(|sys| put_sys(sys, row)),
+        }
         if connection.program == Word::None && operation.unproven_bytes.is_none() {
             connection.program = row.program;
         }
@@ -178,7 +198,7 @@ impl<S: RecordSink> IncomingMessage<'_, S> {
     /// The slot of a new call; `None` if it is the copy of a known one, or there is no room.
     fn begin_operation(
         &mut self,
-        request: &Request,
+        request: &Request<'_>,
         signature: &Signature,
         goes_on: bool,
         start: &Cursor<'_>,

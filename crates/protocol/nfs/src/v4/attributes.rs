@@ -11,7 +11,7 @@
 
 use std::fmt;
 
-use lineside_frame::{Cursor, Fault};
+use lineside_frame::{Cursor, Fault, View};
 use lineside_rpc::xdr::{Array, Counted, Name, Opaque, Scalar, Xdr, pad, padding};
 
 use super::types::{
@@ -75,6 +75,11 @@ impl Bitmap {
     /// The words, the lowest numbers first.
     pub fn words(&self) -> &[u32; WORDS_KEPT] {
         &self.words
+    }
+
+    /// Words on the wire, of which those beyond [`words`](Self::words) are passed over.
+    pub fn word_count(&self) -> u32 {
+        self.count
     }
 }
 
@@ -163,6 +168,15 @@ impl<'a> AttributeList<'a> {
             (Source::Values(values), _) => (*values, false),
             _ => (Attributes::default(), false),
         }
+    }
+
+    /// The values as they lie on the wire, one after another, if all of them were seen.
+    pub fn value_bytes(&self) -> Option<View<'a>> {
+        let Source::Wire(mut cursor) = self.source else {
+            return None;
+        };
+        let len = self.len? as usize;
+        (cursor.remaining() == len).then(|| cursor.view(len))?
     }
 
     /// The first attribute whose length is not known: it and those behind it are not among the

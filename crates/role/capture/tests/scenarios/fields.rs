@@ -122,7 +122,7 @@ fn a_renamed_file_has_its_new_name() {
     let named = all.files.iter().filter(|row| row.name.bytes().is_some());
     let found: Vec<_> = named
         .map(|row| {
-            assert_eq!(row.file_id, file);
+            assert_eq!(row.file_id, Some(file));
             let by = operations
                 .iter()
                 .find(|by| by.operation_id == row.operation_id);

@@ -206,7 +206,8 @@ impl<'m, 'a> FastRows<'m, 'a> {
                 time_ns: self.reply.stamp_ns,
                 server: self.server,
                 handle: contiguous(handle.view())?,
-                file_id: id,
+                file_id: Some(id),
+                fileid: None,
                 parent: Some(file_id),
                 name: self
                     .arguments
@@ -224,7 +225,8 @@ impl<'m, 'a> FastRows<'m, 'a> {
                 time_ns: self.reply.stamp_ns.or(self.call.end_ns),
                 server: self.server,
                 handle: contiguous(handle.view())?,
-                file_id,
+                file_id: Some(file_id),
+                fileid: None,
                 parent: None,
                 name: None,
                 file_type: if is_about_call { file_type } else { Word::None },

@@ -112,12 +112,7 @@ impl Protocol for Nfs3 {
         }
         incoming.end_reply(slot, cursor);
         incoming.report_result(slot, result.map(|result| result.view()), server);
-        if let v3::Reply::ReadDirPlus(outcome) = reply
-            && let Some(listing) = outcome.ok()
-            && incoming.may_report(slot)
-        {
-            report_entries(listing, incoming, slot, server);
-        }
+        report_listing(reply, incoming, slot, server);
         want
     }
 
@@ -176,13 +171,37 @@ fn type_and_size(attributes: InPlace<'_, v3::Attributes>) -> (Word, Option<i64>)
     (file_type, size.map(u64::cast_signed))
 }
 
-/// Reports the files that a directory's listing has with their handles.
-fn report_entries(
-    listing: &v3::ReadDirPlusOk<'_>,
+/// Reports the names that a directory's listing has, with their handles as far as it has them.
+fn report_listing(reply: &v3::Reply<'_>, incoming: &mut impl Incoming, slot: Slot, server: IpAddr) {
+    match reply {
+        v3::Reply::ReadDirPlus(outcome) => {
+            if let Some(listing) = outcome.ok() {
+                report_entries(listing.entries.iter(), incoming, slot, server);
+            }
+        }
+        v3::Reply::ReadDir(outcome) => {
+            if let Some(listing) = outcome.ok() {
+                let entries = listing.entries.iter().map(|entry| v3::EntryPlus {
+                    fileid: entry.fileid,
+                    name: entry.name,
+                    ..v3::EntryPlus::default()
+                });
+                report_entries(entries, incoming, slot, server);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn report_entries<'a>(
+    entries: impl Iterator<Item = v3::EntryPlus<'a>>,
     incoming: &mut impl Incoming,
     slot: Slot,
     server: IpAddr,
 ) {
+    if !incoming.may_report(slot) {
+        return;
+    }
     let OperationRow {
         operation_id,
         file_id: parent,
@@ -190,16 +209,13 @@ fn report_entries(
     } = incoming.operations().0[slot].row;
     let time_ns = incoming.message().last.stamp_ns;
     let mut rows = incoming.rows();
-    for entry in listing.entries.iter() {
-        let (Some(handle), Some(name)) = (entry.handle.value(), entry.name) else {
+    for entry in entries {
+        let Some(name) = entry.name else {
             continue;
         };
-        // The directory itself and the one above it would lead in circles.
-        if name.len() <= 2 && name.slices().flatten().all(|&byte| byte == b'.') {
-            continue;
-        }
         let mut copy = None;
-        let handle = handle_bytes(&handle, &mut copy);
+        let handle = entry.handle.value();
+        let handle = { handle.as_ref() }.map(|handle| handle_bytes(handle, &mut copy));
         let mut scratch = std::mem::take(&mut rows.scratch.name);
         let name = match name.contiguous() {
             Some(bytes) => bytes,
@@ -217,14 +233,15 @@ fn report_entries(
             operation_id,
             time_ns,
             server,
-            handle,
-            file_id: file_id(server, handle),
+            handle: handle.unwrap_or(&[]),
+            file_id: handle.map(|handle| file_id(server, handle)),
+            fileid: entry.fileid.map(u64::cast_signed),
             parent,
             name: Some(name),
             file_type: file_type.map_or(Word::None, columns::file_type),
             size: size.map(u64::cast_signed),
         };
-        rows.report_fact(&fact);
+        rows.report_entry(&fact);
         rows.scratch.name = scratch;
     }
 }

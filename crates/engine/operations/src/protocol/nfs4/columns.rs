@@ -2,6 +2,7 @@
 //! `nfs4`.
 
 use lineside_account::{Counter, Counters};
+use lineside_frame::Cursor;
 use lineside_nfs::v3;
 use lineside_nfs::v4::layouts::LayoutBody;
 use lineside_nfs::v4::{self, AttributeList, LayoutType, StateId, callback};
@@ -37,9 +38,113 @@ pub(super) fn of_call(
         any4 = true;
     }
     any4 |= set_client(call, nfs4);
+    any4 |= put(
+        &mut nfs4.owner_sequence,
+        owner_sequence(call).map(i64::from),
+    );
     let (in_nfs, in_nfs4) = set_arguments(call, nfs, nfs4);
     details.has_nfs |= in_nfs;
     details.has_nfs4 |= any4 || in_nfs4;
+}
+
+/// Most bytes of arguments, and of values of attributes, that are kept as they came: a list of state
+/// ids, or an ACL, may have a megabyte.
+const ARGUMENTS_MAX: usize = 4096;
+
+/// Sets the arguments, from the operation's `start` to the cursor, of an operation that has some in
+/// no other column.
+pub(super) fn put_rest(
+    call: &v4::Call<'_>,
+    mut start: Cursor<'_>,
+    end: &Cursor<'_>,
+    details: &mut Details,
+) {
+    let len = end.position() - start.position();
+    if !has_more(call) || end.fault().is_some() || len > ARGUMENTS_MAX {
+        return;
+    }
+    let _number = start.u32();
+    if let Some(arguments) = len.checked_sub(4).and_then(|len| start.view(len)) {
+        set_blob(&mut details.nfs4.arguments, &arguments);
+        details.has_nfs4 = true;
+    }
+}
+
+/// Whether an operation has arguments that are in no other column.
+#[inline]
+fn has_more(call: &v4::Call<'_>) -> bool {
+    use v4::Call;
+    match call {
+        Call::Open(args) => matches!(
+            (&args.how, &args.claim),
+            (v4::OpenHow::Other(_), _) | (_, v4::Claim::Previous(_))
+        ),
+        Call::Create(args) => matches!(args.object, v4::CreateType::Other(_)),
+        Call::Lock(_)
+        | Call::OpenAttr(_)
+        | Call::SetClientId(_)
+        | Call::SetClientIdConfirm(_)
+        | Call::BackchannelCtl(_)
+        | Call::BindConnToSession(_)
+        | Call::ExchangeId(_)
+        | Call::CreateSession(_)
+        | Call::GetDirDelegation(_)
+        | Call::GetDeviceInfo(_)
+        | Call::GetDeviceList(_)
+        | Call::LayoutCommit(_)
+        | Call::LayoutGet(_)
+        | Call::LayoutReturn(_)
+        | Call::SecInfoNoName(_)
+        | Call::SetSsv(_)
+        | Call::TestStateId(_)
+        | Call::WantDelegation(_)
+        | Call::ReclaimComplete(_)
+        | Call::Copy(_)
+        | Call::CopyNotify(_)
+        | Call::IoAdvise(_)
+        | Call::LayoutError(_)
+        | Call::LayoutStats(_)
+        | Call::WriteSame(_)
+        | Call::Clone(_)
+        | Call::SetXattr(_)
+        | Call::ListXattrs(_) => true,
+        _ => false,
+    }
+}
+
+/// The sequence number of an owner of opens or locks: of the first lock of an owner that of the
+/// lock's.
+fn owner_sequence(call: &v4::Call<'_>) -> Option<u32> {
+    match call {
+        v4::Call::Open(args) => args.sequence,
+        v4::Call::OpenConfirm(args) => args.sequence,
+        v4::Call::OpenDowngrade(args) => args.sequence,
+        v4::Call::Close(args) => args.sequence,
+        v4::Call::LockU(args) => args.sequence,
+        v4::Call::Lock(args) => match &args.locker {
+            v4::Locker::Known(owner) => owner.sequence,
+            v4::Locker::New(owner) => owner.lock_sequence,
+            v4::Locker::Unread => None,
+        },
+        _ => None,
+    }
+}
+
+/// Sets which attributes an operation names; whether it was seen.
+pub(super) fn set_bitmap(nfs4: &mut Nfs4Row, bitmap: Option<v4::Bitmap>) -> bool {
+    let Some(bitmap) = bitmap else {
+        return false;
+    };
+    let (words, count) = (bitmap.words(), bitmap.word_count() as usize);
+    let mut bytes = [0; 16];
+    for (out, word) in bytes.chunks_exact_mut(4).zip(words) {
+        out.copy_from_slice(&word.to_be_bytes());
+    }
+    let cell = &mut nfs4.attribute_bitmap;
+    cell.set(&bytes[..4 * count.min(words.len())]);
+    // Words that no attribute has a bit in.
+    (words.len()..count).for_each(|_| cell.append(&[0; 4]));
+    true
 }
 
 /// Sets what a client calls itself; whether it does.
@@ -89,9 +194,14 @@ fn set_arguments(call: &v4::Call<'_>, nfs: &mut NfsRow, nfs4: &mut Nfs4Row) -> (
             nfs4.claim = args.claim.claim_type().map_or(Word::None, Word::Known);
             let mode = args.how.create_mode();
             nfs.create_mode = mode.map_or(Word::None, Word::Known);
-            if let v4::OpenHow::Create(v4::CreateHow::Exclusive(verifier)) = &args.how {
-                nfs.create_verifier = verifier.map(bits);
-            }
+            let verifier = match &args.how {
+                v4::OpenHow::Create(v4::CreateHow::Exclusive(verifier)) => *verifier,
+                v4::OpenHow::Create(v4::CreateHow::ExclusiveWithAttributes(create)) => {
+                    create.verifier
+                }
+                _ => None,
+            };
+            nfs.create_verifier = verifier.map(bits);
             (mode.is_some(), true)
         }
         Call::OpenDowngrade(args) => {
@@ -116,12 +226,13 @@ fn set_arguments(call: &v4::Call<'_>, nfs: &mut NfsRow, nfs4: &mut Nfs4Row) -> (
             nfs.cookie_verifier = args.cookie_verifier.map(bits);
             nfs.directory_bytes = args.directory_count.map(i64::from);
             nfs.bytes_max = args.count_max.map(i64::from);
-            (true, false)
+            (true, set_bitmap(nfs4, args.request))
         }
         Call::Sequence(args) => {
             nfs4.slot = args.slot.map(i64::from);
             nfs4.slot_sequence = args.sequence.map(i64::from);
             nfs4.highest_slot = args.highest_slot.map(i64::from);
+            nfs4.cache_reply = args.cache_this;
             (false, true)
         }
         Call::LayoutGet(args) => {
@@ -359,6 +470,12 @@ fn set_attributes(
     details: &mut Details,
     counters: &mut Counters,
 ) -> bool {
+    details.has_nfs4 |= set_bitmap(&mut details.nfs4, list.mask);
+    if let Some(values) = list.value_bytes()
+        && values.len() <= ARGUMENTS_MAX
+    {
+        set_blob(&mut details.nfs4.attribute_values, &values);
+    }
     let ((values, is_short), row) = (list.read(), &mut details.nfs);
     counters.add(Counter::RecordsMalformed, is_short.into());
     let mut any = put(&mut row.set_mode, values.mode.map(i64::from));
@@ -390,6 +507,7 @@ pub(super) fn of_callback(call: &callback::Call<'_>, details: &mut Details) {
         row.slot = args.slot.map(i64::from);
         row.slot_sequence = args.sequence.map(i64::from);
         row.highest_slot = args.highest_slot.map(i64::from);
+        row.cache_reply = args.cache_this;
     }
     details.has_nfs4 |= any;
 }

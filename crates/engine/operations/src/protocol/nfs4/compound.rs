@@ -111,6 +111,7 @@ impl<'r, I: Incoming> CompoundReader<'r, I> {
     }
 
     fn read_call(&mut self, cursor: &mut Cursor<'_>) -> Step {
+        let start = *cursor;
         let call = v4::Call::decode(cursor);
         if self.must_wait(cursor) {
             return Step::Wait;
@@ -133,7 +134,9 @@ impl<'r, I: Incoming> CompoundReader<'r, I> {
                 | v4::Call::SaveFh(())
                 | v4::Call::RestoreFh(())
         );
-        if !is_plain {
+        if let v4::Call::GetAttr(args) = &call {
+            details.has_nfs4 |= columns::set_bitmap(&mut details.nfs4, args.request);
+        } else if !is_plain {
             set_text(&mut row.name, call.name().as_deref());
             if let v4::Call::Rename(args) = &call {
                 set_text(&mut row.name2, args.to.as_deref());
@@ -143,6 +146,7 @@ impl<'r, I: Incoming> CompoundReader<'r, I> {
                 row.count = call.count().map(u64::cast_signed);
             }
             columns::of_call(&call, row, details, counters);
+            columns::put_rest(&call, start, cursor, details);
         }
         if let Some(handle) = call.handle() {
             let file = file_id_of(server, &handle);
@@ -430,7 +434,7 @@ impl<'r, I: Incoming> CompoundReader<'r, I> {
         }
     }
 
-    /// Reports the files of a directory that a reply lists with their handles.
+    /// Reports the names of a directory that a reply lists, with their handles if it has them.
     fn report_entries(&mut self, slot: Slot, listing: &v4::ReadDirOk<'_>) {
         let server = self.incoming.sender();
         let time_ns = self.incoming.message().last.stamp_ns;
@@ -442,10 +446,11 @@ impl<'r, I: Incoming> CompoundReader<'r, I> {
         let operation_id = rows.operations[slot].row.operation_id;
         for entry in listing.entries.iter() {
             let values = entry.attributes.values();
-            let (Some(handle), Some(entry_name)) = (values.handle, entry.name) else {
+            let Some(entry_name) = entry.name else {
                 continue;
             };
-            let handle = HandleBytes::new(&handle);
+            let handle = values.handle.map(|handle| HandleBytes::new(&handle));
+            let handle = handle.as_ref().map(HandleBytes::bytes);
             let mut name = std::mem::take(&mut rows.scratch.name);
             name.clear();
             entry_name.copy_to(&mut name);
@@ -453,14 +458,15 @@ impl<'r, I: Incoming> CompoundReader<'r, I> {
                 operation_id,
                 time_ns,
                 server,
-                handle: handle.bytes(),
-                file_id: file_id(server, handle.bytes()),
+                handle: handle.unwrap_or(&[]),
+                file_id: handle.map(|handle| file_id(server, handle)),
+                fileid: values.fileid.map(u64::cast_signed),
                 parent,
                 name: Some(&name),
                 file_type: values.file_type.map_or(Word::None, columns::file_type),
                 size: values.size.map(u64::cast_signed),
             };
-            rows.report_fact(&fact);
+            rows.report_entry(&fact);
             rows.scratch.name = name;
         }
     }
