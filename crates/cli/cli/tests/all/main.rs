@@ -41,6 +41,7 @@ mod packets;
 mod plan;
 mod predict;
 mod python;
+mod rebuilt;
 mod removed;
 mod report;
 #[path = "../../../../../fuzz/src/roles/mod.rs"]
