@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 mod figures;
+mod order;
 mod planner;
 mod recent;
 mod resources;
@@ -34,6 +35,7 @@ mod threads;
 mod upcoming;
 
 pub use figures::{DepthFigures, Figures};
+pub use order::{Begin, CallIndex, Order, Step};
 pub use planner::Planner;
 
 /// The number of a call in the plan: its place in the order of call times, from 1.

@@ -21,9 +21,9 @@
 #![forbid(unsafe_code)]
 
 mod ends;
-mod order;
 mod workload;
 mod world;
 
-pub use workload::{Begin, Call, CallIndex, Connection, Defect, Work, Workload};
+pub use lineside_plan::{Begin, CallIndex};
+pub use workload::{Call, Connection, Defect, Work, Workload};
 pub use world::{Network, Outcome, Times, predict};

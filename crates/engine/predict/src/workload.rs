@@ -1,7 +1,6 @@
 //! What is to be predicted: connections, calls, and what each call waits for.
 
-/// A place in [`Workload::calls`].
-pub type CallIndex = u32;
+use lineside_plan::{Begin, CallIndex, Order, Step};
 
 /// Clients, and servers, are at most so many: each has an address of a block.
 const HOSTS_MAX: u32 = 65_000;
@@ -33,20 +32,6 @@ pub enum Work {
     OneWay {
         /// Bytes of the call.
         call_bytes: u64,
-    },
-}
-
-/// When a call is made at the earliest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Begin {
-    /// At this time after the beginning.
-    At(i64),
-    /// After a reply, and a time of thought.
-    After {
-        /// The earlier call.
-        call: CallIndex,
-        /// From its reply on.
-        think_ns: i64,
     },
 }
 
@@ -95,6 +80,15 @@ pub enum Defect {
 }
 
 impl Workload {
+    /// The order of its calls, from a beginning on.
+    pub(crate) fn order(&self, begin_ns: i64) -> Order {
+        let steps = self.calls.iter().map(|call| Step {
+            thread: call.thread,
+            begin: call.begin,
+        });
+        Order::new(steps.collect(), &self.edges, begin_ns)
+    }
+
     /// Whether each call names what is there, and waits for earlier ones alone.
     pub fn check(&self) -> Result<(), Defect> {
         if self.calls.is_empty() {

@@ -7,12 +7,12 @@ use std::net::IpAddr;
 use hashbrown::HashMap;
 use lineside_frame::Frame;
 use lineside_link::{Departure, Link, Settings};
+use lineside_plan::{CallIndex, Order};
 use lineside_tcp::ConnectionId;
 use lineside_tcp::congestion::Congestion;
 
 use crate::ends::{End, Heard, PORT, What, client_address, server_address};
-use crate::order::Order;
-use crate::workload::{CallIndex, Defect, Work, Workload};
+use crate::workload::{Defect, Work, Workload};
 
 /// When a run begins: some time after the epoch, so that no clock is 0.
 const BEGIN_NS: i64 = 1_000_000_000_000;
@@ -155,7 +155,7 @@ impl<'a> World<'a> {
         }
         Some(Self {
             workload,
-            order: Order::new(workload, BEGIN_NS),
+            order: workload.order(BEGIN_NS),
             ends: [
                 End::new(false, network.seed, network.congestion)?,
                 End::new(true, !network.seed, network.congestion)?,
@@ -427,10 +427,9 @@ impl<'a> World<'a> {
             self.close(false, id);
         }
         let due = &mut self.due;
-        self.order
-            .on_reply(now, call, self.workload, |at, follower| {
-                due.push(Reverse((at, Due::Ready(follower))));
-            });
+        self.order.on_reply(now, call, |at, follower| {
+            due.push(Reverse((at, Due::Ready(follower))));
+        });
     }
 
     fn connect(&mut self, line: u32) {

@@ -1,7 +1,31 @@
 //! Which calls may be made: those of which everything that they wait for is there, in the order of
-//! their threads.
+//! their threads. What predicts a workload and what replays it walk their plans by this.
 
-use crate::workload::{Begin, CallIndex, Workload};
+/// A place in the list of calls.
+pub type CallIndex = u32;
+
+/// When a call is made at the earliest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Begin {
+    /// At this time after the beginning.
+    At(i64),
+    /// After a reply, and a time of thought.
+    After {
+        /// The earlier call.
+        call: CallIndex,
+        /// From its reply on.
+        think_ns: i64,
+    },
+}
+
+/// What a call waits for beside its edges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// Calls of one thread are made in their order. A number from 0.
+    pub thread: u32,
+    /// When.
+    pub begin: Begin,
+}
 
 /// Lists of calls, one after the other.
 #[derive(Debug)]
@@ -50,7 +74,8 @@ struct Waiting {
 
 /// The order of a workload's calls.
 #[derive(Debug)]
-pub(crate) struct Order {
+pub struct Order {
+    steps: Vec<Step>,
     /// For each call, those that wait for its reply; one that waits for it as its trigger too is
     /// there twice.
     followers: Lists,
@@ -61,57 +86,57 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    pub(crate) fn new(workload: &Workload, begin_ns: i64) -> Self {
+    /// Calls in the order in which they were made, and edges: an earlier call, and a later one that
+    /// is made after its reply. The run begins at `begin_ns`.
+    ///
+    /// # Panics
+    ///
+    /// If a call waits for one that is not there.
+    pub fn new(steps: Vec<Step>, edges: &[(CallIndex, CallIndex)], begin_ns: i64) -> Self {
         let triggers = (0..)
-            .zip(&workload.calls)
-            .filter_map(|(index, call)| match call.begin {
+            .zip(&steps)
+            .filter_map(|(index, step)| match step.begin {
                 Begin::After { call, .. } => Some((call, index)),
                 Begin::At(_) => None,
             });
-        let edges = workload.edges.iter().copied().chain(triggers);
-        let threads = (0..)
-            .zip(&workload.calls)
-            .map(|(index, call)| (call.thread, index));
-        let thread_count = workload
-            .calls
-            .iter()
-            .map(|call| call.thread as usize + 1)
-            .max();
-        let mut waiting = vec![Waiting::default(); workload.calls.len()];
+        let edges = edges.iter().copied().chain(triggers);
+        let threads = (0..).zip(&steps).map(|(index, step)| (step.thread, index));
+        let thread_count = steps.iter().map(|step| step.thread as usize + 1).max();
+        let mut waiting = vec![Waiting::default(); steps.len()];
         for (_, to) in edges.clone() {
             waiting[to as usize].lacks += 1;
         }
-        for (state, call) in waiting.iter_mut().zip(&workload.calls) {
-            state.at_ns = match call.begin {
+        for (state, step) in waiting.iter_mut().zip(&steps) {
+            state.at_ns = match step.begin {
                 Begin::At(at_ns) => begin_ns.saturating_add(at_ns),
                 Begin::After { .. } => begin_ns,
             };
         }
         Self {
-            followers: Lists::new(workload.calls.len(), edges),
+            followers: Lists::new(steps.len(), edges),
             threads: Lists::new(thread_count.unwrap_or(0), threads),
             made: vec![0; thread_count.unwrap_or(0)],
             waiting,
+            steps,
         }
     }
 
+    /// The thread of a call.
+    pub fn thread(&self, call: CallIndex) -> u32 {
+        self.steps[call as usize].thread
+    }
+
     /// The calls that wait for nothing, and when they may be made.
-    pub(crate) fn first(&self) -> impl Iterator<Item = (i64, CallIndex)> {
+    pub fn first(&self) -> impl Iterator<Item = (i64, CallIndex)> {
         let all = (0..).zip(&self.waiting);
         all.filter(|(_, state)| state.lacks == 0)
             .map(|(call, state)| (state.at_ns, call))
     }
 
     /// A reply came. `may` takes each call that lacks no reply any more, and when it may be made.
-    pub(crate) fn on_reply(
-        &mut self,
-        now: i64,
-        call: CallIndex,
-        workload: &Workload,
-        mut may: impl FnMut(i64, CallIndex),
-    ) {
+    pub fn on_reply(&mut self, now: i64, call: CallIndex, mut may: impl FnMut(i64, CallIndex)) {
         for &follower in self.followers.get(call) {
-            let after_ns = match workload.calls[follower as usize].begin {
+            let after_ns = match self.steps[follower as usize].begin {
                 Begin::After { call: of, think_ns } if of == call => think_ns.max(0),
                 Begin::After { .. } | Begin::At(_) => 0,
             };
@@ -125,12 +150,12 @@ impl Order {
     }
 
     /// The time of a call has come: it is made when its thread comes to it.
-    pub(crate) fn on_ready(&mut self, call: CallIndex) {
+    pub fn on_ready(&mut self, call: CallIndex) {
         self.waiting[call as usize].is_ready = true;
     }
 
     /// The next call of a thread, if it may be made: it is, then. To be asked until there is none.
-    pub(crate) fn make_next(&mut self, thread: u32) -> Option<CallIndex> {
+    pub fn make_next(&mut self, thread: u32) -> Option<CallIndex> {
         let made = &mut self.made[thread as usize];
         let next = *self.threads.get(thread).get(*made as usize)?;
         if !self.waiting[next as usize].is_ready {
