@@ -39,3 +39,4 @@ pub use role::{
     Outcome, Scheduler, Seen, Settings, Tally, actors, capture, capture_into, is_failure, is_pipe,
     placed_by_traffic, tally_of,
 };
+pub use taps::Amend;

@@ -489,7 +489,7 @@ fn take_frames(
                 budget,
                 frames_max: settings.frames_max,
                 latencies: watch.latencies(),
-                other_tap: other_tap.cloned(),
+                amend: other_tap.cloned().map(|it| it as _),
             };
             thread.run(port, |port, turn| watch.on_burst(port, turn))?
         }

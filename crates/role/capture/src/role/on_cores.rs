@@ -241,7 +241,7 @@ impl OnCores<'_> {
             rows: Tallying {
                 tally: RowTally::default(),
                 latencies,
-                other_tap: self.other_tap.clone(),
+                amend: self.other_tap.clone().map(|it| it as _),
                 next,
             },
             memory: self.budget.lease(0),

@@ -17,7 +17,7 @@ use super::tally::{Discard, RowTally, Tally, Tallying};
 use super::watch::Writing;
 use crate::arrivals::Span;
 use crate::pipeline::{Pipeline, run};
-use crate::taps::Stamps;
+use crate::taps::Amend;
 use lineside_operations::{Config, Waiting};
 
 /// What taking frames came to.
@@ -67,8 +67,8 @@ pub(super) struct SingleThread<'a> {
     pub(super) frames_max: u64,
     /// Where latencies go, if anybody looks at them meanwhile.
     pub(super) latencies: Option<Arc<SharedTimes>>,
-    /// What another tap saw.
-    pub(super) other_tap: Option<Arc<Stamps>>,
+    /// Columns that others set.
+    pub(super) amend: Option<Arc<dyn Amend>>,
 }
 
 /// A run between two bursts.
@@ -134,7 +134,7 @@ impl SingleThread<'_> {
         let sink = Tallying {
             tally: RowTally::default(),
             latencies: self.latencies,
-            other_tap: self.other_tap,
+            amend: self.amend,
             next: TraceEncoder::new(&encoder, Parts(writer)),
         };
         let mut memory = self.budget.lease(0);
@@ -191,13 +191,14 @@ fn bounded(pipeline: &mut Tabling, memory: &mut Option<Lease>) -> Option<String>
 }
 
 /// Captures all frames of `port` into `tables` of a folder, with the default settings of a live
-/// run's parts, until the port's end: the capture beside another role's run.
+/// run's parts, until the port's end: the capture beside another role's run, which may set columns.
 pub fn capture_into(
     folder: &RunFolder,
     tables: &[Table],
     trace_id: &str,
     port: &mut impl Receive,
     budget: &Budget,
+    amend: Option<Arc<dyn Amend>>,
 ) -> Result<Seen, CaptureError> {
     let thread = SingleThread {
         folder,
@@ -208,7 +209,7 @@ pub fn capture_into(
         budget,
         frames_max: u64::MAX,
         latencies: None,
-        other_tap: None,
+        amend,
     };
     let ran = thread.run(port, |_, _| Step::Continue)?;
     match ran.failure {
@@ -226,7 +227,7 @@ pub fn tally_of(port: &mut impl Receive, budget: &Budget) -> (Tally, Counters, V
     let sink = Tallying {
         tally: RowTally::default(),
         latencies: None,
-        other_tap: None,
+        amend: None,
         next: Discard,
     };
     let mut pipeline = Pipeline::new(config, budget, sink);

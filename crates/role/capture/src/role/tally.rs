@@ -10,7 +10,7 @@ use lineside_rows::{
 };
 use serde::Serialize;
 
-use crate::taps::{Stamped, Stamps};
+use crate::taps::{Amend, Amended};
 
 /// Operations, counted as they pass.
 #[derive(Debug, Default, Clone, Serialize)]
@@ -95,8 +95,8 @@ pub(super) struct Tallying<S> {
     pub tally: RowTally,
     /// Their latencies; only of a live run, whose line shows them.
     pub latencies: Option<Arc<SharedTimes>>,
-    /// What another tap saw of them.
-    pub other_tap: Option<Arc<Stamps>>,
+    /// Columns that others set: what another tap saw, what a replay repeats.
+    pub amend: Option<Arc<dyn Amend>>,
     /// Where the rows go.
     pub next: S,
 }
@@ -276,9 +276,9 @@ impl<S: RecordSink> RecordSink for Tallying<S> {
             let mut counting = Counting::default();
             row.put_to(&mut counting);
             self.count(&counting);
-            if let Some(stamps) = &self.other_tap {
+            if let Some(amend) = &self.amend {
                 let mut row = OperationRow::clone(row);
-                stamps.set(&mut row);
+                amend.amend(&mut row);
                 return self.next.row(RowRef::Operations(&row));
             }
         }
@@ -290,9 +290,12 @@ impl<S: RecordSink> RecordSink for Tallying<S> {
         let mut counting = Counting::default();
         rows.operation(&mut counting);
         self.count(&counting);
-        match &self.other_tap {
+        match &self.amend {
             None => self.next.operation(rows),
-            Some(stamps) => self.next.operation(&mut Stamped { rows, stamps }),
+            Some(amend) => {
+                let amend = amend.as_ref();
+                self.next.operation(&mut Amended { rows, amend });
+            }
         }
     }
 }

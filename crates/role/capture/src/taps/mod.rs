@@ -34,7 +34,8 @@ use flows::{Flows, Tap};
 use pair::Outcome;
 use sample::Samples;
 
-pub(crate) use stamps::{Stamped, Stamps};
+pub use stamps::Amend;
+pub(crate) use stamps::{Amended, Stamps};
 
 /// Inputs among which taps are looked for, and taps. More are a ring's files, each of which would
 /// be read twice.

@@ -4,6 +4,12 @@ use std::collections::BTreeMap;
 
 use lineside_rows::{NfsCells, OperationCells, OperationRow, OperationRows};
 
+/// Sets columns of rows that the frames of a capture do not have.
+pub trait Amend: Send + Sync {
+    /// Sets those of a row.
+    fn amend(&self, row: &mut OperationRow);
+}
+
 /// For frames of a server's tap, when the other tap saw the bytes that end with them.
 pub(crate) struct Stamps {
     /// By input, sorted by frame.
@@ -28,25 +34,27 @@ impl Stamps {
         let at = stamps.binary_search_by_key(&frame, |(frame, _)| *frame);
         Some(stamps[at.ok()?].1)
     }
+}
 
-    /// Sets the columns of the other tap.
-    pub(crate) fn set(&self, row: &mut OperationRow) {
+/// The columns of the other tap.
+impl Amend for Stamps {
+    fn amend(&self, row: &mut OperationRow) {
         row.client_tap_call_ns = self.of(row.call_input, row.call_frame);
         row.client_tap_reply_ns = self.of(row.reply_input, row.reply_frame);
     }
 }
 
-/// Rows with those columns.
-pub(crate) struct Stamped<'a, R> {
+/// Rows with such columns.
+pub(crate) struct Amended<'a, R> {
     pub(crate) rows: &'a mut R,
-    pub(crate) stamps: &'a Stamps,
+    pub(crate) amend: &'a dyn Amend,
 }
 
-impl<R: OperationRows> OperationRows for Stamped<'_, R> {
+impl<R: OperationRows> OperationRows for Amended<'_, R> {
     fn operation(&self, cells: &mut impl OperationCells) {
         let mut row = OperationRow::default();
         self.rows.operation(&mut row);
-        self.stamps.set(&mut row);
+        self.amend.amend(&mut row);
         row.put_to(cells);
     }
 

@@ -146,8 +146,14 @@ impl<'a> Taking<'a> {
                 let wanted =
                     |table: &Table| *table != Table::Packets && !Table::MONITORS.contains(table);
                 let tables: Vec<_> = Table::ALL.iter().copied().filter(wanted).collect();
-                let captured =
-                    capture_into(folder, &tables, trace_id, &mut departures, self.budget);
+                let captured = capture_into(
+                    folder,
+                    &tables,
+                    trace_id,
+                    &mut departures,
+                    self.budget,
+                    None,
+                );
                 Some(captured)
             }
             None => None,
