@@ -7,7 +7,7 @@ use clap_complete::Shell;
 
 use crate::{
     bundle, capture, ctl, doctor, emulate, explain, forward, info, load, packets, plan, predict,
-    probe, replay_pcap, report, table, version,
+    probe, replay, replay_pcap, report, table, version,
 };
 
 /// Understand, reproduce and improve how applications behave over a network.
@@ -34,6 +34,8 @@ pub(crate) enum Verb {
     Failed(report::FailedArguments),
     /// Predict how long a trace's workload would take over other networks
     Predict(predict::Arguments),
+    /// Make the NFS calls of a trace again on another server
+    Replay(Box<replay::Arguments>),
     /// Cut the frames of operations out of a trace's captures
     Packets(packets::Arguments),
     /// Find out what each call waited for: threads, windows, thought

@@ -38,6 +38,7 @@ mod predict;
 mod print;
 mod probe;
 mod public;
+mod replay;
 mod replay_pcap;
 mod report;
 mod runs;
@@ -124,6 +125,7 @@ pub fn main() -> ExitCode {
         Verb::Explain(arguments) => explain::run(&arguments),
         Verb::Table(arguments) => table::run(&arguments),
         Verb::Probe(arguments) => probe::run(&arguments),
+        Verb::Replay(arguments) => replay::run(*arguments),
         Verb::ReplayPcap(arguments) => replay_pcap::run(&arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Bundle(arguments) => {

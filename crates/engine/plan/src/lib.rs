@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 mod figures;
+mod kept;
 mod order;
 mod planner;
 mod recent;
@@ -35,6 +36,7 @@ mod threads;
 mod upcoming;
 
 pub use figures::{DepthFigures, Figures};
+pub use kept::Kept;
 pub use order::{Begin, CallIndex, Order, Step};
 pub use planner::Planner;
 

@@ -17,10 +17,18 @@ pub enum Role {
     Forward,
     /// `lineside load`
     Load,
+    /// `lineside replay`
+    Replay,
 }
 
 impl Role {
-    pub(crate) const ALL: [Self; 4] = [Self::Load, Self::Forward, Self::Emulate, Self::Capture];
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Load,
+        Self::Replay,
+        Self::Forward,
+        Self::Emulate,
+        Self::Capture,
+    ];
 
     /// Its verb.
     pub fn name(self) -> &'static str {
@@ -29,6 +37,7 @@ impl Role {
             Self::Emulate => "emulate",
             Self::Forward => "forward",
             Self::Load => "load",
+            Self::Replay => "replay",
         }
     }
 }

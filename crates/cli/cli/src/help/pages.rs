@@ -25,7 +25,7 @@ const TRACE: &[(&str, &str)] = &[
     ),
 ];
 
-pub(crate) const PAGES: [Page; 23] = [
+pub(crate) const PAGES: [Page; 24] = [
     Page {
         verb: "capture",
         groups: &[
@@ -586,6 +586,27 @@ pub(crate) const PAGES: [Page; 23] = [
         see_also: "lineside-report(1), lineside-emulate(1)",
     },
     Page {
+        verb: "replay",
+        groups: &[
+            ("Where to", &["to", "in-place", "as"]),
+            ("Pace", &["loop", "speed"]),
+            ("Output", &["output", "force", "json"]),
+        ],
+        more: &[("Pace", &["idle", "timeout"])],
+        examples: &[
+            (
+                "lineside replay trace --to nfs://server/export/new -o run",
+                "once more, elsewhere",
+            ),
+            (
+                "lineside replay trace --to nfs://server/export/new --loop open --speed 2",
+                "the trace's times, halved",
+            ),
+        ],
+        files: TRACE,
+        see_also: "lineside-plan(1), lineside-predict(1), lineside-replay-pcap(1)",
+    },
+    Page {
         verb: "version",
         groups: &[],
         more: &[],
@@ -610,6 +631,7 @@ pub(crate) const PAGES: [Page; 23] = [
                     "info",
                     "packets",
                     "plan",
+                    "replay",
                     "replay-pcap",
                     "predict",
                 ],

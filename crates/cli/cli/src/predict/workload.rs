@@ -3,7 +3,7 @@
 use hashbrown::HashMap;
 use lineside_analyze::{CallSize, PlanOutput};
 use lineside_plan::{Cause, Edge, Event, PlanSink, PlannedCall};
-use lineside_predict::{Begin, Call, Connection, Work, Workload};
+use lineside_predict::{Call, Connection, Work, Workload};
 use serde::Serialize;
 
 /// A message whose size is not known is taken for one without data.
@@ -12,21 +12,20 @@ const SMALL_BYTES: u64 = 128;
 /// has 31 bits for its length (RFC 5531, 11).
 const MESSAGE_BYTES_MAX: u64 = 1 << 31;
 
-/// A plan that is kept.
+/// A plan that is kept, with the texts of its numbers.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
-    pub(super) calls: Vec<PlannedCall>,
-    edges: Vec<Edge>,
+    pub(super) plan: lineside_plan::Kept,
     texts: HashMap<u32, String>,
 }
 
 impl PlanSink for Kept {
     fn call(&mut self, call: &PlannedCall) {
-        self.calls.push(*call);
+        self.plan.call(call);
     }
 
     fn edge(&mut self, edge: Edge) {
-        self.edges.push(edge);
+        self.plan.edge(edge);
     }
 }
 
@@ -68,18 +67,19 @@ pub(super) struct Planned {
 }
 
 impl Planned {
-    pub(super) fn new(mut kept: Kept, sizes: &HashMap<i64, CallSize>) -> Self {
-        kept.calls.sort_unstable_by_key(|call| call.number);
+    pub(super) fn new(kept: Kept, sizes: &HashMap<i64, CallSize>) -> Self {
+        let Kept { mut plan, texts } = kept;
+        plan.sort();
         let size = |call: &PlannedCall| sizes.get(&call.observed.id).copied().unwrap_or_default();
         // At the client, as far as the tap shows how far away that is.
-        let begins = kept.calls.iter().map(|call| {
+        let begins = plan.calls.iter().map(|call| {
             let of = &call.observed;
             (
                 of.call_ns.saturating_sub(size(call).client_trip_ns / 2),
                 of.call_ns,
             )
         });
-        let ends = kept.calls.iter().filter_map(|call| {
+        let ends = plan.calls.iter().filter_map(|call| {
             let reply_ns = call.observed.reply_ns?;
             Some(reply_ns.saturating_add(size(call).client_trip_ns / 2))
         });
@@ -88,19 +88,14 @@ impl Planned {
             captured_ns: ends
                 .max()
                 .map_or(0, |end_ns| end_ns.saturating_sub(begin_ns)),
-            texts: kept.texts,
+            texts,
             ..Self::default()
         };
         let mut numbers = Numbers::default();
-        for call in &kept.calls {
+        for call in &plan.calls {
             planned.add(call, size(call), first_ns, &mut numbers);
         }
-        let index = |number: u64| (number - 1) as u32;
-        let edges = kept
-            .edges
-            .iter()
-            .map(|edge| (index(edge.from), index(edge.to)));
-        planned.workload.edges = edges.collect();
+        planned.workload.edges = plan.edges.iter().map(Edge::places).collect();
         planned.workload.connections = numbers.connections;
         planned.clients = numbers.clients.len() as u64;
         planned
@@ -108,14 +103,7 @@ impl Planned {
 
     fn add(&mut self, call: &PlannedCall, size: CallSize, first_ns: i64, numbers: &mut Numbers) {
         let of = &call.observed;
-        let begin = match call.trigger.zip(call.think_ns) {
-            // What the tap saw has the way to the client and back.
-            Some((trigger, think_ns)) => Begin::After {
-                call: (trigger - 1) as u32,
-                think_ns: think_ns.saturating_sub(size.client_trip_ns).max(0),
-            },
-            None => Begin::At(of.call_ns.saturating_sub(first_ns)),
-        };
+        let begin = call.begin(size.client_trip_ns, first_ns);
         let bytes = |of: Option<u64>| of.unwrap_or(SMALL_BYTES).min(MESSAGE_BYTES_MAX);
         let call_bytes = bytes(size.call_bytes);
         let work = match (of.event, of.reply_ns) {

@@ -9,6 +9,7 @@ pub(crate) mod monitors;
 pub(crate) mod plan;
 pub(crate) mod rankings;
 pub(crate) mod report;
+pub(crate) mod script;
 pub(crate) mod sizes;
 pub(crate) mod slow;
 pub(crate) mod usage;

@@ -9,6 +9,7 @@ pub mod forward;
 mod judged;
 pub mod link;
 pub mod load;
+pub mod replay;
 pub mod run;
 #[cfg(test)]
 mod tests;
@@ -43,6 +44,7 @@ pub(crate) fn rewritten(manifest: &Manifest) -> serde_json::Result<Option<Value>
     let role = manifest.role();
     { of::<link::Link>(role, given) }
         .or_else(|| of::<load::Load>(role, given))
+        .or_else(|| of::<replay::Replay>(role, given))
         .or_else(|| of::<forward::Forward>(role, given))
         .transpose()
 }

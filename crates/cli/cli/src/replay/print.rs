@@ -1,0 +1,149 @@
+//! What a replay did, for the screen.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use lineside_trace::certificate::Judged;
+use lineside_trace::certificate::replay::Replay;
+use lineside_words::{bytes, escape, grouped, time};
+
+/// Statuses that differ which are shown.
+const DIFFERING_MAX: usize = 8;
+
+/// The certificate as text.
+pub(super) fn text(of: &Judged<Replay>, folder: Option<&Path>) -> String {
+    let mut out = String::new();
+    let mut line = |name: &str, text: String| {
+        let _ = writeln!(out, "{name:<12} {text}");
+    };
+    let calls = &of.calls;
+    line(
+        "replay",
+        format!("{} to {}", escape(&of.asked.trace), escape(&of.asked.url)),
+    );
+    line("loop", pace(of));
+    line(
+        "calls",
+        format!(
+            "{} of {} made, {} answered, {} written",
+            grouped(calls.made),
+            grouped(calls.source),
+            grouped(calls.answered),
+            bytes(calls.written_bytes)
+        ),
+    );
+    line(
+        "took",
+        format!(
+            "{}; in the trace {}",
+            seconds(of.duration_s),
+            seconds(of.source_duration_s)
+        ),
+    );
+    let statuses = &of.statuses;
+    line(
+        "statuses",
+        format!(
+            "{} of {} as in the trace",
+            grouped(statuses.same),
+            grouped(statuses.compared)
+        ),
+    );
+    for differing in statuses.differing.iter().take(DIFFERING_MAX) {
+        let text = format!(
+            "{} {}: {}, in the trace {}",
+            grouped(differing.count),
+            escape(&differing.operation),
+            escape(&differing.found),
+            escape(&differing.source)
+        );
+        line("", text);
+    }
+    let edges = &of.edges;
+    line(
+        "edges",
+        format!("{} of {} kept", grouped(edges.kept), grouped(edges.all)),
+    );
+    if let Some(issue) = &of.issue_time {
+        let ns = |ns: i64| time(ns.max(0).cast_unsigned());
+        line(
+            "issue time",
+            format!(
+                "later than meant: median {}, p99 {}, most {}",
+                ns(issue.p50_ns),
+                ns(issue.p99_ns),
+                ns(issue.max_ns)
+            ),
+        );
+    }
+    for (name, text) in left_out(of) {
+        line(name, text);
+    }
+    let verdict = &of.verdict;
+    let state = serde_json::to_value(verdict.state).unwrap_or_default();
+    line("verdict", state.as_str().unwrap_or_default().to_owned());
+    for reason in &verdict.reasons {
+        line("", escape(reason));
+    }
+    if let Some(folder) = folder {
+        line("trace", format!("{}", folder.display()));
+    }
+    out
+}
+
+fn pace(of: &Replay) -> String {
+    match of.asked.speed == 1.0 {
+        true => of.asked.pace.clone(),
+        false => format!("{}, speed {}", of.asked.pace, of.asked.speed),
+    }
+}
+
+fn seconds(seconds: f64) -> String {
+    time((seconds.max(0.0) * 1e9) as u64)
+}
+
+/// Lines of what was not done, or done otherwise.
+fn left_out(of: &Replay) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    let calls = &of.calls;
+    let counts = |all: &mut dyn Iterator<Item = (&str, u64)>| {
+        let some = all.filter(|(_, count)| *count > 0);
+        let texts = some.map(|(name, count)| format!("{name} {}", grouped(count)));
+        texts.collect::<Vec<_>>().join(", ")
+    };
+    let left_out = calls
+        .left_out
+        .iter()
+        .map(|(name, &count)| (name.as_str(), count));
+    let others = [("callbacks", calls.callbacks), ("repeats", calls.repeats)];
+    let text = counts(&mut left_out.chain(others));
+    if !text.is_empty() {
+        lines.push(("left out", text));
+    }
+    let changed = [
+        ("Kerberos as AUTH_SYS", calls.kerberos_as_sys),
+        ("UDP over TCP", calls.udp_over_tcp),
+    ];
+    let text = counts(&mut changed.into_iter());
+    if !text.is_empty() {
+        lines.push(("otherwise", text));
+    }
+    let repairs = of
+        .repairs
+        .iter()
+        .map(|(name, &count)| (name.as_str(), count));
+    let text = counts(&mut repairs.into_iter());
+    if !text.is_empty() {
+        lines.push(("repairs", text));
+    }
+    if of.broken > 0 {
+        let text = format!("{} broke and were opened again", grouped(of.broken));
+        lines.push(("connections", text));
+    }
+    if of.stalls > 0 {
+        let longest = time(of.stall_max_ns.max(0).cast_unsigned());
+        let text = format!("{}, the longest {longest}", grouped(of.stalls));
+        lines.push(("stalls", text));
+    }
+    lines
+}

@@ -1,0 +1,41 @@
+//! The calls of a captured NFS workload, made again on another server.
+//!
+//! ```text
+//!  Script: calls, steps, edges ─► Walk ─► next ─► request ─► bytes (nfs-client)
+//!          (of a plan and a trace)  ▲               ▲
+//!                                   │            Tables: handles, cookies, state ids of the server
+//!                                   └─ on_answer ───┴── replies
+//! ```
+//!
+//! A [`Script`] is a workload as its trace shows it. A [`Replay`] walks it: it gives a call when
+//! everything that the call waits for is there, with the names that the other server has for what
+//! the call is about. Those come with the replies. Every call is given once, or is left out, with
+//! the reason counted.
+//!
+//! It works below one directory: what the source's clients mounted is that directory, a `..` does
+//! not lead out of it, and a symbolic link that is made there holds no path that does.
+//!
+//! Not here: sockets, clocks, files. The client engine opens sessions, and numbers owners and slots.
+#![forbid(unsafe_code)]
+
+mod beside;
+mod content;
+mod figures;
+mod nfs3;
+mod replay;
+mod script;
+mod tables;
+mod walk;
+
+#[cfg(test)]
+mod tests;
+
+pub use content::fill;
+pub use figures::{Differing, Figures, Repairs};
+pub use lineside_plan::CallIndex;
+pub use replay::{Replay, Settings};
+pub use script::{
+    Call, ConnectionId, Facts, FileId, LeftOut, Operation, Procedure, Program, Script, Why,
+};
+pub use tables::Lack;
+pub use walk::{Pace, Times, Walk};

@@ -1,0 +1,370 @@
+//! Calls of NFSv3: from rows to arguments, and what replies make known.
+
+use lineside_frame::Piece;
+use lineside_nfs::v3::{self, Procedure};
+use lineside_nfs_client::{Request, Results};
+use lineside_rpc::xdr::{Handle, Name, Optional};
+
+use crate::content;
+use crate::figures::Repairs;
+use crate::script::{Call, Facts, Operation, Script};
+use crate::tables::{Lack, Position, Tables};
+
+/// A WRITE that is longer is none: servers take a megabyte.
+const WRITE_BYTES_MAX: u32 = 16 << 20;
+
+/// What a call is made from.
+pub(crate) struct Making<'a> {
+    pub(crate) script: &'a Script,
+    pub(crate) tables: &'a Tables,
+    /// The handle of the directory that everything happens below.
+    pub(crate) top: &'a [u8],
+    pub(crate) repairs: &'a mut Repairs,
+}
+
+/// A name as the trace has it, or why there is none.
+pub(crate) fn name(of: Option<&[u8]>) -> Result<&[u8], Lack> {
+    of.filter(|name| name.len() <= Name::LEN_MAX)
+        .ok_or(Lack::Arguments)
+}
+
+/// The bytes that a WRITE writes.
+pub(crate) fn data(script: &Script, operation: &Operation) -> Result<Vec<u8>, Lack> {
+    let offset = operation.offset.ok_or(Lack::Arguments)?;
+    let count = operation.count.filter(|&count| count <= WRITE_BYTES_MAX);
+    let mut bytes = vec![0; count.ok_or(Lack::Arguments)? as usize];
+    let sums = script.sums.get(&operation.id);
+    let sums = sums.map_or(&[][..], Vec::as_slice);
+    content::write(operation.file.unwrap_or_default(), offset, sums, &mut bytes);
+    Ok(bytes)
+}
+
+/// A path for a symbolic link that leads nowhere outside: where it would, its slashes and dots
+/// become underscores.
+pub(crate) fn inner_target(target: &[u8], repairs: &mut Repairs) -> Vec<u8> {
+    let mut components = target.split(|&byte| byte == b'/');
+    let leads_out = target.starts_with(b"/") || components.any(|component| component == b"..");
+    match leads_out {
+        false => target.to_vec(),
+        true => {
+            repairs.links += 1;
+            let other = |byte: &u8| {
+                if matches!(byte, b'/' | b'.') {
+                    b'_'
+                } else {
+                    *byte
+                }
+            };
+            target.iter().map(other).collect()
+        }
+    }
+}
+
+/// Where a READDIR of a client goes on.
+pub(crate) fn position(
+    making: &mut Making<'_>,
+    client: u32,
+    operation: &Operation,
+    facts: &Facts,
+) -> Result<Position, Lack> {
+    let cookie = facts.cookie.ok_or(Lack::Arguments)?;
+    let directory = operation.file.ok_or(Lack::Arguments)?;
+    if cookie == 0 {
+        return Ok(Position::default());
+    }
+    let known = making.tables.position(client, directory);
+    making.repairs.cookies += u64::from(known.is_none());
+    Ok(known.unwrap_or_default())
+}
+
+fn attributes(facts: &Facts) -> v3::SetAttributes {
+    fn set<T>(value: Option<T>) -> Optional<Option<T>> {
+        value.map_or(Optional::Absent, |value| Optional::Present(Some(value)))
+    }
+    v3::SetAttributes {
+        mode: set(facts.set_mode),
+        uid: set(facts.set_uid),
+        gid: set(facts.set_gid),
+        size: set(facts.set_size),
+        atime: set_time(facts.set_atime_how.as_deref(), facts.set_atime_ns),
+        mtime: set_time(facts.set_mtime_how.as_deref(), facts.set_mtime_ns),
+    }
+}
+
+fn set_time(how: Option<&str>, ns: Option<i64>) -> v3::SetTime {
+    match (how, ns) {
+        (Some("SET_TO_SERVER_TIME"), _) => v3::SetTime::ServerTime,
+        (Some("SET_TO_CLIENT_TIME"), Some(ns)) => {
+            let seconds = u32::try_from(ns.div_euclid(1_000_000_000)).unwrap_or(u32::MAX);
+            v3::SetTime::ClientTime(v3::Time {
+                seconds: Some(seconds),
+                nanoseconds: Some(ns.rem_euclid(1_000_000_000) as u32),
+            })
+        }
+        _ => v3::SetTime::DontChange,
+    }
+}
+
+fn how(facts: &Facts) -> Result<v3::CreateHow, Lack> {
+    match facts.create_mode.as_deref() {
+        Some("UNCHECKED") => Ok(v3::CreateHow::Unchecked(attributes(facts))),
+        Some("GUARDED") => Ok(v3::CreateHow::Guarded(attributes(facts))),
+        Some("EXCLUSIVE") => {
+            let verifier = facts.create_verifier.ok_or(Lack::Arguments)?;
+            Ok(v3::CreateHow::Exclusive(Some(verifier.to_be_bytes())))
+        }
+        _ => Err(Lack::Arguments),
+    }
+}
+
+fn node(facts: &Facts) -> Result<v3::Node, Lack> {
+    let attributes = attributes(facts);
+    let device = v3::DeviceNode {
+        attributes,
+        device: v3::Device {
+            major: facts.device_major,
+            minor: facts.device_minor,
+        },
+    };
+    let is_known = facts.device_major.and(facts.device_minor).is_some();
+    match facts.node_type.as_deref() {
+        Some("BLK") if is_known => Ok(v3::Node::Block(device)),
+        Some("CHR") if is_known => Ok(v3::Node::Character(device)),
+        Some("SOCK") => Ok(v3::Node::Socket(attributes)),
+        Some("FIFO") => Ok(v3::Node::Fifo(attributes)),
+        _ => Err(Lack::Arguments),
+    }
+}
+
+fn stable(facts: &Facts) -> Result<v3::StableHow, Lack> {
+    match facts.stable_how.as_deref() {
+        Some("UNSTABLE") => Ok(v3::StableHow::UNSTABLE),
+        Some("DATA_SYNC") => Ok(v3::StableHow::DATA_SYNC),
+        Some("FILE_SYNC") => Ok(v3::StableHow::FILE_SYNC),
+        _ => Err(Lack::Arguments),
+    }
+}
+
+/// Gives `make` the call of an operation.
+pub(crate) fn request<T>(
+    making: &mut Making<'_>,
+    call: &Call,
+    operation: &Operation,
+    procedure: Procedure,
+    make: impl FnOnce(Request<'_>) -> T,
+) -> Result<T, Lack> {
+    let none = Facts::default();
+    let facts = operation.facts.as_deref().unwrap_or(&none);
+    let tables = making.tables;
+    let of = |file: Option<i64>| match procedure {
+        Procedure::Null => Ok(&[][..]),
+        _ => tables.handle(file),
+    };
+    let file = [Piece::bytes(of(operation.file)?)];
+    let takes_two = matches!(procedure, Procedure::Rename | Procedure::Link);
+    let file2 = takes_two.then(|| of(operation.file2)).transpose()?;
+    let file2 = [Piece::bytes(file2.unwrap_or_default())];
+    let names = operation.names.each_ref().map(Option::as_deref);
+    let is_out = names[0] == Some(b"..") && tables.has_handle(operation.file, making.top);
+    making.repairs.parents += u64::from(is_out);
+    let names = [if is_out { Some(&b"."[..]) } else { names[0] }, names[1]];
+    let texts = names.map(|name| [Piece::bytes(name.unwrap_or_default())]);
+    let handle = Some(Handle::new(&file));
+    // Too long a name cannot be asked for: it is checked before it is used.
+    let text = |at: usize| name(names[at]).map(|_| Some(Name::new(&texts[at])));
+    let what = |at: usize| {
+        Ok(v3::DirOpArgs {
+            directory: handle,
+            name: text(at)?,
+        })
+    };
+    let target = match procedure {
+        Procedure::SymLink => name(facts.symlink_target.as_deref())?,
+        _ => &[],
+    };
+    let target = inner_target(target, making.repairs);
+    let target = [Piece::bytes(&target)];
+    let mut bytes = Vec::new();
+    let call = match procedure {
+        Procedure::Null => v3::Call::Null(()),
+        Procedure::GetAttr => v3::Call::GetAttr(v3::FileArgs { file: handle }),
+        Procedure::ReadLink => v3::Call::ReadLink(v3::FileArgs { file: handle }),
+        Procedure::FsStat => v3::Call::FsStat(v3::FileArgs { file: handle }),
+        Procedure::FsInfo => v3::Call::FsInfo(v3::FileArgs { file: handle }),
+        Procedure::PathConf => v3::Call::PathConf(v3::FileArgs { file: handle }),
+        Procedure::SetAttr => v3::Call::SetAttr(v3::SetAttrArgs {
+            file: handle,
+            attributes: attributes(facts),
+            guard: guard(making, operation, facts),
+        }),
+        Procedure::Lookup => v3::Call::Lookup(what(0)?),
+        Procedure::Remove => v3::Call::Remove(what(0)?),
+        Procedure::RmDir => v3::Call::RmDir(what(0)?),
+        Procedure::Access => v3::Call::Access(v3::AccessArgs {
+            file: handle,
+            access: Some(facts.access_requested.ok_or(Lack::Arguments)?),
+        }),
+        Procedure::Read => v3::Call::Read(v3::ReadArgs {
+            file: handle,
+            offset: Some(operation.offset.ok_or(Lack::Arguments)?),
+            count: Some(operation.count.ok_or(Lack::Arguments)?),
+        }),
+        Procedure::Commit => v3::Call::Commit(v3::CommitArgs {
+            file: handle,
+            offset: Some(operation.offset.ok_or(Lack::Arguments)?),
+            count: Some(operation.count.ok_or(Lack::Arguments)?),
+        }),
+        Procedure::Write => {
+            bytes = data(making.script, operation)?;
+            v3::Call::Write(v3::WriteArgs {
+                file: handle,
+                offset: operation.offset,
+                count: operation.count,
+                stable: Some(stable(facts)?),
+                data_len: operation.count,
+            })
+        }
+        Procedure::Create => v3::Call::Create(v3::CreateArgs {
+            what: what(0)?,
+            how: how(facts)?,
+        }),
+        Procedure::MkDir => v3::Call::MkDir(v3::MkDirArgs {
+            what: what(0)?,
+            attributes: attributes(facts),
+        }),
+        Procedure::SymLink => v3::Call::SymLink(v3::SymLinkArgs {
+            what: what(0)?,
+            attributes: attributes(facts),
+            target: Some(Name::new(&target)),
+        }),
+        Procedure::MkNod => v3::Call::MkNod(v3::MkNodArgs {
+            what: what(0)?,
+            node: node(facts)?,
+        }),
+        Procedure::Rename => v3::Call::Rename(v3::RenameArgs {
+            from: what(0)?,
+            to: v3::DirOpArgs {
+                directory: Some(Handle::new(&file2)),
+                name: text(1)?,
+            },
+        }),
+        Procedure::Link => v3::Call::Link(v3::LinkArgs {
+            file: handle,
+            link: v3::DirOpArgs {
+                directory: Some(Handle::new(&file2)),
+                name: text(0)?,
+            },
+        }),
+        Procedure::ReadDir => {
+            let at = position(making, call.client, operation, facts)?;
+            v3::Call::ReadDir(v3::ReadDirArgs {
+                directory: handle,
+                cookie: Some(at.cookie),
+                cookie_verifier: Some(at.verifier),
+                count: Some(facts.bytes_max.ok_or(Lack::Arguments)?),
+            })
+        }
+        Procedure::ReadDirPlus => {
+            let at = position(making, call.client, operation, facts)?;
+            v3::Call::ReadDirPlus(v3::ReadDirPlusArgs {
+                directory: handle,
+                cookie: Some(at.cookie),
+                cookie_verifier: Some(at.verifier),
+                directory_count: Some(facts.directory_bytes.ok_or(Lack::Arguments)?),
+                count_max: Some(facts.bytes_max.ok_or(Lack::Arguments)?),
+            })
+        }
+    };
+    Ok(make(Request::Nfs3(&call, &bytes)))
+}
+
+/// A guard by the change time that the server has shown last.
+fn guard(making: &mut Making<'_>, operation: &Operation, facts: &Facts) -> Optional<v3::Time> {
+    if facts.guard_ctime_ns.is_none() {
+        return Optional::Absent;
+    }
+    match making.tables.changed(operation.file) {
+        Some((seconds, nanoseconds)) => Optional::Present(v3::Time {
+            seconds: Some(seconds),
+            nanoseconds: Some(nanoseconds),
+        }),
+        None => {
+            making.repairs.guards += 1;
+            Optional::Absent
+        }
+    }
+}
+
+/// Learns what a reply has. Its status.
+pub(crate) fn on_results(
+    script: &Script,
+    tables: &mut Tables,
+    call: &Call,
+    operation: &Operation,
+    procedure: Procedure,
+    results: Results<'_>,
+) -> Option<u32> {
+    let mut cursor = results.cursor();
+    let reply = v3::Reply::decode(procedure, &mut cursor);
+    if let (Some(made), Some(handle)) = (made(script, operation), reply.object()) {
+        tables.set_handle(made, &handle.to_vec());
+    }
+    // Where a file was made, its attributes are in the reply and not the directory's.
+    let about = reply.object().map_or(operation.file, |_| operation.made);
+    if let Some((file, time)) = about.zip(reply.attributes().map(|it| it.get().ctime))
+        && let (Some(seconds), Some(nanoseconds)) = (time.seconds, time.nanoseconds)
+    {
+        tables.set_changed(file, (seconds, nanoseconds));
+    }
+    let directory = operation.file.unwrap_or_default();
+    match &reply {
+        v3::Reply::ReadDir(outcome) => {
+            if let Some(ok) = outcome.ok() {
+                let last = ok.entries.iter().filter_map(|entry| entry.cookie).last();
+                go_on(tables, call.client, directory, last, ok.cookie_verifier);
+            }
+        }
+        v3::Reply::ReadDirPlus(outcome) => {
+            let Some(ok) = outcome.ok() else {
+                return reply.status();
+            };
+            let mut last = None;
+            for entry in ok.entries.iter() {
+                last = entry.cookie.or(last);
+                let Some((name, handle)) = entry.name.zip(entry.handle.value()) else {
+                    continue;
+                };
+                let key = (directory, name.to_vec().into_boxed_slice());
+                if let Some(&file) = script.names.get(&key) {
+                    tables.set_handle(file, &handle.to_vec());
+                }
+            }
+            go_on(tables, call.client, directory, last, ok.cookie_verifier);
+        }
+        _ => {}
+    }
+    reply.status()
+}
+
+/// The file that a call named first: by its reply, or by its name where the reply had no handle.
+fn made(script: &Script, operation: &Operation) -> Option<i64> {
+    operation.made.or_else(|| {
+        let (directory, name) = (operation.file?, operation.names[0].clone()?);
+        script.names.get(&(directory, name)).copied()
+    })
+}
+
+fn go_on(
+    tables: &mut Tables,
+    client: u32,
+    directory: i64,
+    last: Option<u64>,
+    verifier: Option<[u8; 8]>,
+) {
+    let known = tables.position(client, directory).unwrap_or_default();
+    let position = Position {
+        cookie: last.unwrap_or(known.cookie),
+        verifier: verifier.unwrap_or(known.verifier),
+    };
+    tables.set_position(client, directory, position);
+}

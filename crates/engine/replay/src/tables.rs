@@ -1,0 +1,92 @@
+//! What the other server calls what the source's calls are about.
+
+use hashbrown::HashMap;
+use lineside_nfs::v4::StateId;
+
+use crate::script::FileId;
+
+/// Why a call cannot be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Lack {
+    /// The trace lacks arguments of it.
+    #[error("the trace lacks arguments of it")]
+    Arguments,
+    /// The server has no name for what it is about.
+    #[error("the server has no handle for what it is about")]
+    Handle,
+    /// It is not one that is made here.
+    #[error("calls of this kind are not made")]
+    Kind,
+}
+
+/// How far a client has read a directory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Position {
+    pub(crate) cookie: u64,
+    pub(crate) verifier: [u8; 8],
+}
+
+/// Translations. Each has an entry for a file, a directory that is read, or a state in use.
+#[derive(Debug, Default)]
+pub(crate) struct Tables {
+    handles: HashMap<FileId, Box<[u8]>>,
+    positions: HashMap<(u32, FileId), Position>,
+    /// Change times, of files whose SETATTR is guarded by one.
+    changed: HashMap<FileId, (u32, u32)>,
+    states: HashMap<(u32, [u8; 12]), StateId>,
+}
+
+impl Tables {
+    /// The handle of a file.
+    pub(crate) fn handle(&self, file: Option<FileId>) -> Result<&[u8], Lack> {
+        let file = file.ok_or(Lack::Arguments)?;
+        self.handles.get(&file).map(|it| &**it).ok_or(Lack::Handle)
+    }
+
+    pub(crate) fn set_handle(&mut self, file: FileId, handle: &[u8]) {
+        if self
+            .handles
+            .get(&file)
+            .is_none_or(|known| **known != *handle)
+        {
+            self.handles.insert(file, handle.into());
+        }
+    }
+
+    /// Whether a directory is the one that everything happens below.
+    pub(crate) fn has_handle(&self, file: Option<FileId>, handle: &[u8]) -> bool {
+        let known = file.and_then(|file| self.handles.get(&file));
+        known.is_some_and(|known| **known == *handle)
+    }
+
+    /// Where a client goes on reading a directory; `None`: it has not begun.
+    pub(crate) fn position(&self, client: u32, directory: FileId) -> Option<Position> {
+        self.positions.get(&(client, directory)).copied()
+    }
+
+    pub(crate) fn set_position(&mut self, client: u32, directory: FileId, position: Position) {
+        self.positions.insert((client, directory), position);
+    }
+
+    /// When a file changed, as the server has it.
+    pub(crate) fn changed(&self, file: Option<FileId>) -> Option<(u32, u32)> {
+        file.and_then(|file| self.changed.get(&file)).copied()
+    }
+
+    pub(crate) fn set_changed(&mut self, file: FileId, time: (u32, u32)) {
+        self.changed.insert(file, time);
+    }
+
+    /// The server's state for one of the source's.
+    pub(crate) fn state(&self, client: u32, source: [u8; 12]) -> Option<StateId> {
+        self.states.get(&(client, source)).copied()
+    }
+
+    pub(crate) fn set_state(&mut self, client: u32, source: [u8; 12], state: StateId) {
+        self.states.insert((client, source), state);
+    }
+
+    pub(crate) fn forget_state(&mut self, client: u32, source: [u8; 12]) {
+        self.states.remove(&(client, source));
+    }
+}

@@ -1,0 +1,370 @@
+//! The workload of a trace as it can be replayed: the plan's calls with their arguments.
+
+use std::path::Path;
+
+use hashbrown::{HashMap, HashSet};
+use lineside_nfs::ancillary::portmap;
+use lineside_nfs::{mount, v3, v4};
+use lineside_plan::{Config, Edge, Event, Kept, PlanSink, PlannedCall, Step};
+use lineside_replay::{Call, Facts, Operation, Procedure, Program, Script, Why};
+use lineside_rows::Table;
+use lineside_trace::read::Value;
+
+use super::plan::{Plan, PlanError, PlanOutput, plan};
+use super::sizes::{CallSize, sizes};
+use crate::numbers::Zone;
+use crate::read::trace::Trace;
+
+/// The plan, without the texts of its numbers.
+#[derive(Default)]
+struct Silent(Kept);
+
+impl PlanSink for Silent {
+    fn call(&mut self, call: &PlannedCall) {
+        self.0.call(call);
+    }
+
+    fn edge(&mut self, edge: Edge) {
+        self.0.edge(edge);
+    }
+}
+
+impl PlanOutput for Silent {
+    fn text(&mut self, _: u32, _: &str) {}
+}
+
+/// The script of a trace, and the plan that it follows.
+pub fn script(path: &Path, config: Config) -> Result<(Plan, Script), PlanError> {
+    let (of_plan, Silent(mut kept)) = plan(path, config, Silent::default())?;
+    kept.sort();
+    let sizes = sizes(path)?;
+    let mut trace = Trace::open_all(path, &Zone::default())?;
+    let mut rows = Rows::default();
+    rows.read(&mut trace);
+    let mut script = Script::default();
+    script.left_out.callbacks = of_plan.left_out.callbacks;
+    script.left_out.repeats = of_plan.left_out.repeats;
+    script.left_out.calls_not_seen = of_plan.left_out.calls_not_seen;
+    script.sums = std::mem::take(&mut rows.sums);
+    script.names = names(&mut trace);
+    let first_ns = kept.calls.first().map_or(0, |call| call.observed.call_ns);
+    let mut threads = HashMap::new();
+    for call in &kept.calls {
+        let next = threads.len() as u32;
+        let thread = *{ threads.entry((call.observed.client, call.thread)) }.or_insert(next);
+        let size = sizes.get(&call.observed.id).copied();
+        add(
+            &mut script,
+            call,
+            thread,
+            size.unwrap_or_default(),
+            first_ns,
+            &mut rows,
+        );
+    }
+    let edges = kept.edges.iter().map(|edge| {
+        let (from, to) = edge.places();
+        (from, to, edge.kind)
+    });
+    script.edges = edges.collect();
+    Ok((of_plan, script))
+}
+
+fn add(
+    script: &mut Script,
+    planned: &PlannedCall,
+    thread: u32,
+    size: CallSize,
+    first_ns: i64,
+    rows: &mut Rows,
+) {
+    let of = &planned.observed;
+    script.steps.push(Step {
+        thread,
+        begin: planned.begin(size.client_trip_ns, first_ns),
+    });
+    let mut call = Call {
+        id: of.id,
+        call_ns: of.call_ns,
+        connection: of.connection,
+        client: of.client,
+        is_answered: of.reply_ns.is_some(),
+        ..Call::default()
+    };
+    if of.event != Event::Open {
+        let row = rows.calls.remove(&of.id).unwrap_or_default();
+        script.left_out.udp += u64::from(size.is_udp);
+        script.left_out.kerberos += u64::from(row.is_kerberos);
+        call.user = row.user;
+        call.program = Some(row.program.unwrap_or(Program::Portmap));
+        call.left_out = row.program.is_none().then_some(Why::Program);
+        call.operations = row.operations;
+        for operation in &call.operations {
+            if operation.procedure == Some(Procedure::Mount(mount::Procedure::Mnt)) {
+                script.roots.extend(operation.made);
+            }
+        }
+    }
+    script.calls.push(call);
+}
+
+/// A call, as its rows show it.
+#[derive(Default)]
+struct CallRow {
+    program: Option<Program>,
+    user: Option<(u32, u32)>,
+    is_kerberos: bool,
+    operations: Vec<Operation>,
+}
+
+/// Rows of all tables, by their calls.
+#[derive(Default)]
+struct Rows {
+    calls: HashMap<i64, CallRow>,
+    facts: HashMap<i64, Box<Facts>>,
+    sums: HashMap<i64, Vec<(u64, u64)>>,
+    writes: HashSet<i64>,
+}
+
+const OPERATIONS: [&str; 19] = [
+    "operation_id",
+    "rpc_id",
+    "program",
+    "version",
+    "operation",
+    "status",
+    "auth_flavor",
+    "user_id",
+    "group_id",
+    "file_id",
+    "file2_id",
+    "result_file_id",
+    "name",
+    "name2",
+    "offset",
+    "count",
+    "not_executed",
+    "compound_index",
+    "repeat",
+];
+
+macro_rules! facts_of {
+    ($table:expr, $trace:expr, $facts:expr; $($name:ident),*) => {
+        let columns = ["operation_id", $(stringify!($name)),*];
+        $trace.rows($table, &columns, |row| {
+            let Some(id) = row[0].integer() else { return };
+            let facts = $facts.entry(id).or_default();
+            let mut values = row[1..].iter();
+            $(if let Some(value) = values.next() {
+                facts.$name = Field::of(value).or(facts.$name.take());
+            })*
+        });
+    };
+}
+
+impl Rows {
+    fn read(&mut self, trace: &mut Trace) {
+        let facts = &mut self.facts;
+        facts_of!(
+            Table::Nfs, trace, facts;
+            stable_how, create_mode, create_verifier, access_requested, cookie, cookie_verifier,
+            directory_bytes, bytes_max, set_mode, set_uid, set_gid, set_size, set_atime_how,
+            set_atime_ns, set_mtime_how, set_mtime_ns, guard_ctime_ns, node_type, device_major,
+            device_minor, symlink_target
+        );
+        if trace.has_compounds() {
+            facts_of!(
+                Table::Nfs4, trace, facts;
+                minor_version, tag, owner, stateid, stateid_sequence, reply_stateid, share_access,
+                share_deny, claim, delegation_stateid, lock_type, content, source_offset
+            );
+        }
+        facts_of!(
+            Table::Services, trace, facts;
+            target_program, target_version, target_protocol, target_port
+        );
+        trace.rows(Table::Operations, &OPERATIONS, |row| self.operation(row));
+        for call in self.calls.values_mut() {
+            call.operations.sort_by_key(|operation| operation.id);
+            if let Some(Program::Nfs4(minor)) = &mut call.program {
+                let first = call.operations.first();
+                let facts = first.and_then(|operation| operation.facts.as_deref());
+                *minor = facts.and_then(|facts| facts.minor_version).unwrap_or(0);
+            }
+        }
+        self.checksums(trace);
+    }
+
+    fn operation(&mut self, row: &[Value]) {
+        let number = |at: usize| row[at].integer();
+        let text = |at: usize| row[at].text();
+        let flag = |at: usize| matches!(row[at], Value::Boolean(true));
+        let Some((id, call)) = number(0).zip(number(1)) else {
+            return;
+        };
+        if flag(18) {
+            return;
+        }
+        let program = program(text(2), number(3));
+        let call = self.calls.entry(call).or_default();
+        call.program = call.program.or(program);
+        let user = [number(7), number(8)].map(|it| it.and_then(|it| u32::try_from(it).ok()));
+        call.user = call.user.or(user[0].zip(user[1]));
+        call.is_kerberos |= text(6).is_some_and(|flavor| flavor.starts_with("gss"));
+        let procedure = program
+            .zip(text(4))
+            .and_then(|(of, name)| procedure(of, name));
+        let is_write = matches!(text(4), Some("WRITE"));
+        if is_write {
+            self.writes.insert(id);
+        }
+        call.operations.push(Operation {
+            id,
+            procedure,
+            file: number(9),
+            file2: number(10),
+            made: number(11),
+            names: [12, 13].map(|at| text(at).map(|text| unescaped(text).into())),
+            offset: number(14).map(i64::cast_unsigned),
+            count: number(15).and_then(|count| u32::try_from(count).ok()),
+            status: text(5).map(Into::into),
+            not_executed: flag(16),
+            facts: self.facts.remove(&id),
+        });
+    }
+
+    fn checksums(&mut self, trace: &mut Trace) {
+        let columns = ["operation_id", "block", "checksum"];
+        trace.rows(Table::Checksums, &columns, |row| {
+            let [Some(id), Some(block), Some(sum)] = [0, 1, 2].map(|at: usize| row[at].integer())
+            else {
+                return;
+            };
+            if self.writes.contains(&id) {
+                let sum = (block.cast_unsigned(), sum.cast_unsigned());
+                self.sums.entry(id).or_default().push(sum);
+            }
+        });
+        for sums in self.sums.values_mut() {
+            sums.sort_unstable();
+        }
+    }
+}
+
+/// A value of a column as a field of [`Facts`] has it.
+trait Field: Sized {
+    fn of(value: &Value) -> Option<Self>;
+}
+
+impl Field for u32 {
+    fn of(value: &Value) -> Option<Self> {
+        value.integer().and_then(|value| Self::try_from(value).ok())
+    }
+}
+
+impl Field for u64 {
+    fn of(value: &Value) -> Option<Self> {
+        value.integer().map(i64::cast_unsigned)
+    }
+}
+
+impl Field for i64 {
+    fn of(value: &Value) -> Option<Self> {
+        value.integer()
+    }
+}
+
+impl Field for Box<str> {
+    fn of(value: &Value) -> Option<Self> {
+        value.text().map(Into::into)
+    }
+}
+
+impl Field for Box<[u8]> {
+    fn of(value: &Value) -> Option<Self> {
+        match value {
+            Value::Text(text) => Some(unescaped(text).into()),
+            Value::Bytes(bytes) => Some(bytes.as_slice().into()),
+            _ => None,
+        }
+    }
+}
+
+fn program(name: Option<&str>, version: Option<i64>) -> Option<Program> {
+    match (name?, version?) {
+        ("nfs", 3) => Some(Program::Nfs3),
+        ("nfs", 4) => Some(Program::Nfs4(0)),
+        ("mount", 3) => Some(Program::Mount),
+        ("portmap", 2) => Some(Program::Portmap),
+        _ => None,
+    }
+}
+
+fn procedure(program: Program, name: &str) -> Option<Procedure> {
+    match program {
+        Program::Nfs3 => {
+            let mut all = v3::Procedure::ALL.iter();
+            all.find(|it| it.name() == name)
+                .map(|&it| Procedure::Nfs3(it))
+        }
+        Program::Nfs4(_) => {
+            let mut all = v4::Operation::ALL.iter();
+            all.find(|it| it.name() == name)
+                .map(|&it| Procedure::Nfs4(it))
+        }
+        Program::Mount => {
+            let mut all = mount::Procedure::ALL.iter();
+            all.find(|it| it.name() == name)
+                .map(|&it| Procedure::Mount(it))
+        }
+        Program::Portmap => {
+            let mut all = portmap::Procedure::ALL.iter();
+            all.find(|it| it.name() == name)
+                .map(|&it| Procedure::Portmap(it))
+        }
+    }
+}
+
+/// Text from the wire as it was there: `\xHH` is a byte, and two backslashes are one.
+fn unescaped(text: &str) -> Vec<u8> {
+    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
+    while let Some((&first, behind)) = rest.split_first() {
+        let (byte, behind) = match rest {
+            [b'\\', b'\\', behind @ ..] => (b'\\', behind),
+            [b'\\', b'x', high, low, behind @ ..] => {
+                let digits = [*high, *low].map(|digit| char::from(digit).to_digit(16));
+                match digits {
+                    [Some(high), Some(low)] => ((high << 4 | low) as u8, behind),
+                    _ => (first, &rest[1..]),
+                }
+            }
+            _ => (first, behind),
+        };
+        bytes.push(byte);
+        rest = behind;
+    }
+    bytes
+}
+
+/// Files by directory and name.
+fn names(trace: &mut Trace) -> HashMap<(i64, Box<[u8]>), i64> {
+    let mut names = HashMap::new();
+    let columns = ["file_id", "parent_file_id", "name"];
+    trace.rows(Table::Files, &columns, |row| {
+        let ids = row[0].integer().zip(row[1].integer());
+        if let Some(((file, directory), name)) = ids.zip(row[2].text()) {
+            names.insert((directory, unescaped(name).into()), file);
+        }
+    });
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escaped_bytes_of_names_are_bytes_again() {
+        assert_eq!(unescaped(r"a\\b\xff\xzz\"), b"a\\b\xff\\xzz\\");
+    }
+}

@@ -1,0 +1,200 @@
+//! What came of a run, and its certificate.
+
+use std::collections::BTreeMap;
+
+use lineside_measure::Spread;
+use lineside_replay::{Figures, Replay, Script};
+use lineside_trace::certificate::Judged;
+use lineside_trace::certificate::replay::{
+    Asked, Calls, Differing, Edges, Replay as Found, Statuses,
+};
+use lineside_trace::{State, Verdict};
+
+use crate::error::RerunError;
+use crate::prepare::Ground;
+
+/// Turns of the loop that took too long.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Stalls {
+    pub(crate) count: u64,
+    pub(crate) max_ns: i64,
+    pub(crate) sum_ns: i64,
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What was counted.
+    pub figures: Figures,
+    /// Why it ended early.
+    pub failure: Option<RerunError>,
+    /// Everything was made and has ended.
+    pub is_over: bool,
+    duration_ns: i64,
+    issue_time: Option<Spread>,
+    edges: [u64; 2],
+    connections: u64,
+    broken: u64,
+    stalls: Stalls,
+}
+
+/// A statement about times holds if no more of them than this was disturbed.
+const STALLED_SHARE_MAX: f64 = 0.01;
+
+impl Outcome {
+    pub(crate) fn new(
+        replay: &Replay<'_>,
+        [connections, broken]: [u64; 2],
+        stalls: Stalls,
+        ended_ns: i64,
+        failure: Option<RerunError>,
+    ) -> Self {
+        let walk = replay.walk();
+        let made = walk
+            .times()
+            .iter()
+            .filter(|times| times.made_ns != i64::MIN);
+        let first_ns = made.clone().map(|times| times.made_ns).min();
+        let last_ns = made.clone().map(|times| times.ended_ns).max();
+        let lateness = made.map(|times| (times.made_ns.saturating_sub(times.meant_ns), 1));
+        let lateness: Vec<_> = lateness.collect();
+        let last_ns = last_ns.filter(|_| replay.is_over()).unwrap_or(ended_ns);
+        Self {
+            figures: replay.figures().clone(),
+            failure,
+            is_over: replay.is_over(),
+            duration_ns: first_ns.map_or(0, |first| last_ns.saturating_sub(first).max(0)),
+            issue_time: (!lateness.is_empty()).then(|| Spread::of(lateness)),
+            edges: walk.edges_kept(),
+            connections,
+            broken,
+            stalls,
+        }
+    }
+
+    fn verdict(&self, source_calls: u64) -> Verdict {
+        let mut reasons = Vec::new();
+        let mut shares = BTreeMap::new();
+        let figures = &self.figures;
+        let not_made = source_calls.saturating_sub(figures.made);
+        let share = |part: u64| part as f64 / source_calls.max(1) as f64;
+        let mut state = State::Complete;
+        if let Some(failure) = &self.failure {
+            state = State::Incomplete;
+            reasons.push(format!("it ended early: {failure}"));
+        } else if !self.is_over {
+            state = State::Incomplete;
+            reasons.push("it was stopped before its last call".to_owned());
+        }
+        if not_made > 0 {
+            state = State::Incomplete;
+            shares.insert("calls_not_made".to_owned(), share(not_made));
+            reasons.push(format!("{not_made} of {source_calls} calls were not made"));
+        }
+        if figures.lost > 0 {
+            state = State::Incomplete;
+            reasons.push(format!("{} calls had no reply", figures.lost));
+        }
+        let [all, kept] = self.edges;
+        if kept < all {
+            state = State::Incomplete;
+            let lost = all - kept;
+            reasons.push(format!(
+                "{lost} of {all} calls did not wait for what they need"
+            ));
+        }
+        let stalled = self.stalls.sum_ns as f64 / self.duration_ns.max(1) as f64;
+        if stalled > STALLED_SHARE_MAX && state == State::Complete {
+            state = State::Disturbed;
+            shares.insert("stalled".to_owned(), stalled);
+            reasons.push(format!(
+                "this machine kept the loop from its work {} times: times do not hold",
+                self.stalls.count
+            ));
+        }
+        Verdict {
+            state,
+            reasons,
+            shares,
+        }
+    }
+}
+
+/// The certificate of a run.
+pub fn certificate(
+    asked: Asked,
+    script: &Script,
+    ground: &Ground,
+    outcome: &Outcome,
+) -> Judged<Found> {
+    let source = script.calls.iter().filter(|call| call.program.is_some());
+    let source_calls = source.count() as u64;
+    let times = script.calls.iter().map(|call| call.call_ns);
+    let source_ns = times.clone().max().zip(times.min());
+    let figures = &outcome.figures;
+    let left_out = figures.left_out.iter();
+    let differing = figures.differing.iter().map(|(of, &count)| Differing {
+        operation: of.operation.to_owned(),
+        source: of.source.clone(),
+        found: of.found.clone(),
+        count,
+    });
+    let mut differing: Vec<_> = differing.collect();
+    differing.sort_by_key(|differing| std::cmp::Reverse(differing.count));
+    let repairs = figures.repairs;
+    let repairs = [
+        ("cookies", repairs.cookies),
+        ("guards", repairs.guards),
+        ("parents", repairs.parents),
+        ("links", repairs.links),
+        ("states", repairs.states),
+        ("attributes", repairs.attributes),
+        ("missing_files", ground.missing),
+    ];
+    let repairs = repairs.into_iter().filter(|(_, count)| *count > 0);
+    let found = Found {
+        asked,
+        duration_s: outcome.duration_ns as f64 / 1e9,
+        source_duration_s: source_ns.map_or(0.0, |(last, first)| last.saturating_sub(first) as f64)
+            / 1e9,
+        calls: Calls {
+            source: source_calls,
+            made: figures.made,
+            answered: figures.answered,
+            lost: figures.lost,
+            unanswered_in_source: figures.unanswered_before,
+            left_out: left_out
+                .map(|(why, &count)| (why.name().to_owned(), count))
+                .collect(),
+            callbacks: script.left_out.callbacks,
+            repeats: script.left_out.repeats,
+            not_seen: script.left_out.calls_not_seen,
+            kerberos_as_sys: script.left_out.kerberos,
+            udp_over_tcp: script.left_out.udp,
+            written_bytes: figures.written_bytes,
+        },
+        statuses: Statuses {
+            compared: figures.compared,
+            same: figures.same,
+            differing,
+        },
+        edges: Edges {
+            all: outcome.edges[0],
+            kept: outcome.edges[1],
+        },
+        issue_time: outcome.issue_time.clone(),
+        repairs: repairs
+            .map(|(name, count)| (name.to_owned(), count))
+            .collect(),
+        connections: outcome.connections,
+        broken: outcome.broken,
+        stalls: outcome.stalls.count,
+        stall_max_ns: outcome.stalls.max_ns,
+        stalled_ns: outcome.stalls.sum_ns,
+        failure: { outcome.failure.as_ref() }.map_or_else(String::new, ToString::to_string),
+    };
+    Judged {
+        found,
+        verdict: outcome.verdict(source_calls),
+    }
+}

@@ -1,0 +1,609 @@
+//! The run: calls leave when they are due, and replies make others due.
+
+use std::net::SocketAddr;
+
+use hashbrown::HashMap;
+use lineside_host::RunClock;
+use lineside_nfs_client::{
+    Client, Config, Connection, Event, PORTMAP_PORT, Service, Transport, Version,
+};
+use lineside_replay::{CallIndex, ConnectionId, Program, Replay, Script, Settings, Why};
+use lineside_time::Clock;
+
+use crate::error::RerunError;
+use crate::lines::{Heard, LineIndex, Lines};
+use crate::outcome::{Outcome, Stalls};
+use crate::prepare::Ground;
+use crate::sources::Sources;
+use crate::tap::Tap;
+use crate::url::Url;
+
+/// What is run.
+pub struct Asked<'a> {
+    /// The calls.
+    pub script: &'a Script,
+    /// At what pace, and by whom.
+    pub settings: Settings,
+    /// Where to.
+    pub url: &'a Url,
+    /// What it stands on.
+    pub ground: &'a Ground,
+    /// How long a reply, and a connection that broke, may take.
+    pub timeout_ns: i64,
+}
+
+/// Hears how a run goes on, and says when it is to stop.
+pub trait Watch {
+    /// So many calls were made of so many.
+    fn on_second(&mut self, made: usize, all: usize);
+    /// Whether the run is to stop.
+    fn stops(&mut self) -> bool;
+}
+
+/// A look at signals and times that nobody waits for.
+const LOOK_NS: i64 = 100_000_000;
+/// A wait of the kernel ends up to 50 us late (prctl(2), PR_SET_TIMERSLACK): the rest is spun.
+const SPIN_NS: i64 = 80_000;
+/// Between two tries to open a connection.
+const RETRY_NS: i64 = 500_000_000;
+/// How long the server may take to forget its clients.
+const FAREWELL_NS: i64 = 2_000_000_000;
+/// A turn of the loop that takes longer is a stall.
+const STALL_NS: i64 = 1_000_000;
+/// Bytes of calls that wait for the server.
+const BYTES_MAX: usize = 1 << 30;
+/// The largest reply: what the largest READ brings.
+const REPLY_BYTES_MAX: u32 = 8 << 20;
+
+/// A connection of the source for one service, as it is here.
+struct Wire {
+    session: usize,
+    service: Service,
+    line: Option<LineIndex>,
+    connection: Option<Connection>,
+    /// The opening that waits for it.
+    opener: Option<CallIndex>,
+    /// Calls that wait for it.
+    waiting: Vec<CallIndex>,
+    /// Calls that have not ended. Without any, it is closed.
+    left: u64,
+    /// It broke, or did not open, at this time first; and when it is tried again.
+    broken: Option<(i64, i64)>,
+}
+
+/// A client of the source for one version, as it is here.
+struct Session {
+    client: Client,
+    wires: Vec<usize>,
+}
+
+struct Run<'a, 'b> {
+    asked: &'b Asked<'a>,
+    clock: &'b RunClock,
+    sources: &'b Sources,
+    replay: Replay<'a>,
+    lines: Lines<'b, RunClock>,
+    sessions: Vec<Session>,
+    wires: Vec<Wire>,
+    /// The wire of each line.
+    of_lines: Vec<usize>,
+    /// The wire of each call.
+    of_calls: Vec<Option<usize>>,
+    /// Sessions that have something to send.
+    touched: Vec<usize>,
+    connections: u64,
+    broken: u64,
+    stalls: Stalls,
+}
+
+/// Makes the calls of a script. What was done stands in the outcome, however it ended.
+pub fn run(
+    asked: &Asked<'_>,
+    tap: Option<Tap>,
+    sources: &Sources,
+    clock: &RunClock,
+    watch: &mut dyn Watch,
+) -> Result<Outcome, RerunError> {
+    let lines = Lines::new(clock, tap)?;
+    let replay = Replay::new(asked.script, asked.settings.clone());
+    let mut run = Run {
+        asked,
+        clock,
+        sources,
+        replay,
+        lines,
+        sessions: Vec::new(),
+        wires: Vec::new(),
+        of_lines: Vec::new(),
+        of_calls: Vec::new(),
+        touched: Vec::new(),
+        connections: 0,
+        broken: 0,
+        stalls: Stalls::default(),
+    };
+    for (file, handle) in &asked.ground.known {
+        run.replay.know(*file, handle);
+    }
+    run.lay_wires();
+    let failure = run.open_older(watch).and_then(|()| {
+        // What was opened before is not part of it.
+        let begin_ns = run.clock.now();
+        run.replay.begin(begin_ns);
+        run.make_calls(watch)
+    });
+    let ended_ns = clock.now();
+    run.say_farewell();
+    Ok(run.outcome(failure.err(), ended_ns))
+}
+
+impl Run<'_, '_> {
+    /// Which call goes by which wire.
+    fn lay_wires(&mut self) {
+        let script = self.asked.script;
+        let mut wires: HashMap<(ConnectionId, Program), usize> = HashMap::new();
+        let mut sessions: HashMap<(u32, Option<u32>), usize> = HashMap::new();
+        let mut first_of: HashMap<ConnectionId, usize> = HashMap::new();
+        for call in &script.calls {
+            let program = call.program.filter(|_| call.left_out.is_none());
+            let Some(program) = program else {
+                self.of_calls.push(None);
+                continue;
+            };
+            let minor = match program {
+                Program::Nfs4(minor) => Some(minor),
+                Program::Nfs3 | Program::Mount | Program::Portmap => None,
+            };
+            let next = self.sessions.len();
+            let session = *sessions.entry((call.client, minor)).or_insert(next);
+            if session == next {
+                self.sessions.push(self.session(next as u32, minor));
+            }
+            let next = self.wires.len();
+            let wire = *wires.entry((call.connection, program)).or_insert(next);
+            if wire == next {
+                self.wires.push(Wire {
+                    session,
+                    service: program.service(),
+                    line: None,
+                    connection: None,
+                    opener: None,
+                    waiting: Vec::new(),
+                    left: 0,
+                    broken: None,
+                });
+                self.sessions[session].wires.push(wire);
+                first_of.entry(call.connection).or_insert(wire);
+            }
+            self.wires[wire].left += 1;
+            self.of_calls.push(Some(wire));
+        }
+        for (call, wire) in script.calls.iter().zip(&mut self.of_calls) {
+            if call.program.is_none() {
+                *wire = first_of.get(&call.connection).copied();
+            }
+        }
+    }
+
+    fn session(&self, number: u32, minor: Option<u32>) -> Session {
+        let version = minor.map_or(Version::V3, Version::V4);
+        let now = self.clock.now();
+        // A name and a verifier that no other run has.
+        let name = format!("lineside-replay-{}-{now:x}-{number}", std::process::id());
+        let mut config = Config::new(version, name.as_bytes(), now.to_be_bytes());
+        config.port = self.asked.url.port;
+        config.timeout_ns = Some(self.asked.timeout_ns);
+        config.bytes_max = BYTES_MAX;
+        config.reply_bytes_max = REPLY_BYTES_MAX;
+        // xids of one port are of one client.
+        config.first_xid = (now as u32).wrapping_mul(0x9e37_79b9) | 1;
+        if let Some((uid, gid)) = self.asked.settings.user {
+            let made = lineside_nfs_client::Credential::sys(b"lineside", uid, gid, &[gid]);
+            config.credential = made.unwrap_or(config.credential);
+        }
+        let mut client = Client::new(config);
+        if minor.is_some() {
+            client.start(now);
+        }
+        Session {
+            client,
+            wires: Vec::new(),
+        }
+    }
+
+    /// Connections that are older than the trace are open before the first call.
+    fn open_older(&mut self, watch: &mut dyn Watch) -> Result<(), RerunError> {
+        let mut is_opened = vec![false; self.wires.len()];
+        for (call, wire) in self.asked.script.calls.iter().zip(&self.of_calls) {
+            if let (None, Some(wire)) = (call.program, wire) {
+                is_opened[*wire] = true;
+            }
+        }
+        let older = (0..self.wires.len()).filter(|&wire| !is_opened[wire]);
+        let older: Vec<_> = older.collect();
+        for &wire in &older {
+            self.connect(wire);
+        }
+        while older
+            .iter()
+            .any(|&wire| self.wires[wire].broken.is_none() && !self.is_open(wire))
+        {
+            if watch.stops() {
+                return Err(RerunError::Stopped);
+            }
+            self.turn(LOOK_NS)?;
+        }
+        Ok(())
+    }
+
+    fn is_open(&self, wire: usize) -> bool {
+        let line = self.wires[wire].line;
+        line.is_some_and(|line| self.lines.is_open(line))
+    }
+
+    fn make_calls(&mut self, watch: &mut dyn Watch) -> Result<(), RerunError> {
+        let all = self.asked.script.calls.len();
+        let mut looked_ns = self.clock.now();
+        loop {
+            let before = self.clock.now();
+            while let Some(call) = self.replay.next(self.clock.now()) {
+                self.make(call);
+            }
+            self.flush();
+            if self.replay.is_over() {
+                return Ok(());
+            }
+            let now = self.clock.now();
+            self.stalls.note(now - before);
+            if now - looked_ns >= LOOK_NS {
+                looked_ns = now;
+                if watch.stops() {
+                    return Ok(());
+                }
+                watch.on_second(self.replay.walk().made(), all);
+            }
+            let until = self.next_deadline(now);
+            self.turn(until - now)?;
+        }
+    }
+
+    fn next_deadline(&self, now: i64) -> i64 {
+        let sessions = self.sessions.iter();
+        let sessions = sessions.filter_map(|session| session.client.next_deadline());
+        let wires = self.wires.iter().filter_map(|wire| Some(wire.broken?.1));
+        let calls = self.replay.next_deadline();
+        let next = sessions.chain(wires).chain(calls).min();
+        next.map_or(now + LOOK_NS, |next| next.clamp(now, now + LOOK_NS))
+    }
+
+    /// Waits for at most so long, and takes what comes.
+    fn turn(&mut self, wait_ns: i64) -> Result<(), RerunError> {
+        let wait_ns = if wait_ns > SPIN_NS {
+            wait_ns - SPIN_NS
+        } else {
+            0
+        };
+        let mut heard = Vec::new();
+        self.lines.wait(wait_ns as u64, &mut heard)?;
+        for heard in heard {
+            match heard {
+                Heard::Opened(line) => self.on_open(line),
+                Heard::Closed(line, why) => self.on_close(line, why)?,
+                Heard::Bytes(line) => self.read(line)?,
+            }
+        }
+        let now = self.clock.now();
+        for session in 0..self.sessions.len() {
+            let client = &mut self.sessions[session].client;
+            if client.next_deadline().is_some_and(|at| at <= now) {
+                client.on_time(now);
+                self.touched.push(session);
+            }
+            self.follow(session)?;
+        }
+        for wire in 0..self.wires.len() {
+            if self.wires[wire].broken.is_some_and(|(_, at)| at <= now) {
+                self.connect(wire);
+            }
+        }
+        self.flush();
+        Ok(())
+    }
+
+    /// What a client reports.
+    fn follow(&mut self, session: usize) -> Result<(), RerunError> {
+        while let Some(event) = self.sessions[session].client.poll() {
+            match event {
+                Event::Failed(error) => return Err(error.into()),
+                // The source's server did not answer it, either.
+                Event::Lost(call, _) if !self.replay.call(call as CallIndex).is_answered => {}
+                Event::Lost(call, _) => {
+                    let now = self.clock.now();
+                    self.replay.on_lost(now, call as CallIndex);
+                    return Err(RerunError::Timeout {
+                        to: SocketAddr::new(self.asked.url.server, self.asked.url.port),
+                        doing: "a call waited for it".to_owned(),
+                        seconds: (self.asked.timeout_ns / 1_000_000_000) as u64,
+                    });
+                }
+                // Connections are those of the source.
+                Event::Connect(..) | Event::Ready | Event::Closed => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn make(&mut self, call: CallIndex) {
+        let now = self.clock.now();
+        let Some(wire) = self.of_calls[call as usize] else {
+            let left_out = self.replay.call(call).left_out;
+            return self.replay.on_done(now, call, left_out);
+        };
+        let is_opening = self.replay.call(call).program.is_none();
+        match (is_opening, self.is_open(wire)) {
+            (true, true) => self.replay.on_done(now, call, None),
+            (true, false) => {
+                self.wires[wire].opener = Some(call);
+                self.connect_first(wire);
+            }
+            (false, true) => self.send(wire, call),
+            (false, false) => {
+                self.wires[wire].waiting.push(call);
+                self.connect_first(wire);
+            }
+        }
+    }
+
+    fn send(&mut self, wire: usize, call: CallIndex) {
+        let Wire {
+            session,
+            line: Some(line),
+            connection: Some(connection),
+            ..
+        } = self.wires[wire]
+        else {
+            return;
+        };
+        let now = self.clock.now();
+        let client = &mut self.sessions[session].client;
+        let sent = self.replay.request(call, |credential, request| {
+            client.call(now, connection, u64::from(call), credential, request)
+        });
+        match sent {
+            Ok(Ok(xid)) => {
+                let source = self.replay.call(call).id;
+                self.sources.insert(self.lines.port(line), xid, source);
+                self.touched.push(session);
+                self.flush();
+                self.replay.on_sent(self.clock.now(), call);
+                if !self.replay.call(call).is_answered {
+                    self.over(wire);
+                }
+            }
+            Ok(Err(_)) => self.leave_out(wire, call, Why::Arguments),
+            Err(why) => self.leave_out(wire, call, why),
+        }
+    }
+
+    fn leave_out(&mut self, wire: usize, call: CallIndex, why: Why) {
+        self.replay.on_done(self.clock.now(), call, Some(why));
+        self.over(wire);
+    }
+
+    /// A call of a wire is over. After the last one its connection is closed.
+    fn over(&mut self, wire: usize) {
+        let of = &mut self.wires[wire];
+        of.left = of.left.saturating_sub(1);
+        // A client of NFSv4 says farewell by its connections.
+        let is_mine = self.sessions[of.session].client.client_id() == 0;
+        if of.left == 0
+            && is_mine
+            && let (Some(line), Some(connection)) = (of.line.take(), of.connection.take())
+        {
+            self.lines.close(line);
+            let now = self.clock.now();
+            self.sessions[of.session].client.abandon(now, connection);
+        }
+    }
+
+    fn flush(&mut self) {
+        while let Some(session) = self.touched.pop() {
+            let Session { client, wires } = &mut self.sessions[session];
+            for &wire in wires.iter() {
+                let Wire {
+                    line: Some(line),
+                    connection: Some(connection),
+                    ..
+                } = self.wires[wire]
+                else {
+                    continue;
+                };
+                let mut bytes = Vec::new();
+                if client.transmit(connection, &mut bytes) {
+                    self.lines.send(line, &bytes);
+                }
+            }
+        }
+    }
+
+    fn connect_first(&mut self, wire: usize) {
+        if self.wires[wire].line.is_none() && self.wires[wire].broken.is_none() {
+            self.connect(wire);
+        }
+    }
+
+    fn connect(&mut self, wire: usize) {
+        let of = &mut self.wires[wire];
+        let port = match of.service {
+            Service::Portmap => PORTMAP_PORT,
+            Service::Mount => self.asked.ground.mount_port,
+            Service::Nfs => self.asked.url.port,
+        };
+        let to = SocketAddr::new(self.asked.url.server, port);
+        match self.lines.connect(to, of.line) {
+            Ok(line) => {
+                of.line = Some(line);
+                if let Some((_, next)) = &mut of.broken {
+                    *next = i64::MAX;
+                }
+                self.of_lines.resize(self.of_lines.len().max(line + 1), 0);
+                self.of_lines[line] = wire;
+            }
+            Err(_) => {
+                let now = self.clock.now();
+                let since = of.broken.map_or(now, |(since, _)| since);
+                of.broken = Some((since, now + RETRY_NS));
+            }
+        }
+    }
+
+    fn on_open(&mut self, line: LineIndex) {
+        let (wire, now) = (self.of_lines[line], self.clock.now());
+        let of = &mut self.wires[wire];
+        of.broken = None;
+        self.connections += 1;
+        let client = &mut self.sessions[of.session].client;
+        match of.connection {
+            Some(connection) => client.reopened(now, connection),
+            None => {
+                let port = self.asked.url.port;
+                let opened = client.opened(now, of.service, port, Transport::Stream);
+                of.connection = Some(opened);
+            }
+        }
+        self.touched.push(of.session);
+        let waiting = std::mem::take(&mut of.waiting);
+        if let Some(call) = of.opener.take() {
+            self.replay.on_done(now, call, None);
+        }
+        for call in waiting {
+            self.send(wire, call);
+        }
+    }
+
+    fn on_close(&mut self, line: LineIndex, why: Option<std::io::Error>) -> Result<(), RerunError> {
+        let (wire, now) = (self.of_lines[line], self.clock.now());
+        let of = &mut self.wires[wire];
+        if of.line != Some(line) {
+            return Ok(());
+        }
+        if let Some(connection) = of.connection {
+            self.broken += 1;
+            self.sessions[of.session].client.closed(now, connection);
+        }
+        let since = of.broken.map_or(now, |(since, _)| since);
+        of.broken = Some((since, now + RETRY_NS));
+        if of.service != Service::Nfs && of.connection.is_none() {
+            // Without a port mapper the calls to it are left out.
+            let waiting = std::mem::take(&mut of.waiting);
+            let opener = of.opener.take();
+            (of.broken, of.line) = (None, None);
+            if let Some(call) = opener {
+                self.replay.on_done(now, call, None);
+            }
+            for call in waiting {
+                self.leave_out(wire, call, Why::Service);
+            }
+            return Ok(());
+        }
+        if now.saturating_sub(since) > self.asked.timeout_ns {
+            let port = self.asked.url.port;
+            let why = why.map_or("the server closes it".to_owned(), |why| why.to_string());
+            return Err(RerunError::NoConnection {
+                service: of.service.name(),
+                to: SocketAddr::new(self.asked.url.server, port),
+                why,
+            });
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, line: LineIndex) -> Result<(), RerunError> {
+        let wire = self.of_lines[line];
+        let Wire {
+            session,
+            connection: Some(connection),
+            ..
+        } = self.wires[wire]
+        else {
+            return Ok(());
+        };
+        let mut ended = 0;
+        let is_broken = match self.lines.take(line) {
+            Ok(None) => return Ok(()),
+            Ok(Some((now, bytes))) => {
+                let (client, replay) = (&mut self.sessions[session].client, &mut self.replay);
+                let outcome = client.on_bytes(now, connection, bytes, |reply| {
+                    let Some(call) = reply.tag else { return };
+                    let call = call as CallIndex;
+                    ended += u64::from(replay.call(call).is_answered);
+                    replay.on_answer(now, call, reply.answer);
+                });
+                outcome.is_err()
+            }
+            Err(why) => return self.on_close(line, why),
+        };
+        if is_broken {
+            return Err(RerunError::NoReply {
+                to: SocketAddr::new(self.asked.url.server, self.asked.url.port),
+            });
+        }
+        self.touched.push(session);
+        for _ in 0..ended {
+            self.over(wire);
+        }
+        Ok(())
+    }
+
+    /// Clients of NFSv4 have the server forget them.
+    fn say_farewell(&mut self) {
+        let until = self.clock.now() + FAREWELL_NS;
+        let mut left = 0;
+        for session in 0..self.sessions.len() {
+            let client = &mut self.sessions[session].client;
+            if client.client_id() != 0 {
+                client.finish(self.clock.now());
+                self.touched.push(session);
+                left += 1;
+            }
+        }
+        self.flush();
+        while left > 0 && self.clock.now() < until {
+            let mut heard = Vec::new();
+            if self.lines.wait(LOOK_NS as u64, &mut heard).is_err() {
+                break;
+            }
+            for heard in heard {
+                if let Heard::Bytes(line) = heard {
+                    let _ = self.read(line);
+                }
+            }
+            self.flush();
+            for session in &mut self.sessions {
+                while let Some(event) = session.client.poll() {
+                    left -= usize::from(matches!(event, Event::Closed | Event::Failed(_)));
+                }
+            }
+        }
+    }
+
+    fn outcome(self, failure: Option<RerunError>, ended_ns: i64) -> Outcome {
+        self.lines.finish();
+        Outcome::new(
+            &self.replay,
+            [self.connections, self.broken],
+            self.stalls,
+            ended_ns,
+            failure,
+        )
+    }
+}
+
+impl Stalls {
+    fn note(&mut self, took_ns: i64) {
+        if took_ns > STALL_NS {
+            self.count += 1;
+            self.max_ns = self.max_ns.max(took_ns);
+            self.sum_ns += took_ns;
+        }
+    }
+}
