@@ -9,13 +9,21 @@ use lineside_rpc::xdr::{Name, Outcome};
 use crate::script::{Facts, Operation};
 use crate::tables::{Lack, Tables};
 
-/// Gives `make` a call of MOUNT. What is mounted is the export, whatever the source's was.
+/// Gives `make` a call of MOUNT. What is mounted is the export, whatever the source's was, or what
+/// the source's server did not mount.
 pub(crate) fn mount<T>(
+    operation: &Operation,
     procedure: mount::Procedure,
     export: &[u8],
     make: impl FnOnce(Request<'_>) -> T,
 ) -> T {
-    let path = [Piece::bytes(export)];
+    let is_refused = operation
+        .status
+        .as_deref()
+        .is_some_and(|it| it != "MNT3_OK");
+    let refused = operation.names[0].as_deref().filter(|_| is_refused);
+    let refused = refused.filter(|path| path.len() <= Name::LEN_MAX);
+    let path = [Piece::bytes(refused.unwrap_or(export))];
     let directory = Some(Name::new(&path));
     let arguments = mount::DirectoryArgs { directory };
     let call = match procedure {

@@ -17,6 +17,8 @@ pub struct Repairs {
     pub links: u64,
     /// A state id that no earlier reply had: the anonymous one.
     pub states: u64,
+    /// An exclusive OPEN whose verifier the trace has not: another one.
+    pub verifiers: u64,
     /// Attributes that a call asks for, which the trace does not name: those of a usual client.
     pub attributes: u64,
 }

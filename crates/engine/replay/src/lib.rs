@@ -22,6 +22,7 @@ mod beside;
 mod content;
 mod figures;
 mod nfs3;
+mod nfs4;
 mod replay;
 mod script;
 mod tables;

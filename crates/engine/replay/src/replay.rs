@@ -1,13 +1,14 @@
 //! A script on its way: which call is made now, with which names, and what its reply makes known.
 
 use hashbrown::HashMap;
-use lineside_nfs::{mount, v3};
+use lineside_nfs::{mount, v3, v4};
 use lineside_nfs_client::{Answer, Credential, CredentialError, Request};
 use lineside_plan::CallIndex;
 
 use crate::beside;
 use crate::figures::Figures;
 use crate::nfs3::{self, Making};
+use crate::nfs4;
 use crate::script::{Call, FileId, Procedure, Script, Why};
 use crate::tables::{Lack, Tables};
 use crate::walk::{Pace, Walk};
@@ -132,12 +133,14 @@ impl<'a> Replay<'a> {
                 nfs3::request(&mut making, call, operation, procedure, make)
             }
             Some(Procedure::Mount(procedure)) => {
-                Ok(beside::mount(procedure, &self.settings.export, make))
+                let export = &self.settings.export;
+                Ok(beside::mount(operation, procedure, export, make))
             }
             Some(Procedure::Portmap(procedure)) => {
                 beside::portmap(procedure, operation.facts.as_deref(), make)
             }
-            Some(Procedure::Nfs4(_)) | None => Err(Lack::Kind),
+            Some(Procedure::Nfs4(_)) => nfs4::request(&mut making, call, make),
+            None => Err(Lack::Kind),
         };
         let made = made.map_err(|lack| match lack {
             Lack::Arguments => Why::Arguments,
@@ -145,8 +148,14 @@ impl<'a> Replay<'a> {
             Lack::Kind => Why::Program,
         })?;
         self.figures.made += 1;
-        if let Some(Procedure::Nfs3(v3::Procedure::Write)) = operation.procedure {
-            self.figures.written_bytes += u64::from(operation.count.unwrap_or(0));
+        for operation in &call.operations {
+            let is_write = match operation.procedure {
+                Some(Procedure::Nfs3(procedure)) => procedure == v3::Procedure::Write,
+                Some(Procedure::Nfs4(operation)) => operation == v4::Operation::Write,
+                _ => false,
+            };
+            let bytes = operation.count.filter(|_| is_write);
+            self.figures.written_bytes += u64::from(bytes.unwrap_or(0));
         }
         if !call.is_answered {
             self.figures.unanswered_before += 1;
@@ -188,7 +197,11 @@ impl<'a> Replay<'a> {
                     let status = beside::on_mount(tables, operation, procedure, top, results);
                     status.map(|status| (procedure.name(), status, mount::status_name(status)))
                 }
-                _ => None,
+                Some(Procedure::Nfs4(_)) => {
+                    nfs4::on_results(script, tables, &mut self.figures, call, results);
+                    None
+                }
+                Some(Procedure::Portmap(_)) | None => None,
             };
             if let Some((name, status, known)) = found {
                 let number = status.to_string();

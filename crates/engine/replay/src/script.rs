@@ -138,6 +138,8 @@ pub struct Operation {
     pub offset: Option<u64>,
     /// Bytes.
     pub count: Option<u32>,
+    /// The same, of locks.
+    pub length: Option<u64>,
     /// Its status, by name.
     pub status: Option<Box<str>>,
     /// The server did not reach it.
@@ -210,7 +212,124 @@ pub struct Script {
     pub left_out: LeftOut,
 }
 
+/// The folder of files that have no name in the trace, as an image names it.
+const UNNAMED: &[u8] = b"by-file-id";
+/// Directories above one another: a trace of anybody's may have a circle.
+const DEPTH_MAX: usize = 256;
+
 impl Script {
+    /// Where the files are that were there before, below the directory: by their names in the
+    /// trace, or as an image names those without one.
+    pub fn paths(&self) -> HashMap<FileId, Vec<Vec<u8>>> {
+        let mut above: HashMap<FileId, (FileId, &[u8])> = HashMap::new();
+        for ((directory, name), &file) in &self.names {
+            above.insert(file, (*directory, name));
+        }
+        let path = |file: FileId| {
+            let mut path = Vec::new();
+            let mut at = file;
+            while !self.roots.contains(&at) && path.len() < DEPTH_MAX {
+                let Some((directory, name)) = above.get(&at) else {
+                    path.push(format!("{:016x}", at.cast_unsigned()).into_bytes());
+                    path.push(UNNAMED.to_vec());
+                    break;
+                };
+                path.push(name.to_vec());
+                at = *directory;
+            }
+            path.reverse();
+            path
+        };
+        self.needed()
+            .into_iter()
+            .map(|file| (file, path(file)))
+            .collect()
+    }
+
+    /// Directories that a client of NFSv4 passes on its way from the root of the server, before the
+    /// trace makes any: no mount names them.
+    pub fn ways(&self) -> Vec<Vec<Vec<u8>>> {
+        let named = |operation: &Operation| match operation.procedure {
+            Some(Procedure::Nfs4(name)) => Some(name),
+            _ => None,
+        };
+        let uses = |operation: &&Operation| {
+            let name = named(operation);
+            let is_listed = name == Some(v4::Operation::ReadDir);
+            is_listed || name.is_some() && operation.names[0].is_some()
+        };
+        let all = self.calls.iter().flat_map(|call| &call.operations);
+        let directories = all.filter(uses).filter_map(|operation| operation.file);
+        let directories: hashbrown::HashSet<FileId> = directories.collect();
+        let mut ways = Vec::new();
+        for call in &self.calls {
+            let mut path: Option<Vec<Vec<u8>>> = None;
+            for (at, operation) in call.operations.iter().enumerate() {
+                match named(operation) {
+                    Some(v4::Operation::Create) => return ways,
+                    Some(v4::Operation::PutRootFh) => path = Some(Vec::new()),
+                    Some(v4::Operation::PutFh) => path = None,
+                    Some(v4::Operation::Lookup) => {
+                        let is_ok = operation.status.as_deref() == Some("NFS4_OK");
+                        let next = call.operations.get(at + 1);
+                        let is_passed = next.is_some_and(|next| uses(&next))
+                            || operation
+                                .made
+                                .is_some_and(|made| directories.contains(&made));
+                        match (&mut path, &operation.names[0]) {
+                            (Some(path), Some(name)) if is_ok && is_passed => {
+                                path.push(name.to_vec());
+                                if !ways.contains(path) {
+                                    ways.push(path.clone());
+                                }
+                            }
+                            _ => path = None,
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        ways
+    }
+
+    /// The version of NFS that most calls are of: `None`, NFSv3.
+    pub fn minor_version(&self) -> Option<u32> {
+        let of = |wanted: fn(&Program) -> bool| {
+            let programs = self.calls.iter().filter_map(|call| call.program);
+            programs.filter(wanted).count()
+        };
+        let nfs4 = of(|program| matches!(program, Program::Nfs4(_)));
+        let is_nfs4 = nfs4 > of(|program| *program == Program::Nfs3);
+        let minors = self.calls.iter().filter_map(|call| match call.program {
+            Some(Program::Nfs4(minor)) => Some(minor),
+            _ => None,
+        });
+        minors.max().filter(|_| is_nfs4)
+    }
+
+    /// Leaves out calls that cannot be made beside the others: those of another version of NFS,
+    /// whose handles are other ones, and those that open and keep sessions.
+    pub fn keep_version(&mut self) {
+        let kept = self.minor_version();
+        for call in &mut self.calls {
+            let is_other = match call.program {
+                Some(Program::Nfs4(_)) => kept.is_none(),
+                Some(Program::Nfs3) => kept.is_some(),
+                _ => false,
+            };
+            let of_session = |operation: &Operation| match operation.procedure {
+                Some(Procedure::Nfs4(operation)) => crate::nfs4::is_of_session(operation),
+                _ => false,
+            };
+            if is_other {
+                call.left_out = Some(Why::Program);
+            } else if !call.operations.is_empty() && call.operations.iter().all(of_session) {
+                call.left_out = Some(Why::Session);
+            }
+        }
+    }
+
     /// Files that calls use before a reply named them, in the order of their first use.
     pub fn needed(&self) -> Vec<FileId> {
         let mut made: hashbrown::HashSet<FileId> = self.roots.iter().copied().collect();

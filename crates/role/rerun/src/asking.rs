@@ -46,8 +46,8 @@ impl<'a> Asking<'a> {
             mount_port: None,
         };
         asking.client.start(clock.now());
+        let until = clock.now().saturating_add(timeout_ns);
         while !asking.client.is_ready() {
-            let until = asking.clock.now().saturating_add(asking.timeout_ns);
             asking.turn(until, "mounting", &mut |_| {})?;
         }
         Ok(asking)
@@ -130,6 +130,16 @@ impl<'a> Asking<'a> {
             });
         }
         Ok(())
+    }
+
+    /// The server forgets this client, as far as it does so at once.
+    pub(crate) fn farewell(mut self) {
+        if self.client.client_id() == 0 {
+            return;
+        }
+        self.client.finish(self.clock.now());
+        let until = self.clock.now().saturating_add(self.timeout_ns);
+        while self.client.outstanding() > 0 && self.turn(until, "leaving", &mut |_| {}).is_ok() {}
     }
 
     fn flush(&mut self) {

@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod asking;
+mod below;
 mod error;
 mod lines;
 mod outcome;
@@ -24,7 +25,7 @@ mod url;
 
 pub use error::RerunError;
 pub use outcome::{Outcome, certificate};
-pub use prepare::{Ground, Path, prepare};
+pub use prepare::{Ground, prepare};
 pub use run::{Asked, Watch, run};
 pub use sources::Sources;
 pub use tap::{FramePort, Tap, tap};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lineside_measure::Spread;
-use lineside_replay::{Figures, Replay, Script};
+use lineside_replay::{Figures, Replay, Script, Why};
 use lineside_trace::certificate::Judged;
 use lineside_trace::certificate::replay::{
     Asked, Calls, Differing, Edges, Replay as Found, Statuses,
@@ -76,7 +76,9 @@ impl Outcome {
         let mut reasons = Vec::new();
         let mut shares = BTreeMap::new();
         let figures = &self.figures;
-        let not_made = source_calls.saturating_sub(figures.made);
+        // Sessions are opened and kept here, too, by calls of the client's own.
+        let of_session = figures.left_out.get(&Why::Session).copied().unwrap_or(0);
+        let not_made = source_calls.saturating_sub(figures.made + of_session);
         let share = |part: u64| part as f64 / source_calls.max(1) as f64;
         let mut state = State::Complete;
         if let Some(failure) = &self.failure {
@@ -148,6 +150,7 @@ pub fn certificate(
         ("parents", repairs.parents),
         ("links", repairs.links),
         ("states", repairs.states),
+        ("verifiers", repairs.verifiers),
         ("attributes", repairs.attributes),
         ("missing_files", ground.missing),
     ];

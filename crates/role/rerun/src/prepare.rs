@@ -2,16 +2,13 @@
 //! source's calls use of it is looked up.
 
 use hashbrown::HashMap;
-use lineside_frame::Piece;
 use lineside_host::RunClock;
-use lineside_nfs::v3::{self, Procedure, Status};
-use lineside_nfs_client::{
-    ClientError, Config, Credential, Mount, MountAt, Request, Step, Version,
-};
+use lineside_nfs_client::{ClientError, Config, Credential, Mount, MountAt, Step, Version};
 use lineside_replay::{FileId, Script};
-use lineside_rpc::xdr::{Handle, Name, Optional};
+use lineside_time::Clock;
 
 use crate::asking::Asking;
+use crate::below::Below;
 use crate::error::RerunError;
 use crate::url::Url;
 
@@ -31,24 +28,26 @@ pub struct Ground {
 }
 
 /// A path below the directory.
-pub type Path = Vec<Vec<u8>>;
+pub(crate) type Path = Vec<Vec<u8>>;
 
-/// Finds or makes the directory of `url`. `paths` names the files of the source that were there
-/// before, as far as they have a name.
+/// Finds or makes the directory of `url`, and finds what calls of the script use that was there
+/// before.
 pub fn prepare(
     script: &Script,
     url: &Url,
-    paths: &HashMap<FileId, Path>,
     user: (u32, u32),
     in_place: bool,
     timeout_ns: i64,
     clock: &RunClock,
 ) -> Result<Ground, RerunError> {
-    let (mut asking, export_len) = mount(url, user, timeout_ns, clock)?;
+    let version = script.minor_version().map_or(Version::V3, Version::V4);
+    let (mut asking, export_len) = mount(version, url, user, timeout_ns, clock)?;
     let mut below = Below {
         asking: &mut asking,
         url,
+        version,
     };
+    let paths = script.paths();
     let mut top = below.asking.root();
     for component in &url.path[export_len..] {
         top = below.find_or_make(&top, component.as_bytes())?;
@@ -74,7 +73,16 @@ pub fn prepare(
         let url = url.text.clone();
         return Err(RerunError::NotEmpty { url });
     }
+    if let Version::V4(_) = version {
+        for way in script.ways() {
+            let mut at = top.clone();
+            for name in &way {
+                at = below.find_or_make(&at, name)?;
+            }
+        }
+    }
     ground.mount_port = asking.mount_port.unwrap_or(url.port);
+    asking.farewell();
     Ok(ground)
 }
 
@@ -83,15 +91,24 @@ fn export_of(url: &Url, len: usize) -> Vec<u8> {
 }
 
 /// Mounts as much of the path as can be: how many components that is.
+///
+/// NFSv4 has no mounts: the path is looked up from the root of the server's file systems.
 fn mount<'a>(
+    version: Version,
     url: &Url,
     user: (u32, u32),
     timeout_ns: i64,
     clock: &'a RunClock,
 ) -> Result<(Asking<'a>, usize), RerunError> {
     let mut last = String::new();
-    for len in (1..=url.path.len()).rev() {
-        let mut config = Config::new(Version::V3, &[], [0; 8]);
+    let lens = match version {
+        Version::V3 => 1..=url.path.len(),
+        Version::V4(_) => 0..=0,
+    };
+    for len in lens.rev() {
+        let owner = format!("lineside-replay-{}", std::process::id());
+        let verifier = clock.now().to_be_bytes();
+        let mut config = Config::new(version, owner.as_bytes(), verifier);
         config.port = url.port;
         config.credential =
             Credential::sys(b"lineside", user.0, user.1, &[user.1]).unwrap_or(config.credential);
@@ -112,144 +129,4 @@ fn mount<'a>(
         path: format!("/{}", url.path.join("/")),
         why: last,
     })
-}
-
-/// What is below the export's root.
-struct Below<'a, 'b> {
-    asking: &'a mut Asking<'b>,
-    url: &'a Url,
-}
-
-/// What a call made of a name.
-type Named = Result<Option<Vec<u8>>, u32>;
-
-impl Below<'_, '_> {
-    fn call(&mut self, doing: &str, call: &v3::Call<'_>) -> Result<Named, RerunError> {
-        let procedure = call.procedure();
-        let request = Request::Nfs3(call, &[]);
-        self.asking.ask(doing, request, |results| {
-            let reply = v3::Reply::decode(procedure, &mut results.cursor());
-            match reply.status()? {
-                0 => Some(Ok(reply.object().map(|handle| handle.to_vec()))),
-                status => Some(Err(status)),
-            }
-        })
-    }
-
-    fn look_up(&mut self, directory: &[u8], name: &[u8]) -> Result<Named, RerunError> {
-        let (directory, name) = ([Piece::bytes(directory)], [Piece::bytes(name)]);
-        let call = v3::Call::Lookup(v3::DirOpArgs {
-            directory: Some(Handle::new(&directory)),
-            name: Some(Name::new(&name)),
-        });
-        self.call("looking for the directory", &call)
-    }
-
-    fn find_or_make(&mut self, directory: &[u8], name: &[u8]) -> Result<Vec<u8>, RerunError> {
-        let doing = format!("{}: LOOKUP of {}", self.url.text, name.escape_ascii());
-        match self.look_up(directory, name)? {
-            Ok(Some(handle)) => return Ok(handle),
-            Err(status) if Status(status) == Status::NOENT => {}
-            Ok(None) => return Err(refused(doing, Status::SERVERFAULT.0)),
-            Err(status) => return Err(refused(doing, status)),
-        }
-        let (of, called) = ([Piece::bytes(directory)], [Piece::bytes(name)]);
-        let call = v3::Call::MkDir(v3::MkDirArgs {
-            what: v3::DirOpArgs {
-                directory: Some(Handle::new(&of)),
-                name: Some(Name::new(&called)),
-            },
-            attributes: v3::SetAttributes {
-                mode: Optional::Present(Some(0o755)),
-                uid: Optional::Absent,
-                gid: Optional::Absent,
-                size: Optional::Absent,
-                atime: v3::SetTime::DontChange,
-                mtime: v3::SetTime::DontChange,
-            },
-        });
-        let doing = format!("{}: MKDIR of {}", self.url.text, name.escape_ascii());
-        match self.call(&doing, &call)? {
-            Ok(Some(handle)) => Ok(handle),
-            Ok(None) => match self.look_up(directory, name)? {
-                Ok(Some(handle)) => Ok(handle),
-                Ok(None) => Err(refused(doing, Status::SERVERFAULT.0)),
-                Err(status) => Err(refused(doing, status)),
-            },
-            Err(status) => Err(refused(doing, status)),
-        }
-    }
-
-    /// The handle of what is at a path, if something is.
-    fn find(
-        &mut self,
-        top: &[u8],
-        path: &Path,
-        found: &mut HashMap<Path, Option<Vec<u8>>>,
-    ) -> Result<Option<Vec<u8>>, RerunError> {
-        let mut handle = top.to_vec();
-        for len in 1..=path.len() {
-            let part = path[..len].to_vec();
-            let known = match found.get(&part) {
-                Some(known) => known.clone(),
-                None => {
-                    let looked = self.look_up(&handle, &path[len - 1])?;
-                    let looked = looked.unwrap_or_default();
-                    found.insert(part, looked.clone());
-                    looked
-                }
-            };
-            match known {
-                Some(known) => handle = known,
-                None => return Ok(None),
-            }
-        }
-        Ok(Some(handle))
-    }
-
-    fn is_empty(&mut self, directory: &[u8]) -> Result<bool, RerunError> {
-        let of = [Piece::bytes(directory)];
-        let call = v3::Call::ReadDir(v3::ReadDirArgs {
-            directory: Some(Handle::new(&of)),
-            cookie: Some(0),
-            cookie_verifier: Some([0; 8]),
-            count: Some(4_096),
-        });
-        let doing = "reading the directory";
-        let listed = self
-            .asking
-            .ask(doing, Request::Nfs3(&call, &[]), |results| {
-                let reply = v3::Reply::decode(Procedure::ReadDir, &mut results.cursor());
-                let v3::Reply::ReadDir(outcome) = &reply else {
-                    return None;
-                };
-                match outcome.ok() {
-                    Some(ok) => {
-                        let names = ok.entries.iter().filter_map(|entry| entry.name);
-                        let mut names = names.map(|name| name.to_vec());
-                        Some(Ok(names.all(|name| matches!(&name[..], b"." | b".."))))
-                    }
-                    None => reply.status().map(Err),
-                }
-            })?;
-        listed.map_err(|status| refused(format!("{}: READDIR", self.url.text), status))
-    }
-}
-
-fn refused(doing: String, status: u32) -> RerunError {
-    let hint = match Status(status) {
-        Status::ROFS => ": it is exported read-only; name another export",
-        Status::NOSPC | Status::DQUOT => ": there is no room; make some, or name another export",
-        Status::ACCES | Status::PERM => {
-            ": give --as UID:GID of a user who may write there, or export it with no_root_squash"
-        }
-        Status::NOTDIR => ": it is no directory; name another one",
-        _ => "",
-    };
-    let known = v3::status_name(status).map(str::to_owned);
-    RerunError::Refused {
-        doing,
-        status: known.unwrap_or_else(|| status.to_string()),
-        hint,
-    }
 }

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::thread;
 
 use anyhow::{Context, anyhow};
-use hashbrown::HashMap;
 use lineside_account::Budget;
 use lineside_analyze::script;
 use lineside_host::{RunClock, Signals, SystemClock, watch_outputs};
@@ -52,7 +51,6 @@ pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<Exit> {
     let ground = prepare(
         &script,
         &url,
-        &HashMap::new(),
         user,
         arguments.in_place,
         wanted.timeout_ns,

@@ -385,6 +385,9 @@ def roles(place, example, port):
         "failed": ("failed", [trace], set(), False),
         "plan": ("plan", [trace, "-o", f"{place}/plan"], set(), False),
         "predict": ("predict", [trace, "--delay", "1ms"], set(), False),
+        "replay": (
+            "replay", [trace, "--to", f"nfs://{local}/x/y", "-o", f"{place}/again"], TCP, False,
+        ),
         "compare": ("compare", [trace, trace], set(), False),
         "info": ("info", [trace], set(), False),
         "packets": ("packets", [trace, "--operation", "1", "-w", f"{out}/p.pcapng"], set(), False),

@@ -43,6 +43,7 @@ mod predict;
 mod python;
 mod rebuilt;
 mod removed;
+mod replay;
 mod report;
 #[path = "../../../../../fuzz/src/roles/mod.rs"]
 mod roles;

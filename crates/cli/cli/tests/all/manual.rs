@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 
 use crate::support::{lineside, talk};
 
-const VERBS: [&str; 22] = [
+const VERBS: [&str; 23] = [
     "capture",
     "info",
     "report",
@@ -14,6 +14,7 @@ const VERBS: [&str; 22] = [
     "predict",
     "packets",
     "plan",
+    "replay",
     "replay-pcap",
     "emulate",
     "forward",

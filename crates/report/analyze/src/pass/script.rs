@@ -67,6 +67,7 @@ pub fn script(path: &Path, config: Config) -> Result<(Plan, Script), PlanError> 
         (from, to, edge.kind)
     });
     script.edges = edges.collect();
+    script.keep_version();
     Ok((of_plan, script))
 }
 
@@ -227,6 +228,7 @@ impl Rows {
             names: [12, 13].map(|at| text(at).map(|text| unescaped(text).into())),
             offset: number(14).map(i64::cast_unsigned),
             count: number(15).and_then(|count| u32::try_from(count).ok()),
+            length: number(15).map(i64::cast_unsigned),
             status: text(5).map(Into::into),
             not_executed: flag(16),
             facts: self.facts.remove(&id),

@@ -40,6 +40,7 @@ mod packages;
 mod peer;
 mod private;
 mod probe;
+mod replays;
 mod rotate;
 mod speed;
 mod star;

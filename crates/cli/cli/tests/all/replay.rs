@@ -1,0 +1,60 @@
+//! `lineside replay`: what it refuses before it asks a server.
+
+use crate::report::{printed, run, traced};
+use crate::support::{example, talk};
+
+/// Nothing listens at this port of this host.
+const NOWHERE: &str = "nfs://127.0.0.1:9/export/new";
+
+fn refused(folder: &tempfile::TempDir, words: &[&str]) -> String {
+    let output = run(folder, &[&["replay"], words].concat());
+    assert!(!output.status.success(), "{words:?}");
+    let text = talk(&output);
+    assert_eq!(text.lines().count(), 1, "{words:?}: {text}");
+    text
+}
+
+#[test]
+fn a_replay_names_what_it_needs() {
+    let folder = traced(&example());
+    let cases = [
+        (&["trace", "--to", NOWHERE, "--speed", "0"][..], "above 0"),
+        (&["trace", "--to", NOWHERE, "--speed", "-1"], "above 0"),
+        (&["trace", "--to", NOWHERE, "--speed", "NaN"], "above 0"),
+        (&["trace", "--to", NOWHERE, "--speed", "inf"], "above 0"),
+        (
+            &["trace", "--to", NOWHERE, "--loop", "half"],
+            "closed, open or fast",
+        ),
+        (
+            &["trace", "--to", NOWHERE, "--loop", "fast", "--speed", "2"],
+            "leave one of them out",
+        ),
+        (&["trace", "--to", NOWHERE, "--as", "root"], "1000:1000"),
+        (&["trace", "--to", "server:/x"], "nfs://SERVER/EXPORT/DIR"),
+        (&["trace", "--to", "nfs://127.0.0.1"], "it has no path"),
+        (&["trace", "--to", "nfs://127.0.0.1/a/../b"], "'..'"),
+        (&["trace", "--to", NOWHERE], "no connection to "),
+        (&["nfs-mix.pcapng.zst", "--to", NOWHERE], "capture it first"),
+    ];
+    for (words, wanted) in cases {
+        let text = refused(&folder, words);
+        assert!(text.contains(wanted), "{words:?}: {text}");
+    }
+}
+
+#[test]
+fn a_trace_without_calls_or_replies_is_not_replayed() {
+    let folder = traced(&example());
+    let of = |filter: &str, name: &str| {
+        let input = "nfs-mix.pcapng.zst";
+        printed(&run(
+            &folder,
+            &["capture", input, "-q", "-f", filter, "-o", name],
+        ));
+        refused(&folder, &[name, "--to", NOWHERE])
+    };
+    assert!(of("dst port 2049", "calls").contains("has calls alone"));
+    assert!(of("src port 2049", "replies").contains("has replies alone"));
+    assert!(of("port 9", "nothing").contains("has no calls of NFS"));
+}
