@@ -241,10 +241,18 @@ impl<'a, C: Clock> Lines<'a, C> {
         line.written = 0;
     }
 
+    /// What the tap has kept goes to whoever makes rows of it.
+    pub(crate) fn pass_on(&mut self) {
+        if let Some(tap) = &mut self.tap {
+            tap.pass_on();
+        }
+    }
+
     /// All lines are over: the last frames are in the tap, which ends.
     pub(crate) fn finish(mut self) {
         for at in 0..self.lines.len() {
             self.close(at);
         }
+        self.pass_on();
     }
 }

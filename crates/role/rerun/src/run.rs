@@ -42,8 +42,9 @@ pub trait Watch {
 
 /// A look at signals and times that nobody waits for.
 const LOOK_NS: i64 = 100_000_000;
-/// A wait of the kernel ends up to 50 us late (prctl(2), PR_SET_TIMERSLACK): the rest is spun.
-const SPIN_NS: i64 = 80_000;
+/// Spun before a deadline: the kernel's timer slack of 50 us (prctl(2), PR_SET_TIMERSLACK) and the
+/// time that waking up takes.
+const SPIN_NS: i64 = 150_000;
 /// Between two tries to open a connection.
 const RETRY_NS: i64 = 500_000_000;
 /// How long the server may take to forget its clients.
@@ -94,6 +95,7 @@ struct Run<'a, 'b> {
     connections: u64,
     broken: u64,
     stalls: Stalls,
+    has_begun: bool,
 }
 
 /// Makes the calls of a script. What was done stands in the outcome, however it ended.
@@ -120,6 +122,7 @@ pub fn run(
         connections: 0,
         broken: 0,
         stalls: Stalls::default(),
+        has_begun: false,
     };
     for (file, handle) in &asked.ground.known {
         run.replay.know(*file, handle);
@@ -129,6 +132,7 @@ pub fn run(
         // What was opened before is not part of it.
         let begin_ns = run.clock.now();
         run.replay.begin(begin_ns);
+        run.has_begun = true;
         run.make_calls(watch)
     });
     let ended_ns = clock.now();
@@ -245,9 +249,7 @@ impl Run<'_, '_> {
         let mut looked_ns = self.clock.now();
         loop {
             let before = self.clock.now();
-            while let Some(call) = self.replay.next(self.clock.now()) {
-                self.make(call);
-            }
+            self.make_due();
             self.flush();
             if self.replay.is_over() {
                 return Ok(());
@@ -266,6 +268,13 @@ impl Run<'_, '_> {
         }
     }
 
+    /// Makes the calls whose time has come.
+    fn make_due(&mut self) {
+        while let Some(call) = self.replay.next(self.clock.now()) {
+            self.make(call);
+        }
+    }
+
     fn next_deadline(&self, now: i64) -> i64 {
         let sessions = self.sessions.iter();
         let sessions = sessions.filter_map(|session| session.client.next_deadline());
@@ -277,11 +286,10 @@ impl Run<'_, '_> {
 
     /// Waits for at most so long, and takes what comes.
     fn turn(&mut self, wait_ns: i64) -> Result<(), RerunError> {
-        let wait_ns = if wait_ns > SPIN_NS {
-            wait_ns - SPIN_NS
-        } else {
-            0
-        };
+        let wait_ns = (wait_ns - SPIN_NS).max(0);
+        if wait_ns > 0 {
+            self.lines.pass_on();
+        }
         let mut heard = Vec::new();
         self.lines.wait(wait_ns as u64, &mut heard)?;
         for heard in heard {
@@ -289,6 +297,10 @@ impl Run<'_, '_> {
                 Heard::Opened(line) => self.on_open(line),
                 Heard::Closed(line, why) => self.on_close(line, why)?,
                 Heard::Bytes(line) => self.read(line)?,
+            }
+            // One that is due does not wait for the other replies.
+            if self.has_begun {
+                self.make_due();
             }
         }
         let now = self.clock.now();
@@ -373,8 +385,10 @@ impl Run<'_, '_> {
                 let source = self.replay.call(call).id;
                 self.sources.insert(self.lines.port(line), xid, source);
                 self.touched.push(session);
+                // As its row has it: when the kernel gets it. What that does with it is its way.
+                let now = self.clock.now();
                 self.flush();
-                self.replay.on_sent(self.clock.now(), call);
+                self.replay.on_sent(now, call);
                 if !self.replay.call(call).is_answered {
                     self.over(wire);
                 }

@@ -19,15 +19,19 @@ use lineside_wire::build::{FrameBuilder, TcpFields};
 
 /// Bytes of a segment: what an IP packet holds.
 const SEGMENT_BYTES: usize = 60_000;
-/// Batches that wait, each of what was written or read at once. When there are more, the run waits:
-/// rows are complete, and the wait is counted as a stall.
-const BATCHES_MAX: usize = 256;
+/// Frames are kept until the run has time for the wake-up of a thread, or there are so many bytes.
+const KEPT_BYTES: usize = 1 << 20;
+/// Batches that wait. When there are more, the run waits: rows are complete, and the wait is counted
+/// as a stall.
+const BATCHES_MAX: usize = 32;
 /// A thread that takes frames looks so often whether parts are to end.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// The end in the run.
 pub struct Tap {
     queue: SyncSender<Vec<Frame>>,
+    kept: Vec<Frame>,
+    kept_bytes: usize,
     number: u64,
 }
 
@@ -54,6 +58,8 @@ pub fn tap() -> (Tap, FramePort) {
     };
     let tap = Tap {
         queue: sender,
+        kept: Vec::new(),
+        kept_bytes: 0,
         number: 0,
     };
     (tap, port)
@@ -78,42 +84,31 @@ impl Tap {
     /// A connection is asked for.
     pub(crate) fn asked(&mut self, ends: [SocketAddr; 2], now: i64) -> Tapped {
         let mut tapped = Tapped { ends, next: [0; 2] };
-        let syn = self.segment(&mut tapped, By::Us, now, TcpFlags::SYN, &[]);
-        self.send(vec![syn]);
+        self.segment(&mut tapped, By::Us, now, TcpFlags::SYN, &[]);
         tapped
     }
 
     /// It is open.
     pub(crate) fn opened(&mut self, tapped: &mut Tapped, now: i64) {
         let both = TcpFlags::SYN | TcpFlags::ACK;
-        let answer = self.segment(tapped, By::Server, now, both, &[]);
-        let last = self.segment(tapped, By::Us, now, TcpFlags::ACK, &[]);
-        self.send(vec![answer, last]);
+        self.segment(tapped, By::Server, now, both, &[]);
+        self.segment(tapped, By::Us, now, TcpFlags::ACK, &[]);
     }
 
     /// Bytes passed.
     pub(crate) fn passed(&mut self, tapped: &mut Tapped, by: By, now: i64, bytes: &[u8]) {
-        let segments = bytes.chunks(SEGMENT_BYTES);
         let flags = TcpFlags::ACK | TcpFlags::PSH;
-        let frames = segments.map(|bytes| self.segment(tapped, by, now, flags, bytes));
-        let frames: Vec<_> = frames.collect();
-        self.send(frames);
+        for bytes in bytes.chunks(SEGMENT_BYTES) {
+            self.segment(tapped, by, now, flags, bytes);
+        }
     }
 
     /// An end sends no more.
     pub(crate) fn ended(&mut self, tapped: &mut Tapped, by: By, now: i64) {
-        let frame = self.segment(tapped, by, now, TcpFlags::FIN | TcpFlags::ACK, &[]);
-        self.send(vec![frame]);
+        self.segment(tapped, by, now, TcpFlags::FIN | TcpFlags::ACK, &[]);
     }
 
-    fn segment(
-        &mut self,
-        tapped: &mut Tapped,
-        by: By,
-        now: i64,
-        flags: TcpFlags,
-        bytes: &[u8],
-    ) -> Frame {
+    fn segment(&mut self, tapped: &mut Tapped, by: By, now: i64, flags: TcpFlags, bytes: &[u8]) {
         let (one, other) = (by as usize, 1 - by as usize);
         let [source, destination] = [tapped.ends[one], tapped.ends[other]];
         let fields = TcpFields {
@@ -138,12 +133,19 @@ impl Tap {
             ordinal: self.number,
             ..Descriptor::default()
         };
-        Frame::copied(&packet, descriptor)
+        self.kept_bytes += packet.len();
+        self.kept.push(Frame::copied(&packet, descriptor));
+        if self.kept_bytes >= KEPT_BYTES {
+            self.pass_on();
+        }
     }
 
-    /// Whoever takes frames may have ended, and says why.
-    fn send(&mut self, frames: Vec<Frame>) {
-        let _ = self.queue.send(frames);
+    /// Frames that were kept go to whoever takes them, who may have ended, and says why.
+    pub(crate) fn pass_on(&mut self) {
+        if !self.kept.is_empty() {
+            self.kept_bytes = 0;
+            let _ = self.queue.send(std::mem::take(&mut self.kept));
+        }
     }
 }
 
