@@ -31,6 +31,7 @@ mod model;
 mod numbers;
 mod pass;
 mod read;
+mod replaying;
 
 pub use compare::{change_words, compare, who};
 pub use emulation::{Emulation, LINK_SETTINGS};
@@ -56,3 +57,4 @@ pub use read::spans::{Mark, Span, input_file, spans};
 pub use read::trace::{Trace, TraceError};
 pub use read::unfinished::Unfinished;
 pub use read::waits::HANG_MIN_NS;
+pub use replaying::Replayed;

@@ -4,7 +4,9 @@ use lineside_analyze::{Report, Zone};
 use lineside_words::{grouped, percent};
 
 use crate::block::{Block, Section};
-use crate::section::{capture, forwarder, link, load, load_pictures, monitors, two_taps, usage};
+use crate::section::{
+    capture, forwarder, link, load, load_pictures, monitors, replay, two_taps, usage,
+};
 use crate::summary::{Summary, chosen, insights, title};
 
 /// A report in words.
@@ -12,7 +14,7 @@ pub(crate) struct Page {
     pub(crate) title: String,
     /// When, from what, and which operations.
     pub(crate) about: Vec<String>,
-    /// The certificate of an emulated link, of a forwarder or of a load.
+    /// The certificate of an emulated link, of a forwarder, of a load or of a replay.
     pub(crate) certificate: Vec<Section>,
     /// The first screen.
     pub(crate) summary: Summary,
@@ -30,7 +32,8 @@ pub(crate) fn page(report: &Report, zone: &Zone) -> Page {
         .or_else(|| {
             let forwarding = report.forwarding.as_ref()?;
             Some(forwarder::sections(forwarding, zone))
-        });
+        })
+        .or_else(|| Some(vec![replay::section(report.replay.as_ref()?)]));
     // Without a tap, the link is all that there is to report.
     let is_alone =
         certificate.is_some() && report.understood.is_none() && report.totals.operations == 0;

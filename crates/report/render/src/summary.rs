@@ -11,7 +11,7 @@ use crate::block::{
     Chart, Colour, Insight, Layer, Line, NOT_KNOWN, Scale, alarm, line, state_word,
 };
 use crate::section::capture::{loss_text, moved_bytes};
-use crate::section::{forwarder_summary, link_summary, load_summary, monitors, two_taps};
+use crate::section::{forwarder_summary, link_summary, load_summary, monitors, replay, two_taps};
 
 /// The first screen in words: each line has a label, and parts of which the last may be left out.
 pub(crate) struct Summary {
@@ -19,7 +19,7 @@ pub(crate) struct Summary {
     pub(crate) title: String,
     /// What was seen, and whether to believe it.
     pub(crate) seen: Vec<Line>,
-    /// The certificate of an emulated link, of a forwarder or of a load, in short.
+    /// The certificate of an emulated link, of a forwarder, of a load or of a replay, in short.
     pub(crate) certificate: Vec<Line>,
     /// Everything that stands out, worst first.
     pub(crate) findings: Vec<Insight>,
@@ -41,7 +41,8 @@ impl Summary {
         let certificate = { report.emulation.as_ref() }
             .map(link_summary::summary)
             .or_else(|| Some(load_summary::summary(report.load.as_ref()?)))
-            .or_else(|| Some(forwarder_summary::summary(report.forwarding.as_ref()?)));
+            .or_else(|| Some(forwarder_summary::summary(report.forwarding.as_ref()?)))
+            .or_else(|| Some(replay::summary(report.replay.as_ref()?)));
         // What a load asked for is not news: it is in the certificate.
         let has_workload = !is_alone && report.load.is_none();
         let of_workload = has_workload.then(|| workload(report));
@@ -159,7 +160,10 @@ fn verdict(report: &Report, zone: &Zone) -> Vec<Line> {
     };
     let mut reasons = unfinished.iter().chain(known);
     // Of a run of ours each of the first reasons has a line.
-    let is_run = report.emulation.is_some() || report.load.is_some() || report.forwarding.is_some();
+    let is_run = report.emulation.is_some()
+        || report.load.is_some()
+        || report.forwarding.is_some()
+        || report.replay.is_some();
     let listed = if is_run { REASONS_MAX } else { 1 };
     let others = (reasons.clone().count()).saturating_sub(listed);
     let why = match reasons.next() {

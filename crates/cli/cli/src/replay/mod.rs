@@ -45,7 +45,13 @@ pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<Exit> {
         ..Config::default()
     };
     let (of_plan, script) = script(&arguments.trace, config)?;
-    of_plan.unreadable.iter().for_each(|why| warn(why));
+    if !of_plan.lacks.is_empty() {
+        let (trace, lacks) = (arguments.trace.display(), of_plan.lacks.join(", "));
+        warn(&format!(
+            "{trace} is of an older lineside, and lacks {lacks}: calls that need one of these are \
+             left out; make it anew with 'lineside capture'"
+        ));
+    }
     let clock = RunClock::start();
     let user = wanted.user_of_preparation(&script);
     let ground = prepare(

@@ -44,6 +44,23 @@ fn a_replay_names_what_it_needs() {
 }
 
 #[test]
+fn a_trace_that_is_not_whole_is_not_replayed() {
+    for (table, is_lost) in [("nfs", true), ("checksums", false), ("operations", false)] {
+        let folder = traced(&example());
+        let parts = std::fs::read_dir(folder.path().join("trace").join(table));
+        for part in parts.expect("a table") {
+            let part = part.expect("a part").path();
+            match is_lost {
+                true => std::fs::remove_file(part).expect("removed"),
+                false => std::fs::write(part, "no Parquet").expect("written"),
+            }
+        }
+        let text = refused(&folder, &["trace", "--to", NOWHERE]);
+        assert!(text.contains("make the trace anew"), "{table}: {text}");
+    }
+}
+
+#[test]
 fn a_trace_without_calls_or_replies_is_not_replayed() {
     let folder = traced(&example());
     let of = |filter: &str, name: &str| {

@@ -22,6 +22,7 @@ use crate::numbers::digits;
 use crate::read::filter::Asked;
 use crate::read::runs::RunOfMany;
 use crate::read::unfinished::Unfinished;
+use crate::replaying::Replayed;
 
 pub use assertion::{Assertion, WithAssertions};
 pub use comparison::{
@@ -54,6 +55,8 @@ pub struct Report {
     pub forwarding: Option<Forwarding>,
     /// What came of the load, if `load` wrote this.
     pub load: Option<LoadReport>,
+    /// What came of the replay, if `replay` wrote this.
+    pub replay: Option<Replayed>,
     /// What the capture did not see. About the whole trace, whatever the filter.
     pub missing: Missing,
     /// How much of the traffic became operations. About the whole trace, whatever the filter.

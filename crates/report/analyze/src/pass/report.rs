@@ -67,6 +67,7 @@ pub fn report(path: &Path, filter: &Filter) -> Result<Report, TraceError> {
         emulation: manifest.and_then(crate::emulation::emulation),
         forwarding: manifest.and_then(crate::forwarding::forwarding),
         load: load(manifest, course.and_then(Course::finish)),
+        replay: manifest.and_then(crate::replaying::replayed),
         understood: understood(&mut trace),
         missing: missing(&mut trace),
         totals,
@@ -191,6 +192,7 @@ pub fn closing(name: &str, manifest: &Manifest) -> Report {
         emulation: crate::emulation::emulation(manifest),
         forwarding: crate::forwarding::forwarding(manifest),
         load: load(Some(manifest), None),
+        replay: crate::replaying::replayed(manifest),
         missing: Missing {
             verdict: Some(manifest.verdict.state),
             reasons: manifest.verdict.reasons.clone(),

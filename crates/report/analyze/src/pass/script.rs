@@ -33,9 +33,10 @@ impl PlanOutput for Silent {
     fn text(&mut self, _: u32, _: &str) {}
 }
 
-/// The script of a trace, and the plan that it follows.
+/// The script of a trace, and the plan that it follows. A trace with a part that is damaged or lost
+/// has none: what is left is another workload.
 pub fn script(path: &Path, config: Config) -> Result<(Plan, Script), PlanError> {
-    let (of_plan, Silent(mut kept)) = plan(path, config, Silent::default())?;
+    let (mut of_plan, Silent(mut kept)) = plan(path, config, Silent::default())?;
     kept.sort();
     let sizes = sizes(path)?;
     let mut trace = Trace::open_all(path, &Zone::default())?;
@@ -47,6 +48,14 @@ pub fn script(path: &Path, config: Config) -> Result<(Plan, Script), PlanError> 
     script.left_out.calls_not_seen = of_plan.left_out.calls_not_seen;
     script.sums = std::mem::take(&mut rows.sums);
     script.names = names(&mut trace);
+    if let Some(warning) = trace.warnings.first() {
+        return Err(PlanError::Unreadable(warning.clone()));
+    }
+    for column in trace.lacks {
+        if !of_plan.lacks.contains(&column) {
+            of_plan.lacks.push(column);
+        }
+    }
     let first_ns = kept.calls.first().map_or(0, |call| call.observed.call_ns);
     let mut threads = HashMap::new();
     for call in &kept.calls {

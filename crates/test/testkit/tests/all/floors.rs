@@ -12,7 +12,7 @@ type Floors = &'static [&'static [&'static str]];
 const ANALYZE: Floors = &[
     &["lib", "limits", "numbers"],
     &["read"],
-    &["emulation", "forwarding"],
+    &["emulation", "forwarding", "replaying"],
     &["load model"],
     &["compare", "findings"],
     &["pass"],

@@ -12,21 +12,24 @@ use super::link::{
     StepReport,
 };
 use super::load::{FitFigures, Load, Quantiles, SecondFigures};
+use super::replay::{Differing, Replay};
 use super::run::{Calibration, Gone, LoopFacts, TapFacts};
 use super::*;
 use crate::{Machine, ManifestError, SCHEMA_VERSION, State, Verdict};
 
 /// Fields whose keys are data.
-const MAPS: [&str; 10] = [
+const MAPS: [&str; 12] = [
     "counters.",
     "directions",
     "dropped.",
     "failed",
+    "left_out",
     "operations",
     "outcomes",
     "refused",
+    "repairs",
     "shares",
-    "statuses",
+    "statuses.",
     "unsent",
 ];
 
@@ -93,6 +96,17 @@ fn load() -> Load {
     load
 }
 
+fn replay() -> Replay {
+    let mut replay = Replay {
+        issue_time: Some(Spread::default()),
+        repairs: [("cookies".to_owned(), 1)].into(),
+        ..Replay::default()
+    };
+    replay.calls.left_out.insert("handle".to_owned(), 1);
+    replay.statuses.differing.push(Differing::default());
+    replay
+}
+
 fn forward() -> Forward {
     let node = ForwardNode {
         last_check: Some(json!("good")),
@@ -143,6 +157,8 @@ fn all() -> Vec<Manifest> {
         manifest(Role::Load, Load::default()),
         manifest(Role::Forward, forward()),
         manifest(Role::Forward, Forward::default()),
+        manifest(Role::Replay, replay()),
+        manifest(Role::Replay, Replay::default()),
     ]
 }
 
@@ -172,7 +188,7 @@ fn forms(path: &str, value: &Value, found: &mut Vec<String>) {
 
 /// Whether these are counts by reason, and no struct of that name.
 fn is_counts(fields: &Map<String, Value>) -> bool {
-    !["entered", "loss"]
+    !["entered", "loss", "compared"]
         .iter()
         .any(|name| fields.contains_key(*name))
 }
