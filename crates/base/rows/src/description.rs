@@ -461,6 +461,10 @@ macro_rules! for_each_table {
                 client_zero_windows: i64, Dictionary, "segments in which the client had no room for more";
                 client_full_windows: i64, Dictionary, "segments of the client that end where the window of the \
                 server ends; none is counted if its SYN was not seen";
+                client_window_waits: i64, Dictionary, "times that the client stopped where less than a segment was \
+                left of the server's window, and went on within two round trips of the acknowledgement that \
+                made room; none is counted if a SYN was not seen, if the server sent data in between, or at a tap near \
+                the server, from which acknowledgements leave before the client lacks room";
                 client_syns: i64, Dictionary, "SYNs that the client sent, also those that answer one";
                 client_fins: i64, Dictionary, "FINs that the client sent";
                 client_resets: i64, Dictionary, "RSTs that the client sent";
@@ -503,6 +507,10 @@ macro_rules! for_each_table {
                 server_zero_windows: i64, Dictionary, "segments in which the server had no room for more";
                 server_full_windows: i64, Dictionary, "segments of the server that end where the window of the \
                 client ends; none is counted if its SYN was not seen";
+                server_window_waits: i64, Dictionary, "times that the server stopped where less than a segment was \
+                left of the client's window, and went on within two round trips of the acknowledgement that \
+                made room; none is counted if a SYN was not seen, if the client sent data in between, or at a tap near \
+                the client, from which acknowledgements leave before the server lacks room";
                 server_syns: i64, Dictionary, "SYNs that the server sent, also those that answer one";
                 server_fins: i64, Dictionary, "FINs that the server sent";
                 server_resets: i64, Dictionary, "RSTs that the server sent";

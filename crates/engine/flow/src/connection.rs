@@ -9,6 +9,7 @@ mod past;
 pub(crate) mod progress;
 mod requests;
 pub(crate) mod rewritten;
+pub(crate) mod room;
 mod rounds;
 pub(crate) mod segments;
 pub(crate) mod sender;

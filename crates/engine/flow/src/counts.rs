@@ -36,6 +36,9 @@ pub struct FlowCounts {
     pub zero_windows: u64,
     /// Segments that fill the other end's window.
     pub full_windows: u64,
+    /// Times that it stopped where less room than a segment was left in the other end's window,
+    /// and went on as soon as an acknowledgement made room.
+    pub window_waits: u64,
     /// SYNs, also those that answer one.
     pub syns: u64,
     /// FINs.

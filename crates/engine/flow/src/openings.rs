@@ -10,6 +10,7 @@ use lineside_wire::tcp::{TcpOption, TcpOptions};
 use lineside_wire::{Direction, Ip, Layers, SeqNumber, TcpFlags, TcpHeader};
 
 use crate::connection::incarnations::on_syn;
+use crate::connection::room::SEGMENT_DEFAULT_BYTES;
 use crate::connection::{Connection, Key, Origin, network_of};
 use crate::context::Context;
 use crate::damage::Checksums;
@@ -38,6 +39,7 @@ pub(crate) struct Opening {
     flags: TcpFlags,
     header_len: u8,
     shift: Option<u8>,
+    segment_max: u16,
     direction: Direction,
     layers: u8,
     /// The slots of the openings that came just before and after it.
@@ -67,10 +69,11 @@ impl Opening {
         if !is_plain {
             return None;
         }
-        let mut shift = None;
+        let (mut shift, mut segment_max) = (None, SEGMENT_DEFAULT_BYTES);
         for option in TcpOptions::new(origin.tcp_options(ip, tcp)).flatten() {
             match option {
                 TcpOption::WindowScale(by) => shift = Some(by),
+                TcpOption::Mss(bytes) => segment_max = bytes,
                 // No SYN has one, and it would have to be kept.
                 TcpOption::Sack(_) => return None,
                 _ => {}
@@ -87,6 +90,7 @@ impl Opening {
             flags: tcp.flags,
             header_len: u8::try_from(tcp.header_len).ok()?,
             shift,
+            segment_max,
             direction,
             layers: 0,
             before: NONE,
@@ -159,6 +163,7 @@ impl Opening {
             .map(|shift| [WINDOW_SCALE[0], WINDOW_SCALE[1], shift]);
         let options = scale.as_ref().map_or(&[][..], |scale| &scale[..]);
         connection.account(direction, &tcp, options, self.first.stamp_ns, context);
+        connection.senders[direction].announce(self.segment_max);
         connection.set_calm(context.shared);
         connection
     }

@@ -28,6 +28,8 @@ struct Seen {
     slots: BTreeMap<usize, Incarnation>,
     errors: Vec<String>,
     lost: Vec<(ClientEnd, String)>,
+    /// Of clients, and of the server.
+    window_waits: [u64; 2],
 }
 
 /// A connection as the engine knows it. A late SYN begins another one of the same four-tuple, whose
@@ -75,12 +77,12 @@ impl Tap {
         self.counters.count(taken.outcome);
     }
 
-    /// The end: how many bytes of each connection it saw, or what it found wrong; `broken`
-    /// connections may end with a loss.
+    /// The end: how many bytes of each connection it saw and how often clients, and the server,
+    /// waited for room, or what it found wrong; `broken` connections may end with a loss.
     pub(crate) fn finish(
         mut self,
         broken: &[ClientEnd],
-    ) -> Result<BTreeMap<ClientEnd, [u64; 2]>, String> {
+    ) -> Result<(BTreeMap<ClientEnd, [u64; 2]>, [u64; 2]), String> {
         self.engine.finish(&mut self.seen, &mut self.counters);
         if let Some(broken) = self.counters.broken_identity() {
             return Err(broken);
@@ -92,7 +94,7 @@ impl Tap {
         );
         match errors.next() {
             Some(error) => Err(error.clone()),
-            None => Ok(self.seen.streams),
+            None => Ok((self.seen.streams, self.seen.window_waits)),
         }
     }
 }
@@ -183,7 +185,11 @@ impl StreamSink for Seen {
         self.lost.push((client, text));
     }
 
-    fn on_interval(&mut self, _: usize, _: &Connection, _: i64, _: &[FlowCounts; 2]) {}
+    fn on_interval(&mut self, connection: usize, _: &Connection, _: i64, counts: &[FlowCounts; 2]) {
+        let of_client = self.slots[&connection].of_client;
+        self.window_waits[0] += counts[of_client].window_waits;
+        self.window_waits[1] += counts[of_client.opposite()].window_waits;
+    }
 
     fn on_close(&mut self, connection: usize, _: &Connection, _: &mut Counters) {
         self.slots.remove(&connection);

@@ -37,6 +37,8 @@ pub struct Outcome {
     pub lost: u64,
     /// At each time of `sample_ns`: how much of each talk the server had received.
     pub samples: Vec<Vec<u64>>,
+    /// How often the tap saw clients, and the server, wait for room in the other's window.
+    pub window_waits: [u64; 2],
 }
 
 struct World {
@@ -223,7 +225,7 @@ impl World {
         self.edges.finish()?;
         let talks = || self.ends.iter().copied().zip(&scenario.talks);
         let broken = talks().filter_map(|(end, talk)| may_break(&talk.sides).then_some(end));
-        let seen = self.tap.finish(&broken.collect::<Vec<_>>())?;
+        let (seen, window_waits) = self.tap.finish(&broken.collect::<Vec<_>>())?;
         for (end, talk) in talks().filter(|(_, talk)| !may_break(&talk.sides)) {
             let bytes = talk.sides.map(|side| side.bytes);
             let seen = seen.get(&end);
@@ -248,6 +250,7 @@ impl World {
             took_ns: self.now - BEGIN_NS,
             lost,
             samples: self.samples,
+            window_waits,
         })
     }
 

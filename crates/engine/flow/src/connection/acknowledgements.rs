@@ -55,9 +55,7 @@ impl Connection {
         else {
             return;
         };
-        let round_trip_ns = self.counts[direction.opposite()].rtt_min_ns;
-        let round_trip_ns = round_trip_ns.map_or(self.handshake_ns, |ns| i64::try_from(ns).ok());
-        let within_ns = round_trip_ns.unwrap_or(0);
+        let within_ns = self.round_trip_to(direction);
         context
             .sink
             .on_late_acknowledgement(self.slot, direction, since_ns, at_ns, within_ns);

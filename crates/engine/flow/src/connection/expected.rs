@@ -78,9 +78,16 @@ impl Connection {
         let counts = &mut self.counts[direction];
         counts.add_packet(step.payload_len, wire_len, Some(stamp_ns));
         let (sender, other) = direction.split_mut(&mut self.senders);
+        let end = step.sequence + step.payload_len as u32;
+        let is_near = step.payload_len > 0 && other.is_near_edge(end);
         sender.clock = clock;
         if sender.on_expected(other, &step, stamp_ns, counts) {
             self.account_options(direction, &headers().1, options, stamp_ns);
+        }
+        if is_near {
+            self.counts[direction].full_windows +=
+                u64::from(self.senders[back].known_edge() == Some(end));
+            self.on_near_edge(direction, end, stamp_ns);
         }
         if step.payload_len > 0 {
             let payload = segment.offset + step.header_len;

@@ -12,6 +12,7 @@ use lineside_wire::{Direction, SeqNumber, TcpFlags, TcpHeader};
 use crate::clock::Clock;
 use crate::connection::Connection;
 use crate::connection::progress::{Shut, Stuck};
+use crate::connection::room::{Near, SEGMENT_DEFAULT_BYTES, Stopped};
 use crate::context::Context;
 use crate::counts::FlowCounts;
 use crate::sink::StreamSink;
@@ -33,7 +34,7 @@ const MARKS: u8 = TcpFlags::SYN.0 | TcpFlags::FIN.0 | TcpFlags::RST.0;
 #[derive(Debug, Default)]
 pub(crate) struct Sender {
     /// The sequence number after its last byte; SYN and FIN take one too.
-    next: Option<SeqNumber>,
+    pub(super) next: Option<SeqNumber>,
     /// When that byte came.
     next_ns: i64,
     /// Of its last segment, and when that came.
@@ -41,10 +42,11 @@ pub(crate) struct Sender {
     window: u16,
     pub(super) last_ns: i64,
     pub(super) probe: Probe,
-    /// Its window counts in units of two to this power; `None`: its SYN was not seen.
-    shift: Option<u8>,
-    /// Where the window ends that its last segment gave, if the shift is known.
-    pub(super) edge: Option<SeqNumber>,
+    /// Its window counts in units of two to this power, if that is known.
+    shift: u8,
+    knows_shift: bool,
+    /// Where the window ends that its last segment gave, by that shift.
+    pub(super) edge: SeqNumber,
     /// Acknowledgements that repeated the one before, since it last changed.
     duplicate_acks: u32,
     /// Length of its headers without SACK blocks, timestamps included; 0 before one was seen.
@@ -65,6 +67,12 @@ pub(crate) struct Sender {
     pub(super) stuck: Stuck,
     /// Its window is shut.
     pub(super) shut: Option<Shut>,
+    /// Its last data left less room than a segment.
+    pub(super) stopped: Option<Stopped>,
+    /// The longest segment that it takes, as its SYN announced.
+    pub(super) segment_max: u16,
+    /// Data of the other end that leave no more room in its window are looked at.
+    pub(super) near: Near,
 }
 
 /// Whether the last segment asked for an acknowledgement alone.
@@ -147,6 +155,20 @@ impl Sender {
         self.duplicate_acks >= FAST_ACKS
     }
 
+    /// Where the window ends that its last segment gave; `None`: its SYN was not seen.
+    pub(super) fn known_edge(&self) -> Option<SeqNumber> {
+        (self.knows_shift && self.next.is_some()).then_some(self.edge)
+    }
+
+    fn scale(&mut self, shift: u8) {
+        (self.shift, self.knows_shift) = (shift, true);
+    }
+
+    /// Whether it asks for anything again.
+    pub(super) fn asks(&self) -> bool {
+        self.duplicate_acks > 0
+    }
+
     /// Whether its last blocks have this number.
     pub(super) fn has_sacked(&self, number: SeqNumber) -> bool {
         let has = |&(start, after): &(SeqNumber, SeqNumber)| {
@@ -170,7 +192,6 @@ impl Sender {
         let has_bytes = step.payload_len > 0;
         if has_bytes {
             let end = step.sequence + step.payload_len as u32;
-            counts.full_windows += u64::from(other.edge == Some(end));
             (self.next, self.next_ns) = (Some(end), stamp_ns);
         } else if may_repeat {
             self.on_repeated(other, step.window, counts);
@@ -184,11 +205,11 @@ impl Sender {
 
     /// Remembers what a segment says. `shift`: in what units it gives its window.
     #[inline]
-    fn note(&mut self, acknowledgement: SeqNumber, window: u16, shift: Option<u8>, stamp_ns: i64) {
+    fn note(&mut self, acknowledgement: SeqNumber, window: u16, shift: u8, stamp_ns: i64) {
         self.acknowledgement = acknowledgement;
         self.window = window;
         self.last_ns = stamp_ns;
-        self.edge = shift.map(|shift| acknowledgement + (u32::from(window) << shift));
+        self.edge = acknowledgement + (u32::from(window) << shift);
     }
 
     /// A segment without payload, SYN, FIN and RST, which continues what was sent and has the
@@ -217,7 +238,7 @@ impl Sender {
         let is_probe = len == 1 && is_next && other.next.is_some() && other.window == 0;
         if !is_probe {
             counts.zero_windows += u64::from(tcp.window == 0 && !is_marked);
-            let fills = len > 0 && other.edge == Some(end) && !is_marked;
+            let fills = len > 0 && other.known_edge() == Some(end) && !is_marked;
             counts.full_windows += u64::from(fills);
         }
         if tcp.acknowledgement != self.acknowledgement {
@@ -240,10 +261,10 @@ impl Sender {
             (self.next, self.next_ns) = (Some(end), seen.stamp_ns);
         }
         // The window of a SYN counts in bytes (RFC 7323 2.2).
-        let shift = self.shift.map(|shift| match tcp.flags.opens() {
+        let shift = match tcp.flags.opens() {
             true => 0,
-            false => shift,
-        });
+            false => self.shift,
+        };
         self.note(tcp.acknowledgement, tcp.window, shift, seen.stamp_ns);
         again
     }
@@ -297,12 +318,13 @@ impl Sender {
         options: TcpOptions<'_>,
         segment_max: u64,
     ) -> u64 {
-        let mut shift = None;
+        let (mut shift, mut announced) = (None, SEGMENT_DEFAULT_BYTES);
         self.sacked = Default::default();
         let mut has_blocks = false;
         for option in options.flatten() {
             match option {
                 TcpOption::WindowScale(by) => shift = Some(by.min(SHIFT_MAX)),
+                TcpOption::Mss(bytes) => announced = bytes,
                 TcpOption::Sack(blocks) => {
                     has_blocks = true;
                     self.sacked
@@ -317,12 +339,14 @@ impl Sender {
             self.plain_len = tcp.header_len;
         }
         if tcp.flags.opens() {
-            self.shift = Some(shift.unwrap_or(0));
+            self.announce(announced);
+            self.scale(shift.unwrap_or(0));
             if shift.is_none() {
                 // Both ends scale, or neither does.
-                other.shift = Some(0);
-            } else if other.shift == Some(0) && tcp.flags.contains(TcpFlags::ACK) {
-                self.shift = Some(0);
+                other.scale(0);
+                other.near.look();
+            } else if other.knows_shift && other.shift == 0 && tcp.flags.contains(TcpFlags::ACK) {
+                self.shift = 0;
             }
         }
         let [(start, after), (outer_start, outer_after), ..] = self.sacked;
@@ -369,6 +393,12 @@ impl Connection {
                 && (stream.state == State::Open && is_delivered || stream.is_held(start, end)),
             out_of_order_ns: self.handshake_ns.unwrap_or(OUT_OF_ORDER_NS),
         };
+        let (sender, other) = direction.split_mut(&mut self.senders);
+        let upto = tcp.sequence + tcp.payload_len as u32;
+        let goes_on = tcp.payload_len > 0 && sender.next == Some(tcp.sequence);
+        if goes_on && tcp.flags.0 & MARKS == 0 && other.is_near_edge(upto) {
+            self.on_near_edge(direction, upto, stamp_ns);
+        }
         let (sender, other) = direction.split_mut(&mut self.senders);
         let counts = &mut self.counts[direction];
         let sent_ns = sender.next_ns;
@@ -437,7 +467,8 @@ impl Connection {
             &self.senders[direction],
             &self.senders[direction.opposite()],
         );
-        let is_full = other.edge.is_some() && other.edge == sender.next;
+        let edge = other.known_edge();
+        let is_full = edge.is_some() && edge == sender.next;
         (is_all || is_full).then_some(sender.next_ns)
     }
 

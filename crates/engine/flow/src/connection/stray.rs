@@ -26,11 +26,13 @@ impl Connection {
         let ahead = front.start - stream.next;
         let other = &self.streams[direction.opposite()];
         let went_on = other.state == State::Open && self.is_overdue(front.arrived, shared);
-        let is_beyond = self.senders[direction.opposite()].edge.is_some_and(|edge| {
-            let edge = stream.offset(edge);
-            // One that what came went beyond is an old one.
-            edge >= stream.next && front.start > edge
-        });
+        let is_beyond = self.senders[direction.opposite()]
+            .known_edge()
+            .is_some_and(|edge| {
+                let edge = stream.offset(edge);
+                // One that what came went beyond is an old one.
+                edge >= stream.next && front.start > edge
+            });
         let is_after_fin = stream.fin.is_some_and(|fin| front.start >= fin);
         let is_unanswered = ahead > UNANSWERED_MAX && went_on;
         let is_outside = ahead > BEHIND_MAX || is_beyond || is_after_fin;

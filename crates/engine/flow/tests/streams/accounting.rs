@@ -161,3 +161,70 @@ fn peaks_are_those_of_the_clocks_milliseconds() {
     assert_eq!(peaks, [2 * bytes, bytes, bytes]);
     assert_eq!(sum(&sink, |counts| counts.segment_max_bytes), [12, 0]);
 }
+
+/// The answering end's window holds 65,535 bytes, and a segment 500; the initiator leaves it
+/// `room`, the rest is left to `then`. How often the initiator waited.
+fn waits(room: u32, then: fn(&mut Hand, &mut Recorder, u32)) -> u64 {
+    let (mut hand, mut sink) = (Hand::new(), Recorder::default());
+    hand.handshake(&mut sink);
+    let data = [0; 500];
+    let mut at = 0;
+    while at + room < 65_535 {
+        let len = (65_535 - room - at).min(500);
+        hand.segment(&mut sink, Forward, at, 0, ACK, &data[..len as usize]);
+        at += len;
+    }
+    hand.frames += 2 * MILLISECOND;
+    then(&mut hand, &mut sink, at);
+    hand.finish(&mut sink);
+    let [forward, reverse] = sum(&sink, |counts| counts.window_waits);
+    assert_eq!(reverse, 0);
+    forward
+}
+
+#[test]
+fn a_sender_waits_for_room_if_it_goes_on_when_there_is_some() {
+    let at_once = |hand: &mut Hand, sink: &mut Recorder, at: u32| {
+        hand.segment(sink, Reverse, 0, at, ACK, b"");
+        hand.segment(sink, Forward, at, 0, ACK, &[1; 500]);
+    };
+    assert_eq!(waits(499, at_once), 1);
+    assert_eq!(waits(0, at_once), 1);
+    assert_eq!(waits(500, at_once), 0, "a segment had room");
+    let later = |hand: &mut Hand, sink: &mut Recorder, at: u32| {
+        hand.segment(sink, Reverse, 0, at, ACK, b"");
+        hand.frames += 2 * MILLISECOND;
+        hand.segment(sink, Forward, at, 0, ACK, &[1; 500]);
+    };
+    assert_eq!(waits(100, later), 0, "the message was at its end");
+    let answers = |hand: &mut Hand, sink: &mut Recorder, at: u32| {
+        hand.segment(sink, Reverse, 0, at, ACK, b"");
+        hand.segment(sink, Reverse, 0, at, ACK, b"reply");
+        hand.segment(sink, Forward, at, 5, ACK, &[1; 500]);
+    };
+    assert_eq!(
+        waits(100, answers),
+        0,
+        "the reply may be what it waited for"
+    );
+    let fills = |hand: &mut Hand, sink: &mut Recorder, at: u32| {
+        hand.segment(sink, Forward, at, 0, ACK, &[1; 60]);
+        hand.segment(sink, Reverse, 0, at + 60, ACK, b"");
+        hand.segment(sink, Forward, at + 60, 0, ACK, &[1; 500]);
+    };
+    assert_eq!(waits(100, fills), 1, "the first went without waiting");
+}
+
+#[test]
+fn a_sender_that_is_asked_again_does_not_wait_for_room() {
+    let lost = |hand: &mut Hand, sink: &mut Recorder, at: u32| {
+        for _ in 0..3 {
+            hand.segment(sink, Reverse, 0, 500, ACK, b"");
+        }
+        // What is left of the window that the loss keeps from moving.
+        hand.segment(sink, Forward, at, 0, ACK, &[1; 500]);
+        hand.segment(sink, Reverse, 0, at, ACK, b"");
+        hand.segment(sink, Forward, at + 500, 0, ACK, &[1; 500]);
+    };
+    assert_eq!(waits(600, lost), 0);
+}

@@ -132,6 +132,7 @@ fn set_counts(row: &mut ConnectionRow, from_client: &FlowCounts, from_server: &F
     row.client_duplicate_acks = from_client.duplicate_acks as i64;
     row.client_zero_windows = from_client.zero_windows as i64;
     row.client_full_windows = from_client.full_windows as i64;
+    row.client_window_waits = from_client.window_waits as i64;
     row.client_syns = from_client.syns as i64;
     row.client_fins = from_client.fins as i64;
     row.client_resets = from_client.resets as i64;
@@ -156,6 +157,7 @@ fn set_counts(row: &mut ConnectionRow, from_client: &FlowCounts, from_server: &F
     row.server_duplicate_acks = from_server.duplicate_acks as i64;
     row.server_zero_windows = from_server.zero_windows as i64;
     row.server_full_windows = from_server.full_windows as i64;
+    row.server_window_waits = from_server.window_waits as i64;
     row.server_syns = from_server.syns as i64;
     row.server_fins = from_server.fins as i64;
     row.server_resets = from_server.resets as i64;

@@ -59,6 +59,8 @@ const SENT: [&str; 14] = [
     "rtt_min_ns",
     "rtt_ns",
 ];
+/// Of both ends; older traces have none.
+const WAITS: [&str; 2] = ["client_window_waits", "server_window_waits"];
 const SHARED: [&str; 9] = [
     "connection_id",
     "client_address",
@@ -82,9 +84,12 @@ impl Network {
         let names: Vec<String> = { ["client", "server"].into_iter() }
             .flat_map(|end| SENT.map(|name| format!("{end}_{name}")))
             .collect();
-        let columns: Vec<&str> = { SHARED.into_iter() }
+        let mut columns: Vec<&str> = { SHARED.into_iter() }
             .chain(names.iter().map(String::as_str))
             .collect();
+        if trace.has_columns(Table::Connections, &WAITS) {
+            columns.extend(WAITS);
+        }
         let mut found: HashMap<i64, Connection> = HashMap::new();
         if trace.has_columns(Table::Connections, &columns) {
             trace.batches(Table::Connections, &columns, |batch| {
@@ -347,9 +352,10 @@ fn window_of(small: &[&Connection], end: usize, operations: u64) -> Option<Findi
             takes.unwrap_or_default()
         ),
         evidence: format!(
-            "{} segments filled the window, {} times it was shut; {} of the time a message is on its \
-            way",
+            "{} segments filled the window, {} times the next one waited for room, {} times it was \
+            shut; {} of the time a message is on its way",
             grouped(sent.full_windows),
+            grouped(sent.window_waits),
             grouped(other.zero_windows),
             percent(worst.transfer_share(end))
         ),
@@ -363,6 +369,7 @@ fn window_of(small: &[&Connection], end: usize, operations: u64) -> Option<Findi
         operations_share: share(number, operations),
         basis: [
             ("full_windows", json!(sent.full_windows)),
+            ("window_waits", json!(sent.window_waits)),
             ("full_windows_min", json!(FULL_WINDOWS_MIN)),
             ("zero_windows", json!(other.zero_windows)),
             ("round_trip_bytes", json!(at_once)),
@@ -482,6 +489,8 @@ fn read(
                 (one, other) => one.or(other),
             };
             sent_by.rtt_ns = sent_by.rtt_ns.max(number(value(13)));
+            let waits = sent.get(2 * SENT.len() + end);
+            sent_by.window_waits += number(waits.and_then(|waits| waits.get(row)));
         }
     }
     Ok(())

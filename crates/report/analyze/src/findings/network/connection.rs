@@ -6,7 +6,8 @@ use crate::read::selection::end_name;
 
 /// A round trip below this hurts nobody.
 pub(super) const RTT_MIN_NS: u64 = 1_000_000;
-/// Segments that fill the window, and the share of the time in which something is transferred then.
+/// Segments that fill the window, or times that the next one waited for room, and the share of the
+/// time in which something is transferred then.
 pub(super) const FULL_WINDOWS_MIN: u64 = 10;
 pub(super) const TRANSFER_SHARE: f64 = 0.3;
 /// Bytes a round trip: more, and the window was full now and then only.
@@ -40,6 +41,8 @@ pub(super) struct Sent {
     pub(super) out_of_order: u64,
     pub(super) zero_windows: u64,
     pub(super) full_windows: u64,
+    /// Times that it stopped because the rest of the other end's window was too small.
+    pub(super) window_waits: u64,
     pub(super) segment_max: u64,
     pub(super) peak_1ms: u64,
     pub(super) peak_1s: u64,
@@ -136,7 +139,8 @@ impl Connection {
 
     /// What this end sends fills the window of the other, and takes long because of it.
     pub(super) fn fills_window(&self, end: usize) -> bool {
-        let is_full = self.sent[end].full_windows >= FULL_WINDOWS_MIN
+        let sent = &self.sent[end];
+        let is_full = sent.full_windows.max(sent.window_waits) >= FULL_WINDOWS_MIN
             && self
                 .at_once(end)
                 .is_some_and(|bytes| bytes <= WINDOW_BYTES_MAX);
