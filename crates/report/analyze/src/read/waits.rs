@@ -18,6 +18,8 @@
 //!
 //! `docs/guide/trace.md` has the same rule in SQL ("How long a call waited"); a test compares both.
 
+use std::path::{Path, PathBuf};
+
 use hashbrown::{HashMap, HashSet};
 use lineside_rows::Table;
 use lineside_trace::read::{Column, ReadError};
@@ -120,7 +122,6 @@ const ENDS: [&str; 10] = [
     "client_stuck_since_ns",
     "client_stuck_bytes",
 ];
-const FLAGS: [&str; 2] = ["reply_missing", "repeat_of"];
 const CALLS: [&str; 11] = [
     "rpc_id",
     "repeat_of",
@@ -219,29 +220,49 @@ impl Waits {
 }
 
 /// The calls without a reply, by `rpc_id`, and when the first call was answered that repeats one,
-/// by the `rpc_id` of that one. Most traces have none, and most parts: two columns show it.
+/// by the `rpc_id` of that one. Most traces have none, and most parts: a column shows it.
 fn calls_of(trace: &mut Trace, run: usize) -> (HashMap<i64, Call>, HashMap<i64, i64>) {
     let (mut calls, mut answered) = (HashMap::new(), HashMap::new());
-    for path in trace.parts_of(run, Table::Operations) {
+    let parts = trace.parts_of(run, Table::Operations);
+    let has_missing = |path: &PathBuf| {
+        let missing = |column: &Column| Ok(Flags::of("reply_missing", column)?.are_any());
+        has_any(trace, (run, path.as_path()), "reply_missing", missing)
+    };
+    let missing: Vec<bool> = parts.iter().map(has_missing).collect();
+    // Repeats matter for calls without a reply alone.
+    if !missing.contains(&true) {
+        return (calls, answered);
+    }
+    for (path, missing) in parts.iter().zip(missing) {
         let part = (run, path.as_path());
-        let mut has_any = false;
-        trace.batches_of_part(part, Table::Operations, &FLAGS, |batch| {
-            let [missing, repeat_of] = batch else {
-                return Ok(());
-            };
-            let rows = missing.len();
-            let missing = Flags::of(FLAGS[0], missing)?;
-            let repeat_of = Integers::of(FLAGS[1], repeat_of)?;
-            has_any |= missing.are_any() || (0..rows).any(|row| repeat_of.get(row).is_some());
-            Ok(())
-        });
-        if has_any {
+        let repeats = |column: &Column| {
+            let repeat_of = Integers::of("repeat_of", column)?;
+            Ok((0..column.len()).any(|row| repeat_of.get(row).is_some()))
+        };
+        if missing || has_any(trace, part, "repeat_of", repeats) {
             trace.batches_of_part(part, Table::Operations, &CALLS, |batch| {
                 add_calls(batch, &mut calls, &mut answered)
             });
         }
     }
     (calls, answered)
+}
+
+/// Whether some batch of a column of a part has what is looked for.
+fn has_any(
+    trace: &mut Trace,
+    part: (usize, &Path),
+    name: &str,
+    has: impl Fn(&Column) -> Result<bool, ReadError>,
+) -> bool {
+    let mut has_any = false;
+    trace.batches_of_part(part, Table::Operations, &[name], |batch| {
+        if let ([column], false) = (batch, has_any) {
+            has_any = has(column)?;
+        }
+        Ok(())
+    });
+    has_any
 }
 
 fn add_calls(
