@@ -33,7 +33,7 @@ mod pass;
 mod read;
 mod replaying;
 
-pub use compare::{change_words, compare, who};
+pub use compare::{CallsError, change_words, compare, compare_calls, who};
 pub use emulation::{Emulation, LINK_SETTINGS};
 pub use forwarding::{DEVIATIONS_MAX, Down, Forwarding, deviations, reason_words};
 pub use load::LoadReport;

@@ -34,7 +34,7 @@ pub fn comparison(comparison: &Comparison, full: bool, style: &Style) -> String 
     out
 }
 
-fn side(name: &str, side: &Side, style: &Style, out: &mut String) {
+pub(crate) fn side(name: &str, side: &Side, style: &Style, out: &mut String) {
     let verdict = side.verdict.map_or_else(
         || "no verdict".to_owned(),
         |state| match state {
@@ -157,7 +157,7 @@ fn tables(comparison: &Comparison, style: &Style, out: &mut String) {
 }
 
 /// Writes a text after `lead`, its further lines below the first.
-fn wrapped(lead: &str, text: &str, style: &Style, out: &mut String) {
+pub(crate) fn wrapped(lead: &str, text: &str, style: &Style, out: &mut String) {
     for line in lines_of(lead, text, style.width) {
         *out += &line;
         out.push('\n');

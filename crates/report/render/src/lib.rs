@@ -14,6 +14,7 @@
 pub mod adapter;
 mod block;
 mod chart;
+mod compared_calls;
 mod comparison;
 mod csv;
 mod doctor;
@@ -42,6 +43,7 @@ mod table;
 pub mod terminal;
 mod text;
 
+pub use compared_calls::compared_calls;
 pub use comparison::comparison;
 pub use csv::csv;
 pub use doctor::doctor;

@@ -100,21 +100,25 @@ pub(crate) const PAGES: [Page; 24] = [
                 "Operations",
                 &["at", "since", "until", "client", "operation"],
             ),
-            ("Form", &["full", "json", "csv"]),
-            ("Judgement", &["assert", "junit"]),
+            ("Form", &["calls", "full", "json", "csv"]),
+            ("Judgement", &["assert"]),
         ],
-        more: &[(
-            "Operations",
-            &["server", "file", "user", "connection", "utc"],
-        )],
+        more: &[
+            (
+                "Operations",
+                &["server", "file", "user", "connection", "utc"],
+            ),
+            ("Form", &["top"]),
+            ("Judgement", &["junit", "strict"]),
+        ],
         examples: &[
             (
                 "lineside compare yesterday today",
                 "what changed, worst first",
             ),
             (
-                "lineside compare trace --at 10min",
-                "before and after a time",
+                "lineside compare before after --calls",
+                "which calls differ, and what the time is made of",
             ),
         ],
         files: TRACE,

@@ -1,13 +1,17 @@
 //! `lineside compare`: what changed between two traces; and the judgement of `--assert`.
 
-use lineside_analyze::{Assertion, Filter};
+use lineside_analyze::{Assert, Assertion, Comparison, Filter};
 use lineside_host::Sandbox;
+use lineside_trace::State;
 
 use super::flags::CompareArguments;
 use crate::config::ConfigError;
 use crate::exit::Exit;
 use crate::junit::Junit;
 use crate::print::{exit, print_csv, print_json, print_styled, say, style};
+
+/// Calls of each kind of difference that are listed.
+const CALLS_TOP: usize = 10;
 
 pub(crate) fn run(arguments: CompareArguments) -> anyhow::Result<Exit> {
     let folders = [Some(&arguments.a), arguments.b.as_ref()];
@@ -18,6 +22,12 @@ pub(crate) fn run(arguments: CompareArguments) -> anyhow::Result<Exit> {
         return Err(ConfigError::usage(
             "compare has no page: --json and --csv have all figures, and 'lineside report TRACE \
             --html FILE' makes a page of each trace",
+        )
+        .into());
+    }
+    if !arguments.calls && arguments.assert.iter().any(Assert::is_of_calls) {
+        return Err(ConfigError::usage(
+            "missing, added, other_status and other_content are of calls: add --calls",
         )
         .into());
     }
@@ -52,12 +62,22 @@ fn compare(arguments: &CompareArguments) -> anyhow::Result<(Vec<Assertion>, Exit
     };
     let a = (arguments.a.as_path(), &a);
     let b = (arguments.b.as_deref().unwrap_or(&arguments.a), &b);
-    let mut comparison = lineside_analyze::compare(a, b)?;
+    let mut comparison = match arguments.calls {
+        true => {
+            let top = arguments.top.and_then(|top| usize::try_from(top).ok());
+            lineside_analyze::compare_calls(a, b, top.unwrap_or(CALLS_TOP))?
+        }
+        false => lineside_analyze::compare(a, b)?,
+    };
     if !arguments.assert.is_empty() {
-        comparison.assertions = lineside_analyze::assert_both(a, b, &arguments.assert)?;
+        let calls = comparison.calls.as_ref();
+        let judged = lineside_analyze::assert_both(a, b, &arguments.assert, calls)?;
+        comparison.assertions = judged;
     }
     if arguments.json {
         print_json(&comparison)?;
+    } else if let (true, Some(calls)) = (arguments.csv, &comparison.calls) {
+        print_csv(&calls.differences)?;
     } else if arguments.csv {
         let more = arguments.full.then_some(&comparison.unchanged);
         let rows: Vec<_> = { comparison.changes.iter() }
@@ -65,6 +85,8 @@ fn compare(arguments: &CompareArguments) -> anyhow::Result<(Vec<Assertion>, Exit
             .chain(more.into_iter().flatten())
             .collect();
         print_csv(&rows)?;
+    } else if arguments.calls {
+        print_styled(&lineside_render::compared_calls(&comparison, &style(zone)))?;
     } else {
         print_styled(&lineside_render::comparison(
             &comparison,
@@ -72,8 +94,18 @@ fn compare(arguments: &CompareArguments) -> anyhow::Result<(Vec<Assertion>, Exit
             &style(zone),
         ))?;
     }
-    let done = exit(&comparison.unreadable());
+    let done = match exit(&comparison.unreadable()) {
+        Exit::Done => Exit::of_state(state(&comparison), arguments.strict),
+        done => done,
+    };
     Ok((comparison.assertions, done))
+}
+
+/// The verdict of both: that of the first that is not complete.
+fn state(comparison: &Comparison) -> State {
+    let states = [&comparison.a, &comparison.b].map(|side| side.verdict.unwrap_or_default());
+    let worse = states.into_iter().find(|state| *state != State::Complete);
+    worse.unwrap_or(State::Complete)
 }
 
 /// Says what was found of each assertion. A trace that could not be read whole has failed already:
@@ -81,7 +113,10 @@ fn compare(arguments: &CompareArguments) -> anyhow::Result<(Vec<Assertion>, Exit
 pub(super) fn judged(assertions: &[Assertion], done: Exit) -> Exit {
     assertions.iter().for_each(|assertion| say(&assertion.what));
     match done {
-        Exit::Done if assertions.iter().any(|assertion| !assertion.holds) => Exit::Assertion,
+        // It comes before a verdict that is not complete.
+        Exit::Done | Exit::Disturbed if { assertions.iter() }.any(|each| !each.holds) => {
+            Exit::Assertion
+        }
         done => done,
     }
 }

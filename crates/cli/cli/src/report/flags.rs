@@ -47,6 +47,9 @@ pub(crate) struct ReportArguments {
     pub(super) confining: Confining,
 }
 
+/// Calls of each kind that `compare --calls` lists, at most: they are kept in memory.
+const CALLS_TOP_MAX: u64 = 10_000;
+
 /// Flags of `compare`.
 #[derive(Debug, Args)]
 pub(crate) struct CompareArguments {
@@ -61,8 +64,16 @@ pub(crate) struct CompareArguments {
     pub(super) at: Option<Moment>,
     #[command(flatten)]
     pub(super) filter: FilterArguments,
+    /// Compare call by call: which are missing, added, of another status or content, later or
+    /// earlier, and what the difference of time is made of
+    #[arg(long, conflicts_with = "at")]
+    pub(super) calls: bool,
+    /// With --calls: list N calls of each kind of difference [default: 10]
+    #[arg(short = 'n', long, value_name = "N", requires = "calls",
+        value_parser = clap::value_parser!(u64).range(..=CALLS_TOP_MAX))]
+    pub(super) top: Option<u64>,
     /// Print all figures, also unchanged ones, and what only one of the traces has
-    #[arg(long)]
+    #[arg(long, conflicts_with = "calls")]
     pub(super) full: bool,
     /// There is no page of a comparison
     #[arg(long, hide = true, value_name = "FILE", num_args = 0..=1)]
@@ -70,13 +81,17 @@ pub(crate) struct CompareArguments {
     /// Print JSON
     #[arg(long)]
     pub(super) json: bool,
-    /// Print CSV with a header: a line for each figure that changed; with --full for all
+    /// Print CSV with a header: a line for each figure that changed; with --full for all; with
+    /// --calls for each call that is listed
     #[arg(long, conflicts_with = "json")]
     pub(super) csv: bool,
-    /// Exit with 3 unless this holds: 'B.p99(READ) < 10ms', 'ratio.p50(WRITE) < 1.2'; can be
-    /// repeated
+    /// Exit with 3 unless this holds: 'B.p99(READ) < 10ms', 'ratio.p50(WRITE) < 1.2',
+    /// 'elapsed <= 110%'; can be repeated
     #[arg(long, value_name = "EXPR")]
     pub(super) assert: Vec<Assert>,
+    /// Exit with 4 unless the verdicts of both are complete
+    #[arg(long)]
+    pub(super) strict: bool,
     /// Write what came of each --assert as JUnit's XML, for Jenkins and GitLab
     #[arg(long, value_name = "FILE")]
     pub(super) junit: Option<PathBuf>,
@@ -309,8 +324,14 @@ fn duration(text: &str, unit: &str) -> Result<u64, String> {
 /// An assertion about the one trace that `report` has.
 fn assert_of_one(text: &str) -> Result<Assert, String> {
     let assert: Assert = text.parse().map_err(|error| format!("{error}"))?;
+    if assert.is_of_calls() {
+        return Err("it is of two traces: give it to 'lineside compare --calls'".to_owned());
+    }
     if assert.is_of_two() {
-        return Err("A, B and ratio are of two traces: give it to 'lineside compare'".to_owned());
+        return Err(
+            "A, B, ratio and a share of a time are of two traces: give it to 'lineside compare'"
+                .to_owned(),
+        );
     }
     Ok(assert)
 }

@@ -378,6 +378,8 @@ fn the_comparison_is_as_its_schema_says() {
         &["trace", "trace"][..],
         &["trace", "--at", "500ms"],
         &["trace", "trace", "--operation", "read"],
+        &["trace", "trace", "--calls"],
+        &["trace", "trace", "--calls", "--until", "500ms"],
     ] {
         let value = json(&folder, arguments);
         check(&value, &schema, &schema, "compare", &mut found);

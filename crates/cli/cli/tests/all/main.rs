@@ -10,6 +10,7 @@ mod built;
 mod bundle;
 mod clock_steps;
 mod compare;
+mod compare_calls;
 mod compounds;
 mod cores;
 mod csv;

@@ -15,6 +15,7 @@
 //! from it.
 
 mod appearances;
+mod calls;
 mod comparable;
 mod judge;
 mod questions;
@@ -30,12 +31,35 @@ use lineside_words::{grouped, time};
 use crate::model::{Appearances, COMPARE_VERSION, CompareParameters, Comparison, Side};
 use crate::read::filter::Filter;
 use crate::read::trace::{Trace, TraceError};
+pub use calls::CallsError;
 pub use words::{change_words, who};
 
 use sample::{FILES_MAX, PAIRS_MAX, SLICES, Sample, servers};
 
 /// Compares two traces, each by its own filter.
 pub fn compare(a: (&Path, &Filter), b: (&Path, &Filter)) -> Result<Comparison, TraceError> {
+    let mut comparison = compared(a, b)?;
+    let only = [&comparison.only_in_a, &comparison.only_in_b];
+    let short = too_short([&comparison.a, &comparison.b], only);
+    comparison.doubts.extend(short);
+    Ok(comparison)
+}
+
+/// The same, and call by call: `top` calls of each kind of difference are listed.
+pub fn compare_calls(
+    a: (&Path, &Filter),
+    b: (&Path, &Filter),
+    top: usize,
+) -> Result<Comparison, CallsError> {
+    let mut comparison = compared(a, b)?;
+    let (calls, doubts) = calls::calls(a, b, top)?;
+    comparison.doubts.extend(doubts);
+    comparison.calls = Some(calls);
+    Ok(comparison)
+}
+
+/// What changed, whether the traces are too short to be sure or not.
+fn compared(a: (&Path, &Filter), b: (&Path, &Filter)) -> Result<Comparison, TraceError> {
     let mut traces = [
         Trace::open_all(a.0, &a.1.zone)?,
         Trace::open_all(b.0, &b.1.zone)?,
@@ -58,7 +82,6 @@ pub fn compare(a: (&Path, &Filter), b: (&Path, &Filter)) -> Result<Comparison, T
         judged.comparisons = 0;
     }
     let [a, b] = [side(a), side(b)];
-    doubts.extend(too_short([&a, &b], &judged.only));
     Ok(Comparison {
         compare_version: COMPARE_VERSION,
         parameters: CompareParameters {
@@ -77,11 +100,13 @@ pub fn compare(a: (&Path, &Filter), b: (&Path, &Filter)) -> Result<Comparison, T
         changes: judged.changes,
         unchanged: judged.unchanged,
         comparisons: judged.comparisons,
+        calls: None,
         assertions: Vec::new(),
     })
 }
 
 fn side(sample: Sample) -> Side {
+    let elapsed_ns = sample.elapsed_ns();
     let manifest = sample.trace.manifest;
     let verdict = manifest.as_ref().map(|manifest| &manifest.verdict);
     let mut servers: Vec<String> = sample.addresses.into_iter().collect();
@@ -97,6 +122,8 @@ fn side(sample: Sample) -> Side {
         servers,
         start_ns: (sample.operations > 0).then_some(sample.start_ns),
         duration_ns: sample.duration_ns,
+        elapsed_ns,
+        round_trip_ns: sample.round_trip_ns,
         operations: sample.operations,
         failed: sample.failed,
         clients: sample.clients.counts.len() as u64,
@@ -107,7 +134,7 @@ fn side(sample: Sample) -> Side {
 
 /// That a trace is too short, and what only one of them has: whether that is chance, such a trace
 /// does not show.
-fn too_short(sides: [&Side; 2], only: &[Appearances; 2]) -> Option<String> {
+fn too_short(sides: [&Side; 2], only: [&Appearances; 2]) -> Option<String> {
     /// More are in the lists of what only one has.
     const NAMED_MAX: usize = 3;
     let named = ["A", "B"];

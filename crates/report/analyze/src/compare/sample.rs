@@ -12,6 +12,7 @@ use crate::read::columns::{Lexicon, Texts, Word};
 use crate::read::filter::Asked;
 use crate::read::filter::{Filter, span};
 use crate::read::lexica::Lexica;
+use crate::read::round_trips::{RoundTrips, add_ends, elapsed_ns};
 use crate::read::trace::{Trace, TraceError};
 
 /// Slices of time: enough for variances, and each long enough for a burst to lie inside.
@@ -63,6 +64,9 @@ pub(super) struct Sample {
     pub(super) start_ns: i64,
     pub(super) slice_ns: u64,
     pub(super) duration_ns: u64,
+    /// The first call and the last reply.
+    ends: Option<(i64, i64)>,
+    pub(super) round_trip_ns: Option<u64>,
     pub(super) operations: u64,
     pub(super) failed: u64,
     /// Of all operations.
@@ -99,6 +103,7 @@ type KindKey = (Word, Option<i32>, Word);
 struct Pass {
     start_ns: i64,
     slice_ns: u64,
+    ends: Option<(i64, i64)>,
     counts: Slices,
     operations: u64,
     failed: u64,
@@ -226,7 +231,17 @@ impl Sample {
         chosen.check(&lexica, &trace.warnings)?;
         let duration_ns = span.map_or(0, |(first, last)| last.abs_diff(first));
         let asked = chosen.asked(path, filter);
-        Ok(pass.named(&lexica, trace, asked, duration_ns, addresses))
+        let round_trip_ns = RoundTrips::of(&mut trace, &chosen).median_ns();
+        let sample = pass.named(&lexica, trace, asked, duration_ns, addresses);
+        Ok(Self {
+            round_trip_ns,
+            ..sample
+        })
+    }
+
+    /// From the first call to the last reply.
+    pub(super) fn elapsed_ns(&self) -> Option<u64> {
+        elapsed_ns(self.ends)
     }
 
     /// The time at which a slice begins.
@@ -242,6 +257,7 @@ impl Pass {
         Self {
             start_ns: first,
             slice_ns: last.abs_diff(first) / u64::from(SLICES) + 1,
+            ends: None,
             counts: [0; SLICES as usize],
             operations: 0,
             failed: 0,
@@ -268,6 +284,7 @@ impl Pass {
         let status = lexica.failure(batch.status.get(row), batch.rpc_status.get(row));
         self.operations += 1;
         self.failed += u64::from(status.is_some());
+        add_ends(&mut self.ends, batch, row);
         let slice = self.slice(batch.time(row));
         let pair = self.clients.add(batch.client.get(row), kind, slice);
         let servers = self.servers.as_mut();
@@ -418,6 +435,8 @@ impl Pass {
             start_ns: self.start_ns,
             slice_ns: self.slice_ns,
             duration_ns,
+            ends: self.ends,
+            round_trip_ns: None,
             operations: self.operations,
             failed: self.failed,
             counts: self.counts,

@@ -3,12 +3,12 @@
 use lineside_trace::State;
 use serde::Serialize;
 
-use super::Assertion;
+use super::{Assertion, ComparedCalls};
 use crate::numbers::digits;
 use crate::read::filter::Asked;
 
 /// [`Comparison::compare_version`].
-pub const COMPARE_VERSION: &str = "1.1";
+pub const COMPARE_VERSION: &str = "1.2";
 
 /// A trace that lasts less shows little of what varies: a slice of it is some 40 ms.
 const SHORT_NS: u64 = 2_000_000_000;
@@ -39,6 +39,8 @@ pub struct Comparison {
     pub only_in_a: Appearances,
     /// The same of B.
     pub only_in_b: Appearances,
+    /// The same call by call, where that was asked for.
+    pub calls: Option<ComparedCalls>,
     /// The assertions that were asked for, judged.
     pub assertions: Vec<Assertion>,
 }
@@ -81,6 +83,11 @@ pub struct Side {
     pub start_ns: Option<i64>,
     /// From there to the last one.
     pub duration_ns: u64,
+    /// From the first call to the last reply; null: one of them was not seen.
+    pub elapsed_ns: Option<u64>,
+    /// The way from the client past the tap to the server and back: the median, over connections,
+    /// of the shortest that was measured; null: none was.
+    pub round_trip_ns: Option<u64>,
     /// Chosen operations.
     pub operations: u64,
     /// Of these, failed ones.

@@ -5,6 +5,7 @@
 //! what its name names. `docs/guide/report.md` explains each.
 
 mod assertion;
+mod calls;
 mod comparison;
 mod finding;
 mod load_course;
@@ -25,6 +26,9 @@ use crate::read::unfinished::Unfinished;
 use crate::replaying::Replayed;
 
 pub use assertion::{Assertion, WithAssertions};
+pub use calls::{
+    CallDifference, CallRule, CallsOfSide, ClientCalls, ComparedCalls, DifferenceKind, DividedTime,
+};
 pub use comparison::{
     Appearance, Appearances, COMPARE_VERSION, Change, CompareParameters, Compared, Comparison,
     Course, Side, Subject,

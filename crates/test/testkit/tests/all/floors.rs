@@ -35,7 +35,7 @@ const RENDER: Floors = &[
         "run_stats",
         "slow",
     ],
-    &["failed", "lines", "section", "svg"],
+    &["compared_calls", "failed", "lines", "section", "svg"],
     &[
         "chart",
         "forwarder_lines",

@@ -43,6 +43,20 @@ pub(super) enum Metric {
     Retransmissions,
     Loss,
     Throughput,
+    /// From the first call to the last reply.
+    Elapsed,
+    RoundTrip,
+    /// A count of two traces compared call by call.
+    Calls(CallCount),
+}
+
+/// What `compare --calls` counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CallCount {
+    Missing,
+    Added,
+    OtherStatus,
+    OtherContent,
 }
 
 /// The unit that a value has.
@@ -76,7 +90,7 @@ pub(super) struct Selection {
     pub(super) user_id: Option<i64>,
 }
 
-const METRICS: [(&str, Metric); 14] = [
+const METRICS: [(&str, Metric); 20] = [
     ("p50", Metric::Quantile(0.5)),
     ("p90", Metric::Quantile(0.9)),
     ("p95", Metric::Quantile(0.95)),
@@ -91,10 +105,16 @@ const METRICS: [(&str, Metric); 14] = [
     ("retransmissions", Metric::Retransmissions),
     ("loss", Metric::Loss),
     ("throughput", Metric::Throughput),
+    ("elapsed", Metric::Elapsed),
+    ("rtt", Metric::RoundTrip),
+    ("missing", Metric::Calls(CallCount::Missing)),
+    ("added", Metric::Calls(CallCount::Added)),
+    ("other_status", Metric::Calls(CallCount::OtherStatus)),
+    ("other_content", Metric::Calls(CallCount::OtherContent)),
 ];
 
 /// Words of other tools, and ours.
-const HABITS: [(&str, &str); 14] = [
+const HABITS: [(&str, &str); 17] = [
     ("latency", "p99"),
     ("median", "p50"),
     ("p100", "max"),
@@ -109,6 +129,9 @@ const HABITS: [(&str, &str); 14] = [
     ("drops", "loss"),
     ("bandwidth", "throughput"),
     ("bytes", "throughput"),
+    ("duration", "elapsed"),
+    ("round_trip", "rtt"),
+    ("ping", "rtt"),
 ];
 
 /// Two letters come before one: `<=` is not `<`.
@@ -124,11 +147,13 @@ const COMPARATORS: [(&str, Comparator); 6] = [
 impl Metric {
     pub(super) fn unit(self) -> Unit {
         match self {
-            Self::Quantile(_) | Self::Mean | Self::Most => Unit::Time,
+            Self::Quantile(_) | Self::Mean | Self::Most | Self::Elapsed | Self::RoundTrip => {
+                Unit::Time
+            }
             Self::Errors | Self::Unanswered | Self::Loss => Unit::Share,
             Self::Rate => Unit::PerSecond,
             Self::Throughput => Unit::BytesPerSecond,
-            Self::Count | Self::Retransmissions => Unit::Count,
+            Self::Count | Self::Retransmissions | Self::Calls(_) => Unit::Count,
         }
     }
 }
@@ -170,10 +195,24 @@ impl std::str::FromStr for Assert {
             let why = "loss is of the whole capture: what was lost has no operation";
             return Err(fault(format!("{why}; write loss {}", &text[at..])));
         }
-        let unit = if of == Of::Ratio {
-            Unit::Times
-        } else {
-            metric.unit()
+        if metric == Metric::RoundTrip && selection != Selection::default() {
+            let why = "round trips are of connections, which the flags choose";
+            return Err(fault(format!("{why}; write rtt {}", &text[at..])));
+        }
+        if let Metric::Calls(_) = metric
+            && (of != Of::Trace || selection != Selection::default())
+        {
+            let why = "it is of all calls of both traces; the flags choose calls";
+            return Err(fault(format!("{why}; write {name} {}", &text[at..])));
+        }
+        let (of, bound) = match (of, metric.unit(), right.strip_suffix('%')) {
+            // A share of a time can only be that of the other trace's.
+            (Of::Trace, Unit::Time, Some(percent)) => (
+                Of::Ratio,
+                value(percent.trim(), Unit::Times).map(|bound| bound / 100.0),
+            ),
+            (Of::Ratio, ..) => (of, value(right, Unit::Times)),
+            (_, unit, _) => (of, value(right, unit)),
         };
         Ok(Self {
             text: text.trim().to_owned(),
@@ -181,7 +220,7 @@ impl std::str::FromStr for Assert {
             metric,
             selection,
             comparator,
-            bound: value(right, unit).map_err(fault)?,
+            bound: bound.map_err(fault)?,
         })
     }
 }
@@ -189,7 +228,12 @@ impl std::str::FromStr for Assert {
 impl Assert {
     /// Whether it names one of two traces: there has to be a second.
     pub fn is_of_two(&self) -> bool {
-        self.of != Of::Trace
+        self.of != Of::Trace || self.is_of_calls()
+    }
+
+    /// Whether it is of what `compare --calls` counts.
+    pub fn is_of_calls(&self) -> bool {
+        matches!(self.metric, Metric::Calls(_))
     }
 
     /// That a load, which has no trace, can be measured by it.
@@ -202,7 +246,11 @@ impl Assert {
             return fault("nothing is selected of a load: write p99 < 10ms");
         }
         match self.metric {
-            Metric::Retransmissions | Metric::Loss => {
+            Metric::Retransmissions
+            | Metric::Loss
+            | Metric::Elapsed
+            | Metric::RoundTrip
+            | Metric::Calls(_) => {
                 fault("a load does not measure that; errors and unanswered are shares of requests")
             }
             _ => Ok(()),
@@ -382,6 +430,10 @@ mod tests {
             ("throughput >= 8mbit", 1e6),
             ("retransmissions != 3", 3.0),
             ("max<=1.5s", 1.5e9),
+            ("elapsed <= 110%", 1.1),
+            ("B.elapsed < 1min", 6e10),
+            ("rtt < 1ms", 1e6),
+            ("missing == 0", 0.0),
         ] {
             let difference = parsed(text).bound - bound;
             assert!(difference.abs() < 1e-9, "{text}: {}", parsed(text).bound);
@@ -411,6 +463,12 @@ mod tests {
             ("p99(READ WRITE) < 1ms", "assert each alone"),
             ("loss(READ) < 1%", "write loss < 1%"),
             ("ratio.p99 < 10ms", "write 1.2"),
+            ("elapsed < x%", "'x' is not a ratio"),
+            ("ratio.elapsed < 110%", "write 1.2"),
+            ("missing(READ) == 0", "write missing == 0"),
+            ("rtt(READ) < 1ms", "write rtt < 1ms"),
+            ("B.added == 0", "write added == 0"),
+            ("duration < 1s", "the nearest is elapsed"),
         ] {
             let error = text.parse::<Assert>().expect_err(text).to_string();
             assert!(error.contains(words), "{text}: no {words:?} in {error}");

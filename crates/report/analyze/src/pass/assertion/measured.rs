@@ -12,6 +12,7 @@ use crate::numbers::share;
 use crate::read::batch::Batch;
 use crate::read::filter::{Filter, span};
 use crate::read::lexica::Lexica;
+use crate::read::round_trips::{RoundTrips, add_ends, elapsed_ns};
 use crate::read::trace::{Trace, TraceError};
 
 /// A value and the operations that it is of; without a value, why there is none.
@@ -25,6 +26,8 @@ struct Gathered {
     unanswered: u64,
     retransmissions: u64,
     moved_bytes: u64,
+    /// The first call and the last reply.
+    ends: Option<(i64, i64)>,
     /// The sum of latencies that have no place in a histogram is exact.
     latency: Times,
     /// How long calls without a reply waited: more than these times.
@@ -38,6 +41,7 @@ pub(super) struct Measured {
     pub(super) state: Option<State>,
     /// Of bytes or frames, the greater; `None` without `trace.json`.
     loss: Option<f64>,
+    round_trips: Option<RoundTrips>,
     operations: Vec<String>,
 }
 
@@ -66,6 +70,10 @@ impl Measured {
         });
         gathered.iter_mut().for_each(Gathered::add_waits);
         chosen.check(&lexica, &trace.warnings)?;
+        let is_of_ways = asserts
+            .iter()
+            .any(|assert| assert.metric == Metric::RoundTrip);
+        let round_trips = is_of_ways.then(|| RoundTrips::of(&mut trace, &chosen));
         let verdict = trace.manifest.as_ref().map(|manifest| &manifest.verdict);
         let loss = |name: &str| verdict?.shares.get(name).copied();
         let losses = [loss("stream_bytes_lost"), loss("frames_dropped")];
@@ -74,6 +82,7 @@ impl Measured {
             duration_ns: range.map_or(0, |(first, last)| last.abs_diff(first)),
             state: verdict.map(|verdict| verdict.state),
             loss: verdict.map(|_| losses.into_iter().flatten().fold(0.0, f64::max)),
+            round_trips,
             operations: lexica.operations(),
         })
     }
@@ -145,6 +154,12 @@ impl Measured {
             Metric::Loss => self
                 .loss
                 .ok_or_else(|| "trace.json cannot be read: loss is not known".to_owned()),
+            Metric::Elapsed => some(elapsed_ns(of.ends)),
+            Metric::RoundTrip => { self.round_trips.as_ref() }
+                .and_then(RoundTrips::median_ns)
+                .map(|ns| ns as f64)
+                .ok_or_else(|| "no connection of it shows a round trip".to_owned()),
+            Metric::Calls(_) => Err("it is of 'lineside compare A B --calls' alone".to_owned()),
         };
         let counted = match metric {
             Metric::Quantile(_) | Metric::Mean | Metric::Most => of.latency.count(),
@@ -200,6 +215,7 @@ impl Gathered {
             unanswered: 0,
             retransmissions: 0,
             moved_bytes: 0,
+            ends: None,
             latency: Times::growing(3),
             waits: Vec::new(),
         }
@@ -222,6 +238,7 @@ impl Gathered {
                 continue;
             }
             self.operations += 1;
+            add_ends(&mut self.ends, batch, row);
             let failure = lexica.failure(batch.status.get(row), batch.rpc_status.get(row));
             self.failed += u64::from(failure.is_some());
             self.unanswered += u64::from(batch.reply_missing.get(row));

@@ -25,10 +25,10 @@ use lineside_words::{bytes, grouped, number, percent, rate, time};
 pub use language::{Assert, AssertError};
 use measured::{Figure, Measured};
 
-use crate::model::Assertion;
+use crate::model::{Assertion, ComparedCalls};
 use crate::read::filter::Filter;
 use crate::read::trace::TraceError;
-use language::{Comparator, Metric, Of, Unit};
+use language::{CallCount, Comparator, Metric, Of, Unit};
 
 /// Judges assertions about one trace.
 pub fn assert(
@@ -84,7 +84,11 @@ impl LoadFigures<'_> {
             Metric::Errors => share(self.not_successful),
             Metric::Unanswered => share(self.unanswered),
             Metric::Throughput => Ok(self.bytes_per_s),
-            Metric::Retransmissions | Metric::Loss => Err("a load does not measure it".to_owned()),
+            Metric::Retransmissions
+            | Metric::Loss
+            | Metric::Elapsed
+            | Metric::RoundTrip
+            | Metric::Calls(_) => Err("a load does not measure it".to_owned()),
         };
         let of = match metric {
             Metric::Errors | Metric::Unanswered => self.requests,
@@ -101,11 +105,13 @@ pub fn assert_load(figures: &LoadFigures<'_>, asserts: &[Assert]) -> Vec<Asserti
         .collect()
 }
 
-/// Judges assertions about two traces.
+/// Judges assertions about two traces; `calls`: what came of them call by call, if that was asked
+/// for.
 pub fn assert_both(
     a: (&Path, &Filter),
     b: (&Path, &Filter),
     asserts: &[Assert],
+    calls: Option<&ComparedCalls>,
 ) -> Result<Vec<Assertion>, TraceError> {
     let a = Measured::of(a.0, a.1, asserts)?;
     let b = Measured::of(b.0, b.1, asserts)?;
@@ -116,6 +122,12 @@ pub fn assert_both(
         };
         let notes = [note("A", &a), note("B", &b)];
         let [of_a, of_b] = [&a, &b].map(|each| each.figure(at, assert.metric));
+        if let (Metric::Calls(count), Some(calls)) = (assert.metric, calls) {
+            let both: Vec<&str> = { notes.iter().map(String::as_str) }
+                .filter(|note| !note.is_empty())
+                .collect();
+            return judged(assert, counted(count, calls), &both.join("; "));
+        }
         match assert.of {
             Of::A => judged(assert, of_a, &notes[0]),
             Of::B | Of::Trace => judged(assert, of_b, &notes[1]),
@@ -130,6 +142,16 @@ pub fn assert_both(
         }
     };
     Ok(asserts.iter().enumerate().map(judge).collect())
+}
+
+fn counted(count: CallCount, calls: &ComparedCalls) -> Figure {
+    let value = match count {
+        CallCount::Missing => calls.missing,
+        CallCount::Added => calls.added,
+        CallCount::OtherStatus => calls.other_status,
+        CallCount::OtherContent => calls.other_content,
+    };
+    (Ok(value as f64), calls.pairs)
 }
 
 fn ratio(a: Figure, b: Figure) -> Figure {
@@ -162,7 +184,8 @@ fn judged_of(assert: &Assert, (value, operations): Figure, note: &str, what: &st
             let number = text(unit, *value);
             let many = if operations == 1 { "" } else { "s" };
             match assert.metric {
-                Metric::Count => format!("it is {number}"),
+                Metric::Count | Metric::Calls(_) => format!("it is {number}"),
+                Metric::RoundTrip => format!("it is {number}, the median over connections"),
                 Metric::Loss => format!("it is {number} of the bytes or frames"),
                 _ => format!("it is {number}, of {} {what}{many}", grouped(operations)),
             }

@@ -26,7 +26,6 @@ use crate::read::columns::Lexicon;
 use crate::read::trace::{Trace, TraceError};
 use calls::Calls;
 pub use left_out::{LeftOut, PlanOutput};
-use merge::Merge;
 
 /// Names of clients, servers and operations that are kept.
 const WORDS_MAX: usize = 262_144;
@@ -108,13 +107,11 @@ pub fn plan<S: PlanOutput>(path: &Path, config: Config, sink: S) -> Result<(Plan
     let mut words = Lexicon::new(WORDS_MAX);
     let openings = openings::of(&mut trace, &mut words);
     let mut calls = Calls::new(Planner::new(config, sink), openings);
-    let mut merge = Merge::new(&mut trace);
     let shown = || path.display().to_string();
-    let is_whole = merge.run(&mut trace, &mut words, &mut calls);
-    if !is_whole {
-        let (trace, max) = (shown(), merge::ROWS_MAX);
-        return Err(PlanError::Overlap { trace, max });
-    }
+    merge::run(&mut trace, &mut words, &mut calls).map_err(|_| PlanError::Overlap {
+        trace: shown(),
+        max: merge::ROWS_MAX,
+    })?;
     let (done, figures, sink) = calls.finish(&words);
     check(shown(), &done, &figures).map_err(|error| match trace.warnings.first() {
         Some(warning) => PlanError::Unreadable(warning.clone()),

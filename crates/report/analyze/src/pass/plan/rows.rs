@@ -74,12 +74,6 @@ pub(super) enum Source {
     Other,
 }
 
-impl Row {
-    pub(super) fn key(&self) -> (i64, i64, i64) {
-        (self.call_ns, self.rpc_id, self.operation_id)
-    }
-}
-
 /// A name in a directory as a number.
 pub(super) fn hash(seed: i64, bytes: &[u8]) -> u64 {
     // FNV-1a, 64 bits.
