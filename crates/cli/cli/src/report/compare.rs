@@ -27,7 +27,7 @@ pub(crate) fn run(arguments: CompareArguments) -> anyhow::Result<Exit> {
     }
     if !arguments.calls && arguments.assert.iter().any(Assert::is_of_calls) {
         return Err(ConfigError::usage(
-            "missing, added, other_status and other_content are of calls: add --calls",
+            "missing, added, other_status, other_content, later and earlier are of calls: add --calls",
         )
         .into());
     }

@@ -8,13 +8,16 @@ use std::process::Command;
 
 use lineside_rows::{ChecksumRow, ConnectionRow, OperationRow, Row, Table, Word};
 use lineside_testkit::captures;
-use lineside_trace::{EncoderConfig, Manifest, Part, SCHEMA_VERSION, State, TraceEncoder};
+use lineside_trace::certificate::{Judged, load::Load};
+use lineside_trace::{
+    ClockFacts, CounterValue, EncoderConfig, Manifest, Part, SCHEMA_VERSION, State, TraceEncoder,
+};
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::python::python;
 use crate::report::{printed, run, traced};
-use crate::support::{example, repository, talk};
+use crate::support::{example, manifest, repository, talk};
 
 const BEGIN_NS: i64 = 1_700_000_000_000_000_000;
 const US: i64 = 1_000;
@@ -205,7 +208,7 @@ type Planted = (
     &'static [(&'static str, u64)],
 );
 
-const PLANTED: [Planted; 8] = [
+const PLANTED: [Planted; 9] = [
     ("nothing", |_| {}, &[]),
     (
         "10 calls gone",
@@ -225,6 +228,14 @@ const PLANTED: [Planted; 8] = [
             late.for_each(|call| call.call_ns += 1_000 * US);
         },
         &[("later", 400)],
+    ),
+    (
+        "1 ms earlier on one client",
+        |calls| {
+            let early = calls.iter_mut().filter(|call| call.client == 2);
+            early.for_each(|call| call.call_ns -= 1_000 * US);
+        },
+        &[("earlier", 400)],
     ),
     (
         "one status",
@@ -297,6 +308,92 @@ fn planted_differences_are_found_and_nothing_else() {
         assert_eq!(calls["rule"], "source_operation_id", "{what}");
         assert_eq!(found(&calls), wanted, "{what} by source: {calls:#}");
     }
+}
+
+/// Gives calls other ids, as a replay does, which names those that it repeats.
+fn replayed(calls: &[Call], last_id: i64) -> Vec<Call> {
+    let mut calls = calls.to_vec();
+    again(&mut calls);
+    for call in &mut calls {
+        call.source = Some(call.id);
+        call.id = (last_id << 18) - call.id;
+    }
+    calls
+}
+
+#[test]
+fn replays_are_compared_with_each_other_and_their_source() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let source = calls(3, 400);
+    let one = replayed(&source, 2_000);
+    let mut other = replayed(&source, 1_500);
+    other.remove(700);
+    for (name, calls) in [("source", &source), ("one", &one), ("other", &other)] {
+        write(&folder, name, calls, State::Complete);
+    }
+    for (a, b, wanted) in [
+        ("one", "other", "missing"),
+        ("other", "one", "added"),
+        ("other", "source", "added"),
+        ("source", "other", "missing"),
+    ] {
+        let calls = compared(&folder, &[a, b]);
+        assert_eq!(calls["rule"], "source_operation_id", "{a} {b}");
+        assert_eq!(found(&calls), [(wanted, 1)], "{a} {b}: {calls:#}");
+    }
+    // A replay of something else repeats nothing of it.
+    let third: Vec<Call> = { one.iter() }
+        .map(|call| Call {
+            source: call.source.map(|id| id + (9_000 << 18)),
+            ..*call
+        })
+        .collect();
+    write(&folder, "third", &third, State::Complete);
+    let calls = compared(&folder, &["source", "third"]);
+    assert_eq!(calls["rule"], "order", "{calls:#}");
+    assert_eq!(found(&calls), [], "{calls:#}");
+}
+
+#[test]
+fn loss_clocks_and_stalls_are_doubts() {
+    let folder = both(|_| {});
+    let path = folder.path().join("b/trace.json");
+    let mut manifest = manifest(&folder.path().join("b"));
+    manifest.verdict.state = State::Incomplete;
+    manifest
+        .verdict
+        .shares
+        .insert("stream_bytes_lost".to_owned(), 0.02);
+    manifest.clocks.push(ClockFacts {
+        resolution_ns: Some(1_000_000),
+        ..ClockFacts::default()
+    });
+    let back = CounterValue {
+        value: 3,
+        meaning: String::new(),
+    };
+    manifest
+        .counters
+        .insert("frames.stamped_back".to_owned(), back);
+    let mut found = Load::default();
+    (found.generator.stalls, found.generator.stall_max_ns) = (2, 30_000_000);
+    let verdict = manifest.verdict.clone();
+    let certificate = serde_json::to_value(Judged { found, verdict });
+    manifest.certificate = Some(certificate.expect("JSON"));
+    manifest.configuration = serde_json::json!({"load": {}});
+    fs::write(&path, manifest.to_json()).expect("written");
+    let text = printed(&run(&folder, &["compare", "a", "b", "--calls", "--json"]));
+    let all: Value = serde_json::from_str(&text).expect("JSON");
+    let doubts = all["doubts"].to_string();
+    for words in [
+        "B lacks 2.0 % of the bytes or frames",
+        "B has stamps in steps of 1.00 ms",
+        "B has 3 frames with stamps that go back",
+        "B stood still 2 times, at most 30.0 ms",
+    ] {
+        assert!(doubts.contains(words), "no {words:?} in {doubts}");
+    }
+    assert!(!doubts.contains("A "), "{doubts}");
 }
 
 #[test]
@@ -391,6 +488,8 @@ fn elapsed_time_round_trip_and_counts_are_asserted() {
         ("rtt <= 100%", 0, "holds"),
         ("other_status == 0", 3, "fails: it is 1"),
         ("missing == 0", 0, "holds: it is 0"),
+        ("later == 0", 0, "holds: it is 0"),
+        ("earlier != 0", 3, "fails: it is 0"),
         ("missing(READ) == 0", 2, "write missing == 0"),
     ] {
         let output = run(&folder, &["compare", "a", "b", "--calls", "--assert", text]);

@@ -8,7 +8,7 @@ use crate::numbers::digits;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum CallRule {
-    /// A replay names the call that it repeats.
+    /// A replay names the call that it repeats; of two replays, both the same call.
     #[serde(rename = "source_operation_id")]
     Source,
     /// Client, transaction id and operation: both have the same traffic.
@@ -159,7 +159,7 @@ pub struct CallDifference {
     pub operation: String,
     /// The file's path, as far as it is known.
     pub path: Option<String>,
-    /// Its `rpc_id` in A, in decimal digits.
+    /// Its `rpc_id` in A, in decimal digits; null also if A has several runs.
     #[serde(serialize_with = "digits")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub a_operation_id: Option<i64>,

@@ -57,7 +57,8 @@ pub(super) struct Call {
 /// What the rows of both traces have in common.
 pub(super) struct Terms {
     pub(super) rule: CallRule,
-    pub(super) is_b: bool,
+    /// It is of a replay: its calls go by the names of those that they repeat.
+    pub(super) has_source: bool,
     /// Of clients of B those of A.
     pub(super) clients: HashMap<Word, Word>,
     /// Ids of files mean the same in both.
@@ -138,7 +139,7 @@ impl Calls {
         let file = some(|row| row.file).unwrap_or(NONE);
         let group = mixed(u64::from(who), self.label(file));
         let key = match self.terms.rule {
-            CallRule::Source if self.terms.is_b => {
+            CallRule::Source if self.terms.has_source => {
                 let sources = rows.iter().map(|row| row.source);
                 { sources.filter(|id| *id != NONE).min() }.map_or(0, |id| mixed_all([bits(id)]))
             }

@@ -75,8 +75,9 @@ impl Found {
         }
     }
 
-    /// Takes the first pairs: both traces begin with that first pair of a client that comes
-    /// earliest in B. One client that is late makes no other early.
+    /// Takes the first pairs: both traces begin with a first pair of a client whose distance most
+    /// clients share, else with that which comes earliest in B. One client that is late makes no
+    /// other early, and one that is early makes no other late.
     pub(super) fn begin<'a>(&mut self, pairs: impl Iterator<Item = (&'a Call, &'a Call)>) {
         if self.zero_ns.is_some() {
             return;
@@ -91,7 +92,8 @@ impl Found {
                 of_client.push(b.call_ns.saturating_sub(a.call_ns));
             }
         }
-        self.zero_ns = first.into_values().filter_map(|by| first_of(&by)).min();
+        let mut distances: Vec<i64> = { first.values() }.filter_map(|by| first_of(by)).collect();
+        self.zero_ns = shared(&mut distances);
     }
 
     pub(super) fn pair(&mut self, a: &Call, b: &Call) {
@@ -216,6 +218,8 @@ impl Found {
 
     /// Fills what pairs show of a comparison.
     pub(super) fn finish(self, traces: [&mut Trace; 2], lexica: &Lexica, to: &mut ComparedCalls) {
+        // Of several runs, ids are none that another verb would find.
+        let [has_ids_a, has_ids_b] = traces.each_ref().map(|trace| trace.run_count() == 1);
         let paths = self.paths(traces);
         to.pairs = self.pairs;
         let counts = [
@@ -236,9 +240,14 @@ impl Found {
         [to.later_themselves, to.earlier_themselves] = self.themselves;
         (to.response, to.response_pairs) = (self.response, self.response_pairs);
         for (kind, listed) in KINDS.into_iter().zip(&self.listed) {
-            let listed = listed
-                .iter()
-                .map(|call| difference(kind, call, &paths, lexica));
+            let listed = { listed.iter() }.map(|call| {
+                let of = difference(kind, call, &paths, lexica);
+                CallDifference {
+                    a_operation_id: of.a_operation_id.filter(|_| has_ids_a),
+                    b_operation_id: of.b_operation_id.filter(|_| has_ids_b),
+                    ..of
+                }
+            });
             to.differences.extend(listed);
         }
         let clients = self.clients.into_iter().map(|(who, (mut client, sum))| {
@@ -248,19 +257,35 @@ impl Found {
             client
         });
         let weight = |client: &ClientCalls| {
-            let differences = client.missing + client.added + client.other_status;
-            (
-                differences + client.other_content,
-                client.later + client.earlier,
-            )
+            let alone = client.missing + client.added;
+            let others = client.other_status + client.other_content;
+            alone + others + client.later + client.earlier
         };
-        let mut clients: Vec<_> = clients.filter(|client| weight(client) != (0, 0)).collect();
+        let mut clients: Vec<_> = clients.filter(|client| weight(client) > 0).collect();
         clients.sort_by(|one, other| {
             { weight(other).cmp(&weight(one)) }.then_with(|| one.client.cmp(&other.client))
         });
         clients.truncate(CLIENTS_LISTED);
         to.clients = clients;
     }
+}
+
+/// The distance that most of several have, each of them and those later by the tolerance; of those
+/// that equally many have the least.
+fn shared(distances: &mut [i64]) -> Option<i64> {
+    distances.sort_unstable();
+    let mut best: Option<(i64, usize)> = None;
+    let mut end = 0;
+    for (at, &least) in distances.iter().enumerate() {
+        let is_near = |by: &i64| by.saturating_sub(least) <= TOLERANCE_NS;
+        while distances.get(end).is_some_and(is_near) {
+            end += 1;
+        }
+        if best.is_none_or(|(_, most)| end - at > most) {
+            best = Some((least, end - at));
+        }
+    }
+    best.map(|(least, _)| least)
 }
 
 /// The first of some distances that is like the others: transaction ids may be the same by chance.

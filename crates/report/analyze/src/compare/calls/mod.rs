@@ -25,6 +25,8 @@ mod tests;
 use std::path::Path;
 
 use hashbrown::HashMap;
+use lineside_trace::certificate::load::Load;
+use lineside_trace::{Manifest, certificate};
 use lineside_words::{grouped, percent, signed_time, time};
 
 use crate::model::{CallRule, CallsOfSide, ComparedCalls, DividedTime};
@@ -114,22 +116,27 @@ fn calls_of(
     let ((trace_a, of_a), (trace_b, of_b)) = (open(a)?, open(b)?);
     let rule = rule(&of_a, &of_b);
     let times = match rule {
-        CallRule::Source => of_a.ids.times(&of_b.sources),
+        CallRule::Source => of_a.named().times(of_b.named()),
         CallRule::Xid => of_a.xids.times(&of_b.xids),
         CallRule::Order => of_a.asked.times(&of_b.asked),
     };
     let has_sums = of_a.has_sums && of_b.has_sums;
     let has_files = !of_a.servers.is_disjoint(&of_b.servers);
-    let terms = |is_b, clients| Terms {
+    let terms = |has_source, clients| Terms {
         rule,
-        is_b,
+        has_source,
         clients,
         has_files,
     };
     let to_a = of_b.clients_of(&of_a);
     let mut sides = [
-        side(trace_a, a.1, terms(false, HashMap::new()), has_sums)?,
-        side(trace_b, b.1, terms(true, to_a), has_sums)?,
+        side(
+            trace_a,
+            a.1,
+            terms(of_a.has_source, HashMap::new()),
+            has_sums,
+        )?,
+        side(trace_b, b.1, terms(of_b.has_source, to_a), has_sums)?,
     ];
     let mut found = Found::new(top, has_sums);
     let names = [a, b].map(|(path, _)| path.display().to_string());
@@ -162,7 +169,7 @@ fn side(
 ) -> Result<Side, TraceError> {
     let (chosen, _) = span(&mut trace, filter)?;
     let ways = RoundTrips::of(&mut trace, &chosen);
-    let has_source = terms.is_b && terms.rule == CallRule::Source;
+    let has_source = terms.has_source && terms.rule == CallRule::Source;
     let rows = Rows::of(&mut trace, &chosen, has_source, has_sums);
     let calls = Calls::new(rows, Waits::new(ways), terms);
     Ok(Side::new(trace, chosen, calls))
@@ -208,8 +215,10 @@ fn compared_calls(
     calls
 }
 
+/// By what calls correspond. A replay of a third trace may repeat nothing of either.
 fn rule(a: &Survey, b: &Survey) -> CallRule {
-    if b.has_source {
+    let is_replay = a.has_source || b.has_source;
+    if is_replay && a.named().share(b.named()) > OTHER_WORKLOAD {
         CallRule::Source
     } else if a.xids.share(&b.xids) >= SAME_TRAFFIC {
         CallRule::Xid
@@ -267,19 +276,42 @@ fn doubts(name: &str, side: &Side) -> Vec<String> {
             "{name} has {count} replies whose calls were not seen: left out"
         ));
     }
-    let clocks = side
-        .trace
-        .manifest
-        .iter()
-        .flat_map(|manifest| &manifest.clocks);
-    let coarse = { clocks }.filter_map(|clock| clock.resolution_ns).max();
-    if let Some(ns) = coarse.filter(|ns| *ns > TOLERANCE_NS.unsigned_abs()) {
-        let steps = time(ns);
-        doubts.push(format!(
-            "{name} has stamps in steps of {steps}: less than that is no delay"
-        ));
+    if let Some(manifest) = &side.trace.manifest {
+        doubts.extend(lacking(manifest).map(|what| format!("{name} {what}")));
     }
     doubts
+}
+
+/// What a trace lacked, how its clocks went, and when the program that made it stood still.
+fn lacking(manifest: &Manifest) -> impl Iterator<Item = String> {
+    let share = |name: &str| manifest.verdict.shares.get(name).copied();
+    let shares = [share("stream_bytes_lost"), share("frames_dropped")];
+    let lost = shares.into_iter().flatten().fold(0.0, f64::max);
+    let lost = (lost > 0.0).then(|| {
+        let lost = percent(lost);
+        format!("lacks {lost} of the bytes or frames: a call that it did not see is missing")
+    });
+    let coarse = { manifest.clocks.iter() }.filter_map(|clock| clock.resolution_ns);
+    let coarse = { coarse.max() }.filter(|ns| *ns > TOLERANCE_NS.unsigned_abs());
+    let coarse = coarse.map(|ns| {
+        let steps = time(ns);
+        format!("has stamps in steps of {steps}: less than that is no delay")
+    });
+    let back = manifest.counters.get("frames.stamped_back");
+    let back = back.map(|counter| counter.value).filter(|back| *back > 0);
+    let back = back.map(|back| {
+        let back = grouped(back);
+        format!(
+            "has {back} frames with stamps that go back: its clock was set, or files were joined"
+        )
+    });
+    let load = certificate::of::<Load>(manifest).map(|load| load.generator);
+    let stalls = load.filter(|generator| generator.stalls > 0);
+    let stalls = stalls.map(|generator| {
+        let (stalls, most) = (grouped(generator.stalls), time(generator.stall_max_ns));
+        format!("stood still {stalls} times, at most {most}: calls are later by that")
+    });
+    [lost, coarse, back, stalls].into_iter().flatten()
 }
 
 fn divided([server_ns, network_ns, client_ns]: Spent) -> DividedTime {
@@ -312,14 +344,16 @@ fn answer(calls: &ComparedCalls) -> String {
     let differing = counts.into_iter().filter(|(count, _)| *count > 0);
     let differing = differing.map(|(count, what)| format!("{} {what}", grouped(count)));
     let differing: Vec<String> = differing.collect();
-    let what = match (differing.as_slice(), calls.missing + calls.added) {
-        ([], _) => format!("B has the same {} calls as A", grouped(calls.pairs)),
-        (all, _) => format!(
-            "of {} calls of A and {} of B: {}",
-            grouped(calls.a.calls),
-            grouped(calls.b.calls),
-            all.join(", ")
-        ),
+    let (what, and) = match differing.as_slice() {
+        [] => {
+            let pairs = grouped(calls.pairs);
+            (format!("B has the same {pairs} calls as A"), ", and")
+        }
+        all => {
+            let [a, b] = [calls.a.calls, calls.b.calls].map(grouped);
+            let all = all.join(", ");
+            (format!("of {a} calls of A and {b} of B: {all}"), "; B")
+        }
     };
     let [Some(a), Some(b)] = calls.elapsed else {
         return what;
@@ -327,7 +361,7 @@ fn answer(calls: &ComparedCalls) -> String {
     let by_ns = b.total_ns.saturating_sub(a.total_ns);
     let [of_a, of_b] = [a, b].map(|of| time(of.total_ns.unsigned_abs()));
     if by_ns.unsigned_abs() <= calls.tolerance_ns {
-        return format!("{what}, and takes as long: {of_a}");
+        return format!("{what}{and} takes as long: {of_a}");
     }
     let ratio = percent(b.total_ns as f64 / a.total_ns.max(1) as f64);
     let parts = [

@@ -137,7 +137,7 @@ impl Rows {
                 }
                 Ok(())
             });
-            add_sums(trace, sums, &mut rows);
+            add_sums(trace, part.run, sums, &mut rows);
             rows
         })
     }
@@ -238,17 +238,24 @@ fn sums(trace: &mut Trace) -> Vec<(usize, PathBuf, (i64, i64))> {
     parts
 }
 
-/// Gives rows the sum over the blocks of their data, in any order.
-fn add_sums(trace: &mut Trace, parts: &[(usize, PathBuf, (i64, i64))], rows: &mut [Row]) {
+/// Gives rows of a run the sum over the blocks of their data, in any order.
+fn add_sums(
+    trace: &mut Trace,
+    run: usize,
+    parts: &[(usize, PathBuf, (i64, i64))],
+    rows: &mut [Row],
+) {
     let moving = rows.iter().filter(|row| row.moved > 0);
     let mut sums: HashMap<i64, u64> = moving.map(|row| (row.operation_id, 0)).collect();
     let ids = sums.keys().copied();
     let Some((first, last)) = ids.clone().min().zip(ids.max()) else {
         return;
     };
-    let near = |&&(_, _, (low, high)): &&(usize, PathBuf, (i64, i64))| low <= last && first <= high;
-    for (run, path, _) in parts.iter().filter(near) {
-        trace.batches_of_part((*run, path), Table::Checksums, &SUMS, |batch| {
+    for (_, path, _) in parts
+        .iter()
+        .filter(|(of, _, (low, high))| *of == run && *low <= last && first <= *high)
+    {
+        trace.batches_of_part((run, path), Table::Checksums, &SUMS, |batch| {
             let integers = |at: usize| Integers::of(SUMS[at], &batch[at]);
             let (id, block, sum) = (integers(0)?, integers(1)?, integers(2)?);
             for row in 0..batch[0].len() {

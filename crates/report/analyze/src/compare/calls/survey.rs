@@ -150,6 +150,14 @@ impl Survey {
         survey
     }
 
+    /// The names by which calls go where a trace repeats another: those of what they repeat.
+    pub(super) fn named(&self) -> &Sketch {
+        match self.has_source {
+            true => &self.sources,
+            false => &self.ids,
+        }
+    }
+
     /// The client of `other` that each client here stands for: itself, or if the traces have none
     /// in common the one that comes at the same place.
     pub(super) fn clients_of(&self, other: &Self) -> HashMap<Word, Word> {

@@ -57,6 +57,8 @@ pub(super) enum CallCount {
     Added,
     OtherStatus,
     OtherContent,
+    Later,
+    Earlier,
 }
 
 /// The unit that a value has.
@@ -90,7 +92,7 @@ pub(super) struct Selection {
     pub(super) user_id: Option<i64>,
 }
 
-const METRICS: [(&str, Metric); 20] = [
+const METRICS: [(&str, Metric); 22] = [
     ("p50", Metric::Quantile(0.5)),
     ("p90", Metric::Quantile(0.9)),
     ("p95", Metric::Quantile(0.95)),
@@ -111,6 +113,8 @@ const METRICS: [(&str, Metric); 20] = [
     ("added", Metric::Calls(CallCount::Added)),
     ("other_status", Metric::Calls(CallCount::OtherStatus)),
     ("other_content", Metric::Calls(CallCount::OtherContent)),
+    ("later", Metric::Calls(CallCount::Later)),
+    ("earlier", Metric::Calls(CallCount::Earlier)),
 ];
 
 /// Words of other tools, and ours.
@@ -434,6 +438,7 @@ mod tests {
             ("B.elapsed < 1min", 6e10),
             ("rtt < 1ms", 1e6),
             ("missing == 0", 0.0),
+            ("later <= 12", 12.0),
         ] {
             let difference = parsed(text).bound - bound;
             assert!(difference.abs() < 1e-9, "{text}: {}", parsed(text).bound);

@@ -150,6 +150,8 @@ fn counted(count: CallCount, calls: &ComparedCalls) -> Figure {
         CallCount::Added => calls.added,
         CallCount::OtherStatus => calls.other_status,
         CallCount::OtherContent => calls.other_content,
+        CallCount::Later => calls.later,
+        CallCount::Earlier => calls.earlier,
     };
     (Ok(value as f64), calls.pairs)
 }
