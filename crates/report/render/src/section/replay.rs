@@ -148,7 +148,7 @@ mod tests {
             verdict: lineside_trace::Verdict {
                 state: State::Incomplete,
                 reasons: vec!["one".to_owned()],
-                ..Verdict::default()
+                ..lineside_trace::Verdict::default()
             },
             ..Manifest::default()
         };
