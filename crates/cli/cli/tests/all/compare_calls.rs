@@ -30,6 +30,7 @@ struct Call {
     at: i64,
     call_ns: i64,
     server_ns: i64,
+    version: i32,
     operation: &'static str,
     file: i64,
     offset: i64,
@@ -53,6 +54,7 @@ fn calls(clients: u8, each: i64) -> Vec<Call> {
                 at,
                 call_ns: i64::from(client) * 7 * US + at * 300 * US,
                 server_ns: 200 * US,
+                version: 3,
                 operation,
                 file: i64::from(client) * 100 + at / 40,
                 offset: at % 10 * 512,
@@ -88,7 +90,7 @@ fn row(call: &Call) -> OperationRow {
         server_address: Some(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1))),
         xid: Some(call.xid),
         program: Word::Known("nfs"),
-        version: Some(3),
+        version: Some(call.version),
         operation: Word::Known(call.operation),
         file_id: Some(call.file),
         offset: moves.then_some(call.offset),
@@ -352,6 +354,21 @@ fn replays_are_compared_with_each_other_and_their_source() {
     let calls = compared(&folder, &["source", "third"]);
     assert_eq!(calls["rule"], "order", "{calls:#}");
     assert_eq!(found(&calls), [], "{calls:#}");
+}
+
+#[test]
+fn calls_of_another_version_do_not_correspond() {
+    let folder = both(|calls| {
+        again(calls);
+        calls.iter_mut().for_each(|call| call.version = 2);
+    });
+    let calls = compared(&folder, &["a", "b"]);
+    assert_eq!(found(&calls), [("missing", 1_200), ("added", 1_200)]);
+    let answer = calls["answer"].as_str().expect("a text");
+    assert!(
+        answer.starts_with("they are of different workloads"),
+        "{answer}"
+    );
 }
 
 #[test]

@@ -132,10 +132,7 @@ impl Calls {
             .unwrap_or(first.client);
         let some = |of: fn(&Row) -> i64| rows.iter().map(of).find(|value| *value != NONE);
         let bits = |value: i64| value.cast_unsigned();
-        let asked = rows.iter().fold(0, |asked, row| {
-            let what = mixed_all([u64::from(row.program), u64::from(row.operation)]);
-            mixed_all([asked, what, bits(row.offset), bits(row.count), row.name])
-        });
+        let asked = rows.iter().fold(0, |asked, row| mixed(asked, row.asked()));
         let file = some(|row| row.file).unwrap_or(NONE);
         let group = mixed(u64::from(who), self.label(file));
         let key = match self.terms.rule {
@@ -145,10 +142,7 @@ impl Calls {
             }
             CallRule::Source => mixed_all([bits(first.rpc_id)]),
             CallRule::Xid if first.xid == NONE => 0,
-            CallRule::Xid => {
-                let what = [first.program, first.operation].map(u64::from);
-                mixed_all([u64::from(who), what[0], what[1], bits(first.xid)])
-            }
+            CallRule::Xid => mixed_all([u64::from(who), first.called(), bits(first.xid)]),
             CallRule::Order => mixed(group, asked),
         };
         let statuses = { rows.iter() }.fold(0, |all, row| mixed(all, u64::from(row.status)));

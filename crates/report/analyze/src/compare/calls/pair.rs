@@ -84,8 +84,9 @@ impl Partners<'_> {
         });
         self.by(sure, |side, at, call| {
             let gap = gaps[side][at];
-            let operation = u64::from(call.operation);
-            (gap != NO_ONE).then(|| mixed_all([call.group, operation, u64::from(gap)]))
+            let version = u64::from(call.version.cast_unsigned());
+            let what = mixed_all([call.program.into(), version, call.operation.into()]);
+            (gap != NO_ONE).then(|| mixed_all([call.group, what, u64::from(gap)]))
         });
     }
 

@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 use lineside_rows::Table;
 use lineside_trace::read::{Column, PartReader, ReadError};
 
-use super::hash::{bytes_hash, mixed};
+use super::hash::{bytes_hash, mixed, mixed_all};
 use crate::read::batch::Batch;
 use crate::read::columns::{Integers, Lexicon, Texts, Word};
 use crate::read::filter::Chosen;
@@ -68,6 +68,20 @@ pub(super) struct Row {
     pub(super) is_unanswered: bool,
     /// Some of the call, of the reply, of the data was not seen.
     pub(super) lacks: [bool; 3],
+}
+
+impl Row {
+    /// What it asks for, of no file in particular.
+    pub(super) fn asked(&self) -> u64 {
+        let [offset, count] = [self.offset, self.count].map(i64::cast_unsigned);
+        mixed_all([self.called(), offset, count, self.name])
+    }
+
+    /// Program, version and operation.
+    pub(super) fn called(&self) -> u64 {
+        let version = u64::from(self.version.cast_unsigned());
+        mixed_all([self.program.into(), version, self.operation.into()])
+    }
 }
 
 impl InOrder for Row {
