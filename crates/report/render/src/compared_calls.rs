@@ -166,6 +166,9 @@ fn example(of: &CallDifference, style: &Style, out: &mut String) {
     );
 }
 
+/// A part of a time, by its name.
+type Part<'a> = (&'a str, fn(&DividedTime) -> i64);
+
 fn division(calls: &ComparedCalls, style: &Style, out: &mut String) {
     let _ = writeln!(out, "\n{}", style.heading("Where the time goes"));
     let _ = writeln!(
@@ -174,7 +177,7 @@ fn division(calls: &ComparedCalls, style: &Style, out: &mut String) {
         "", "A", "B", "difference"
     );
     let mut lines = |name: &str, [a, b]: [DividedTime; 2], has_client: bool| {
-        let parts: [(&str, fn(&DividedTime) -> i64); 4] = [
+        let parts: [Part<'_>; 4] = [
             (name, |of| of.total_ns),
             ("  server", |of| of.server_ns),
             ("  network", |of| of.network_ns),
