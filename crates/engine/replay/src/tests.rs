@@ -188,3 +188,35 @@ fn files_are_needed_that_no_earlier_reply_named() {
     };
     assert_eq!(script.needed(), [3]);
 }
+
+#[test]
+fn in_open_loop_a_call_waits_for_the_handle_that_it_uses() {
+    let call = |call_ns, file, made| Call {
+        call_ns,
+        program: Some(Program::Nfs3),
+        is_answered: true,
+        operations: vec![Operation {
+            file: Some(file),
+            made,
+            ..Operation::default()
+        }],
+        ..Call::default()
+    };
+    // The plan has a trigger alone.
+    let begin = |begin| Step { thread: 0, begin };
+    let script = Script {
+        calls: vec![call(0, 1, Some(2)), call(1, 2, None), call(1, 1, None)],
+        steps: vec![
+            begin(Begin::At(0)),
+            begin(Begin::After {
+                call: 0,
+                think_ns: 0,
+            }),
+            begin(Begin::At(1)),
+        ],
+        ..Script::default()
+    };
+    let times = run(&script, Pace::Open, 1.0, 7);
+    assert!(times[1].0 >= times[0].1, "{times:?}");
+    assert_eq!(times[2].0, 1, "{times:?}");
+}

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use hashbrown::HashMap;
 use lineside_plan::{Begin, CallIndex, EdgeKind, Order, Step};
 
 use crate::script::Script;
@@ -149,9 +150,14 @@ fn paced(script: &Script, pace: Pace, speed: f64) -> (Vec<Step>, Vec<(CallIndex,
         .iter()
         .filter(|edge| pace != Pace::Open || edge.2 == EdgeKind::Resource);
     let mut edges: Vec<_> = resources.map(|&(from, to, _)| (from, to)).collect();
+    if pace == Pace::Open {
+        edges.extend(named_before(script));
+        edges.sort_unstable();
+        edges.dedup();
+    }
     let first_ns = script.calls.iter().map(|call| call.call_ns).min();
     let first_ns = first_ns.unwrap_or_default();
-    let mut last_of_thread = hashbrown::HashMap::new();
+    let mut last_of_thread = HashMap::new();
     let mut steps = Vec::with_capacity(script.steps.len());
     for ((index, step), call) in (0..).zip(&script.steps).zip(&script.calls) {
         let mut step = *step;
@@ -181,4 +187,31 @@ fn paced(script: &Script, pace: Pace, speed: f64) -> (Vec<Step>, Vec<(CallIndex,
         steps.push(step);
     }
     (steps, edges)
+}
+
+/// The call whose reply first named a file or a state, and each later call that uses it. A plan has
+/// edges from other threads for the first use alone: the rest is the order of threads, which open
+/// loop has not.
+fn named_before(script: &Script) -> Vec<(CallIndex, CallIndex)> {
+    let mut files = HashMap::new();
+    let mut states = HashMap::new();
+    let mut edges = Vec::new();
+    for (index, call) in (0..).zip(&script.calls) {
+        for operation in &call.operations {
+            let used = [operation.file, operation.file2].into_iter().flatten();
+            edges.extend(used.filter_map(|file| Some((*files.get(&file)?, index))));
+            let facts = operation.facts.as_deref();
+            let state = facts.and_then(|facts| facts.stateid.as_deref());
+            edges.extend(state.and_then(|state| Some((*states.get(state)?, index))));
+            if let Some(made) = operation.made {
+                files.entry(made).or_insert(index);
+            }
+            if let Some(made) = facts.and_then(|facts| facts.reply_stateid.as_deref()) {
+                states.entry(made).or_insert(index);
+            }
+        }
+    }
+    // A compound may use what it made itself.
+    edges.retain(|(from, to)| from != to);
+    edges
 }
