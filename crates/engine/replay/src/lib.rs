@@ -15,7 +15,8 @@
 //! It works below one directory: what the source's clients mounted is that directory, a `..` does
 //! not lead out of it, and a symbolic link that is made there holds no path that does.
 //!
-//! Not here: sockets, clocks, files. The client engine opens sessions, and numbers owners and slots.
+//! Not here: sockets, clocks, files. The client engine opens sessions, and numbers owners and
+//! slots.
 #![forbid(unsafe_code)]
 
 mod beside;

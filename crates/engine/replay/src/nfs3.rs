@@ -169,113 +169,140 @@ pub(crate) fn request<T>(
     making.repairs.parents += u64::from(is_out);
     let names = [if is_out { Some(&b"."[..]) } else { names[0] }, names[1]];
     let texts = names.map(|name| [Piece::bytes(name.unwrap_or_default())]);
-    let handle = Some(Handle::new(&file));
-    // Too long a name cannot be asked for: it is checked before it is used.
-    let text = |at: usize| name(names[at]).map(|_| Some(Name::new(&texts[at])));
-    let what = |at: usize| {
-        Ok(v3::DirOpArgs {
-            directory: handle,
-            name: text(at)?,
-        })
-    };
     let target = match procedure {
         Procedure::SymLink => name(facts.symlink_target.as_deref())?,
         _ => &[],
     };
     let target = inner_target(target, making.repairs);
     let target = [Piece::bytes(&target)];
-    let mut bytes = Vec::new();
-    let call = match procedure {
-        Procedure::Null => v3::Call::Null(()),
-        Procedure::GetAttr => v3::Call::GetAttr(v3::FileArgs { file: handle }),
-        Procedure::ReadLink => v3::Call::ReadLink(v3::FileArgs { file: handle }),
-        Procedure::FsStat => v3::Call::FsStat(v3::FileArgs { file: handle }),
-        Procedure::FsInfo => v3::Call::FsInfo(v3::FileArgs { file: handle }),
-        Procedure::PathConf => v3::Call::PathConf(v3::FileArgs { file: handle }),
-        Procedure::SetAttr => v3::Call::SetAttr(v3::SetAttrArgs {
-            file: handle,
-            attributes: attributes(facts),
-            guard: guard(making, operation, facts),
-        }),
-        Procedure::Lookup => v3::Call::Lookup(what(0)?),
-        Procedure::Remove => v3::Call::Remove(what(0)?),
-        Procedure::RmDir => v3::Call::RmDir(what(0)?),
-        Procedure::Access => v3::Call::Access(v3::AccessArgs {
-            file: handle,
-            access: Some(facts.access_requested.ok_or(Lack::Arguments)?),
-        }),
-        Procedure::Read => v3::Call::Read(v3::ReadArgs {
-            file: handle,
-            offset: Some(operation.offset.ok_or(Lack::Arguments)?),
-            count: Some(operation.count.ok_or(Lack::Arguments)?),
-        }),
-        Procedure::Commit => v3::Call::Commit(v3::CommitArgs {
-            file: handle,
-            offset: Some(operation.offset.ok_or(Lack::Arguments)?),
-            count: Some(operation.count.ok_or(Lack::Arguments)?),
-        }),
-        Procedure::Write => {
-            bytes = data(making.script, operation)?;
-            v3::Call::Write(v3::WriteArgs {
-                file: handle,
-                offset: operation.offset,
-                count: operation.count,
-                stable: Some(stable(facts)?),
-                data_len: operation.count,
-            })
-        }
+    let bytes = match procedure {
+        Procedure::Write => data(making.script, operation)?,
+        _ => Vec::new(),
+    };
+    let handles = [Handle::new(&file), Handle::new(&file2)];
+    // Too long a name cannot be asked for: it is checked before it is used.
+    let text = |at: usize| name(names[at]).map(|_| Some(Name::new(&texts[at])));
+    let call = match of_names(procedure, facts, handles, text, Name::new(&target))? {
+        Some(call) => call,
+        None => of_file(making, call, operation, facts, procedure, Some(handles[0]))?,
+    };
+    Ok(make(Request::Nfs3(&call, &bytes)))
+}
+
+/// A call with names; `None`: it has none.
+fn of_names<'a>(
+    procedure: Procedure,
+    facts: &'a Facts,
+    [file, file2]: [Handle<'a>; 2],
+    text: impl Fn(usize) -> Result<Option<Name<'a>>, Lack>,
+    target: Name<'a>,
+) -> Result<Option<v3::Call<'a>>, Lack> {
+    let at = |directory: Handle<'a>, at: usize| -> Result<v3::DirOpArgs<'a>, Lack> {
+        Ok(v3::DirOpArgs {
+            directory: Some(directory),
+            name: text(at)?,
+        })
+    };
+    let what = || at(file, 0);
+    Ok(Some(match procedure {
+        Procedure::Lookup => v3::Call::Lookup(what()?),
+        Procedure::Remove => v3::Call::Remove(what()?),
+        Procedure::RmDir => v3::Call::RmDir(what()?),
         Procedure::Create => v3::Call::Create(v3::CreateArgs {
-            what: what(0)?,
+            what: what()?,
             how: how(facts)?,
         }),
         Procedure::MkDir => v3::Call::MkDir(v3::MkDirArgs {
-            what: what(0)?,
+            what: what()?,
             attributes: attributes(facts),
         }),
         Procedure::SymLink => v3::Call::SymLink(v3::SymLinkArgs {
-            what: what(0)?,
+            what: what()?,
             attributes: attributes(facts),
-            target: Some(Name::new(&target)),
+            target: Some(target),
         }),
         Procedure::MkNod => v3::Call::MkNod(v3::MkNodArgs {
-            what: what(0)?,
+            what: what()?,
             node: node(facts)?,
         }),
         Procedure::Rename => v3::Call::Rename(v3::RenameArgs {
-            from: what(0)?,
-            to: v3::DirOpArgs {
-                directory: Some(Handle::new(&file2)),
-                name: text(1)?,
-            },
+            from: what()?,
+            to: at(file2, 1)?,
         }),
         Procedure::Link => v3::Call::Link(v3::LinkArgs {
-            file: handle,
-            link: v3::DirOpArgs {
-                directory: Some(Handle::new(&file2)),
-                name: text(0)?,
-            },
+            file: Some(file),
+            link: at(file2, 0)?,
+        }),
+        _ => return Ok(None),
+    }))
+}
+
+/// A call without names.
+fn of_file<'a>(
+    making: &mut Making<'_>,
+    call: &Call,
+    operation: &Operation,
+    facts: &Facts,
+    procedure: Procedure,
+    file: Option<Handle<'a>>,
+) -> Result<v3::Call<'a>, Lack> {
+    let offset = operation.offset.ok_or(Lack::Arguments);
+    let count = operation.count.ok_or(Lack::Arguments);
+    let bytes_max = facts.bytes_max.ok_or(Lack::Arguments);
+    Ok(match procedure {
+        Procedure::Null => v3::Call::Null(()),
+        Procedure::GetAttr => v3::Call::GetAttr(v3::FileArgs { file }),
+        Procedure::ReadLink => v3::Call::ReadLink(v3::FileArgs { file }),
+        Procedure::FsStat => v3::Call::FsStat(v3::FileArgs { file }),
+        Procedure::FsInfo => v3::Call::FsInfo(v3::FileArgs { file }),
+        Procedure::PathConf => v3::Call::PathConf(v3::FileArgs { file }),
+        Procedure::SetAttr => v3::Call::SetAttr(v3::SetAttrArgs {
+            file,
+            attributes: attributes(facts),
+            guard: guard(making, operation, facts),
+        }),
+        Procedure::Access => v3::Call::Access(v3::AccessArgs {
+            file,
+            access: Some(facts.access_requested.ok_or(Lack::Arguments)?),
+        }),
+        Procedure::Read => v3::Call::Read(v3::ReadArgs {
+            file,
+            offset: Some(offset?),
+            count: Some(count?),
+        }),
+        Procedure::Commit => v3::Call::Commit(v3::CommitArgs {
+            file,
+            offset: Some(offset?),
+            count: Some(count?),
+        }),
+        Procedure::Write => v3::Call::Write(v3::WriteArgs {
+            file,
+            offset: operation.offset,
+            count: operation.count,
+            stable: Some(stable(facts)?),
+            data_len: operation.count,
         }),
         Procedure::ReadDir => {
             let at = position(making, call.client, operation, facts)?;
             v3::Call::ReadDir(v3::ReadDirArgs {
-                directory: handle,
+                directory: file,
                 cookie: Some(at.cookie),
                 cookie_verifier: Some(at.verifier),
-                count: Some(facts.bytes_max.ok_or(Lack::Arguments)?),
+                count: Some(bytes_max?),
             })
         }
         Procedure::ReadDirPlus => {
             let at = position(making, call.client, operation, facts)?;
             v3::Call::ReadDirPlus(v3::ReadDirPlusArgs {
-                directory: handle,
+                directory: file,
                 cookie: Some(at.cookie),
                 cookie_verifier: Some(at.verifier),
                 directory_count: Some(facts.directory_bytes.ok_or(Lack::Arguments)?),
-                count_max: Some(facts.bytes_max.ok_or(Lack::Arguments)?),
+                count_max: Some(bytes_max?),
             })
         }
-    };
-    Ok(make(Request::Nfs3(&call, &bytes)))
+        _ => return Err(Lack::Kind),
+    })
 }
 
 /// A guard by the change time that the server has shown last.

@@ -20,24 +20,6 @@ const ASKED: [u32; 15] = [1, 3, 4, 8, 11, 20, 33, 35, 36, 37, 45, 47, 52, 53, 55
 /// That and the handle, of a directory's entries.
 const HANDLE: u32 = 19;
 
-/// What a compound is beside the calls that it is made for.
-pub(crate) fn is_of_session(operation: Name4) -> bool {
-    matches!(
-        operation,
-        Name4::Sequence
-            | Name4::SetClientId
-            | Name4::SetClientIdConfirm
-            | Name4::Renew
-            | Name4::ExchangeId
-            | Name4::CreateSession
-            | Name4::BindConnToSession
-            | Name4::DestroySession
-            | Name4::DestroyClientId
-            | Name4::ReclaimComplete
-            | Name4::BackchannelCtl
-    )
-}
-
 fn operation_of(operation: &Operation) -> Option<Name4> {
     match operation.procedure {
         Some(Procedure::Nfs4(operation)) => Some(operation),
@@ -221,8 +203,6 @@ fn one<'a>(
     let of_name = v4::NameArgs { name: text };
     let offset = || operation.offset.map(Some).ok_or(Lack::Arguments);
     let count = || operation.count.map(Some).ok_or(Lack::Arguments);
-    let length = || operation.length.map(Some).ok_or(Lack::Arguments);
-    let mut stateid = || state(making, call.client, facts).map(Some);
     let owner = v4::StateOwner {
         client_id: Some(0),
         owner: Some(v4::Owner::new(owner)),
@@ -237,19 +217,9 @@ fn one<'a>(
         Name4::Access => Made::Access(v4::AccessArgs {
             access: Some(facts.access_requested.ok_or(Lack::Arguments)?),
         }),
-        Name4::Close => Made::Close(v4::CloseArgs {
-            sequence: Some(0),
-            stateid: stateid()?,
-        }),
         Name4::Commit => Made::Commit(v4::CommitArgs {
             offset: offset()?,
             count: count()?,
-        }),
-        Name4::DelegReturn => Made::DelegReturn(v4::StateIdArgs {
-            stateid: stateid()?,
-        }),
-        Name4::FreeStateId => Made::FreeStateId(v4::StateIdArgs {
-            stateid: stateid()?,
         }),
         Name4::GetAttr => {
             making.repairs.attributes += 1;
@@ -270,6 +240,37 @@ fn one<'a>(
         }),
         Name4::Create => create(facts, texts, attributes)?,
         Name4::Open => open(making, call, facts, owner, text, attributes)?,
+        Name4::ReadDir => read_dir(making, call, operation, facts)?,
+        Name4::Lock => lock(making, call, operation, facts, owner)?,
+        Name4::ReleaseLockOwner => Made::ReleaseLockOwner(v4::ReleaseLockOwnerArgs { owner }),
+        _ => of_state(making, call, operation, facts, owner, attributes)?,
+    })
+}
+
+/// One operation about state, or with a state id.
+fn of_state<'a>(
+    making: &mut Making<'_>,
+    call: &Call,
+    operation: &Operation,
+    facts: &Facts,
+    owner: v4::StateOwner<'a>,
+    attributes: AttributeList<'a>,
+) -> Result<Made<'a>, Lack> {
+    let offset = || operation.offset.map(Some).ok_or(Lack::Arguments);
+    let count = || operation.count.map(Some).ok_or(Lack::Arguments);
+    let length = || operation.length.map(Some).ok_or(Lack::Arguments);
+    let mut stateid = || state(making, call.client, facts).map(Some);
+    Ok(match operation_of(operation).ok_or(Lack::Kind)? {
+        Name4::Close => Made::Close(v4::CloseArgs {
+            sequence: Some(0),
+            stateid: stateid()?,
+        }),
+        Name4::DelegReturn => Made::DelegReturn(v4::StateIdArgs {
+            stateid: stateid()?,
+        }),
+        Name4::FreeStateId => Made::FreeStateId(v4::StateIdArgs {
+            stateid: stateid()?,
+        }),
         Name4::OpenConfirm => Made::OpenConfirm(v4::OpenConfirmArgs {
             stateid: stateid()?,
             sequence: Some(0),
@@ -295,8 +296,6 @@ fn one<'a>(
             stateid: stateid()?,
             attributes,
         }),
-        Name4::ReadDir => read_dir(making, call, operation, facts)?,
-        Name4::Lock => lock(making, call, operation, facts, owner)?,
         Name4::LockT => Made::LockT(v4::LockTestArgs {
             lock_type: lock_type(facts)?,
             offset: offset()?,
@@ -310,7 +309,6 @@ fn one<'a>(
             offset: offset()?,
             length: length()?,
         }),
-        Name4::ReleaseLockOwner => Made::ReleaseLockOwner(v4::ReleaseLockOwnerArgs { owner }),
         // What they ask is not in the trace, or nothing here can serve it.
         _ => return Err(Lack::Kind),
     })

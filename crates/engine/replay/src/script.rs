@@ -319,7 +319,7 @@ impl Script {
                 _ => false,
             };
             let of_session = |operation: &Operation| match operation.procedure {
-                Some(Procedure::Nfs4(operation)) => crate::nfs4::is_of_session(operation),
+                Some(Procedure::Nfs4(operation)) => is_of_session(operation),
                 _ => false,
             };
             if is_other {
@@ -344,4 +344,22 @@ impl Script {
         }
         needed
     }
+}
+
+/// What a compound is beside the calls that it is made for.
+fn is_of_session(operation: v4::Operation) -> bool {
+    matches!(
+        operation,
+        v4::Operation::Sequence
+            | v4::Operation::SetClientId
+            | v4::Operation::SetClientIdConfirm
+            | v4::Operation::Renew
+            | v4::Operation::ExchangeId
+            | v4::Operation::CreateSession
+            | v4::Operation::BindConnToSession
+            | v4::Operation::DestroySession
+            | v4::Operation::DestroyClientId
+            | v4::Operation::ReclaimComplete
+            | v4::Operation::BackchannelCtl
+    )
 }

@@ -9,8 +9,10 @@ use lineside_rpc::xdr::{Handle, Name, Optional};
 
 use crate::asking::Asking;
 use crate::error::RerunError;
-use crate::prepare::Path;
 use crate::url::Url;
+
+/// A path below the directory.
+pub(crate) type Path = Vec<Vec<u8>>;
 
 /// What is below the export's root.
 pub(crate) struct Below<'a, 'b> {

@@ -41,6 +41,22 @@ pub struct Outcome {
 /// A statement about times holds if no more of them than this was disturbed.
 const STALLED_SHARE_MAX: f64 = 0.01;
 
+/// What a server refuses to all who write, and the way out.
+const REFUSED: [(&str, &str); 3] = [
+    (
+        "ERR_ROFS",
+        "it is read-only there: name an export that may be written",
+    ),
+    (
+        "ERR_NOSPC",
+        "it is full there: make room, and replay into a new directory",
+    ),
+    (
+        "ERR_DQUOT",
+        "a quota is used up there: raise it, or give --as of another user",
+    ),
+];
+
 impl Outcome {
     pub(crate) fn new(
         replay: &Replay<'_>,
@@ -97,6 +113,15 @@ impl Outcome {
             state = State::Incomplete;
             reasons.push(format!("{} calls had no reply", figures.lost));
         }
+        for (status, way) in REFUSED {
+            let all = figures.differing.iter();
+            let refused = all.filter(|(it, _)| it.found.ends_with(status));
+            let refused: u64 = refused.map(|(_, count)| count).sum();
+            if refused > 0 {
+                state = State::Incomplete;
+                reasons.push(format!("{refused} operations had {status}: {way}"));
+            }
+        }
         let [all, kept] = self.edges;
         if kept < all {
             state = State::Incomplete;
@@ -143,18 +168,6 @@ pub fn certificate(
     });
     let mut differing: Vec<_> = differing.collect();
     differing.sort_by_key(|differing| std::cmp::Reverse(differing.count));
-    let repairs = figures.repairs;
-    let repairs = [
-        ("cookies", repairs.cookies),
-        ("guards", repairs.guards),
-        ("parents", repairs.parents),
-        ("links", repairs.links),
-        ("states", repairs.states),
-        ("verifiers", repairs.verifiers),
-        ("attributes", repairs.attributes),
-        ("missing_files", ground.missing),
-    ];
-    let repairs = repairs.into_iter().filter(|(_, count)| *count > 0);
     let found = Found {
         asked,
         duration_s: outcome.duration_ns as f64 / 1e9,
@@ -186,9 +199,7 @@ pub fn certificate(
             kept: outcome.edges[1],
         },
         issue_time: outcome.issue_time.clone(),
-        repairs: repairs
-            .map(|(name, count)| (name.to_owned(), count))
-            .collect(),
+        repairs: repairs(figures, ground),
         connections: outcome.connections,
         broken: outcome.broken,
         stalls: outcome.stalls.count,
@@ -199,5 +210,66 @@ pub fn certificate(
     Judged {
         found,
         verdict: outcome.verdict(source_calls),
+    }
+}
+
+/// What the server has not, by name.
+fn repairs(figures: &Figures, ground: &Ground) -> BTreeMap<String, u64> {
+    let repairs = figures.repairs;
+    let repairs = [
+        ("cookies", repairs.cookies),
+        ("guards", repairs.guards),
+        ("parents", repairs.parents),
+        ("links", repairs.links),
+        ("states", repairs.states),
+        ("verifiers", repairs.verifiers),
+        ("attributes", repairs.attributes),
+        ("missing_files", ground.missing),
+    ];
+    let some = repairs.into_iter().filter(|(_, count)| *count > 0);
+    some.map(|(name, count)| (name.to_owned(), count)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use lineside_replay::Differing;
+
+    use super::*;
+
+    #[test]
+    fn a_server_that_may_not_be_written_is_named() {
+        let mut outcome = Outcome {
+            figures: Figures {
+                made: 9,
+                ..Figures::default()
+            },
+            failure: None,
+            is_over: true,
+            duration_ns: 1,
+            issue_time: None,
+            edges: [0; 2],
+            connections: 1,
+            broken: 0,
+            stalls: Stalls::default(),
+        };
+        assert_eq!(outcome.verdict(9).state, State::Complete);
+        for (found, wanted) in [
+            ("NFS3ERR_ROFS", "read-only"),
+            ("NFS4ERR_NOSPC", "make room"),
+        ] {
+            let differing = Differing {
+                operation: "WRITE",
+                source: "NFS3_OK".to_owned(),
+                found: found.to_owned(),
+            };
+            outcome.figures.differing = [(differing, 3)].into();
+            let verdict = outcome.verdict(9);
+            assert_eq!(verdict.state, State::Incomplete);
+            assert!(
+                verdict.reasons[0].starts_with("3 operations"),
+                "{verdict:?}"
+            );
+            assert!(verdict.reasons[0].contains(wanted), "{verdict:?}");
+        }
     }
 }

@@ -8,7 +8,7 @@ use lineside_replay::{FileId, Script};
 use lineside_time::Clock;
 
 use crate::asking::Asking;
-use crate::below::Below;
+use crate::below::{Below, Path};
 use crate::error::RerunError;
 use crate::url::Url;
 
@@ -26,9 +26,6 @@ pub struct Ground {
     /// Where MOUNT is.
     pub mount_port: u16,
 }
-
-/// A path below the directory.
-pub(crate) type Path = Vec<Vec<u8>>;
 
 /// Finds or makes the directory of `url`, and finds what calls of the script use that was there
 /// before.

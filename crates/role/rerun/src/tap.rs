@@ -21,8 +21,8 @@ use lineside_wire::build::{FrameBuilder, TcpFields};
 const SEGMENT_BYTES: usize = 60_000;
 /// Frames are kept until the run has time for the wake-up of a thread, or there are so many bytes.
 const KEPT_BYTES: usize = 1 << 20;
-/// Batches that wait. When there are more, the run waits: rows are complete, and the wait is counted
-/// as a stall.
+/// Batches that wait. When there are more, the run waits: rows are complete, and the wait is a
+/// stall.
 const BATCHES_MAX: usize = 32;
 /// A thread that takes frames looks so often whether parts are to end.
 const PATIENCE: Duration = Duration::from_millis(200);

@@ -12,7 +12,6 @@ use lineside_account::Budget;
 use lineside_analyze::script;
 use lineside_host::{RunClock, Signals, SystemClock, watch_outputs};
 use lineside_plan::Config;
-use lineside_replay::Script;
 use lineside_rerun::{Asked, FramePort, Outcome, RerunError, Sources, Url, Watch, certificate};
 use lineside_rerun::{prepare, run as rerun, tap};
 use lineside_rows::Table;
@@ -178,9 +177,4 @@ impl Watch for Watching<'_> {
     fn stops(&mut self) -> bool {
         self.signals.stop().is_some()
     }
-}
-
-/// The user of the first call that has one.
-fn first_user(script: &Script) -> Option<(u32, u32)> {
-    script.calls.iter().find_map(|call| call.user)
 }

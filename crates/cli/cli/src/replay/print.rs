@@ -40,43 +40,7 @@ pub(super) fn text(of: &Judged<Replay>, folder: Option<&Path>) -> String {
             seconds(of.source_duration_s)
         ),
     );
-    let statuses = &of.statuses;
-    line(
-        "statuses",
-        format!(
-            "{} of {} as in the trace",
-            grouped(statuses.same),
-            grouped(statuses.compared)
-        ),
-    );
-    for differing in statuses.differing.iter().take(DIFFERING_MAX) {
-        let text = format!(
-            "{} {}: {}, in the trace {}",
-            grouped(differing.count),
-            escape(&differing.operation),
-            escape(&differing.found),
-            escape(&differing.source)
-        );
-        line("", text);
-    }
-    let edges = &of.edges;
-    line(
-        "edges",
-        format!("{} of {} kept", grouped(edges.kept), grouped(edges.all)),
-    );
-    if let Some(issue) = &of.issue_time {
-        let ns = |ns: i64| time(ns.max(0).cast_unsigned());
-        line(
-            "issue time",
-            format!(
-                "later than meant: median {}, p99 {}, most {}",
-                ns(issue.p50_ns),
-                ns(issue.p99_ns),
-                ns(issue.max_ns)
-            ),
-        );
-    }
-    for (name, text) in left_out(of) {
+    for (name, text) in answers(of).into_iter().chain(left_out(of)) {
         line(name, text);
     }
     let verdict = &of.verdict;
@@ -100,6 +64,32 @@ fn pace(of: &Replay) -> String {
 
 fn seconds(seconds: f64) -> String {
     time((seconds.max(0.0) * 1e9) as u64)
+}
+
+/// How answers and order compare with the trace's.
+fn answers(of: &Replay) -> Vec<(&'static str, String)> {
+    let (statuses, edges) = (&of.statuses, &of.edges);
+    let [same, compared, kept, all] =
+        [statuses.same, statuses.compared, edges.kept, edges.all].map(grouped);
+    let mut lines = vec![("statuses", format!("{same} of {compared} as in the trace"))];
+    for differing in statuses.differing.iter().take(DIFFERING_MAX) {
+        let text = format!(
+            "{} {}: {}, in the trace {}",
+            grouped(differing.count),
+            escape(&differing.operation),
+            escape(&differing.found),
+            escape(&differing.source)
+        );
+        lines.push(("", text));
+    }
+    lines.push(("edges", format!("{kept} of {all} kept")));
+    if let Some(issue) = &of.issue_time {
+        let [p50, p99, max] =
+            [issue.p50_ns, issue.p99_ns, issue.max_ns].map(|ns| time(ns.max(0).cast_unsigned()));
+        let text = format!("later than meant: median {p50}, p99 {p99}, most {max}");
+        lines.push(("issue time", text));
+    }
+    lines
 }
 
 /// Lines of what was not done, or done otherwise.

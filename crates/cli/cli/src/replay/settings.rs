@@ -6,7 +6,6 @@ use lineside_rerun::Ground;
 use lineside_trace::certificate::replay::Asked;
 use serde_json::{Value, json};
 
-use super::first_user;
 use super::flags::Arguments;
 use crate::config::ConfigError;
 
@@ -102,4 +101,9 @@ fn user(text: &str) -> Result<(u32, u32), ConfigError> {
             "--as '{text}': give two numbers, such as 1000:1000"
         ))
     })
+}
+
+/// The user of the first call that has one.
+fn first_user(script: &Script) -> Option<(u32, u32)> {
+    script.calls.iter().find_map(|call| call.user)
 }
