@@ -337,7 +337,10 @@ fn replies_that_trickle_show_a_full_link() {
 }
 
 /// A server that sent 10,000 packets; of them again: all, fast ones, needless ones; and late ones.
-fn resent(mut row: ConnectionRow, [all, fast, needless, late]: [i64; 4]) -> Vec<ConnectionRow> {
+pub(crate) fn resent(
+    mut row: ConnectionRow,
+    [all, fast, needless, late]: [i64; 4],
+) -> Vec<ConnectionRow> {
     row.server_packets = 10_000;
     row.server_retransmissions = all;
     row.server_fast_retransmissions = fast;

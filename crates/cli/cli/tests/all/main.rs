@@ -21,6 +21,7 @@ mod failed;
 mod failures;
 mod filter;
 mod findings;
+mod findings_numbers;
 mod follow;
 mod forward_emulated;
 mod fuzzed;
