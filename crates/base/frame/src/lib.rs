@@ -17,7 +17,9 @@
 //!   field is read where it lies.
 //! * [`xxh3`] is the checksum of a block of file data, and [`prefetch`] asks for a cache line: they
 //!   are here because code for a processor's instructions needs `unsafe`.
+//!   [`block`] makes a block for a checksum.
 
+pub mod block;
 mod cursor;
 mod pool;
 mod prefetch;
