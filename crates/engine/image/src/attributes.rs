@@ -185,6 +185,14 @@ impl Node {
         true
     }
 
+    /// Whether all attributes are known, so that neither calls that show them nor such that change
+    /// them matter.
+    pub(crate) fn is_settled(&self) -> bool {
+        const ALL: u8 = KIND | MODE | UID | GID | SIZE | MTIME;
+        let is_whole = self.kind != Some(Kind::Link) || self.target.is_some();
+        self.is_remade || self.known == ALL && is_whole && !self.is_device()
+    }
+
     pub(crate) fn is_device(&self) -> bool {
         matches!(self.kind, Some(Kind::BlockDevice | Kind::CharacterDevice))
     }

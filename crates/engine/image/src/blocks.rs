@@ -17,12 +17,12 @@ const RANGE_MAX: u64 = 1 << 30;
 
 type Page = [u64; (PAGE_BLOCKS / 64) as usize];
 
-/// Blocks that calls have shown or changed, by entry of the image.
+/// Blocks that calls have shown or changed, by `file_id`.
 #[derive(Debug, Default)]
 pub struct FirstReads {
-    pages: HashMap<(u32, u64), Page>,
+    pages: HashMap<(i64, u64), Page>,
     /// From here on all has been changed: the file was cut.
-    cuts: HashMap<u32, u64>,
+    cuts: HashMap<i64, u64>,
     left_out: u64,
 }
 
@@ -33,35 +33,35 @@ impl FirstReads {
     }
 
     /// A READ shows a whole block. Whether it is as it was at the start, and was not shown before.
-    pub fn read(&mut self, entry: u32, block: u64) -> bool {
+    pub fn read(&mut self, file: i64, block: u64) -> bool {
         let at = block.saturating_mul(BLOCK_BYTES);
-        if self.cuts.get(&entry).is_some_and(|cut| at >= *cut) {
+        if self.cuts.get(&file).is_some_and(|cut| at >= *cut) {
             return false;
         }
-        let is_first = self.touch(entry, block);
+        let is_first = self.touch(file, block);
         self.left_out += u64::from(is_first.is_none());
         is_first.unwrap_or(false)
     }
 
     /// A call changes bytes from `offset` on.
-    pub fn write(&mut self, entry: u32, offset: u64, bytes: u64) {
+    pub fn write(&mut self, file: i64, offset: u64, bytes: u64) {
         if bytes == 0 {
             return;
         }
         if bytes > RANGE_MAX {
-            return self.cut(entry, offset);
+            return self.cut(file, offset);
         }
         let last = offset.saturating_add(bytes - 1) / BLOCK_BYTES;
         for block in offset / BLOCK_BYTES..=last {
-            if self.touch(entry, block).is_none() {
-                return self.cut(entry, offset);
+            if self.touch(file, block).is_none() {
+                return self.cut(file, offset);
             }
         }
     }
 
     /// A call cuts the file, or lets it grow from there.
-    pub fn cut(&mut self, entry: u32, size: u64) {
-        let cut = self.cuts.entry(entry).or_insert(size);
+    pub fn cut(&mut self, file: i64, size: u64) {
+        let cut = self.cuts.entry(file).or_insert(size);
         // What a cut leaves of a block is changed, too.
         *cut = (*cut).min(size / BLOCK_BYTES * BLOCK_BYTES);
     }
@@ -72,8 +72,8 @@ impl FirstReads {
     }
 
     /// Whether nothing has touched the block before; `None`: there is no more room.
-    fn touch(&mut self, entry: u32, block: u64) -> Option<bool> {
-        let key = (entry, block / PAGE_BLOCKS);
+    fn touch(&mut self, file: i64, block: u64) -> Option<bool> {
+        let key = (file, block / PAGE_BLOCKS);
         if self.pages.len() >= PAGES_MAX && !self.pages.contains_key(&key) {
             return None;
         }

@@ -76,7 +76,7 @@ impl Names {
 
 /// The bytes of a name as the tables have it: those that are not UTF-8 read `\xHH` there, and a
 /// backslash `\\`.
-pub(crate) fn bytes(text: &str) -> Vec<u8> {
+pub fn bytes(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&byte, after)) = rest.split_first() {

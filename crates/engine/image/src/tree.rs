@@ -90,9 +90,17 @@ impl Tree {
         Image::of(self)
     }
 
-    /// Objects that calls have shown.
-    pub fn object_count(&self) -> usize {
-        self.nodes.len()
+    /// Whether a call of the trace made the object: nothing of it is in the image.
+    pub fn is_made(&self, file: i64) -> bool {
+        { self.find(file) }.is_some_and(|node| {
+            let node = &self.nodes[node as usize];
+            node.is_made || node.is_remade
+        })
+    }
+
+    /// Whether more calls of the object itself, not of names, show nothing new of it.
+    pub fn is_settled(&self, file: i64) -> bool {
+        { self.find(file) }.is_some_and(|node| self.nodes[node as usize].is_settled())
     }
 
     /// The node of a handle; where the row has none, that of the compound so far.

@@ -8,6 +8,7 @@
 //!                                         └──► slow()      ──► one line a slow operation
 //!                                         └──► failed()    ──► one line a failed operation
 //!                                         └──► plan()      ──► why each call was made when it was
+//!                                         └──► image()     ──► the tree of files at the start
 //! ```
 //!
 //! Four floors, each of which uses those below it: `read`, from files to typed columns and the rows
@@ -40,6 +41,7 @@ pub use load::LoadReport;
 pub use model::*;
 pub use numbers::{Zone, file_name, share, tail};
 pub use pass::assertion::{Assert, AssertError, LoadFigures, assert, assert_both, assert_load};
+pub use pass::image::{Contents, ImageError, ImageLeftOut, ImageOfTrace, image};
 pub use pass::interval::{INTERVALS_MAX, Interval, Iostat, Series, intervals};
 pub use pass::plan::{LeftOut, Plan, PlanError, PlanOutput, plan};
 pub use pass::report::{closing, report};

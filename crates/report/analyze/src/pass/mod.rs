@@ -4,6 +4,7 @@ pub(crate) mod aggregate;
 pub(crate) mod assertion;
 pub(crate) mod course;
 mod gauges;
+pub(crate) mod image;
 pub(crate) mod interval;
 pub(crate) mod monitors;
 pub(crate) mod plan;

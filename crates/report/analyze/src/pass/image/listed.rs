@@ -1,0 +1,83 @@
+//! Names that READDIRPLUS and READDIR listed: they stand in `files` alone.
+
+use lineside_image::{Action, Kind, ListedName, Tree};
+
+use super::more::{PartsById, find};
+use super::rows::Kept;
+use crate::read::columns::{Integers, Texts};
+use crate::read::trace::Trace;
+
+const COLUMNS: [&str; 6] = [
+    "file_id",
+    "operation_id",
+    "parent_file_id",
+    "name",
+    "file_type",
+    "file_size",
+];
+
+/// A name in a directory.
+#[derive(Debug)]
+pub(super) struct Listed {
+    /// The operation.
+    pub(super) id: i64,
+    directory: i64,
+    name: Box<str>,
+    file: Option<i64>,
+    kind: Option<Kind>,
+    size: Option<u64>,
+}
+
+impl Listed {
+    pub(super) fn weight(&self) -> usize {
+        size_of::<Self>() + self.name.len() + 16
+    }
+
+    pub(super) fn give(&self, tree: &mut Tree) {
+        tree.listed(&ListedName {
+            id: self.id,
+            directory: self.directory,
+            name: &self.name,
+            file: self.file,
+            kind: self.kind,
+            size: self.size,
+        });
+    }
+}
+
+/// The names that these rows have listed, in the order of their ids.
+pub(super) fn of_rows(trace: &mut Trace, files: &PartsById, rows: &mut [Kept]) -> Vec<Listed> {
+    let mut lists = rows.iter().filter(|row| row.action == Action::List);
+    let first = lists.next().map(|row| row.id);
+    let last = lists.next_back().map(|row| row.id).or(first);
+    let mut listed = Vec::new();
+    let Some(ids) = first.zip(last) else {
+        return listed;
+    };
+    files.near(trace, ids, &COLUMNS, |batch| {
+        let integers = |at: usize| Integers::of(COLUMNS[at], &batch[at]);
+        let (file, id, parent) = (integers(0)?, integers(1)?, integers(2)?);
+        let texts = |at: usize| Texts::of(COLUMNS[at], &batch[at]);
+        let (name, kind, size) = (texts(3)?, texts(4)?, integers(5)?);
+        for at in 0..batch[0].len() {
+            let of = id.get(at).and_then(|id| find(rows, id));
+            let Some(row) = of.filter(|row| row.action == Action::List) else {
+                continue;
+            };
+            let Some((directory, name)) = parent.get(at).zip(name.get(at)) else {
+                continue;
+            };
+            listed.push(Listed {
+                id: row.id,
+                directory,
+                name: name.into(),
+                file: file.get(at),
+                kind: kind.get(at).and_then(Kind::of),
+                size: size.get(at).map(i64::cast_unsigned),
+            });
+        }
+        Ok(())
+    });
+    listed.sort_by_key(|listed| listed.id);
+    listed
+}
