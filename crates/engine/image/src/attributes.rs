@@ -30,8 +30,8 @@ pub(crate) struct Node {
     /// The directory that a LOOKUP of `..` found.
     pub(crate) parent: Option<u32>,
     pub(crate) kind: Option<Kind>,
-    /// More than one hard link was seen.
-    pub(crate) is_linked: bool,
+    /// What was seen of it last says that it has one name.
+    pub(crate) is_single: bool,
     /// A seen call made it.
     pub(crate) is_made: bool,
     /// A seen call removed its name.
@@ -59,8 +59,8 @@ impl Node {
         if let Some(kind) = seen.kind {
             self.show_kind(kind);
         }
-        if seen.links.is_some_and(|links| links > 1) && self.kind != Some(Kind::Directory) {
-            self.is_linked = true;
+        if let Some(links) = seen.links.filter(|_| self.kind != Some(Kind::Directory)) {
+            self.is_single = links == 1;
         }
         if let Some(mode) = seen.mode.filter(|_| self.takes(MODE)) {
             self.mode = mode & 0o7777;
@@ -135,7 +135,7 @@ impl Node {
             self.target.clone_from(&other.target);
         }
         self.changed |= other.changed;
-        self.is_linked |= other.is_linked;
+        self.is_single |= other.is_single;
         self.is_named |= other.is_named;
         self.is_root |= other.is_root;
         self.is_made |= other.is_made;

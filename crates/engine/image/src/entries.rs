@@ -191,6 +191,41 @@ struct AtFirst {
     node: u32,
 }
 
+/// All of them, in order. Where a directory was first seen without its handle, a name in it may be
+/// there twice: its objects are one, and so is what is in these.
+fn names_at_first(tree: &mut Tree) -> Vec<AtFirst> {
+    /// Directories in directories for which this is done: the time that a trace takes has a bound.
+    const DEPTH_MAX: usize = 64;
+    let mut names = Vec::new();
+    for (Key(parent, name), place) in std::mem::take(&mut tree.names).into_all() {
+        if let Place::Node(node) = place.at_first {
+            names.push(AtFirst { parent, name, node });
+        }
+    }
+    for depth in 0..=DEPTH_MAX {
+        for name in &mut names {
+            (name.parent, name.node) = (tree.resolved(name.parent), tree.resolved(name.node));
+        }
+        names.sort_unstable_by(|one, other| {
+            (one.parent, &one.name, one.node).cmp(&(other.parent, &other.name, other.node))
+        });
+        let mut is_done = true;
+        for pair in names.windows(2).filter(|_| depth < DEPTH_MAX) {
+            let [one, other] = pair else { continue };
+            if (one.parent, &one.name) == (other.parent, &other.name) {
+                is_done &= !tree.unify_anonymous(one.node, other.node);
+            }
+        }
+        if is_done {
+            break;
+        }
+    }
+    let is_made = |node: u32| tree.nodes[node as usize].is_made;
+    names.retain(|name| !is_made(name.node) && !is_made(name.parent));
+    names.dedup_by(|one, other| (one.parent, &one.name) == (other.parent, &other.name));
+    names
+}
+
 /// An image that is being made.
 struct Making {
     image: Image,
@@ -205,22 +240,10 @@ struct Making {
 
 impl Making {
     fn new(mut tree: Tree) -> Self {
+        let names = names_at_first(&mut tree);
         let roots = std::mem::take(&mut tree.roots).into_iter();
         let roots = roots.map(|root| (tree.resolved(root.node), root.path));
         let roots: Vec<_> = roots.collect();
-        let mut names = Vec::new();
-        for (Key(parent, name), place) in std::mem::take(&mut tree.names).into_all() {
-            if let Place::Node(node) = place.at_first {
-                let (parent, node) = (tree.resolved(parent), tree.resolved(node));
-                let is_made = |node: u32| tree.nodes[node as usize].is_made;
-                if !is_made(node) && !is_made(parent) {
-                    names.push(AtFirst { parent, name, node });
-                }
-            }
-        }
-        names.sort_unstable_by(|one, other| {
-            (one.parent, &one.name).cmp(&(other.parent, &other.name))
-        });
         let top = Named {
             node: ADDED,
             parent: TOP,
@@ -249,7 +272,12 @@ impl Making {
         let mut roots = std::mem::take(&mut self.roots);
         // What has a name is there already: a mount within another, and what was mounted twice.
         let mut seen: HashSet<u32> = self.names.iter().map(|name| name.node).collect();
+        let first = roots.first().cloned();
         roots.retain(|(node, _)| seen.insert(*node));
+        if roots.is_empty() {
+            // Names lead from it to itself.
+            roots.extend(first);
+        }
         if let [(only, _)] = roots[..] {
             self.image.entries[0].node = only;
             self.image.of_node.insert(only, TOP);
@@ -290,11 +318,13 @@ impl Making {
         let number = node.file.unwrap_or(node.id).cast_unsigned();
         let above = node.parent.map(|above| self.image.resolved(above));
         let above = above.and_then(|above| self.image.of_node.get(&above));
+        let above = above.filter(|above| self.is_directory(**above));
         let parent = match (above, self.unnamed) {
             (Some(above), _) => *above,
             (None, Some(unnamed)) => unnamed,
             (None, None) => {
-                let unnamed = self.add(ADDED, TOP, UNNAMED.as_bytes(), None);
+                let name = self.free_name(TOP, UNNAMED.as_bytes());
+                let unnamed = self.add(ADDED, TOP, &name, None);
                 *self.unnamed.insert(unnamed)
             }
         };
@@ -315,6 +345,8 @@ impl Making {
         while let Some(named) = self.image.entries.get(at as usize) {
             let parent = named.node;
             let is_first = named.link_of.is_none() && parent != ADDED;
+            // A server may say that what has names in it is no directory.
+            let is_first = is_first && self.is_directory(at);
             let mut next = self.names.partition_point(|name| name.parent < parent);
             while let Some(name) = self.names.get(next).filter(|name| name.parent == parent)
                 && is_first
@@ -338,6 +370,10 @@ impl Making {
             }
             at += 1;
         }
+    }
+
+    fn is_directory(&self, entry: u32) -> bool {
+        self.image.entry(entry).kind == Kind::Directory
     }
 
     /// A name that the image gives, or one like it that nothing in the directory has.

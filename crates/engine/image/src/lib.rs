@@ -31,7 +31,7 @@ mod tree;
 
 pub use blocks::{BLOCK_BYTES, FirstReads};
 pub use entries::{Entry, Image, UNNAMED};
-pub use names::bytes as bytes_of;
+pub use names::{bytes as bytes_of, text as text_of};
 pub use repairs::{Repair, RepairKind};
 pub use row::{
     Action, Attributes, Creation, Directory, ListedName, Outcome, PROGRAMS, Row, SetAttributes,

@@ -97,6 +97,18 @@ pub fn bytes(text: &str) -> Vec<u8> {
     bytes
 }
 
+/// The same the other way.
+pub fn text(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(&chunk.valid().replace('\\', "\\\\"));
+        for byte in chunk.invalid() {
+            text.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    text
+}
+
 /// Longest name of a file on Linux.
 pub(crate) const NAME_MAX: usize = 255;
 
@@ -119,6 +131,9 @@ mod tests {
 
     #[test]
     fn names_of_the_tables_are_bytes_again() {
+        for raw in [&b"plain"[..], b"a\\b", b"\xff\\x41", "é".as_bytes()] {
+            assert_eq!(bytes(&text(raw)), raw);
+        }
         assert_eq!(bytes("plain"), b"plain");
         assert_eq!(bytes(r"a\\b"), b"a\\b");
         assert_eq!(bytes(r"\xff\x00é"), b"\xff\0\xc3\xa9");

@@ -336,9 +336,9 @@ impl Tree {
         seen.is_made |= is_new && place.now == Place::Unsure;
         let mut place = place;
         if place.at_first == Place::Unknown && place.now == Place::Unknown {
-            // One that was elsewhere, and has no more names, was moved here by a client that was
-            // not seen.
-            let is_elsewhere = seen.is_named && !seen.is_linked;
+            // One that was elsewhere, and had no more names, was moved or linked by a client that
+            // was not seen. Listings do not have the number of names.
+            let is_elsewhere = seen.is_named && seen.is_single;
             place.at_first = match seen.is_made || seen.is_remade || is_elsewhere {
                 true => Place::Absent,
                 false => Place::Node(node),
@@ -428,7 +428,8 @@ impl Tree {
         let (after, directory) = (&row.after, &row.directory);
         let is_full = after.size.is_some_and(|size| size > 0) && row.set.size.is_none();
         let is_linked = after.links.is_some_and(|links| links > 1);
-        // The directory did not change; the file's own time says whether that is for a coarse clock.
+        // The directory did not change; the file's own time shows whether that is for a coarse
+        // clock.
         let times = directory.mtime_ns.zip(after.ctime_ns);
         let is_older = times.is_some_and(|(directory_ns, ns)| {
             directory.before_mtime_ns == directory.mtime_ns
@@ -608,6 +609,18 @@ impl Tree {
         let other = std::mem::take(&mut self.nodes[anonymous as usize]);
         self.nodes[known as usize].absorb(&other);
         self.nodes[anonymous as usize].alias = Some(known);
+    }
+
+    /// Two that have one name are one, if one of them has no handle. Whether they became one.
+    pub(crate) fn unify_anonymous(&mut self, one: u32, other: u32) -> bool {
+        let (one, other) = (self.resolved(one), self.resolved(other));
+        match (self.is_anonymous(one), self.is_anonymous(other)) {
+            _ if one == other => return false,
+            (_, true) => self.unify(other, one),
+            (true, false) => self.unify(one, other),
+            (false, false) => return false,
+        }
+        true
     }
 
     /// The node that is meant.

@@ -1,8 +1,10 @@
 //! What the image is after some calls, one case each.
 
+use std::collections::BTreeSet;
+
 use lineside_image::{
     Action, Attributes, Creation, Directory, Image, Kind, ListedName, Outcome, RepairKind, Row,
-    SetAttributes, Tree,
+    SetAttributes, Tree, UNNAMED,
 };
 
 const ROOT: i64 = 1;
@@ -342,8 +344,16 @@ fn names_are_listed_and_linked() {
     calls.look(ROOT, "two", 2, linked);
     calls.look(ROOT, "two", 2, linked);
     let image = calls.tree.finish();
-    assert_eq!(paths(&image), ["one", "unseen"]);
-    // The first listing did not show that there are two names: the file was moved, or linked.
+    assert_eq!(paths(&image), ["one", "two", "unseen"]);
+    // It had one name: another client, which was not seen, moved or linked it.
+    let mut calls = Calls::mounted();
+    let single = Attributes {
+        links: Some(1),
+        ..file(6)
+    };
+    calls.look(ROOT, "one", 2, single);
+    calls.look(ROOT, "two", 2, linked);
+    assert_eq!(calls.paths(), ["one"]);
     let mut calls = Calls::mounted();
     calls.look(ROOT, "one", 2, linked);
     calls.look(ROOT, "two", 2, linked);
@@ -582,4 +592,59 @@ fn a_call_without_a_reply_may_have_made_it() {
     calls.of(Action::Make(Some(Kind::File)), ROOT, "f", Outcome::NotSeen);
     calls.look(ROOT, "f", 2, file(0));
     assert_eq!(calls.paths(), Vec::<String>::new());
+}
+
+#[test]
+fn a_directory_that_was_seen_in_two_ways_is_one() {
+    let mut tree = Tree::new();
+    let mut id = 0;
+    let mut compound = |rows: &[(Action, Option<&str>, Option<i64>)]| {
+        let call = id;
+        for &(action, name, file) in rows {
+            tree.row(&Row {
+                id,
+                call,
+                action,
+                name,
+                file,
+                is_of_compound: true,
+                outcome: Outcome::Done,
+                ..Row::default()
+            });
+            id += 1;
+        }
+    };
+    let look = |name| (Action::Look, Some(name), None);
+    let root = (Action::PutRoot, None, None);
+    compound(&[root, look("d"), look("in"), look("f")]);
+    compound(&[(Action::PutHandle, None, Some(9)), look("in"), look("f")]);
+    compound(&[(Action::PutHandle, None, Some(9)), look("in"), look("g")]);
+    compound(&[root, look("d"), (Action::GetHandle, None, Some(9))]);
+    let image = tree.finish();
+    assert_eq!(paths(&image), ["d", "d/in", "d/in/f", "d/in/g"]);
+}
+
+#[test]
+fn names_in_a_link_are_elsewhere() {
+    let mut calls = Calls::mounted();
+    let link = Attributes {
+        kind: Some(Kind::Link),
+        ..file(6)
+    };
+    calls.look(ROOT, "link", 2, link);
+    calls.look(2, "through", 3, file(6));
+    calls.look(3, "deeper", 4, file(6));
+    // The root is in itself, and has a file with the name of the image's own folder.
+    calls.look(ROOT, "loop", ROOT, directory());
+    calls.look(ROOT, UNNAMED, 5, file(6));
+    let image = calls.tree.finish();
+    let paths = paths(&image);
+    assert!(paths.iter().any(|path| path == "link"), "{paths:?}");
+    let inside = |path: &String| path.starts_with("link/");
+    assert!(!paths.iter().any(inside), "{paths:?}");
+    let names: BTreeSet<_> = paths.iter().collect();
+    assert_eq!(names.len(), paths.len(), "no name twice: {paths:?}");
+    for file in [2, 3, 4] {
+        assert!(image.path_of(file).is_some(), "{file}: {paths:?}");
+    }
 }

@@ -1,4 +1,4 @@
-//! What files held at the start: the checksums of blocks that READs showed before they were changed.
+//! What files held at the start: the checksums of blocks that READs showed before any change.
 
 use lineside_image::{BLOCK_BYTES, Image};
 use lineside_rows::Table;
@@ -88,7 +88,7 @@ pub(super) fn read<E>(
     trace: &mut Trace,
     shown: &Shown,
     image: &Image,
-    mut take: impl FnMut(u32, u64, u64) -> Result<(), E>,
+    mut take: impl FnMut(&Image, u32, u64, u64) -> Result<(), E>,
 ) -> Result<Contents, E> {
     let mut contents = Contents::default();
     let mut failed = None;
@@ -112,7 +112,7 @@ pub(super) fn read<E>(
             // A file that grew meanwhile showed what was not there.
             if block < image.entry(entry).size / BLOCK_BYTES {
                 contents.blocks += 1;
-                failed = take(entry, block, sum.cast_unsigned()).err();
+                failed = take(image, entry, block, sum.cast_unsigned()).err();
             }
         }
         Ok(())

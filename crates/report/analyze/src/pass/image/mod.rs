@@ -1,9 +1,9 @@
 //! The tree of files as it was when a trace began.
 //!
 //! ```text
-//!  parts of operations, by the first call in each ─► rows ─► merge by the time of calls ─► Tree
-//!   with their rows of nfs, nfs4                      names of files (READDIRPLUS) ─┘     └─► Image
-//!                                                                                   └─► first READs
+//!  parts of operations, by the first call in each ─► rows ─► merge by time of calls ─► Tree
+//!   with their rows of nfs, nfs4                     names of files (READDIRPLUS) ─┘     └─► Image
+//!                                                                                  └─► first READs
 //!  checksums ─► those of first READs ─► blocks
 //! ```
 //!
@@ -63,11 +63,11 @@ pub struct ImageOfTrace {
 }
 
 impl ImageOfTrace {
-    /// Gives `take` the blocks that were seen: the entry, the place of the block, and its checksum.
-    /// Until `take` fails.
+    /// Gives `take` the blocks that were seen, until it fails: the image, the entry, the place of
+    /// the block, and its checksum.
     pub fn contents<E>(
         &mut self,
-        take: impl FnMut(u32, u64, u64) -> Result<(), E>,
+        take: impl FnMut(&Image, u32, u64, u64) -> Result<(), E>,
     ) -> Result<Contents, E> {
         contents::read(&mut self.trace, &self.shown, &self.image, take)
     }
