@@ -28,6 +28,7 @@ mod neighbours;
 mod netlink;
 mod options;
 mod outputs;
+mod owners;
 mod piped_child;
 mod place;
 mod policy_route;
@@ -75,6 +76,7 @@ pub use namespaces::{
 pub use neighbours::Neighbour;
 pub use netlink::{Link, LinkStats, Netlink, Rule};
 pub use outputs::{end_outputs, goes_if_empty, make_output, watch_outputs};
+pub use owners::Owners;
 pub use piped_child::{ChildOutput, Ended, PipedChild, Weighed};
 pub use place::{Entry, Place, temporary_name};
 pub use policy_route::PolicyRoute;

@@ -255,6 +255,13 @@ impl Sandbox {
         self
     }
 
+    /// Symbolic links, FIFOs and sockets may be made where files may, and times set of files that
+    /// are open.
+    pub fn may_make_trees(mut self) -> Self {
+        self.further.trees = true;
+        self
+    }
+
     /// Processes may be looked up and ended, by descriptors: for a process that does nothing else.
     pub(crate) fn may_end_processes(mut self) -> Self {
         self.further.signals = true;

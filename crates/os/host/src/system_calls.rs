@@ -219,6 +219,8 @@ pub(crate) struct Further {
     pub(crate) signals: bool,
     /// Giving files away.
     pub(crate) giving: bool,
+    /// Files of all kinds but devices, and the times of those that are open.
+    pub(crate) trees: bool,
     /// Maps of BPF that are open.
     pub(crate) maps: bool,
     /// Questions about links: rtnetlink.
@@ -238,6 +240,10 @@ impl Further {
         let words = [
             (self.signals, "signals to processes"),
             (self.giving, "giving files away"),
+            (
+                self.trees,
+                "links, FIFOs, sockets of files, and times of open files",
+            ),
             (self.maps, "maps of BPF that are open"),
             (self.links, "questions about links"),
             (self.files, "sockets of files"),
@@ -274,6 +280,26 @@ fn program(further: &Further) -> Result<BpfProgram, BackendError> {
     }
     if further.giving {
         rules.insert(libc::SYS_fchown, Vec::new());
+        // Of what can be opened as a path alone, as links can.
+        let itself = (libc::AT_EMPTY_PATH | libc::AT_SYMLINK_NOFOLLOW) as u64;
+        rules.insert(
+            libc::SYS_fchownat,
+            vec![SeccompRule::new(vec![is(4, Eq, itself)?])?],
+        );
+    }
+    if further.trees {
+        let kind = |kind: libc::mode_t| -> Result<_, BackendError> {
+            let is_kind = is(2, MaskedEq(libc::S_IFMT.into()), kind.into())?;
+            SeccompRule::new(vec![is_kind])
+        };
+        // Without a path it is about a descriptor.
+        let no_path = SeccompCondition::new(1, SeccompCmpArgLen::Qword, Eq, 0)?;
+        rules.insert(libc::SYS_symlinkat, Vec::new());
+        rules.insert(
+            libc::SYS_mknodat,
+            vec![kind(libc::S_IFIFO)?, kind(libc::S_IFSOCK)?],
+        );
+        rules.insert(libc::SYS_utimensat, vec![SeccompRule::new(vec![no_path])?]);
     }
     if further.maps {
         rules.insert(libc::SYS_bpf, any_of(0, &BPF)?);
