@@ -51,7 +51,10 @@ pub enum ServerError {
         error: ClientError,
     },
     /// It stopped.
-    #[error("{server} gave no reply within {} s: {error}; the image is not whole", TIMEOUT.as_secs())]
+    #[error(
+        "{server} gave no reply within {} s: {error}; the image is not whole",
+        TIMEOUT.as_secs()
+    )]
     NoReply {
         /// The server.
         server: SocketAddr,

@@ -5,11 +5,11 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 
 use hashbrown::HashMap;
-use lineside_host::Place;
+use lineside_host::{Owners, Place};
 use lineside_image::{Entry, Image, Kind};
 use rustix::fs::{
-    AtFlags, FileType, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, fchmod, fchown,
-    ftruncate, futimens, linkat, mkdirat, mknodat, openat, symlinkat,
+    AtFlags, FileType, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, fchmod, ftruncate, futimens,
+    linkat, mkdirat, mknodat, openat, symlinkat,
 };
 use rustix::io::Errno;
 
@@ -36,20 +36,20 @@ pub struct FolderTarget {
     directory: Option<(u32, OwnedFd)>,
     files: HashMap<u32, (File, u64)>,
     uses: u64,
-    /// Files may be given to others.
-    gives: bool,
+    /// What gives files to their owners.
+    owners: Option<Owners>,
     notes: Vec<Note>,
 }
 
 impl FolderTarget {
-    /// Writes into a folder, which is empty; `gives`: as root, files go to their owners.
-    pub fn new(place: Place, gives: bool) -> Self {
+    /// Writes into a folder, which is empty; by `owners` files go to theirs.
+    pub fn new(place: Place, owners: Option<Owners>) -> Self {
         Self {
             place,
             directory: None,
             files: HashMap::new(),
             uses: 0,
-            gives,
+            owners,
             notes: Vec::new(),
         }
     }
@@ -62,6 +62,7 @@ impl FolderTarget {
         let path = shown(&self.place.path().display().to_string(), image, at);
         let error = std::io::Error::from(error);
         match error.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::EXIST) => WriteError::TwoForOne { path },
             Some(Errno::NOSPC | Errno::DQUOT) => {
                 let why = error.to_string();
                 WriteError::Full { path, why }
@@ -77,11 +78,16 @@ impl FolderTarget {
         }
         let mut steps = Vec::new();
         let mut step = at;
-        while step != 0 {
+        let last = self.directory.take();
+        let is_last = |step: u32| last.as_ref().is_some_and(|(last, _)| *last == step);
+        while step != 0 && !is_last(step) {
             steps.push(step);
             step = image.entry(step).parent;
         }
-        let mut open = openat(self.place.file(), ".", FOLDER, Mode::empty())?;
+        let mut open = match last {
+            Some((last, open)) if last == step => open,
+            _ => openat(self.place.file(), ".", FOLDER, Mode::empty())?,
+        };
         while let Some(step) = steps.pop() {
             open = openat(&open, image.entry(step).name, FOLDER, Mode::empty())?;
         }
@@ -163,22 +169,27 @@ impl FolderTarget {
         Ok(file)
     }
 
+    fn give(&mut self, image: &Image, at: u32, entry: &Entry<'_>) {
+        let mine = (
+            rustix::process::geteuid().as_raw(),
+            rustix::process::getegid().as_raw(),
+        );
+        let is_mine = |number: Option<u32>, mine: u32| number.is_none_or(|number| number == mine);
+        if entry.is_added || is_mine(entry.uid, mine.0) && is_mine(entry.gid, mine.1) {
+            return;
+        }
+        let path = image.path(at);
+        let owners = self.owners.as_ref();
+        if !owners.is_some_and(|owners| owners.give(&path, entry.uid, entry.gid)) {
+            self.note(at, OWNER);
+        }
+    }
+
     fn set(&mut self, at: u32, entry: &Entry<'_>, open: &OwnedFd) -> Result<(), Errno> {
         if entry.kind == Kind::File {
             match ftruncate(open, entry.size) {
                 Err(Errno::FBIG | Errno::INVAL | Errno::PERM) => self.note(at, SIZE),
                 done => done?,
-            }
-        }
-        let is_mine = |number: Option<u32>, mine: u32| number.is_none_or(|number| number == mine);
-        let mine = (
-            rustix::process::geteuid().as_raw(),
-            rustix::process::getegid().as_raw(),
-        );
-        if !entry.is_added && !(is_mine(entry.uid, mine.0) && is_mine(entry.gid, mine.1)) {
-            let (uid, gid) = (entry.uid.map(Uid::from_raw), entry.gid.map(Gid::from_raw));
-            if !self.gives || fchown(open, uid, gid).is_err() {
-                self.note(at, OWNER);
             }
         }
         let set_id = 0o6000;
@@ -251,7 +262,20 @@ impl Target for FolderTarget {
     fn settle(&mut self, image: &Image, at: u32, entry: &Entry<'_>) -> Result<(), WriteError> {
         self.files.remove(&at);
         let flags = match (entry.kind, entry.link_of) {
-            (_, Some(_)) | (Kind::Link | Kind::Socket | Kind::Fifo, _) => return Ok(()),
+            (_, Some(_)) => return Ok(()),
+            (Kind::Link, _) => {
+                self.give(image, at, entry);
+                return Ok(());
+            }
+            (Kind::Socket, _) => {
+                // It cannot be opened; those bits are what a umask takes away.
+                if entry.mode & 0o7022 > 0 {
+                    self.note(at, MODE);
+                }
+                self.give(image, at, entry);
+                return Ok(());
+            }
+            (Kind::Fifo, _) => OFlags::RDONLY | OFlags::NONBLOCK,
             (Kind::Directory, _) => OFlags::RDONLY | OFlags::DIRECTORY,
             _ => OFlags::WRONLY,
         };
@@ -260,7 +284,10 @@ impl Target for FolderTarget {
             _ => self.open(image, at, flags),
         };
         let set = open.and_then(|open| self.set(at, entry, &open));
-        set.map_err(|error| self.failed(image, at, "set its attributes", error))
+        set.map_err(|error| self.failed(image, at, "set its attributes", error))?;
+        // Once it is another's, this process cannot change it any more.
+        self.give(image, at, entry);
+        Ok(())
     }
 
     fn finish(&mut self, _: &Image) -> Result<(), WriteError> {

@@ -45,6 +45,15 @@ pub enum WriteError {
         /// The system's or the server's word.
         why: String,
     },
+    /// Another entry has the name.
+    #[error(
+        "{path}: it is there already: this file system takes two names of the image for one, as \
+        some do that differ in case alone; the image is not whole: give another place"
+    )]
+    TwoForOne {
+        /// The second of the names.
+        path: String,
+    },
     /// The host's file system.
     #[error("{path}: cannot {what}: {error}; the image is not whole")]
     Folder {

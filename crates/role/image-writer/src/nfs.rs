@@ -152,6 +152,10 @@ impl NfsTarget {
         let note = match (&job, heard.status) {
             (_, 0) => return self.done(image, job, heard),
             (Job::Make(0), EXIST) => return Err(ServerError::Exists(self.top.clone()).into()),
+            (Job::Make(_) | Job::MakeFile(_) | Job::Link(_), EXIST) => {
+                let path = shown(&self.top, image, at);
+                return Err(WriteError::TwoForOne { path });
+            }
             (Job::Make(_), PERM | INVAL | NOTSUPP | BADTYPE) if is_special(image, at) => {
                 self.note(at, SPECIAL);
                 return self.make_file(image, at);
