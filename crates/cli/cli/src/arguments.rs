@@ -6,8 +6,8 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::{
-    bundle, capture, ctl, doctor, emulate, explain, forward, info, load, packets, plan, predict,
-    probe, replay, replay_pcap, report, table, version,
+    bundle, capture, ctl, doctor, emulate, explain, forward, image, info, load, packets, plan,
+    predict, probe, replay, replay_pcap, report, table, version,
 };
 
 /// Understand, reproduce and improve how applications behave over a network.
@@ -40,6 +40,8 @@ pub(crate) enum Verb {
     Packets(packets::Arguments),
     /// Find out what each call waited for: threads, windows, thought
     Plan(plan::Arguments),
+    /// Rebuild the tree of files as it was when a trace began
+    Image(image::Arguments),
     /// Emulate a network link for a command, two interfaces or a capture
     Emulate(Box<emulate::Arguments>),
     /// Send requests to a server at exact times, or serve them

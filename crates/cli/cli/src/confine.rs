@@ -69,7 +69,8 @@ impl Confining {
         self.enter_with(sandbox, folder.into_iter())
     }
 
-    fn enter_with<'a>(
+    /// Enters this sandbox, in which these files and folders are written.
+    pub(crate) fn enter_with<'a>(
         self,
         sandbox: Sandbox,
         writes: impl Iterator<Item = &'a Path>,

@@ -24,6 +24,7 @@ mod forwarder;
 mod guide;
 mod habits;
 mod help;
+mod image;
 mod info;
 mod inputs;
 mod junit;
@@ -118,6 +119,7 @@ pub fn main() -> ExitCode {
         Verb::Predict(arguments) => predict::run(arguments),
         Verb::Packets(arguments) => packets::run(&arguments),
         Verb::Plan(arguments) => plan::run(arguments),
+        Verb::Image(arguments) => image::run(arguments),
         Verb::Emulate(arguments) => emulate::run(&arguments),
         Verb::Load(arguments) => load::run(&arguments),
         Verb::Forward(arguments) => forward::run(&arguments),

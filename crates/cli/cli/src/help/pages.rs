@@ -25,7 +25,7 @@ const TRACE: &[(&str, &str)] = &[
     ),
 ];
 
-pub(crate) const PAGES: [Page; 24] = [
+pub(crate) const PAGES: [Page; 25] = [
     Page {
         verb: "capture",
         groups: &[
@@ -188,6 +188,33 @@ pub(crate) const PAGES: [Page; 24] = [
             "tables calls and edges (Parquet), plan.json: what they come to",
         )],
         see_also: "lineside-report(1), lineside-capture(1)",
+    },
+    Page {
+        verb: "image",
+        groups: &[
+            ("Where to", &["output", "to"]),
+            ("Output", &["repairs", "json"]),
+        ],
+        more: &[],
+        examples: &[
+            (
+                "lineside image trace",
+                "what was there, and what no call shows",
+            ),
+            (
+                "lineside image trace -o tree --repairs repairs",
+                "the tree in a folder of this host",
+            ),
+            (
+                "lineside image trace --to nfs://server/export/new",
+                "the tree on a server",
+            ),
+        ],
+        files: &[(
+            "FOLDER/",
+            "of --repairs: table repairs (Parquet), image.json: what it comes to",
+        )],
+        see_also: "lineside-plan(1), lineside-capture(1)",
     },
     Page {
         verb: "emulate",
@@ -635,6 +662,7 @@ pub(crate) const PAGES: [Page; 24] = [
                     "info",
                     "packets",
                     "plan",
+                    "image",
                     "replay",
                     "replay-pcap",
                     "predict",

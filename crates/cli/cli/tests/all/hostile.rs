@@ -55,6 +55,7 @@ fn what_is_no_file_in_a_trace_is_named_and_not_opened() {
         &["info", "trace"],
         &["slow", "trace"],
         &["plan", "trace"],
+        &["image", "trace"],
     ];
     for verb in verbs {
         let output = run(folder.path(), verb);
@@ -194,6 +195,8 @@ fn texts_of_a_foreign_trace_steer_no_terminal() {
             &["slow", trace, "1ns", "--json"],
             &["plan", trace],
             &["plan", trace, "--json"],
+            &["image", trace],
+            &["image", trace, "--json"],
             &["ctl", trace],
         ] {
             let output = run(folder.path(), verb);

@@ -384,6 +384,9 @@ def roles(place, example, port):
         "slow": ("slow", [trace, "0ms"], set(), False),
         "failed": ("failed", [trace], set(), False),
         "plan": ("plan", [trace, "-o", f"{place}/plan"], set(), False),
+        "image": ("image", [trace, "--repairs", f"{place}/repairs"], set(), False),
+        "image -o": ("image", [trace, "-o", f"{place}/image"], set(), False),
+        "image --to": ("image", [trace, "--to", f"nfs://{local}/e/d"], TCP, False),
         "predict": ("predict", [trace, "--delay", "1ms"], set(), False),
         "replay": (
             "replay", [trace, "--to", f"nfs://{local}/x/y", "-o", f"{place}/again"], TCP, False,

@@ -28,6 +28,7 @@ mod fuzzed;
 mod generated;
 mod harm;
 mod hostile;
+mod image;
 mod input;
 #[path = "../../../../../fuzz/src/inputs.rs"]
 mod inputs;

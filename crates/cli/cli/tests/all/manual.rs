@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 
 use crate::support::{lineside, talk};
 
-const VERBS: [&str; 23] = [
+const VERBS: [&str; 24] = [
     "capture",
     "info",
     "report",
@@ -14,6 +14,7 @@ const VERBS: [&str; 23] = [
     "predict",
     "packets",
     "plan",
+    "image",
     "replay",
     "replay-pcap",
     "emulate",

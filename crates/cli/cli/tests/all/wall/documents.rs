@@ -34,7 +34,7 @@ const PROGRAMS: [&str; 14] = [
 ];
 
 /// Commands that are not run here, and why.
-const ELSEWHERE: [(&str, &str); 15] = [
+const ELSEWHERE: [(&str, &str); 16] = [
     ("./demo", "builds the program"),
     ("./test", "runs this"),
     ("cargo ", "builds"),
@@ -55,6 +55,10 @@ const ELSEWHERE: [(&str, &str); 15] = [
     (
         "--search",
         "takes half a minute: `load` has tests of its own",
+    ),
+    (
+        "nfs://SERVER",
+        "an NFS server: `imaged` has tests of its own",
     ),
     ("spark-submit", "Spark is half a gigabyte"),
     ("dpkg -i", "installs: `package` has tests of its own"),
@@ -462,6 +466,8 @@ documents! {
     fn the_commands_of_the_guide_to_drop_ins_run() = "docs/guide/drop-ins.md";
     #[test]
     fn the_commands_of_the_guide_to_failures_run() = "docs/guide/failures.md";
+    #[test]
+    fn the_commands_of_the_guide_to_image_run() = "docs/guide/image.md";
     #[test]
     fn the_commands_of_the_guide_to_install_run() = "docs/guide/install.md";
     #[test]

@@ -20,6 +20,7 @@ mod forward_report;
 mod full_disks;
 mod halves;
 mod hangs;
+mod imaged;
 mod iperf;
 mod kept_runs;
 mod killed;
