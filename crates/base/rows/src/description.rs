@@ -180,6 +180,12 @@ macro_rules! for_each_table {
                 set_mtime_how: Word, Dictionary, "attributes to set: modification time: as `set_atime_how`";
                 set_mtime_ns: Option<i64>, Dictionary, "attributes to set: modification time, nanoseconds \
                 since 1970" null "not `SET_TO_CLIENT_TIME`, or not seen";
+                attribute_bitmap: Blob, Dictionary, "NFSv4: attributes that GETATTR, READDIR ask for, and \
+                that VERIFY, NVERIFY, SETATTR, CREATE, OPEN give. Words of 32 bits as on the wire: \
+                attribute 0 is the lowest bit of the first word";
+                attribute_values: Blob, Dictionary, "NFSv4: the values that VERIFY, NVERIFY, SETATTR, \
+                CREATE, OPEN give of those attributes, as on the wire"
+                    null "not in this operation, more than 4,096 bytes, or not seen";
                 guard_ctime_ns: Option<i64>, Dictionary, "SETATTR: only if the change time is this"
                     null "no guard, or not seen";
                 node_type: Word, Dictionary, "MKNOD: `CHR`, `BLK`, `SOCK`, `FIFO`";
@@ -282,7 +288,7 @@ macro_rules! for_each_table {
                 cache_reply: Option<bool>, Dictionary, "SEQUENCE: the server is asked to keep the reply";
                 client_id: Option<i64>, Dictionary, "client id that the operation names or gives, its bits";
                 owner: Blob, Dictionary, "OPEN, LOCK: the owner, as the client names it";
-                owner_sequence: Option<i64>, Dictionary, "OPEN, OPEN_CONFIRM, OPEN_DOWNGRADE, CLOSE, \
+                owner_sequence: Option<i64>, Delta, "OPEN, OPEN_CONFIRM, OPEN_DOWNGRADE, CLOSE, \
                 LOCK, LOCKU: sequence number of the owner, which NFSv4.1 has no use for";
                 client_name: Blob, Dictionary, "EXCHANGE_ID, SETCLIENTID: what the client calls itself";
                 client_verifier: Option<i64>, Dictionary, "the same: the verifier, another one after \
@@ -301,12 +307,6 @@ macro_rules! for_each_table {
                 `OPEN_DELEGATE_WRITE`, ...";
                 delegation_stateid: Blob, Dictionary, "OPEN: state id of the delegation, without its \
                 sequence: 12 bytes";
-                attribute_bitmap: Blob, Dictionary, "GETATTR, READDIR: the attributes asked for; \
-                VERIFY, NVERIFY, SETATTR, CREATE, OPEN: those given. Words of 32 bits as on the wire: \
-                attribute 0 is the lowest bit of the first word";
-                attribute_values: Blob, Dictionary, "VERIFY, NVERIFY, SETATTR, CREATE, OPEN: the values \
-                of those attributes, as on the wire"
-                    null "not in this operation, more than 4,096 bytes, or not seen";
                 arguments: Blob, Dictionary, "all arguments as on the wire, of operations that no other \
                 columns have whole: LOCK, EXCHANGE_ID, CREATE_SESSION, SETCLIENTID, LAYOUTGET, COPY, ..."
                     null "other columns have them, more than 4,096 bytes, or not seen";

@@ -131,7 +131,7 @@ fn owner_sequence(call: &v4::Call<'_>) -> Option<u32> {
 }
 
 /// Sets which attributes an operation names; whether it was seen.
-pub(super) fn set_bitmap(nfs4: &mut Nfs4Row, bitmap: Option<v4::Bitmap>) -> bool {
+pub(super) fn set_bitmap(nfs: &mut NfsRow, bitmap: Option<v4::Bitmap>) -> bool {
     let Some(bitmap) = bitmap else {
         return false;
     };
@@ -140,7 +140,7 @@ pub(super) fn set_bitmap(nfs4: &mut Nfs4Row, bitmap: Option<v4::Bitmap>) -> bool
     for (out, word) in bytes.chunks_exact_mut(4).zip(words) {
         out.copy_from_slice(&word.to_be_bytes());
     }
-    let cell = &mut nfs4.attribute_bitmap;
+    let cell = &mut nfs.attribute_bitmap;
     cell.set(&bytes[..4 * count.min(words.len())]);
     // Words that no attribute has a bit in.
     (words.len()..count).for_each(|_| cell.append(&[0; 4]));
@@ -226,7 +226,8 @@ fn set_arguments(call: &v4::Call<'_>, nfs: &mut NfsRow, nfs4: &mut Nfs4Row) -> (
             nfs.cookie_verifier = args.cookie_verifier.map(bits);
             nfs.directory_bytes = args.directory_count.map(i64::from);
             nfs.bytes_max = args.count_max.map(i64::from);
-            (true, set_bitmap(nfs4, args.request))
+            set_bitmap(nfs, args.request);
+            (true, false)
         }
         Call::Sequence(args) => {
             nfs4.slot = args.slot.map(i64::from);
@@ -470,11 +471,11 @@ fn set_attributes(
     details: &mut Details,
     counters: &mut Counters,
 ) -> bool {
-    details.has_nfs4 |= set_bitmap(&mut details.nfs4, list.mask);
+    details.has_nfs |= set_bitmap(&mut details.nfs, list.mask);
     if let Some(values) = list.value_bytes()
         && values.len() <= ARGUMENTS_MAX
     {
-        set_blob(&mut details.nfs4.attribute_values, &values);
+        set_blob(&mut details.nfs.attribute_values, &values);
     }
     let ((values, is_short), row) = (list.read(), &mut details.nfs);
     counters.add(Counter::RecordsMalformed, is_short.into());

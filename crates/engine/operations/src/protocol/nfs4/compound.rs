@@ -135,7 +135,7 @@ impl<'r, I: Incoming> CompoundReader<'r, I> {
                 | v4::Call::RestoreFh(())
         );
         if let v4::Call::GetAttr(args) = &call {
-            details.has_nfs4 |= columns::set_bitmap(&mut details.nfs4, args.request);
+            details.has_nfs |= columns::set_bitmap(&mut details.nfs, args.request);
         } else if !is_plain {
             set_text(&mut row.name, call.name().as_deref());
             if let v4::Call::Rename(args) = &call {
