@@ -223,6 +223,59 @@ fn an_unknown_operation_ends_the_reading_of_a_compound() {
     assert_eq!(counters.value(Counter::OperationsUnknown), 1);
 }
 
+/// Of arguments and values that are kept as they came there are 4,096 bytes at most.
+#[test]
+fn arguments_that_are_kept_are_bounded() {
+    let test_state_ids = |count: u32| {
+        let mut out = words(&[55, count]);
+        out.extend(words(&vec![9; 4 * count as usize]));
+        out
+    };
+    let verify = |len: u32| {
+        let mut out = words(&[37, 1, 1 << 12, len]);
+        out.extend(vec![5; len as usize]);
+        out
+    };
+    let get_attributes = |count: u32| {
+        let mut out = words(&[9, count]);
+        out.extend(words(&vec![3; count.min(16) as usize]));
+        out
+    };
+    // What is kept of the bitmap, of values and of arguments.
+    type Kept = [Option<usize>; 3];
+    let cases: [(Vec<u8>, Kept); 11] = [
+        (test_state_ids(0), [None, None, Some(4)]),
+        (test_state_ids(255), [None, None, Some(4 + 255 * 16)]),
+        (test_state_ids(256), [None, None, None]),
+        (words(&[55, u32::MAX, 0, 0, 0, 0]), [None, None, None]),
+        (verify(4096), [Some(4), Some(4096), None]),
+        (verify(4100), [Some(4), None, None]),
+        (words(&[37, 1, 2, u32::MAX, 0]), [Some(4), None, None]),
+        (get_attributes(0), [Some(0), None, None]),
+        (get_attributes(3), [Some(12), None, None]),
+        (get_attributes(7), [Some(28), None, None]),
+        (get_attributes(u32::MAX), [None, None, None]),
+    ];
+    for (operation, expected) in cases {
+        let mut wire = Wire::new();
+        wire.send(0, &call(1, 1, &[operation.clone()]));
+        wire.send(1, &reply(1, 0, &[]));
+        let (rows, _) = wire.run(Config::default());
+        let len = |blob: &lineside_rows::Blob| blob.bytes().map(<[u8]>::len);
+        let [bitmap, values] = rows.nfs.first().map_or([None; 2], |row| {
+            [len(&row.attribute_bitmap), len(&row.attribute_values)]
+        });
+        let arguments = { rows.nfs4.iter() }.find_map(|row| len(&row.arguments));
+        let found = [bitmap, values, arguments];
+        assert_eq!(
+            found,
+            expected,
+            "{:?}",
+            &operation[..operation.len().min(24)]
+        );
+    }
+}
+
 #[test]
 fn results_of_other_operations_are_refused() {
     let operations = [put_fh(7), read(0, 8), words(&[GETFH])];

@@ -13,6 +13,14 @@ fn call(xid: u32, version: u32, procedure: u32, arguments: &[u32]) -> Vec<u8> {
     out
 }
 
+/// A GETATTR with a credential of AUTH_SYS that has this body.
+fn call_of(xid: u32, body: &[u32]) -> Vec<u8> {
+    let mut out = words(&[xid, 0, 2, 100_003, 3, 1, 1, 4 * body.len() as u32]);
+    out.extend(words(body));
+    out.extend(words(&[0, 0, 8, 1, 1]));
+    out
+}
+
 fn reply(xid: u32, results: &[u32]) -> Vec<u8> {
     let mut out = words(&[xid, 1, 0, 0, 0, 0]);
     out.extend(words(results));
@@ -49,6 +57,45 @@ fn counts_that_contradict_their_data_set_a_flag() {
         assert_eq!(found, [(is_wrong, false), (false, is_wrong)], "{count}");
         let malformed = counters.value(Counter::RecordsMalformed);
         assert_eq!(malformed, 2 * u64::from(is_wrong));
+    }
+}
+
+/// The second call of each pair has the bytes of the first again, which takes the fast path.
+#[test]
+fn credentials_give_groups_host_and_stamp_whatever_they_hold() {
+    let short = u32::from_be_bytes(*b"box\0");
+    let groups = |count: u32| [&[7, 3, short, 5, 6, count][..], &[u32::MAX; 16]].concat();
+    let all = groups(16);
+    let mut long = vec![7, 255];
+    long.extend([u32::from_be_bytes(*b"long"); 64]);
+    long.extend([5, 6, 1, 9]);
+    let mut longer = long.clone();
+    longer[1] = 256;
+    let most = vec![u32::MAX.to_string(); 16].join(",");
+    // Bytes of the host's name, and the groups.
+    type Expected<'a> = Option<(usize, &'a str)>;
+    let cases: [(&[u32], Expected<'_>); 8] = [
+        (&[7, 3, short, 5, 6, 0], Some((3, ""))),
+        (&[7, 0, 5, 6, 2, 0, 4], Some((0, "0,4"))),
+        (&all, Some((3, &most))),
+        (&long, Some((255, "9"))),
+        // A host, groups that are too many, and lengths beyond the body.
+        (&longer, None),
+        (&groups(17), None),
+        (&[7, u32::MAX, short, 5, 6, 0], None),
+        (&[7, 3, short, 5, 6, u32::MAX], None),
+    ];
+    for (body, expected) in cases {
+        let pair = |xid| [call_of(xid, body), reply(xid, &[1])];
+        let (operations, _, _) = rows(&[pair(1), pair(2), pair(3)]);
+        assert_eq!(operations.len(), 3, "{body:?}");
+        for row in &operations {
+            let name = row.machine_name.bytes().map(<[u8]>::len);
+            let groups = row.group_ids.bytes().map(|groups| groups.to_vec());
+            let found = name.zip(groups);
+            let expected = expected.map(|(name, groups)| (name, groups.as_bytes().to_vec()));
+            assert_eq!(found, expected, "{body:?}");
+        }
     }
 }
 
@@ -139,6 +186,51 @@ fn a_renamed_file_has_its_new_name() {
     assert_eq!(found, expected);
     // Of z nothing was known, on this connection.
     assert_eq!(counters.value(Counter::RenamesUnfollowed), 1);
+}
+
+/// READDIR lists names without handles: each is a fact once, unless a handle is known by the name.
+#[test]
+fn names_that_readdir_lists_are_facts_without_a_file_id() {
+    let name = |text: &[u8]| {
+        let mut bytes = [0; 4];
+        bytes[..text.len()].copy_from_slice(text);
+        [text.len() as u32, u32::from_be_bytes(bytes)]
+    };
+    let entry = |fileid, text: &[u8]| {
+        let [len, letters] = name(text);
+        [1, 0, fileid, len, letters, 0, fileid]
+    };
+    let list = |xid| {
+        let entries = [
+            entry(1, b"."),
+            entry(2, b".."),
+            entry(70, b"a"),
+            entry(9, b"b"),
+        ];
+        let mut results = vec![0, 0, 0, 0];
+        results.extend(entries.concat());
+        results.extend([0, 1]);
+        let call = call(xid, 3, 16, &[8, 1, 1, 0, 0, 0, 0, 4096]);
+        [call, reply(xid, &results)]
+    };
+    // The file 70 has the name a in the directory.
+    let lookup = [
+        call(1, 3, 3, &[&[8, 1, 1][..], &name(b"a")].concat()),
+        reply(1, &[0, 8, 2, 70, 0, 0]),
+    ];
+    let (operations, all, _) = rows(&[lookup, list(2), list(3)]);
+    let listed: Vec<_> = { all.files.iter() }
+        .filter(|row| row.fileid.is_some() || row.file_id.is_none())
+        .collect();
+    let [row] = listed[..] else {
+        panic!("{listed:?}");
+    };
+    assert_eq!((row.file_id, row.fileid), (None, Some(9)));
+    assert_eq!(row.name.bytes(), Some(&b"b"[..]));
+    assert!(row.handle.is_null());
+    let directory = lineside_capture::file_id(SERVER, &words(&[1, 1]));
+    assert_eq!(row.parent_file_id, Some(directory));
+    assert_eq!(row.operation_id, operations[1].operation_id);
 }
 
 /// A callback's operation names its file: there is no current one.

@@ -75,6 +75,13 @@ fn what_is_not_a_whole_part_of_the_trace_is_refused() {
     let losses = of(&made, Table::Losses);
     let other = merge_parts(Table::Losses, "t-2", losses.clone());
     assert!(matches!(other, Err(MergeError::Foreign)), "{other:?}");
+    // A part of the schema before this one, among those of this one.
+    let mut older = losses.clone();
+    let version = crate::SCHEMA_VERSION.as_bytes();
+    let place = { older[1].windows(version.len()) }.rposition(|bytes| bytes == version);
+    older[1][place.expect("a version")] -= 1;
+    let other = merge_parts(Table::Losses, "t-1", older);
+    assert!(matches!(other, Err(MergeError::Foreign)), "{other:?}");
     // A part of another table lacks the columns.
     let other = merge_parts(Table::Packets, "t-1", losses.clone());
     assert!(other.is_err());
