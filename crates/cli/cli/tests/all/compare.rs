@@ -246,7 +246,10 @@ fn figures_of_a_comparison_are_duckdbs() {
         ..Traffic::default()
     };
     written("b", &folder, &other, |each| {
-        each.latency_ns *= 2.0;
+        // GETATTR is left for the tail of what is no news.
+        if each.name != "GETATTR" {
+            each.latency_ns *= 2.0;
+        }
         true
     });
     let metrics = [

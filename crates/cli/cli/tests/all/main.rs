@@ -11,6 +11,7 @@ mod bundle;
 mod clock_steps;
 mod compare;
 mod compare_calls;
+mod compare_kinds;
 mod compounds;
 mod cores;
 mod csv;

@@ -61,11 +61,11 @@ impl Default for Traffic {
 }
 
 /// Between 0 and 1, neither included.
-fn unit(random: &mut Random) -> f64 {
+pub(crate) fn unit(random: &mut Random) -> f64 {
     (random.below(1 << 52) as f64 + 0.5) / (1u64 << 52) as f64
 }
 
-fn normal(random: &mut Random) -> f64 {
+pub(crate) fn normal(random: &mut Random) -> f64 {
     let (one, other) = (unit(random), unit(random));
     (-2.0 * one.ln()).sqrt() * (std::f64::consts::TAU * other).cos()
 }

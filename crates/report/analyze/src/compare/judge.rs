@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use super::appearances::LISTED_MAX;
 use super::appearances::{appeared, only};
-use super::questions::{Evidence, Family, Question, files, hosts, kinds, outcomes, totals};
+use super::questions::{Evidence, Family, Question};
+use super::questions::{files, hosts, kinds, outcomes, tail, totals};
 use super::sample::{Kind, SLICES, Sample};
 use super::statistics::{Estimate, Ratio, ratio, since};
 use super::words;
@@ -21,6 +22,8 @@ pub(super) const RATIO_MIN: f64 = 1.1;
 const SHARE_MIN: f64 = 0.01;
 /// A change of how many operations of a kind have an outcome matters from here on.
 const OUTCOME_MIN: f64 = 0.001;
+/// A change of the share of the tail matters from here on: it is 1 % of two like traces.
+const TAIL_MIN: f64 = 0.003;
 /// What an operation that fails weighs beside those that take longer.
 const FAILURE_NS: f64 = 1e8;
 /// Families of questions, besides that of servers, which most traces have one of.
@@ -56,13 +59,21 @@ pub(super) fn judge(a: &mut Sample, b: &mut Sample) -> Judged {
     {
         *counts.entry(family).or_default() += 1.0;
     }
-    let comparisons = (questions.len() + appeared.len()) as u64;
+    // That of the tail, which asks for the answers to others.
+    *counts.entry(Family::Operations).or_default() += 1.0;
+    let mut comparisons = (questions.len() + appeared.len()) as u64;
     let families = FAMILIES + f64::from(u8::from(counts.contains_key(&Family::Servers)));
     let probability =
         |family: Family| ERROR_SHARE / families / counts.get(&family).copied().unwrap_or(1.0);
     let mut answers: Vec<Answer<'_>> = { questions.into_iter() }
         .filter_map(|question| answer(question, &probability))
         .collect();
+    let of_tail = {
+        let news = typically_other(&answers);
+        tail(a, b, |kind| news.contains(kind))
+    };
+    comparisons += u64::from(of_tail.is_some());
+    answers.extend(of_tail.and_then(|question| answer(question, &probability)));
     for compared in answers.iter_mut().map(|answer| &mut answer.compared) {
         compared.since_ns = compared.since_slice.map(|slice| b.begin_ns(slice));
     }
@@ -84,6 +95,18 @@ pub(super) fn judge(a: &mut Sample, b: &mut Sample) -> Judged {
         comparisons,
         only,
     }
+}
+
+/// Kinds of operations whose median changed: more than their tail.
+fn typically_other<'a>(answers: &[Answer<'a>]) -> HashSet<&'a Kind> {
+    let is_of_kind = |answer: &&Answer<'_>| {
+        answer.family == Family::Operations
+            && answer.compared.changed
+            && answer.compared.measure == "latency_p50_ns"
+    };
+    { answers.iter().filter(is_of_kind) }
+        .filter_map(|answer| answer.kind)
+        .collect()
 }
 
 /// How much a change matters beside others of its course.
@@ -145,11 +168,12 @@ impl Question<'_> {
             Some((a, b, ratio(&a, &b)?))
         };
         let (since, (a, b, ratio), lost_ns) = match (&self.evidence[1], &self.course_of_b) {
-            (Evidence::Quantile(latency, share), _) => {
+            (Evidence::Quantile(latency, share, all), _) => {
                 let since = since(&latency.above(whole.a.value), 1.0 - share)?;
                 let after = latency.from(since);
                 let part = after.count() as f64 / latency.count() as f64;
-                let found = estimates(&Evidence::Quantile(&after, *share))?;
+                let all = all.map(|all| all.from(since));
+                let found = estimates(&Evidence::Quantile(&after, *share, all.as_ref()))?;
                 let lost = (found.1.value - found.0.value) * part * latency.count() as f64;
                 (since, found, lost.max(self.lost_ns))
             }
@@ -158,14 +182,16 @@ impl Question<'_> {
                 let after = slices.iter().filter(|(slice, ..)| *slice >= since);
                 let after: Vec<_> = after.map(|&(_, x, n)| (x, n)).collect();
                 let after = match self.measure {
-                    "operations_share" | "outcome_share" => Ratio::share(&after)?,
+                    "operations_share" | "outcome_share" | "latency_tail_share" => {
+                        Ratio::share(&after)?
+                    }
                     _ => {
                         let counts = after.iter().map(|(x, _)| (*x, 1.0));
                         Ratio::of(&counts.collect::<Vec<_>>(), |_, _| 0.0)?
                     }
                 };
                 let found = estimates(&Evidence::Ratio(after, *unit))?;
-                (since, found, 0.0)
+                (since, found, whole.lost_ns)
             }
             _ => return None,
         };
@@ -185,6 +211,7 @@ impl Question<'_> {
         let matters = match self.measure {
             "operations_share" => (b.value - a.value).abs() >= SHARE_MIN,
             "outcome_share" => (b.value - a.value).abs() >= OUTCOME_MIN,
+            "latency_tail_share" => (b.value - a.value).abs() >= TAIL_MIN,
             _ => true,
         };
         leaves_1_out && matters && (ratio.value >= RATIO_MIN || ratio.value <= 1.0 / RATIO_MIN)

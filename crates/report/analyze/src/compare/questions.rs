@@ -1,9 +1,12 @@
 //! What is asked: which figures of which subjects, and what there is of each in both traces.
 
-use super::sample::{Hosts, Kind, Outcome, Sample, Slices, Times};
+use super::sample::{Hosts, Kind, Outcome, SLICES, Sample, Slices, Times, way};
 use super::statistics::{Distribution, Estimate, Logarithms, Ratio, SLICES_MIN, critical};
 use super::words;
 use crate::model::Subject;
+
+/// What takes longer than this share of its kind, in both traces, is of the tail.
+pub(super) const TAIL_QUANTILE: f64 = 0.99;
 
 /// Questions that are corrected for each other: thousands of files shall not hide a change of READ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,17 +44,19 @@ impl Family {
 
 /// What there is of a figure in one trace.
 pub(super) enum Evidence<'a> {
-    Quantile(&'a Distribution, f64),
+    /// With the times of all clients or servers, of one of which these are.
+    Quantile(&'a Distribution, f64, Option<&'a Distribution>),
     Ratio(Ratio, f64),
-    Mean(&'a Logarithms),
+    /// With the mean of all of its way.
+    Mean(&'a Logarithms, Option<Ratio>),
 }
 
 impl Evidence<'_> {
     pub(super) fn is_enough(&self) -> bool {
         match self {
-            Self::Quantile(distribution, _) => distribution.is_enough(),
+            Self::Quantile(distribution, ..) => distribution.is_enough(),
             Self::Ratio(ratio, _) => ratio.value > 0.0 && ratio.slices >= SLICES_MIN,
-            Self::Mean(logarithms) => logarithms.is_enough(),
+            Self::Mean(logarithms, _) => logarithms.is_enough(),
         }
     }
 
@@ -59,7 +64,7 @@ impl Evidence<'_> {
     pub(super) fn estimate(&self, probability: f64) -> Option<Estimate> {
         let factor = |slices| critical(probability, slices);
         match self {
-            Self::Quantile(distribution, share) => distribution.quantile(*share, factor),
+            Self::Quantile(distribution, share, all) => distribution.quantile(*share, *all, factor),
             Self::Ratio(ratio, unit) => {
                 let scaled = Ratio {
                     value: ratio.value / unit,
@@ -68,7 +73,7 @@ impl Evidence<'_> {
                 };
                 scaled.estimate(factor(ratio.independent))
             }
-            Self::Mean(logarithms) => logarithms.geometric_mean(factor),
+            Self::Mean(logarithms, all) => logarithms.geometric_mean(all.as_ref(), factor),
         }
     }
 }
@@ -185,8 +190,8 @@ fn latencies<'a>(
     family: Family,
     subject: &Subject,
     kind: &'a Kind,
-    a: &'a Times,
-    b: &'a Times,
+    [a, b]: [&'a Times; 2],
+    all: [Option<&'a Distribution>; 2],
 ) -> impl Iterator<Item = Question<'a>> {
     let means = [a, b].map(|times| times.latency.mean().unwrap_or(0.0));
     let questions = [("latency_p50_ns", 0.5), ("latency_p99_ns", 0.99)];
@@ -196,7 +201,10 @@ fn latencies<'a>(
         measure,
         kind: Some(kind),
         operations: [a.operations, b.operations],
-        evidence: [&a.latency, &b.latency].map(|latency| Evidence::Quantile(latency, share)),
+        evidence: [
+            Evidence::Quantile(&a.latency, share, all[0]),
+            Evidence::Quantile(&b.latency, share, all[1]),
+        ],
         lost_ns: (means[1] - means[0]) * b.latency.count() as f64,
         course_of_b: None,
     };
@@ -223,11 +231,57 @@ pub(super) fn kinds<'a>(a: &'a Sample, b: &'a Sample) -> Vec<Question<'a>> {
             Family::Operations,
             &subject,
             kind,
-            times,
-            times_b,
+            [times, times_b],
+            [None; 2],
         ));
     }
     questions
+}
+
+/// How many operations of all kinds took longer than nearly all of their kind: times that are too
+/// few of each kind to move its 99th percentile for sure. Without the kinds that are `news` already.
+pub(super) fn tail<'a>(
+    a: &Sample,
+    b: &Sample,
+    news: impl Fn(&Kind) -> bool,
+) -> Option<Question<'a>> {
+    let mut courses = [(); 2].map(|()| vec![(0.0, 0.0); SLICES as usize]);
+    let (mut operations, mut lost_ns) = ([0, 0], 0.0);
+    let mut kinds: Vec<_> = { a.kinds.iter() }
+        .filter(|(kind, _)| !news(kind))
+        .filter_map(|(kind, (of_a, _))| Some((kind, of_a, &b.kinds.get(kind)?.0)))
+        .collect();
+    // Sums of fractions depend on the order.
+    kinds.sort_unstable_by_key(|(kind, ..)| *kind);
+    for (_, of_a, of_b) in kinds {
+        let both = [of_a, of_b].map(|times| &times.latency);
+        let Some(bound_ns) = both[0].common(both[1], TAIL_QUANTILE) else {
+            continue;
+        };
+        for (course, latency) in courses.iter_mut().zip(both) {
+            for (slice, above, all) in latency.above(bound_ns) {
+                course[slice as usize].0 += above;
+                course[slice as usize].1 += all;
+            }
+        }
+        operations[0] += of_a.operations;
+        operations[1] += of_b.operations;
+        let means = both.map(|latency| latency.mean().unwrap_or(0.0));
+        lost_ns += (means[1] - means[0]) * both[1].count() as f64;
+    }
+    let [of_a, of_b] = [Ratio::share(&courses[0])?, Ratio::share(&courses[1])?];
+    let [_, course_of_b] = courses;
+    let question = Question {
+        family: Family::Operations,
+        subject: Subject::default(),
+        measure: "latency_tail_share",
+        kind: None,
+        operations,
+        course_of_b: Some((numbered(course_of_b), of_a.value)),
+        evidence: [Evidence::Ratio(of_a, 1.0), Evidence::Ratio(of_b, 1.0)],
+        lost_ns,
+    };
+    is_enough(&question).then_some(question)
 }
 
 pub(super) fn outcome_subject(kind: &Kind, outcome: &Outcome) -> Subject {
@@ -270,27 +324,49 @@ pub(super) fn hosts<'a>(family: Family, a: &'a Sample, b: &'a Sample) -> Vec<Que
                 operation: Some(words::kind(kind)),
                 ..family.host(host)
             };
-            questions.extend(latencies(family, &subject, kind, of_a, of_b));
+            let all = [a, b].map(|sample| Some(&sample.kinds.get(kind)?.0.latency));
+            questions.extend(latencies(family, &subject, kind, [of_a, of_b], all));
         }
     }
     questions
 }
 
+/// The mean logarithm of the latency, of READ, WRITE and other operations: a slow time is slow for
+/// all files.
+fn logarithms_of_ways(sample: &Sample) -> [Option<Ratio>; 3] {
+    let mut slices = [[(0.0, 0.0); SLICES as usize]; 3];
+    let mut kinds: Vec<_> = sample.kinds.iter().collect();
+    // Sums of fractions depend on the order.
+    kinds.sort_unstable_by_key(|(kind, _)| *kind);
+    for ((program, _, operation), (times, _)) in kinds {
+        let slices = &mut slices[usize::from(way(program, operation))];
+        for (slice, sum, all) in times.latency.logarithms() {
+            slices[slice as usize].0 += sum;
+            slices[slice as usize].1 += all;
+        }
+    }
+    slices.map(|slices| Ratio::of(&slices, |_, _| 0.0))
+}
+
 pub(super) fn files<'a>(a: &'a Sample, b: &'a Sample) -> Vec<Question<'a>> {
+    let ways = [a, b].map(logarithms_of_ways);
     let questions = a.files.iter().filter_map(|(key, of_a)| {
         let of_b = b.files.get(key)?;
-        let way = ["READ", "WRITE", "other"].get(usize::from(key.1))?;
+        let name = ["READ", "WRITE", "other"].get(usize::from(key.1))?;
         Some(Question {
             family: Family::Files,
             subject: Subject {
                 file_id: Some(key.0),
-                operation: Some((*way).to_owned()),
+                operation: Some((*name).to_owned()),
                 ..Subject::default()
             },
             measure: "latency_geometric_mean_ns",
             kind: None,
             operations: [of_a.operations, of_b.operations],
-            evidence: [Evidence::Mean(of_a), Evidence::Mean(of_b)],
+            evidence: [
+                Evidence::Mean(of_a, ways[0][usize::from(key.1)]),
+                Evidence::Mean(of_b, ways[1][usize::from(key.1)]),
+            ],
             lost_ns: 0.0,
             course_of_b: None,
         })

@@ -376,11 +376,7 @@ impl Pass {
                 return at;
             }
         }
-        let way = match (lexica.words.text(key.0), lexica.words.text(key.2)) {
-            ("nfs", "READ") => 0,
-            ("nfs", "WRITE") => 1,
-            _ => 2,
-        };
+        let way = way(lexica.words.text(key.0), lexica.words.text(key.2));
         let at = self.kinds.len() as u16;
         self.kinds.push((key, way, [0; SLICES as usize], 0));
         self.kind_places.insert(key, at);
@@ -449,6 +445,15 @@ impl Pass {
             not_apart,
             addresses,
         }
+    }
+}
+
+/// READ, WRITE, or any other operation.
+pub(super) fn way(program: &str, operation: &str) -> u8 {
+    match (program, operation) {
+        ("nfs", "READ") => 0,
+        ("nfs", "WRITE") => 1,
+        _ => 2,
     }
 }
 

@@ -67,6 +67,20 @@ impl Ratio {
         self.independent >= INDEPENDENT_MIN
     }
 
+    /// As unsure as `all` makes it, of which it is a part: a slow time is slow for all of them, and
+    /// a part may show too little to find that out.
+    fn within(self, all: Option<&Self>) -> Self {
+        let Some(all) = all else {
+            return self;
+        };
+        let alike = all.slices as f64 / all.independent.max(1) as f64;
+        let shared = all.error * (1.0 - 1.0 / alike.max(1.0)).sqrt();
+        Self {
+            error: self.error.hypot(shared),
+            ..self
+        }
+    }
+
     /// The share of `x` in `n`, both counts.
     pub(super) fn share(slices: &[(f64, f64)]) -> Option<Self> {
         Self::of(slices, |share, whole| share * (1.0 - share) / whole)
@@ -238,17 +252,28 @@ impl Distribution {
     }
 
     /// The quantile, with its interval; `critical` is the factor of the standard error for so many
-    /// slices.
-    pub(super) fn quantile(&self, share: f64, critical: impl Fn(usize) -> f64) -> Option<Estimate> {
+    /// slices, `all` has these times too.
+    pub(super) fn quantile(
+        &self,
+        share: f64,
+        all: Option<&Self>,
+        critical: impl Fn(usize) -> f64,
+    ) -> Option<Estimate> {
         let whole = self.whole();
         let count = whole.iter().map(|&(_, count)| count).sum::<u64>() as f64;
         if count < OPERATIONS_MIN {
             return None;
         }
         let at = step_of(&whole, share * count)?;
-        let below: Vec<_> = self.below(at).map(|(_, below, all)| (below, all)).collect();
         let independent = share * (1.0 - share) / count;
-        let ratio = Ratio::of(&below, |_, _| independent)?;
+        let ratio = |times: &Self, variance_min: f64| {
+            let below: Vec<_> = { times.below(at) }
+                .map(|(_, below, all)| (below, all))
+                .collect();
+            Ratio::of(&below, |_, _| variance_min)
+        };
+        let of_all = all.and_then(|all| ratio(all, 0.0));
+        let ratio = ratio(self, independent)?.within(of_all.as_ref());
         if ratio.slices < SLICES_MIN {
             return None;
         }
@@ -264,6 +289,22 @@ impl Distribution {
         })
     }
 
+    /// The time that this share of the times of both do not exceed, each trace weighing the same.
+    pub(super) fn common(&self, other: &Self, share: f64) -> Option<f64> {
+        let mut both = Vec::new();
+        for whole in [self.whole(), other.whole()] {
+            let count = whole.iter().map(|&(_, count)| count).sum::<u64>() as f64;
+            both.extend({ whole.into_iter() }.map(|(step, part)| (step, part as f64 / count)));
+        }
+        both.sort_unstable_by_key(|&(step, _)| step);
+        let mut sum = 0.0;
+        let found = both.iter().find(|&&(_, part)| {
+            sum += part / 2.0;
+            sum >= share
+        });
+        found.or_else(|| both.last()).map(|&(step, _)| middle(step))
+    }
+
     /// The mean time.
     pub(super) fn mean(&self) -> Option<f64> {
         let whole = self.whole();
@@ -273,6 +314,18 @@ impl Distribution {
             .sum::<f64>();
         let count = whole.iter().map(|&(_, count)| count).sum::<u64>() as f64;
         (count > 0.0).then(|| sum / count)
+    }
+
+    /// Of each slice: its number, the sum of the logarithms of its times, and how many there are.
+    pub(super) fn logarithms(&self) -> impl Iterator<Item = (u32, f64, f64)> {
+        self.slices.iter().map(|(slice, steps)| {
+            let (mut sum, mut all) = (0.0, 0.0);
+            for &(step, count) in steps {
+                sum += middle(step).max(1.0).ln() * f64::from(count);
+                all += f64::from(count);
+            }
+            (*slice, sum, all)
+        })
     }
 
     /// Whether there is enough for any interval.
@@ -376,8 +429,13 @@ impl Logarithms {
         self.slices as usize >= SLICES_MIN && self.operations as f64 >= OPERATIONS_MIN
     }
 
-    /// The geometric mean: that of a time whose logarithm is the mean.
-    pub(super) fn geometric_mean(&self, critical: impl Fn(usize) -> f64) -> Option<Estimate> {
+    /// The geometric mean: that of a time whose logarithm is the mean. `all` is the mean logarithm
+    /// of all that share their slow times with these.
+    pub(super) fn geometric_mean(
+        &self,
+        all: Option<&Ratio>,
+        critical: impl Fn(usize) -> f64,
+    ) -> Option<Estimate> {
         let [whole, sum, n_n, n_x, x_x] = self.folded();
         let slices = self.slices as usize;
         if !self.is_enough() {
@@ -387,11 +445,20 @@ impl Logarithms {
         let squares = (x_x - 2.0 * mean * n_x + mean * mean * n_n).max(0.0);
         let independent = (self.squares / whole - mean * mean).max(0.0) / whole;
         let spread = slices as f64 / (slices as f64 - 1.0) * squares / (whole * whole);
-        let margin = critical(slices) * spread.max(independent).sqrt();
+        let ratio = Ratio {
+            value: mean,
+            error: spread.max(independent).sqrt(),
+            slices,
+            // A file has too few operations to show how many of its slices are.
+            independent: all.map_or(slices, |all| slices.min(all.independent)),
+        };
+        let ratio = ratio.within(all);
+        let margin = critical(ratio.independent) * ratio.error;
+        let sure = |bound: f64| ratio.is_sure().then_some(bound.exp());
         Some(Estimate {
             value: mean.exp(),
-            low: Some((mean - margin).exp()),
-            high: Some((mean + margin).exp()),
+            low: sure(mean - margin),
+            high: sure(mean + margin),
         })
     }
 }
@@ -519,7 +586,7 @@ mod tests {
         assert_eq!(Distribution::sum(&[&one, &other]).slices, whole.slices);
         assert_eq!(whole.from(5).count(), 7_500);
         assert_eq!(whole.count(), 10_000);
-        let median = whole.quantile(0.5, |_| 2.0).expect("times").value;
+        let median = whole.quantile(0.5, None, |_| 2.0).expect("times").value;
         assert!((median / 2_500.0 - 1.0).abs() < 0.01, "{median}");
         let mean = whole.mean().expect("times");
         assert!((mean / 2_500.0 - 1.0).abs() < 0.01, "{mean}");
@@ -608,6 +675,49 @@ mod tests {
             }
             assert!(called <= PAIRS / 100, "{name}: {called} of {PAIRS}");
         }
+    }
+
+    /// A slow time is slow for all files: one of them shows too few slices to find that out.
+    #[test]
+    fn files_are_as_unsure_as_all_of_their_way() {
+        const PAIRS: u64 = 1_000;
+        let probability = 0.01 / 3.0 / 30.0;
+        let [mut alone, mut with_all] = [0, 0];
+        for seed in 0..PAIRS {
+            let mut random = Random::new(seed);
+            let mut trace = || {
+                let (mut state, mut file) = (0.0, Logarithms::default());
+                let mut all = Vec::new();
+                for slice in 0..248u32 {
+                    state = 0.9 * state + 0.15 * unit(&mut random);
+                    if slice < 200 {
+                        continue;
+                    }
+                    all.push((100.0 * (12.0 + state), 100.0));
+                    (0..5).for_each(|_| {
+                        file.add(slice - 200, 12.0 + state + 0.5 * unit(&mut random));
+                    });
+                }
+                (file, Ratio::of(&all, |_, _| 0.0).expect("48 slices"))
+            };
+            let [(a, all_a), (b, all_b)] = [trace(), trace()];
+            let is_called = |all: [Option<&Ratio>; 2]| {
+                let estimate = |of: &Logarithms, all| {
+                    let factor = |slices| critical(probability, slices);
+                    of.geometric_mean(all, factor).expect("48 slices")
+                };
+                let [a, b] = [estimate(&a, all[0]), estimate(&b, all[1])];
+                let ratio = ratio(&a, &b).expect("above 0");
+                u64::from(
+                    ratio.low.is_some_and(|low| low > 1.0)
+                        || ratio.high.is_some_and(|high| high < 1.0),
+                )
+            };
+            alone += is_called([None, None]);
+            with_all += is_called([Some(&all_a), Some(&all_b)]);
+        }
+        assert!(with_all <= PAIRS / 100, "{with_all} of {PAIRS}");
+        assert!(alone > PAIRS / 50, "{alone} of {PAIRS} show nothing");
     }
 
     /// About normal: a sum of twelve.

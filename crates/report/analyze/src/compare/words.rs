@@ -60,6 +60,7 @@ fn figure(measure: &str) -> (&'static str, fn(f64) -> String) {
         "read_bytes_per_second" => ("read", |rate| format!("{}/s", bytes(rate as u64))),
         "written_bytes_per_second" => ("written", |rate| format!("{}/s", bytes(rate as u64))),
         "outcome_share" => ("of its operations", percent),
+        "latency_tail_share" => ("take longer than 99 % of their kind", percent),
         _ => ("of all operations", percent),
     }
 }
@@ -97,7 +98,7 @@ pub fn change_words(figures: &[Compared], spread: Option<&(usize, Vec<String>)>)
     let parts = figures.iter().map(|compared| {
         let (name, text) = figure(compared.measure);
         let [a, b] = [compared.a, compared.b].map(|value| value.map_or_else(String::new, text));
-        let after = name.starts_with("of ");
+        let after = compared.measure.ends_with("share");
         let (before, after) = if after {
             ("", format!(" {name}"))
         } else {

@@ -169,7 +169,9 @@ pub struct Compared {
     pub subject: Subject,
     /// Which figure, with its unit: `latency_p50_ns`, `latency_p99_ns`,
     /// `latency_geometric_mean_ns`, `operations_per_second`, `operations_share`,
-    /// `read_bytes_per_second`, `written_bytes_per_second`, `outcome_share`.
+    /// `read_bytes_per_second`, `written_bytes_per_second`, `outcome_share`,
+    /// `latency_tail_share` (of all kinds of operations, those that took longer than 99 % of their
+    /// kind do in both traces, each weighing the same).
     pub measure: &'static str,
     /// In A.
     pub a: Option<f64>,
