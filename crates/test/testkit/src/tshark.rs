@@ -104,8 +104,12 @@ pub struct DissectedOperation {
     pub entries: Vec<(Vec<u8>, Vec<u8>)>,
     /// State ids without their sequences.
     pub stateids: Vec<Vec<u8>>,
-    /// The session's slot.
+    /// The session.
+    pub session: Option<Vec<u8>>,
+    /// The session's slot, and the highest one in use.
     pub slot: Option<u64>,
+    /// See `slot`.
+    pub highest_slot: Option<u64>,
     /// Sequence ids, those of owners and of slots.
     pub sequences: Vec<u64>,
     /// The first offset4.
@@ -354,7 +358,9 @@ impl DissectedOperation {
                 self.names.push(bytes())
             }
             "nfs.stateid.other" => self.stateids.push(bytes()),
+            "nfs.session_id4" => self.session = Some(bytes()),
             "nfs.slotid" => self.slot = self.slot.or_else(number),
+            "nfs.high_slotid" => self.highest_slot = self.highest_slot.or_else(number),
             "nfs.seqid" => self.sequences.extend(number()),
             "nfs.offset4" => self.offset = self.offset.or_else(number),
             "nfs.count4" => self.count = self.count.or_else(number),

@@ -206,7 +206,7 @@ impl Check<'_> {
         );
     }
 
-    fn stateid(&mut self, row: &Record, column: &str, tshark: Option<&Vec<u8>>) {
+    fn blob(&mut self, row: &Record, column: &str, tshark: Option<&Vec<u8>>) {
         let id = row.integer("operation_id").expect("never null");
         let here = match self.details.get(&id).map(|detail| detail.value(column)) {
             Some(Value::Bytes(bytes)) => Some(bytes.clone()),
@@ -264,7 +264,7 @@ impl Check<'_> {
             // COPY and CLONE have the source's first; the row has the target's.
             let has_source = [Op::Copy.number(), Op::Clone.number()].contains(&operation.number);
             let stateid = operation.stateids.get(usize::from(has_source));
-            self.stateid(row, "stateid", stateid);
+            self.blob(row, "stateid", stateid);
             if let Some(slot) = operation.slot {
                 self.detail(row, "slot", Some(slot.cast_signed()));
                 let sequence = operation
@@ -272,6 +272,9 @@ impl Check<'_> {
                     .first()
                     .map(|number| number.cast_signed());
                 self.detail(row, "slot_sequence", sequence);
+                let highest = operation.highest_slot.map(|number| number.cast_signed());
+                self.detail(row, "highest_slot", highest);
+                self.blob(row, "session", operation.session.as_ref());
             }
             if operation.number == Op::PutFh.number()
                 && !is_callback(self.rows)
@@ -311,7 +314,7 @@ impl Check<'_> {
             self.same("status", row.text("status"), status.as_deref());
             // RFC 8881 section 18.2.4 has CLOSE's as of no use, and tshark names it otherwise.
             if operation.number != Op::Close.number() {
-                self.stateid(row, "reply_stateid", operation.stateids.first());
+                self.blob(row, "reply_stateid", operation.stateids.first());
             }
             let moves = [Op::Read.number(), Op::Write.number()].contains(&operation.number)
                 && !is_callback(self.rows);

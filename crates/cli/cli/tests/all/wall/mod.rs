@@ -41,6 +41,7 @@ mod packages;
 mod peer;
 mod private;
 mod probe;
+mod proxied;
 mod replays;
 mod rotate;
 mod speed;
