@@ -3,7 +3,7 @@
 //!
 //! XXH3 is no cryptographic hash. Each word of a round is added to the sum beside its own, and the
 //! product of its keyed halves to its own sum. A word whose keyed halves have a 0 adds to the
-//! neighbour alone: two such words, one with a free lower half and one with a free upper half, bring
+//! neighbour alone: two such words, one with a free lower half, one with a free upper half, bring
 //! any sum to any value. The end multiplies two sums: with 1 in the one, the other is the product.
 
 use crate::xxh3::{AVALANCHE, END_KEY, LAST_KEY, LEN, PRIME32, PRIME64, ROUND, SECRET};

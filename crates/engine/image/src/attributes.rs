@@ -1,7 +1,7 @@
 //! Attributes of an object at the start of a trace: the first of each that was seen.
 
-use crate::row::{Attributes, SetAttributes};
-use crate::{Kind, Row};
+use crate::kind::Kind;
+use crate::row::{Attributes, Row, SetAttributes};
 
 /// Attributes, as bits of a set.
 pub(crate) const KIND: u8 = 1;

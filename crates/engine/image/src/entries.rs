@@ -2,10 +2,10 @@
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::Kind;
 use crate::attributes::Node;
+use crate::kind::Kind;
 use crate::names::{Key, Place, bytes, is_safe, number};
-use crate::repairs::RepairKind;
+use crate::repair_kind::RepairKind;
 use crate::tree::Tree;
 
 /// The folder of objects that have no name.
@@ -160,7 +160,7 @@ impl Image {
         steps.join(&b'/')
     }
 
-    pub(crate) fn of(tree: Tree) -> Self {
+    fn of(tree: Tree) -> Self {
         let mut making = Making::new(tree);
         making.place_roots();
         making.place_rest();
@@ -180,6 +180,13 @@ impl Image {
             at = alias;
         }
         at
+    }
+}
+
+impl Tree {
+    /// The image: all that was there at the start.
+    pub fn finish(self) -> Image {
+        Image::of(self)
     }
 }
 

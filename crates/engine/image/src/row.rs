@@ -1,6 +1,6 @@
 //! What an image uses of a row.
 
-use crate::Kind;
+use crate::kind::Kind;
 
 /// Programs whose calls an image is made of.
 pub const PROGRAMS: [&str; 2] = ["nfs", "mount"];

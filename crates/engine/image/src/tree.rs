@@ -3,9 +3,9 @@
 use hashbrown::HashMap;
 
 use crate::attributes::Node;
+use crate::kind::Kind;
 use crate::names::{Names, Place};
 use crate::row::{Action, Creation, ListedName, Outcome, Row};
-use crate::{Image, Kind};
 
 /// A file that a call makes has a change time within this of the directory's: servers stamp both
 /// by the tick of a clock, of at most 10 ms.
@@ -83,11 +83,6 @@ impl Tree {
             node.show_kind(kind);
         }
         node.show_size(listed.size);
-    }
-
-    /// The image: all that was there at the start.
-    pub fn finish(self) -> Image {
-        Image::of(self)
     }
 
     /// Whether a call of the trace made the object: nothing of it is in the image.

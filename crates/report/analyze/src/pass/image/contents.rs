@@ -4,6 +4,7 @@ use lineside_image::{BLOCK_BYTES, Image};
 use lineside_rows::Table;
 use serde::Serialize;
 
+use super::more::PartsById;
 use crate::read::columns::Integers;
 use crate::read::trace::Trace;
 
@@ -96,7 +97,7 @@ pub(super) fn read<E>(
     let Some((first, last)) = ids.map(|(first, last)| (first.id, last.id)) else {
         return Ok(contents);
     };
-    let parts = super::more::PartsById::of(trace, Table::Checksums);
+    let parts = PartsById::of(trace, Table::Checksums);
     parts.near(trace, (first, last), &COLUMNS, |batch| {
         let integers = |at: usize| Integers::of(COLUMNS[at], &batch[at]);
         let (ids, blocks, sums) = (integers(0)?, integers(1)?, integers(2)?);

@@ -8,8 +8,8 @@ use lineside_image::{Action, FirstReads, Outcome, Tree};
 use lineside_rows::Table;
 use lineside_trace::read::PartReader;
 
-use super::ImageLeftOut;
 use super::contents::Shown;
+use super::left_out::ImageLeftOut;
 use super::listed::{self, Listed};
 use super::more::{self, PartsById};
 use super::rows::{COLUMNS, Kept, of_batch, some};

@@ -11,6 +11,7 @@
 //! that of the parts whose times overlap, of the tree, and 32 bytes a READ that shows blocks first.
 
 mod contents;
+mod left_out;
 mod listed;
 mod merge;
 mod more;
@@ -19,31 +20,17 @@ mod rows;
 use std::path::Path;
 
 use lineside_image::Image;
-use serde::Serialize;
 
 use crate::numbers::Zone;
 use crate::read::columns::Lexicon;
 use crate::read::trace::{Trace, TraceError};
 pub use contents::Contents;
 use contents::Shown;
+pub use left_out::ImageLeftOut;
 use merge::Merge;
 
 /// Names of servers, statuses and operations that are kept.
 const WORDS_MAX: usize = 65_536;
-
-/// What of a trace is not in its image.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ImageLeftOut {
-    /// Replies whose call was not seen, or has no time.
-    pub calls_not_seen: u64,
-    /// Calls whose reply was not seen: what they did is not known.
-    pub replies_not_seen: u64,
-    /// READs of which some data was not seen: their blocks are not in the image.
-    pub reads_incomplete: u64,
-    /// Blocks that READs showed when there was no more memory for them.
-    pub blocks_without_room: u64,
-}
 
 /// The image of a trace, and where its content is.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use lineside_image::{Action, Attributes, Kind, Outcome, PROGRAMS, Row};
 use lineside_trace::read::{Column, ReadError};
 
-use super::ImageLeftOut;
+use super::left_out::ImageLeftOut;
 use crate::read::columns::{Flags, Integers, Lexicon, Shorts, Texts, Words};
 
 /// The columns that are read, in this order.
@@ -174,9 +174,7 @@ pub(super) fn of_batch(
     let version = Shorts::of(COLUMNS[24], &batch[24])?;
     let or_none = |value: Option<i64>| value.unwrap_or(NONE);
     for row in 0..batch[0].len() {
-        let is_one = program
-            .get(row)
-            .is_some_and(|name| PROGRAMS.contains(&name));
+        let is_one = { program.get(row) }.is_some_and(|name| PROGRAMS.contains(&name));
         let of = id.get(row).unwrap_or_default();
         let Some(ns) = call_ns.get(row).filter(|_| !missing.get(row)) else {
             // Of other protocols a response alone is none of ours.
@@ -187,20 +185,14 @@ pub(super) fn of_batch(
             continue;
         }
         let word = operation.get(row).unwrap_or_default();
-        let refused = rpc_status
-            .get(row)
-            .is_some_and(|status| status != "SUCCESS");
-        let outcome = match (status.get(row), refused) {
-            (_, true) => Outcome::Failed,
-            (status, false) => Outcome::of(status),
-        };
+        let outcome = outcome(status.get(row), rpc_status.get(row));
         left_out.replies_not_seen +=
             u64::from(unanswered.get(row) && index.get(row).is_none_or(|at| at == 0));
         let bytes = match outcome {
             Outcome::NotSeen => count.get(row),
             _ => transferred.get(row),
         };
-        let mut kept = Kept {
+        take(Kept {
             call_ns: ns,
             call: call.get(row).unwrap_or(of),
             id: of,
@@ -222,21 +214,29 @@ pub(super) fn of_batch(
             is_end: false,
             is_linked: false,
             data_incomplete: incomplete.get(row),
-            more: None,
-        };
-        let has_names = name.get(row).is_some() || name2.get(row).is_some();
-        if has_names || file2.get(row).is_some() {
-            let text = |text: Option<&str>| text.map(Box::from);
-            *kept.more() = More {
-                file2: file2.get(row),
-                name: text(name.get(row)),
-                name2: text(name2.get(row)),
-                ..More::default()
-            };
-        }
-        take(kept);
+            more: more(file2.get(row), name.get(row), name2.get(row)),
+        });
     }
     Ok(())
+}
+
+fn outcome(status: Option<&str>, rpc_status: Option<&str>) -> Outcome {
+    match rpc_status.is_some_and(|status| status != "SUCCESS") {
+        true => Outcome::Failed,
+        false => Outcome::of(status),
+    }
+}
+
+fn more(file2: Option<i64>, name: Option<&str>, name2: Option<&str>) -> Option<Box<More>> {
+    let is_there = file2.is_some() || name.is_some() || name2.is_some();
+    is_there.then(|| {
+        Box::new(More {
+            file2,
+            name: name.map(Box::from),
+            name2: name2.map(Box::from),
+            ..More::default()
+        })
+    })
 }
 
 /// NFSv4's CREATE makes all but files.
