@@ -32,7 +32,7 @@ pub(crate) enum Verb {
     Slow(report::SlowArguments),
     /// List operations that failed or were never answered
     Failed(report::FailedArguments),
-    /// Predict how long a trace's workload would take over other networks
+    /// Predict how long a trace's workload takes over other networks
     Predict(predict::Arguments),
     /// Make the NFS calls of a trace again on another server
     Replay(Box<replay::Arguments>),

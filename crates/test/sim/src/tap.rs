@@ -21,10 +21,12 @@ pub(crate) struct Tap {
     frames: u64,
 }
 
+/// Bytes of each connection's client and server, in the incarnation that has most of them.
+pub(crate) type Streams = BTreeMap<ClientEnd, [u64; 2]>;
+
 #[derive(Default)]
 struct Seen {
-    /// Bytes of the client and of the server, in the incarnation that has most of them.
-    streams: BTreeMap<ClientEnd, [u64; 2]>,
+    streams: Streams,
     slots: BTreeMap<usize, Incarnation>,
     errors: Vec<String>,
     lost: Vec<(ClientEnd, String)>,
@@ -79,10 +81,7 @@ impl Tap {
 
     /// The end: how many bytes of each connection it saw and how often clients, and the server,
     /// waited for room, or what it found wrong; `broken` connections may end with a loss.
-    pub(crate) fn finish(
-        mut self,
-        broken: &[ClientEnd],
-    ) -> Result<(BTreeMap<ClientEnd, [u64; 2]>, [u64; 2]), String> {
+    pub(crate) fn finish(mut self, broken: &[ClientEnd]) -> Result<(Streams, [u64; 2]), String> {
         self.engine.finish(&mut self.seen, &mut self.counters);
         if let Some(broken) = self.counters.broken_identity() {
             return Err(broken);

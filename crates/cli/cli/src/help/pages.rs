@@ -198,10 +198,6 @@ pub(crate) const PAGES: [Page; 25] = [
         more: &[],
         examples: &[
             (
-                "lineside image trace",
-                "what was there, and what no call shows",
-            ),
-            (
                 "lineside image trace -o tree --repairs repairs",
                 "the tree in a folder of this host",
             ),

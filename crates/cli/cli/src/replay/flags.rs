@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     /// Replay among what is in DIR already
     #[arg(long)]
     pub(super) in_place: bool,
-    /// End the run when a reply, or a connection that broke, takes longer, e.g. 5m
+    /// End the run when a reply, or a connection that broke, takes longer, e.g. 4m
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
     pub(super) timeout: u64,
     /// Take a longer time between a reply and a call, e.g. 10s, for time of day, not for thought

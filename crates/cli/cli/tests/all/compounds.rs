@@ -402,7 +402,8 @@ impl Expected {
         }
         let names: BTreeSet<(i64, Option<i64>, String)> = { trace.files.iter().filter(ours) }
             .filter_map(|row| {
-                let id = row.integer("file_id").expect("never null");
+                // Without one it is a name that a directory lists, without a handle.
+                let id = row.integer("file_id")?;
                 Some((
                     id,
                     row.integer("parent_file_id"),

@@ -85,9 +85,7 @@ impl Connection {
             self.account_options(direction, &headers().1, options, stamp_ns);
         }
         if is_near {
-            self.counts[direction].full_windows +=
-                u64::from(self.senders[back].known_edge() == Some(end));
-            self.on_near_edge(direction, end, stamp_ns);
+            self.fill_window(direction, end, stamp_ns);
         }
         if step.payload_len > 0 {
             let payload = segment.offset + step.header_len;

@@ -66,6 +66,14 @@ impl Sender {
 }
 
 impl Connection {
+    /// As [`Self::on_near_edge`]; a window that is filled to the byte is counted too.
+    #[inline(never)]
+    pub(super) fn fill_window(&mut self, direction: Direction, end: SeqNumber, now_ns: i64) {
+        let is_full = self.senders[direction.opposite()].known_edge() == Some(end);
+        self.counts[direction].full_windows += u64::from(is_full);
+        self.on_near_edge(direction, end, now_ns);
+    }
+
     /// New data in order, up to `end`, for which [`Sender::is_near_edge`] is true.
     #[inline(never)]
     pub(super) fn on_near_edge(&mut self, direction: Direction, end: SeqNumber, now_ns: i64) {

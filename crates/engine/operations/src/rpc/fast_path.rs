@@ -506,11 +506,8 @@ impl<S: RecordSink> Operations<S> {
         let rpc = self.connections[call.connection].as_mut();
         let rpc = rpc.expect("a slot in use");
         rpc.calls.set_outstanding(call.key, wide);
-        let FastCaller {
-            header: caller,
-            credential,
-            ..
-        } = self.fast.callers.get(call.caller);
+        let known = self.fast.callers.get(call.caller);
+        let (caller, credential) = (&known.header, &known.credential);
         let operation = &mut self.operations[wide];
         let pieces = [call.piece()];
         let arguments = call.procedure.decode_call(&pieces);

@@ -239,7 +239,8 @@ pub(super) fn kinds<'a>(a: &'a Sample, b: &'a Sample) -> Vec<Question<'a>> {
 }
 
 /// How many operations of all kinds took longer than nearly all of their kind: times that are too
-/// few of each kind to move its 99th percentile for sure. Without the kinds that are `news` already.
+/// few of each kind to move its 99th percentile for sure. Without the kinds that are `news`
+/// already.
 pub(super) fn tail<'a>(
     a: &Sample,
     b: &Sample,

@@ -219,7 +219,7 @@ impl Rows {
         let call = self.calls.entry(call).or_default();
         call.program = call.program.or(program);
         let user = [number(7), number(8)].map(|it| it.and_then(|it| u32::try_from(it).ok()));
-        call.user = call.user.or(user[0].zip(user[1]));
+        call.user = call.user.or_else(|| user[0].zip(user[1]));
         call.is_kerberos |= text(6).is_some_and(|flavor| flavor.starts_with("gss"));
         let procedure = program
             .zip(text(4))

@@ -47,8 +47,8 @@ pub(super) fn of_call(
     details.has_nfs4 |= any4 || in_nfs4;
 }
 
-/// Most bytes of arguments, and of values of attributes, that are kept as they came: a list of state
-/// ids, or an ACL, may have a megabyte.
+/// Most bytes of arguments, and of values of attributes, that are kept as they came: a list of
+/// state ids, or an ACL, may have a megabyte.
 const ARGUMENTS_MAX: usize = 4096;
 
 /// Sets the arguments, from the operation's `start` to the cursor, of an operation that has some in

@@ -139,7 +139,9 @@ pub(super) fn of_nfs(batch: &[Column], rows: &mut [Kept]) -> Result<(), ReadErro
         more.creation = Creation::of(create_mode.get(at));
         more.made_kind = node_type.get(at).and_then(Kind::of);
         more.target = target.get(at).map(Box::from);
-        more.device = pair(&device).filter(|_| is_device).or(pair(&made_device));
+        more.device = pair(&device)
+            .filter(|_| is_device)
+            .or_else(|| pair(&made_device));
         more.before_size = before_size.get(at).map(i64::cast_unsigned);
         more.before_mtime_ns = before_mtime.get(at);
         more.directory.before_mtime_ns = directory[0].get(at);
