@@ -177,7 +177,8 @@ impl<'a> Asking<'a> {
                 Err(RerunError::NoConnection {
                     service: service.name(),
                     to: self.to,
-                    why: why.map_or("the server closed it".to_owned(), |why| why.to_string()),
+                    why: why
+                        .map_or_else(|| "the server closed it".to_owned(), |why| why.to_string()),
                 })
             }
             // A port mapper may close its connection when it has answered.

@@ -521,7 +521,7 @@ impl Run<'_, '_> {
         }
         if now.saturating_sub(since) > self.asked.timeout_ns {
             let port = self.asked.url.port;
-            let why = why.map_or("the server closes it".to_owned(), |why| why.to_string());
+            let why = why.map_or_else(|| "the server closes it".to_owned(), |why| why.to_string());
             return Err(RerunError::NoConnection {
                 service: of.service.name(),
                 to: SocketAddr::new(self.asked.url.server, port),
