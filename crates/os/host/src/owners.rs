@@ -113,6 +113,10 @@ fn find(place: &Place, path: &[u8]) -> Result<OwnedFd, Errno> {
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "folders of tests are this process's own"
+)]
 mod tests {
     use std::fs;
     use std::os::unix::fs::{MetadataExt, symlink};

@@ -258,7 +258,7 @@ fn arguments_that_are_kept_are_bounded() {
     ];
     for (operation, expected) in cases {
         let mut wire = Wire::new();
-        wire.send(0, &call(1, 1, &[operation.clone()]));
+        wire.send(0, &call(1, 1, std::slice::from_ref(&operation)));
         wire.send(1, &reply(1, 0, &[]));
         let (rows, _) = wire.run(Config::default());
         let len = |blob: &lineside_rows::Blob| blob.bytes().map(<[u8]>::len);

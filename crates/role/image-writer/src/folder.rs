@@ -208,7 +208,7 @@ impl FolderTarget {
             };
             let omit = Timespec {
                 tv_sec: 0,
-                tv_nsec: UTIME_OMIT.into(),
+                tv_nsec: UTIME_OMIT,
             };
             let times = Timestamps {
                 last_access: omit,

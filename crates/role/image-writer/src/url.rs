@@ -25,7 +25,7 @@ impl Url {
     /// Reads one.
     pub fn parse(text: &str) -> Result<Self, UrlError> {
         let wrong = |why| UrlError(text.to_owned(), why);
-        let rest = { text.strip_prefix("nfs://") }.ok_or(wrong("it begins with nfs://"))?;
+        let rest = { text.strip_prefix("nfs://") }.ok_or_else(|| wrong("it begins with nfs://"))?;
         let (rest, query) = match rest.split_once('?') {
             Some((rest, query)) => (rest, Some(query)),
             None => (rest, None),
@@ -45,7 +45,7 @@ impl Url {
                 let port = port.parse().ok().filter(|port| *port > 0);
                 (
                     host,
-                    port.ok_or(wrong("the port is a number from 1 to 65535"))?,
+                    port.ok_or_else(|| wrong("the port is a number from 1 to 65535"))?,
                 )
             }
             _ => (at, lineside_nfs_client::NFS_PORT),

@@ -51,7 +51,7 @@ impl Wanted {
 
     /// Who makes the directory.
     pub(super) fn user_of_preparation(&self, script: &Script) -> (u32, u32) {
-        self.user.or(first_user(script)).unwrap_or_default()
+        self.user.or_else(|| first_user(script)).unwrap_or_default()
     }
 
     pub(super) fn settings(&self, ground: &Ground) -> Settings {

@@ -88,8 +88,8 @@ impl<'r> Call<'r> {
             details("nfs4"),
             details("services"),
         ];
-        let found = { tables.into_iter().flatten().filter(has) }.map(|row| row.value(column));
-        found.filter(|value| *value != NULL).next().unwrap_or(NULL)
+        let mut found = { tables.into_iter().flatten().filter(has) }.map(|row| row.value(column));
+        found.find(|value| *value != NULL).unwrap_or(NULL)
     }
 
     pub(super) fn integer(&self, column: &str) -> Option<i64> {
