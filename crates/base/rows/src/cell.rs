@@ -181,6 +181,28 @@ pub fn escape(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// The bytes of a text as it stands in a file: what [`escape`] made of them. What is no escape
+/// stands for itself, since a file may say anything.
+pub fn unescape(text: &str) -> Vec<u8> {
+    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
+    while let Some((&first, behind)) = rest.split_first() {
+        let (byte, behind) = match rest {
+            [b'\\', b'\\', behind @ ..] => (b'\\', behind),
+            [b'\\', b'x', high, low, behind_digits @ ..] => {
+                let digits = [*high, *low].map(|digit| char::from(digit).to_digit(16));
+                match digits {
+                    [Some(high), Some(low)] => ((high << 4 | low) as u8, behind_digits),
+                    _ => (first, behind),
+                }
+            }
+            _ => (first, behind),
+        };
+        bytes.push(byte);
+        rest = behind;
+    }
+    bytes
+}
+
 macro_rules! cells {
     ($($type:ty: $column:ident, $nullable:literal;)*) => {
         $(impl Cell for $type {
@@ -296,23 +318,16 @@ mod tests {
         assert_eq!(text.bytes().map(<[u8]>::len), Some(Text::BYTES_MAX));
     }
 
-    /// The inverse of `escape`, for the oracle.
-    fn unescape(text: &str) -> Vec<u8> {
-        let (mut bytes, mut out) = (text.bytes(), Vec::new());
-        while let Some(byte) = bytes.next() {
-            match byte {
-                b'\\' => match bytes.next().expect("an escape") {
-                    b'\\' => out.push(b'\\'),
-                    _ => {
-                        let digits = [bytes.next().expect("hex"), bytes.next().expect("hex")];
-                        let digits = std::str::from_utf8(&digits).expect("ASCII");
-                        out.push(u8::from_str_radix(digits, 16).expect("hex"));
-                    }
-                },
-                byte => out.push(byte),
-            }
-        }
-        out
+    #[test]
+    fn texts_of_a_file_are_bytes_again() {
+        assert_eq!(unescape("plain"), b"plain");
+        assert_eq!(unescape(r"a\\b"), b"a\\b");
+        assert_eq!(unescape(r"\xff\x00é"), b"\xff\0\xc3\xa9");
+        // What no escape made stands for itself.
+        assert_eq!(unescape(r"end\x"), br"end\x");
+        assert_eq!(unescape(r"\xzz\"), br"\xzz\");
+        assert_eq!(unescape(r"\x+f"), br"\x+f");
+        assert_eq!(unescape(r"a\\b\xff\xzz\"), b"a\\b\xff\\xzz\\");
     }
 
     proptest! {

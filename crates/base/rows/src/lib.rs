@@ -15,7 +15,7 @@ mod description;
 mod sink;
 mod tables;
 
-pub use cell::{Address, Blob, Cell, ColumnType, Label, Text, Word, escape};
+pub use cell::{Address, Blob, Cell, ColumnType, Label, Text, Word, escape, unescape};
 pub use sink::{ChecksumRun, OperationRows, RecordSink};
 pub use tables::{
     ChecksumRow, CollectedRows, ColumnSpec, ConnectionRow, Encoding, FileRow, LossRow,

@@ -16,6 +16,8 @@ pub(crate) struct Kind {
     pub(crate) tables: &'static [&'static str],
     /// The document.
     pub(crate) facts: &'static str,
+    /// What else can be done where there is one already.
+    pub(crate) instead: &'static str,
 }
 
 /// A folder that tables are left in.
@@ -33,10 +35,7 @@ impl Folder {
         fs::create_dir_all(path).with_context(|| format!("{name}: cannot make it"))?;
         let files = files_of(path, kind).with_context(|| format!("{name}: cannot be read"))?;
         if !files.is_empty() && !force {
-            bail!(
-                "{name} exists already: give another folder, or --force to replace a {}",
-                kind.name
-            );
+            bail!("{name} exists already: {}", kind.instead);
         }
         if let Some(foreign) = files.iter().find(|file| !is_of(kind, path, file)) {
             bail!(
@@ -72,13 +71,13 @@ impl Folder {
         self.put("", self.kind.facts, &[json.as_bytes()])
     }
 
+    /// Writes a part of a table, if there is one.
+    pub(crate) fn keep(&self, table: &str, part: Option<GivenPart>) -> anyhow::Result<()> {
+        part.map_or(Ok(()), |part| self.put(table, &part.file, &part.pieces))
+    }
+
     /// Writes a file under another name first, so that a reader sees it whole.
-    pub(crate) fn put(
-        &self,
-        table: &str,
-        name: &str,
-        pieces: &[impl AsRef<[u8]>],
-    ) -> anyhow::Result<()> {
+    fn put(&self, table: &str, name: &str, pieces: &[impl AsRef<[u8]>]) -> anyhow::Result<()> {
         let folder = self.path.join(table);
         let (open, done) = (folder.join(format!(".{name}.tmp")), folder.join(name));
         let write = || {

@@ -1,10 +1,11 @@
 //! The image: all that was there at the start, parents first.
 
 use hashbrown::{HashMap, HashSet};
+use lineside_rows::unescape;
 
 use crate::attributes::Node;
 use crate::kind::Kind;
-use crate::names::{Key, Place, bytes, is_safe, number};
+use crate::names::{Key, Place, is_safe, number};
 use crate::repair_kind::RepairKind;
 use crate::tree::Tree;
 
@@ -293,7 +294,7 @@ impl Making {
         }
         for (node, path) in roots {
             let last = path.rsplit('/').find(|step| !step.is_empty());
-            self.place(node, TOP, &bytes(last.unwrap_or("root")), None);
+            self.place(node, TOP, &unescape(last.unwrap_or("root")), None);
         }
     }
 
@@ -365,7 +366,7 @@ impl Making {
                 if self.image.is_placed(node) && is_directory {
                     continue;
                 }
-                let name = bytes(&name.name);
+                let name = unescape(&name.name);
                 match is_safe(&name) {
                     true => self.add(node, at, &name, None),
                     false => {

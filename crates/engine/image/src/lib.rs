@@ -34,7 +34,6 @@ mod tree;
 pub use blocks::{BLOCK_BYTES, FirstReads};
 pub use entries::{Entry, Image, UNNAMED};
 pub use kind::Kind;
-pub use names::{bytes as bytes_of, text as text_of};
 pub use repair_kind::RepairKind;
 pub use repairs::Repair;
 pub use row::{

@@ -74,41 +74,6 @@ impl Names {
     }
 }
 
-/// The bytes of a name as the tables have it: those that are not UTF-8 read `\xHH` there, and a
-/// backslash `\\`.
-pub fn bytes(text: &str) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        let hex = |digits: &[u8]| {
-            let digits = std::str::from_utf8(digits).ok()?;
-            u8::from_str_radix(digits, 16).ok()
-        };
-        let (byte, after) = match (byte, after) {
-            (b'\\', [b'\\', after @ ..]) => (byte, after),
-            (b'\\', [b'x', one, two, after @ ..]) if hex(&[*one, *two]).is_some() => {
-                (hex(&[*one, *two]).unwrap_or(byte), after)
-            }
-            _ => (byte, after),
-        };
-        bytes.push(byte);
-        rest = after;
-    }
-    bytes
-}
-
-/// The same the other way.
-pub fn text(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len());
-    for chunk in bytes.utf8_chunks() {
-        text.push_str(&chunk.valid().replace('\\', "\\\\"));
-        for byte in chunk.invalid() {
-            text.push_str(&format!("\\x{byte:02x}"));
-        }
-    }
-    text
-}
-
 /// Longest name of a file on Linux.
 pub(crate) const NAME_MAX: usize = 255;
 
@@ -128,18 +93,6 @@ pub(crate) fn number(name: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_of_the_tables_are_bytes_again() {
-        for raw in [&b"plain"[..], b"a\\b", b"\xff\\x41", "é".as_bytes()] {
-            assert_eq!(bytes(&text(raw)), raw);
-        }
-        assert_eq!(bytes("plain"), b"plain");
-        assert_eq!(bytes(r"a\\b"), b"a\\b");
-        assert_eq!(bytes(r"\xff\x00é"), b"\xff\0\xc3\xa9");
-        assert_eq!(bytes(r"end\x"), br"end\x");
-        assert_eq!(bytes(r"\xzz\"), br"\xzz\");
-    }
 
     #[test]
     fn names_that_leave_a_folder_are_not_safe() {

@@ -184,7 +184,7 @@ fn target_of(entry: &Entry<'_>) -> (Vec<u8>, bool) {
         let len = usize::try_from(entry.size).unwrap_or(TARGET_MAX);
         vec![b'x'; len.clamp(1, TARGET_MAX)]
     };
-    match entry.target.map(lineside_image::bytes_of) {
+    match entry.target.map(lineside_rows::unescape) {
         Some(target) => {
             let fits = !target.is_empty() && target.len() <= TARGET_MAX && !target.contains(&0);
             match fits {

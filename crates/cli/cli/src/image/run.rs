@@ -13,11 +13,12 @@ use lineside_words::grouped;
 use super::figures::Figures;
 use super::flags::Arguments;
 use super::print::text;
-use super::repairs::{Folder, Table};
+use super::repairs::{REPAIRS, Table};
 use crate::confine;
 use crate::exit::Exit;
 use crate::print::{exit, json_text, print, print_data, say};
 use crate::runs;
+use crate::tables::Folder;
 
 /// Where the image is written.
 enum Goal {
@@ -30,7 +31,7 @@ pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<Exit> {
     runs::choose(&mut arguments.trace);
     let goal = Goal::of(&arguments)?;
     let repairs = { arguments.repairs.as_deref() }
-        .map(Folder::make)
+        .map(|path| Folder::make(path, &REPAIRS, false))
         .transpose()?;
     let named = confine::trace(&arguments.trace);
     let named = match &goal {

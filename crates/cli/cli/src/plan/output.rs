@@ -35,6 +35,7 @@ pub(super) const PLAN: Kind = Kind {
     name: "plan",
     tables: &TABLES,
     facts: "plan.json",
+    instead: "give another folder, or --force to replace a plan",
 };
 
 /// Takes a plan, and writes it if it has a folder.
@@ -66,18 +67,15 @@ impl<'a> Output<'a> {
             return Ok(());
         };
         for (name, table) in TABLES.into_iter().zip([self.calls, self.edges]) {
-            let (part, _) = table.finish()?;
-            part.map_or(Ok(()), |part| folder.put(name, &part.file, &part.pieces))?;
+            folder.keep(name, table.finish()?.0)?;
         }
         Ok(())
     }
 
     fn took(&mut self, table: &str, part: std::io::Result<Option<GivenPart>>) {
         let written = part.map_err(anyhow::Error::from).and_then(|part| {
-            let part = self.folder.zip(part);
-            part.map_or(Ok(()), |(folder, part)| {
-                folder.put(table, &part.file, &part.pieces)
-            })
+            self.folder
+                .map_or(Ok(()), |folder| folder.keep(table, part))
         });
         if let Err(error) = written {
             self.error.get_or_insert(error);

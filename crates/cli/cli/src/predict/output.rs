@@ -22,21 +22,16 @@ pub(super) const PREDICTION: Kind = Kind {
     name: "prediction",
     tables: &["points"],
     facts: "predict.json",
+    instead: "give another folder, or --force to replace a prediction",
 };
 
 /// Writes a row a figure; what does not apply is null.
 pub(super) fn write(of: &Prediction, folder: &Folder) -> anyhow::Result<()> {
     let mut points = table(&POINTS);
     for line in of.lines() {
-        let part = push(&mut points, &cells(&line))?;
-        part.map_or(Ok(()), |part| {
-            folder.put("points", &part.file, &part.pieces)
-        })?;
+        folder.keep("points", push(&mut points, &cells(&line))?)?;
     }
-    let (part, _) = points.finish()?;
-    part.map_or(Ok(()), |part| {
-        folder.put("points", &part.file, &part.pieces)
-    })?;
+    folder.keep("points", points.finish()?.0)?;
     folder.describe(&json_text(of)?)
 }
 

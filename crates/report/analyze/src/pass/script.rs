@@ -7,7 +7,7 @@ use lineside_nfs::ancillary::portmap;
 use lineside_nfs::{mount, v3, v4};
 use lineside_plan::{Config, Edge, Event, Kept, PlanSink, PlannedCall, Step};
 use lineside_replay::{Call, Facts, Operation, Procedure, Program, Script, Why};
-use lineside_rows::Table;
+use lineside_rows::{Table, unescape};
 use lineside_trace::read::Value;
 
 use super::plan::{Plan, PlanError, PlanOutput, plan};
@@ -234,7 +234,7 @@ impl Rows {
             file: number(9),
             file2: number(10),
             made: number(11),
-            names: [12, 13].map(|at| text(at).map(|text| unescaped(text).into())),
+            names: [12, 13].map(|at| text(at).map(|text| unescape(text).into())),
             offset: number(14).map(i64::cast_unsigned),
             count: number(15).and_then(|count| u32::try_from(count).ok()),
             length: number(15).map(i64::cast_unsigned),
@@ -294,7 +294,7 @@ impl Field for Box<str> {
 impl Field for Box<[u8]> {
     fn of(value: &Value) -> Option<Self> {
         match value {
-            Value::Text(text) => Some(unescaped(text).into()),
+            Value::Text(text) => Some(unescape(text).into()),
             Value::Bytes(bytes) => Some(bytes.as_slice().into()),
             _ => None,
         }
@@ -336,27 +336,6 @@ fn procedure(program: Program, name: &str) -> Option<Procedure> {
     }
 }
 
-/// Text from the wire as it was there: `\xHH` is a byte, and two backslashes are one.
-fn unescaped(text: &str) -> Vec<u8> {
-    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
-    while let Some((&first, behind)) = rest.split_first() {
-        let (byte, behind) = match rest {
-            [b'\\', b'\\', behind @ ..] => (b'\\', behind),
-            [b'\\', b'x', high, low, behind @ ..] => {
-                let digits = [*high, *low].map(|digit| char::from(digit).to_digit(16));
-                match digits {
-                    [Some(high), Some(low)] => ((high << 4 | low) as u8, behind),
-                    _ => (first, &rest[1..]),
-                }
-            }
-            _ => (first, behind),
-        };
-        bytes.push(byte);
-        rest = behind;
-    }
-    bytes
-}
-
 /// Files by directory and name.
 fn names(trace: &mut Trace) -> HashMap<(i64, Box<[u8]>), i64> {
     let mut names = HashMap::new();
@@ -364,18 +343,8 @@ fn names(trace: &mut Trace) -> HashMap<(i64, Box<[u8]>), i64> {
     trace.rows(Table::Files, &columns, |row| {
         let ids = row[0].integer().zip(row[1].integer());
         if let Some(((file, directory), name)) = ids.zip(row[2].text()) {
-            names.insert((directory, unescaped(name).into()), file);
+            names.insert((directory, unescape(name).into()), file);
         }
     });
     names
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn escaped_bytes_of_names_are_bytes_again() {
-        assert_eq!(unescaped(r"a\\b\xff\xzz\"), b"a\\b\xff\\xzz\\");
-    }
 }
