@@ -15,8 +15,13 @@ use super::columns::Integers;
 use super::trace::Trace;
 
 /// A row that has a place among all others: the time of its call, its call, itself.
-pub(crate) trait InOrder: Copy {
+pub(crate) trait InOrder {
     fn key(&self) -> (i64, i64, i64);
+
+    /// What it takes of the room that there is for rows: one row of many, or its bytes.
+    fn weight(&self) -> usize {
+        1
+    }
 }
 
 /// A part that is to be read.
@@ -30,7 +35,7 @@ pub(crate) struct Part {
     pub(crate) rows: usize,
 }
 
-/// More rows than there is memory for lie in parts that overlap.
+/// More rows than there is room for lie in parts that overlap.
 pub(crate) struct Overlap;
 
 /// The order of the next row of a part, and the part's place.
@@ -38,8 +43,16 @@ type Head = ((i64, i64, i64), usize);
 
 /// A part that is open.
 struct Open<R> {
-    rows: Vec<R>,
-    next: usize,
+    rows: std::vec::IntoIter<R>,
+    weight: usize,
+}
+
+impl<R: InOrder> Open<R> {
+    fn of(rows: Vec<R>) -> Self {
+        let weight = rows.iter().map(R::weight).sum();
+        let rows = rows.into_iter();
+        Self { rows, weight }
+    }
 }
 
 /// The parts of `operations`.
@@ -50,11 +63,11 @@ pub(crate) struct Ordered<R> {
     /// The next row of each open part.
     heads: BinaryHeap<Reverse<Head>>,
     held: usize,
-    rows_max: usize,
+    room: usize,
 }
 
 impl<R: InOrder> Ordered<R> {
-    pub(crate) fn new(trace: &mut Trace, rows_max: usize) -> Self {
+    pub(crate) fn new(trace: &mut Trace, room: usize) -> Self {
         let mut closed = Vec::new();
         for run in 0..trace.run_count() {
             for path in trace.parts_of(run, Table::Operations) {
@@ -78,14 +91,15 @@ impl<R: InOrder> Ordered<R> {
             open: Vec::new(),
             heads: BinaryHeap::new(),
             held: 0,
-            rows_max,
+            room,
         }
     }
 
-    /// The next row. `read` gives the rows of a part, in any order.
+    /// The next row. `read` gives the rows of a part, in any order; if they weigh more than the room
+    /// that is left, its second argument, it may leave out others.
     pub(crate) fn next(
         &mut self,
-        mut read: impl FnMut(&Part) -> Vec<R>,
+        mut read: impl FnMut(&Part, usize) -> Vec<R>,
     ) -> Result<Option<R>, Overlap> {
         loop {
             let next_ns = self.heads.peek().map(|Reverse((key, _))| key.0);
@@ -93,9 +107,9 @@ impl<R: InOrder> Ordered<R> {
                 && next_ns.is_none_or(|next_ns| part.first_ns <= next_ns)
             {
                 if let Some(part) = self.closed.pop() {
-                    self.open(read(&part));
+                    self.open(read(&part, self.room - self.held));
                 }
-                if self.held > self.rows_max {
+                if self.held > self.room {
                     return Err(Overlap);
                 }
                 if next_ns.is_none() {
@@ -109,16 +123,15 @@ impl<R: InOrder> Ordered<R> {
                 }
             };
             let part = &mut self.open[at];
-            let row = part.rows[part.next];
-            part.next += 1;
-            match part.rows.get(part.next) {
+            let row = part.rows.next();
+            match part.rows.as_slice().first() {
                 Some(row) => self.heads.push(Reverse((row.key(), at))),
                 None => {
-                    self.held -= part.rows.len();
-                    part.rows = Vec::new();
+                    self.held -= part.weight;
+                    *part = Open::of(Vec::new());
                 }
             }
-            return Ok(Some(row));
+            return Ok(row);
         }
     }
 
@@ -127,11 +140,11 @@ impl<R: InOrder> Ordered<R> {
             return;
         }
         rows.sort_unstable_by_key(R::key);
-        self.held += rows.len();
-        let free = self.open.iter().position(|part| part.rows.is_empty());
+        let free = { self.open.iter() }.position(|part| part.rows.as_slice().is_empty());
         let at = free.unwrap_or(self.open.len());
         self.heads.push(Reverse((rows[0].key(), at)));
-        let part = Open { rows, next: 0 };
+        let part = Open::of(rows);
+        self.held += part.weight;
         match self.open.get_mut(at) {
             Some(place) => *place = part,
             None => self.open.push(part),

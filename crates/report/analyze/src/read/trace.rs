@@ -204,7 +204,7 @@ const IDS: [&str; 4] = ["operation_id", "rpc_id", "repeat_of", "connection_id"];
 
 /// What is added to the ids of a run, so that two runs have the same only by a rare chance: each
 /// run's ids lie close to each other, and these numbers far apart.
-fn id_shift(run: usize) -> i64 {
+pub(super) fn id_shift(run: usize) -> i64 {
     const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
     (run as u64).wrapping_mul(GOLDEN).cast_signed()
 }

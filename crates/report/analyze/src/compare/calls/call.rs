@@ -7,6 +7,7 @@ use super::rows::{NONE, Row, Rows};
 use super::waits::Waits;
 use crate::model::CallRule;
 use crate::read::columns::{Lexicon, Word};
+use crate::read::compound::is_beside;
 use crate::read::filter::Chosen;
 use crate::read::in_order::Overlap;
 use crate::read::lexica::Lexica;
@@ -211,22 +212,4 @@ impl Calls {
             }
         }
     }
-}
-
-/// Operations of a compound that it is not made for.
-fn is_beside(name: &str) -> bool {
-    const BESIDE: [&str; 11] = [
-        "SEQUENCE",
-        "PUTFH",
-        "PUTROOTFH",
-        "PUTPUBFH",
-        "SAVEFH",
-        "RESTOREFH",
-        "GETFH",
-        "GETATTR",
-        "VERIFY",
-        "NVERIFY",
-        "ACCESS",
-    ];
-    BESIDE.contains(&name)
 }

@@ -1,10 +1,8 @@
 //! Rows of `operations` in the order of their calls, as few bytes as a comparison needs of them.
 
-use std::path::PathBuf;
-
 use hashbrown::HashMap;
 use lineside_rows::Table;
-use lineside_trace::read::{Column, PartReader, ReadError};
+use lineside_trace::read::{Column, ReadError};
 
 use super::hash::{bytes_hash, mixed, mixed_all};
 use crate::read::batch::Batch;
@@ -12,6 +10,7 @@ use crate::read::columns::{Integers, Lexicon, Texts, Word};
 use crate::read::filter::Chosen;
 use crate::read::in_order::{InOrder, Ordered, Overlap, Part};
 use crate::read::lexica::Lexica;
+use crate::read::parts_by_id::PartsById;
 use crate::read::trace::Trace;
 
 /// Rows in memory of each trace, of 170 bytes each: four parts of the usual size.
@@ -93,8 +92,7 @@ impl InOrder for Row {
 /// The rows of a trace.
 pub(super) struct Rows {
     ordered: Ordered<Row>,
-    /// The parts of `checksums` that have rows, each with the ids of its operations.
-    sums: Vec<(usize, PathBuf, (i64, i64))>,
+    sums: Option<PartsById>,
     columns: Vec<&'static str>,
     has_source: bool,
     /// Replies whose call was not seen, or has no time.
@@ -110,7 +108,7 @@ impl Rows {
         columns.extend(has_source.then_some(SOURCE));
         Self {
             ordered: Ordered::new(trace, ROWS_MAX),
-            sums: if has_sums { sums(trace) } else { Vec::new() },
+            sums: has_sums.then(|| PartsById::of(trace, Table::Checksums)),
             columns,
             has_source,
             calls_not_seen: 0,
@@ -133,7 +131,7 @@ impl Rows {
             calls_not_seen,
             repeats,
         } = self;
-        ordered.next(|part: &Part| {
+        ordered.next(|part: &Part, _| {
             let mut rows = Vec::with_capacity(part.rows.min(ROWS_MAX / 4));
             let place = (part.run, part.path.as_path());
             trace.batches_of_part(place, Table::Operations, columns, |found| {
@@ -151,7 +149,9 @@ impl Rows {
                 }
                 Ok(())
             });
-            add_sums(trace, part.run, sums, &mut rows);
+            if let Some(sums) = sums {
+                add_sums(trace, sums, &mut rows);
+            }
             rows
         })
     }
@@ -234,54 +234,26 @@ impl<'a> Own<'a> {
     }
 }
 
-fn sums(trace: &mut Trace) -> Vec<(usize, PathBuf, (i64, i64))> {
-    let mut parts = Vec::new();
-    for run in 0..trace.run_count() {
-        for path in trace.parts_of(run, Table::Checksums) {
-            let part = lineside_trace::open_file(&path).ok();
-            let part = part.and_then(|file| PartReader::open(file).ok());
-            let range = match &part {
-                Some(part) if part.row_count() == 0 => continue,
-                // Of several runs the ids are others than in the table.
-                Some(part) if trace.run_count() == 1 => part.range(SUMS[0]),
-                _ => None,
-            };
-            parts.push((run, path, range.unwrap_or((i64::MIN, i64::MAX))));
-        }
-    }
-    parts
-}
-
-/// Gives rows of a run the sum over the blocks of their data, in any order.
-fn add_sums(
-    trace: &mut Trace,
-    run: usize,
-    parts: &[(usize, PathBuf, (i64, i64))],
-    rows: &mut [Row],
-) {
+/// Gives rows the sum over the blocks of their data, in any order.
+fn add_sums(trace: &mut Trace, parts: &PartsById, rows: &mut [Row]) {
     let moving = rows.iter().filter(|row| row.moved > 0);
     let mut sums: HashMap<i64, u64> = moving.map(|row| (row.operation_id, 0)).collect();
     let ids = sums.keys().copied();
     let Some((first, last)) = ids.clone().min().zip(ids.max()) else {
         return;
     };
-    for (_, path, _) in parts
-        .iter()
-        .filter(|(of, _, (low, high))| *of == run && *low <= last && first <= *high)
-    {
-        trace.batches_of_part((run, path), Table::Checksums, &SUMS, |batch| {
-            let integers = |at: usize| Integers::of(SUMS[at], &batch[at]);
-            let (id, block, sum) = (integers(0)?, integers(1)?, integers(2)?);
-            for row in 0..batch[0].len() {
-                let Some(of) = id.get(row).and_then(|id| sums.get_mut(&id)) else {
-                    continue;
-                };
-                let [block, sum] = [&block, &sum].map(|column| column.get(row).unwrap_or_default());
-                *of = of.wrapping_add(mixed(block.cast_unsigned(), sum.cast_unsigned()));
-            }
-            Ok(())
-        });
-    }
+    parts.near(trace, (first, last), &SUMS, |batch| {
+        let integers = |at: usize| Integers::of(SUMS[at], &batch[at]);
+        let (id, block, sum) = (integers(0)?, integers(1)?, integers(2)?);
+        for row in 0..batch[0].len() {
+            let Some(of) = id.get(row).and_then(|id| sums.get_mut(&id)) else {
+                continue;
+            };
+            let [block, sum] = [&block, &sum].map(|column| column.get(row).unwrap_or_default());
+            *of = of.wrapping_add(mixed(block.cast_unsigned(), sum.cast_unsigned()));
+        }
+        Ok(())
+    });
     for row in rows {
         row.data = sums.get(&row.operation_id).copied().unwrap_or_default();
     }

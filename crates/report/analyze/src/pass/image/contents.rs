@@ -4,8 +4,8 @@ use lineside_image::{BLOCK_BYTES, Image};
 use lineside_rows::Table;
 use serde::Serialize;
 
-use super::more::PartsById;
 use crate::read::columns::Integers;
+use crate::read::parts_by_id::PartsById;
 use crate::read::trace::Trace;
 
 /// READs that show blocks first, of 32 bytes each.

@@ -2,9 +2,10 @@
 
 use lineside_image::{Action, Kind, ListedName, Tree};
 
-use super::more::{PartsById, find};
+use super::more::find;
 use super::rows::Kept;
 use crate::read::columns::{Integers, Texts};
+use crate::read::parts_by_id::PartsById;
 use crate::read::trace::Trace;
 
 const COLUMNS: [&str; 6] = [
@@ -19,8 +20,6 @@ const COLUMNS: [&str; 6] = [
 /// A name in a directory.
 #[derive(Debug)]
 pub(super) struct Listed {
-    /// The operation.
-    pub(super) id: i64,
     directory: i64,
     name: Box<str>,
     file: Option<i64>,
@@ -33,9 +32,9 @@ impl Listed {
         size_of::<Self>() + self.name.len() + 16
     }
 
-    pub(super) fn give(&self, tree: &mut Tree) {
+    pub(super) fn give(&self, id: i64, tree: &mut Tree) {
         tree.listed(&ListedName {
-            id: self.id,
+            id,
             directory: self.directory,
             name: &self.name,
             file: self.file,
@@ -45,14 +44,13 @@ impl Listed {
     }
 }
 
-/// The names that these rows have listed, in the order of their ids.
-pub(super) fn of_rows(trace: &mut Trace, files: &PartsById, rows: &mut [Kept]) -> Vec<Listed> {
+/// Gives rows, in the order of their ids, the names that they have listed.
+pub(super) fn add_to(trace: &mut Trace, files: &PartsById, rows: &mut [Kept]) {
     let mut lists = rows.iter().filter(|row| row.action == Action::List);
     let first = lists.next().map(|row| row.id);
     let last = lists.next_back().map(|row| row.id).or(first);
-    let mut listed = Vec::new();
     let Some(ids) = first.zip(last) else {
-        return listed;
+        return;
     };
     files.near(trace, ids, &COLUMNS, |batch| {
         let integers = |at: usize| Integers::of(COLUMNS[at], &batch[at]);
@@ -67,8 +65,7 @@ pub(super) fn of_rows(trace: &mut Trace, files: &PartsById, rows: &mut [Kept]) -
             let Some((directory, name)) = parent.get(at).zip(name.get(at)) else {
                 continue;
             };
-            listed.push(Listed {
-                id: row.id,
+            row.more().listed.push(Listed {
                 directory,
                 name: name.into(),
                 file: file.get(at),
@@ -78,6 +75,4 @@ pub(super) fn of_rows(trace: &mut Trace, files: &PartsById, rows: &mut [Kept]) -
         }
         Ok(())
     });
-    listed.sort_by_key(|listed| listed.id);
-    listed
 }

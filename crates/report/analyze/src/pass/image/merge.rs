@@ -1,19 +1,16 @@
 //! Rows of all parts in the order of their calls, and what becomes of each.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::path::PathBuf;
-
 use lineside_image::{Action, FirstReads, Outcome, Tree};
 use lineside_rows::Table;
-use lineside_trace::read::PartReader;
 
 use super::contents::Shown;
 use super::left_out::ImageLeftOut;
-use super::listed::{self, Listed};
-use super::more::{self, PartsById};
+use super::listed;
+use super::more;
 use super::rows::{COLUMNS, Kept, of_batch, some};
-use crate::read::columns::{Integers, Lexicon};
+use crate::read::columns::Lexicon;
+use crate::read::in_order::{InOrder, Ordered, Overlap, Part};
+use crate::read::parts_by_id::PartsById;
 use crate::read::trace::Trace;
 
 /// Bytes of rows in memory: two parts of the usual size, and what goes beyond them.
@@ -29,55 +26,34 @@ pub(super) struct Done {
     pub(super) left_out: ImageLeftOut,
 }
 
-/// The first call of a part, its place in the table, and where it is.
-type Closed = (i64, usize, PathBuf);
-
-/// The order of the next row of a part, and the part's place.
-type Head = ((i64, i64, i64), usize);
-
-/// A part that is open.
-#[derive(Default)]
-struct Open {
-    /// The next one last.
-    rows: Vec<Kept>,
-    listed: Vec<Listed>,
-    weight: usize,
-}
-
-/// The parts of `operations`.
-pub(super) struct Merge {
-    /// Those that were not read yet, with the first call in each; the last first.
-    closed: Vec<Closed>,
+/// What the rows are looked up in, and what came of them.
+struct Merge {
     nfs: PartsById,
     nfs4: PartsById,
     files: PartsById,
-    open: Vec<Open>,
-    /// The next row of each open part.
-    heads: BinaryHeap<Reverse<Head>>,
-    held: usize,
     reads: FirstReads,
     done: Done,
 }
 
+/// Takes all rows, unless too many parts overlap.
+pub(super) fn run(trace: &mut Trace, words: &mut Lexicon) -> Result<Done, Overlap> {
+    let mut ordered = Ordered::new(trace, BYTES_MAX);
+    let mut merge = Merge::new(trace);
+    while let Some(row) = ordered.next(|part, room| merge.read(trace, words, part, room))? {
+        merge.take(&row);
+    }
+    let mut done = merge.done;
+    done.left_out.blocks_without_room = merge.reads.left_out() + done.shown.left_out;
+    done.shown.sort();
+    Ok(done)
+}
+
 impl Merge {
-    pub(super) fn new(trace: &mut Trace) -> Self {
-        let mut closed = Vec::new();
-        for (at, path) in trace.parts(Table::Operations).into_iter().enumerate() {
-            let part = lineside_trace::open_file(&path).ok();
-            let part = part.and_then(|file| PartReader::open(file).ok());
-            let range = part.as_ref().and_then(|part| part.range("call_time_ns"));
-            let first_ns = range.map_or_else(|| first_call(trace, &path), |(first, _)| first);
-            closed.push((first_ns, at, path));
-        }
-        closed.sort_unstable_by(|one, other| other.cmp(one));
+    fn new(trace: &mut Trace) -> Self {
         Self {
-            closed,
             nfs: PartsById::of(trace, Table::Nfs),
             nfs4: PartsById::of(trace, Table::Nfs4),
             files: PartsById::of(trace, Table::Files),
-            open: Vec::new(),
-            heads: BinaryHeap::new(),
-            held: 0,
             reads: FirstReads::new(),
             done: Done {
                 tree: Tree::new(),
@@ -90,54 +66,13 @@ impl Merge {
         }
     }
 
-    /// Takes all rows. `false`: too many parts overlap.
-    pub(super) fn run(&mut self, trace: &mut Trace, words: &mut Lexicon) -> bool {
-        loop {
-            let next_ns = self.heads.peek().map(|Reverse((key, _))| key.0);
-            while let Some((first_ns, ..)) = self.closed.last()
-                && next_ns.is_none_or(|next_ns| *first_ns <= next_ns)
-            {
-                self.read(trace, words);
-                if self.held > BYTES_MAX {
-                    return false;
-                }
-                if next_ns.is_none() {
-                    break;
-                }
-            }
-            let Some(Reverse((_, at))) = self.heads.pop() else {
-                match self.closed.is_empty() {
-                    true => return true,
-                    false => continue,
-                }
-            };
-            let part = &mut self.open[at];
-            let row = part.rows.pop();
-            let next = part.rows.last().map(Kept::key);
-            if let Some(row) = row {
-                self.take(&row, at);
-            }
-            match next {
-                Some(next) => self.heads.push(Reverse((next, at))),
-                None => {
-                    self.held -= self.open[at].weight;
-                    self.open[at] = Open::default();
-                }
-            }
-        }
-    }
-
-    pub(super) fn finish(self) -> Done {
-        let mut done = self.done;
-        done.left_out.blocks_without_room = self.reads.left_out() + done.shown.left_out;
-        done.shown.sort();
-        done
-    }
-
-    fn read(&mut self, trace: &mut Trace, words: &mut Lexicon) {
-        let Some((_, _, path)) = self.closed.pop() else {
-            return;
-        };
+    fn read(
+        &mut self,
+        trace: &mut Trace,
+        words: &mut Lexicon,
+        part: &Part,
+        room: usize,
+    ) -> Vec<Kept> {
         let mut rows = Vec::new();
         let Done {
             tree,
@@ -147,9 +82,9 @@ impl Merge {
             first_ns,
             ..
         } = &mut self.done;
-        let room = BYTES_MAX.saturating_sub(self.held);
         let mut weight = 0;
-        trace.batches_of_part((0, &path), Table::Operations, &COLUMNS, |batch| {
+        let place = (part.run, part.path.as_path());
+        trace.batches_of_part(place, Table::Operations, &COLUMNS, |batch| {
             of_batch(batch, words, left_out, |row| {
                 if row.id == row.call {
                     *calls += 1;
@@ -163,35 +98,16 @@ impl Merge {
             })
         });
         if weight > room {
-            self.held += weight;
-            return;
+            return rows;
         }
         rows.sort_unstable_by_key(|row| row.id);
         more::add_to(trace, &self.nfs, &self.nfs4, &mut rows);
-        let listed = listed::of_rows(trace, &self.files, &mut rows);
+        listed::add_to(trace, &self.files, &mut rows);
         rows.retain(|row| row.is_of_compound || !shows_nothing(row));
-        rows.sort_unstable_by_key(|row| Reverse(row.key()));
-        let Some(next) = rows.last().map(Kept::key) else {
-            return;
-        };
-        let weight = rows.iter().map(Kept::weight).sum::<usize>()
-            + listed.iter().map(Listed::weight).sum::<usize>();
-        self.held += weight;
-        let free = self.open.iter().position(|part| part.rows.is_empty());
-        let at = free.unwrap_or(self.open.len());
-        self.heads.push(Reverse((next, at)));
-        let part = Open {
-            rows,
-            listed,
-            weight,
-        };
-        match self.open.get_mut(at) {
-            Some(place) => *place = part,
-            None => self.open.push(part),
-        }
+        rows
     }
 
-    fn take(&mut self, kept: &Kept, part: usize) {
+    fn take(&mut self, kept: &Kept) {
         let row = kept.row();
         let Done {
             tree,
@@ -200,14 +116,8 @@ impl Merge {
             ..
         } = &mut self.done;
         tree.row(&row);
-        if row.action == Action::List {
-            let listed = &self.open[part].listed;
-            let first = listed.partition_point(|listed| listed.id < row.id);
-            let these = listed[first..]
-                .iter()
-                .take_while(|listed| listed.id == row.id);
-            these.for_each(|listed| listed.give(tree));
-        }
+        let listed = kept.more.iter().flat_map(|more| &more.listed);
+        listed.for_each(|listed| listed.give(row.id, tree));
         let may_be_done = matches!(row.outcome, Outcome::Done | Outcome::NotSeen);
         let Some(file) = row.file.filter(|_| may_be_done) else {
             return;
@@ -246,18 +156,4 @@ fn is_needless(row: &Kept, tree: &Tree) -> bool {
 /// A call that shows nothing, as SEQUENCE.
 fn shows_nothing(row: &Kept) -> bool {
     row.action == Action::Attributes && row.kind.is_none() && some(row.size).is_none()
-}
-
-/// When the first call of a part was made, whose footer does not say so. What cannot be read is
-/// named when its turn comes.
-fn first_call(trace: &mut Trace, path: &std::path::Path) -> i64 {
-    let column = ["call_time_ns"];
-    let mut first_ns = i64::MAX;
-    trace.batches_of_part((0, path), Table::Operations, &column, |batch| {
-        let times = Integers::of(column[0], &batch[0])?;
-        let times = (0..batch[0].len()).filter_map(|row| times.get(row));
-        first_ns = times.fold(first_ns, i64::min);
-        Ok(())
-    });
-    first_ns
 }

@@ -27,7 +27,6 @@ use crate::read::trace::{Trace, TraceError};
 pub use contents::Contents;
 use contents::Shown;
 pub use left_out::ImageLeftOut;
-use merge::Merge;
 
 /// Names of servers, statuses and operations that are kept.
 const WORDS_MAX: usize = 65_536;
@@ -115,15 +114,11 @@ pub enum ImageError {
 pub fn image(path: &Path) -> Result<ImageOfTrace, ImageError> {
     let mut trace = Trace::open_all(path, &Zone::default())?;
     let mut words = Lexicon::new(WORDS_MAX);
-    let mut merge = Merge::new(&mut trace);
-    let is_whole = merge.run(&mut trace, &mut words);
     let shown_path = path.display().to_string();
-    if !is_whole {
-        return Err(ImageError::Overlap {
-            trace: shown_path,
-            mib: merge::BYTES_MAX >> 20,
-        });
-    }
+    let done = merge::run(&mut trace, &mut words).map_err(|_| ImageError::Overlap {
+        trace: shown_path.clone(),
+        mib: merge::BYTES_MAX >> 20,
+    })?;
     let merge::Done {
         tree,
         shown,
@@ -131,7 +126,7 @@ pub fn image(path: &Path) -> Result<ImageOfTrace, ImageError> {
         answered,
         first_ns,
         left_out,
-    } = merge.finish();
+    } = done;
     let none = match (calls, answered, left_out.calls_not_seen) {
         (0, _, 1..) => Some("replies"),
         (1.., 0, _) => Some("calls"),

@@ -1,13 +1,11 @@
 //! What tables `nfs` and `nfs4` have of rows.
 
-use std::path::PathBuf;
-
 use lineside_image::{Creation, Kind};
-use lineside_rows::Table;
-use lineside_trace::read::{Column, PartReader, ReadError};
+use lineside_trace::read::{Column, ReadError};
 
 use super::rows::Kept;
 use crate::read::columns::{Flags, Integers, Texts};
+use crate::read::parts_by_id::PartsById;
 use crate::read::trace::Trace;
 
 const OF_NFS: [&str; 25] = [
@@ -45,43 +43,6 @@ const OF_NFS4: [&str; 5] = [
     "directory_change_before",
     "directory_change",
 ];
-
-/// Parts of a table that have rows, each with the ids of its operations.
-pub(super) struct PartsById {
-    pub(super) table: Table,
-    parts: Vec<(PathBuf, (i64, i64))>,
-}
-
-impl PartsById {
-    pub(super) fn of(trace: &mut Trace, table: Table) -> Self {
-        let mut parts = Vec::new();
-        for path in trace.parts(table) {
-            let part = lineside_trace::open_file(&path).ok();
-            let part = part.and_then(|file| PartReader::open(file).ok());
-            let range = match &part {
-                Some(part) if part.row_count() == 0 => continue,
-                Some(part) => part.range("operation_id"),
-                None => None,
-            };
-            parts.push((path, range.unwrap_or((i64::MIN, i64::MAX))));
-        }
-        Self { table, parts }
-    }
-
-    /// Gives `take` the batches of the parts that may have one of these ids.
-    pub(super) fn near(
-        &self,
-        trace: &mut Trace,
-        (first, last): (i64, i64),
-        columns: &[&str],
-        mut take: impl FnMut(&[Column]) -> Result<(), ReadError>,
-    ) {
-        let near = { self.parts.iter() }.filter(|(_, (low, high))| *low <= last && first <= *high);
-        for (path, _) in near {
-            trace.batches_of_part((0, path), self.table, columns, &mut take);
-        }
-    }
-}
 
 /// Rows of a part, in the order of their ids.
 pub(super) fn find(rows: &mut [Kept], id: i64) -> Option<&mut Kept> {

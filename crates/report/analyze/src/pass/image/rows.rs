@@ -4,7 +4,9 @@ use lineside_image::{Action, Attributes, Kind, Outcome, PROGRAMS, Row};
 use lineside_trace::read::{Column, ReadError};
 
 use super::left_out::ImageLeftOut;
+use super::listed::Listed;
 use crate::read::columns::{Flags, Integers, Lexicon, Shorts, Texts, Words};
+use crate::read::in_order::InOrder;
 
 /// The columns that are read, in this order.
 pub(super) const COLUMNS: [&str; 25] = [
@@ -76,28 +78,33 @@ pub(super) struct More {
     pub(super) directory: lineside_image::Directory,
     pub(super) set: lineside_image::SetAttributes,
     pub(super) device: Option<(u32, u32)>,
+    /// What a READDIR lists.
+    pub(super) listed: Vec<Listed>,
 }
 
 pub(super) const NONE: i64 = i64::MIN;
 pub(super) const NO_NUMBER: u32 = u32::MAX;
 
-impl Kept {
-    pub(super) fn key(&self) -> (i64, i64, i64) {
+impl InOrder for Kept {
+    fn key(&self) -> (i64, i64, i64) {
         (self.call_ns, self.call, self.id)
     }
 
-    pub(super) fn more(&mut self) -> &mut More {
-        self.more.get_or_insert_default()
-    }
-
     /// Bytes in memory.
-    pub(super) fn weight(&self) -> usize {
+    fn weight(&self) -> usize {
         let more = self.more.as_deref().map_or(0, |more| {
             let texts = [&more.name, &more.name2, &more.target];
             let texts = texts.into_iter().flatten().map(|text| text.len() + 16);
-            size_of::<More>() + 16 + texts.sum::<usize>()
+            let listed = more.listed.iter().map(Listed::weight);
+            size_of::<More>() + 16 + texts.sum::<usize>() + listed.sum::<usize>()
         });
         size_of::<Self>() + more
+    }
+}
+
+impl Kept {
+    pub(super) fn more(&mut self) -> &mut More {
+        self.more.get_or_insert_default()
     }
 
     pub(super) fn row(&self) -> Row<'_> {

@@ -8,6 +8,7 @@ use super::openings::Opening;
 use super::rows::{NONE, Row, Source};
 
 use crate::read::columns::Lexicon;
+use crate::read::compound::is_beside;
 
 /// Directories that are known as such.
 const DIRECTORIES_MAX: usize = 1 << 20;
@@ -202,24 +203,6 @@ impl<S: PlanOutput> Calls<S> {
             });
         }
     }
-}
-
-/// Operations of a compound that it is not made for.
-fn is_beside(name: &str) -> bool {
-    const BESIDE: [&str; 11] = [
-        "SEQUENCE",
-        "PUTFH",
-        "PUTROOTFH",
-        "PUTPUBFH",
-        "SAVEFH",
-        "RESTOREFH",
-        "GETFH",
-        "GETATTR",
-        "VERIFY",
-        "NVERIFY",
-        "ACCESS",
-    ];
-    BESIDE.contains(&name)
 }
 
 /// Operations whose reply has a state that others then use.

@@ -29,11 +29,14 @@ pub(super) fn run<S: PlanOutput>(
     let states = States::of(trace);
     loop {
         let not_seen = &mut calls.done.left_out.calls_not_seen;
-        let row = ordered.next(|part| {
+        let row = ordered.next(|part, _| {
             let mut rows = Vec::with_capacity(part.rows.min(ROWS_MAX / 4));
-            trace.batches_of_part((0, &part.path), Table::Operations, &COLUMNS, |batch| {
-                of_batch(batch, words, not_seen, |row| rows.push(row))
-            });
+            trace.batches_of_part(
+                (part.run, &part.path),
+                Table::Operations,
+                &COLUMNS,
+                |batch| of_batch(batch, words, not_seen, |row| rows.push(row)),
+            );
             if rows.iter().any(|row: &Row| row.is_of_compound) {
                 states.add_to(trace, &mut rows);
             }

@@ -2,10 +2,11 @@
 
 use hashbrown::HashMap;
 use lineside_rows::Table;
-use lineside_trace::read::{Column, PartReader, ReadError, Values};
+use lineside_trace::read::{Column, ReadError, Values};
 
 use super::rows::{Row, hash};
 use crate::read::columns::Integers;
+use crate::read::parts_by_id::PartsById;
 use crate::read::trace::Trace;
 
 const COLUMNS: [&str; 5] = [
@@ -19,25 +20,12 @@ const COLUMNS: [&str; 5] = [
 /// What a row names, what it makes.
 type State = (u64, u64);
 
-/// The parts of `nfs4` that have rows, each with the ids of its operations.
-pub(super) struct States {
-    parts: Vec<(std::path::PathBuf, (i64, i64))>,
-}
+/// The parts of `nfs4`.
+pub(super) struct States(PartsById);
 
 impl States {
     pub(super) fn of(trace: &mut Trace) -> Self {
-        let mut parts = Vec::new();
-        for path in trace.parts(Table::Nfs4) {
-            let part = lineside_trace::open_file(&path).ok();
-            let part = part.and_then(|file| PartReader::open(file).ok());
-            let range = match &part {
-                Some(part) if part.row_count() == 0 => continue,
-                Some(part) => part.range("operation_id"),
-                None => None,
-            };
-            parts.push((path, range.unwrap_or((i64::MIN, i64::MAX))));
-        }
-        Self { parts }
+        Self(PartsById::of(trace, Table::Nfs4))
     }
 
     /// Gives rows, in the order of their ids or not, their states.
@@ -46,26 +34,20 @@ impl States {
         let Some((first, last)) = ids.clone().min().zip(ids.max()) else {
             return;
         };
-        let near = self
-            .parts
-            .iter()
-            .filter(|(_, (low, high))| *low <= last && first <= *high);
         let mut states: HashMap<i64, State> = HashMap::new();
-        for (path, _) in near {
-            trace.batches_of_part((0, path), Table::Nfs4, &COLUMNS, |batch| {
-                let ids = Integers::of(COLUMNS[0], &batch[0])?;
-                for row in 0..batch[0].len() {
-                    let Some(id) = ids.get(row).filter(|id| (first..=last).contains(id)) else {
-                        continue;
-                    };
-                    let state = state(batch, row)?;
-                    if state != (0, 0) {
-                        states.insert(id, state);
-                    }
+        self.0.near(trace, (first, last), &COLUMNS, |batch| {
+            let ids = Integers::of(COLUMNS[0], &batch[0])?;
+            for row in 0..batch[0].len() {
+                let Some(id) = ids.get(row).filter(|id| (first..=last).contains(id)) else {
+                    continue;
+                };
+                let state = state(batch, row)?;
+                if state != (0, 0) {
+                    states.insert(id, state);
                 }
-                Ok(())
-            });
-        }
+            }
+            Ok(())
+        });
         for row in rows {
             if let Some(state) = states.get(&row.operation_id) {
                 (row.state, row.made_state) = *state;
