@@ -95,8 +95,8 @@ impl<R: InOrder> Ordered<R> {
         }
     }
 
-    /// The next row. `read` gives the rows of a part, in any order; if they weigh more than the room
-    /// that is left, its second argument, it may leave out others.
+    /// The next row. `read` gives the rows of a part, in any order; once they weigh more than the
+    /// room that is left, its second argument, it may leave out the others.
     pub(crate) fn next(
         &mut self,
         mut read: impl FnMut(&Part, usize) -> Vec<R>,

@@ -1,9 +1,9 @@
 //! Names that READDIRPLUS and READDIR listed: they stand in `files` alone.
 
-use lineside_image::{Action, Kind, ListedName, Tree};
+use lineside_image::{Action, Kind};
 
 use super::more::find;
-use super::rows::Kept;
+use super::rows::{Kept, Listed};
 use crate::read::columns::{Integers, Texts};
 use crate::read::parts_by_id::PartsById;
 use crate::read::trace::Trace;
@@ -16,33 +16,6 @@ const COLUMNS: [&str; 6] = [
     "file_type",
     "file_size",
 ];
-
-/// A name in a directory.
-#[derive(Debug)]
-pub(super) struct Listed {
-    directory: i64,
-    name: Box<str>,
-    file: Option<i64>,
-    kind: Option<Kind>,
-    size: Option<u64>,
-}
-
-impl Listed {
-    pub(super) fn weight(&self) -> usize {
-        size_of::<Self>() + self.name.len() + 16
-    }
-
-    pub(super) fn give(&self, id: i64, tree: &mut Tree) {
-        tree.listed(&ListedName {
-            id,
-            directory: self.directory,
-            name: &self.name,
-            file: self.file,
-            kind: self.kind,
-            size: self.size,
-        });
-    }
-}
 
 /// Gives rows, in the order of their ids, the names that they have listed.
 pub(super) fn add_to(trace: &mut Trace, files: &PartsById, rows: &mut [Kept]) {

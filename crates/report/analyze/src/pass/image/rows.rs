@@ -1,10 +1,9 @@
 //! Rows of `operations`, as few bytes as an image needs of them.
 
-use lineside_image::{Action, Attributes, Kind, Outcome, PROGRAMS, Row};
+use lineside_image::{Action, Attributes, Kind, ListedName, Outcome, PROGRAMS, Row, Tree};
 use lineside_trace::read::{Column, ReadError};
 
 use super::left_out::ImageLeftOut;
-use super::listed::Listed;
 use crate::read::columns::{Flags, Integers, Lexicon, Shorts, Texts, Words};
 use crate::read::in_order::InOrder;
 
@@ -80,6 +79,33 @@ pub(super) struct More {
     pub(super) device: Option<(u32, u32)>,
     /// What a READDIR lists.
     pub(super) listed: Vec<Listed>,
+}
+
+/// A name that a READDIR lists.
+#[derive(Debug)]
+pub(super) struct Listed {
+    pub(super) directory: i64,
+    pub(super) name: Box<str>,
+    pub(super) file: Option<i64>,
+    pub(super) kind: Option<Kind>,
+    pub(super) size: Option<u64>,
+}
+
+impl Listed {
+    fn weight(&self) -> usize {
+        size_of::<Self>() + self.name.len() + 16
+    }
+
+    pub(super) fn give(&self, id: i64, tree: &mut Tree) {
+        tree.listed(&ListedName {
+            id,
+            directory: self.directory,
+            name: &self.name,
+            file: self.file,
+            kind: self.kind,
+            size: self.size,
+        });
+    }
 }
 
 pub(super) const NONE: i64 = i64::MIN;
