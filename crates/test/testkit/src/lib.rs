@@ -14,6 +14,7 @@ pub mod mangle;
 pub mod memory;
 pub mod oracle;
 pub mod peer;
+pub mod programs;
 pub mod simulator;
 pub mod sources;
 pub mod steered;

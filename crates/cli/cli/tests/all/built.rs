@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use lineside_testkit::programs::install_script;
 use serde_json::{Value, json};
 
 use crate::package::{missing, printed};
@@ -297,9 +297,7 @@ fn demo(target: &Path, programs: &[(&str, &str)], path: &str) -> (String, usize)
     let bin = folder.path().join("bin");
     fs::create_dir(&bin).expect("made");
     for (name, text) in programs {
-        let at = bin.join(name);
-        fs::write(&at, format!("#!/bin/sh\n{text}\n")).expect("written");
-        fs::set_permissions(&at, fs::Permissions::from_mode(0o755)).expect("set");
+        install_script(text, &bin.join(name));
     }
     let output = Command::new("bash")
         .arg(repository().join("demo"))

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use lineside_run::doctor::{Condition, Doctor};
+use lineside_testkit::programs::install;
 use serde_json::Value;
 
 use crate::report::{check, publish};
@@ -63,7 +64,7 @@ fn doctor_names_the_remedy_to_who_has_no_privilege() {
     // The program where anybody may execute it.
     let folder = open_folder();
     let program = folder.path().join("lineside");
-    std::fs::copy(env!("CARGO_BIN_EXE_lineside"), &program).expect("copied");
+    install(env!("CARGO_BIN_EXE_lineside").as_ref(), &program);
     let output = Command::new(&program)
         .args(["doctor", "--json"])
         .current_dir("/")

@@ -8,6 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use lineside_testkit::programs::install;
 use tempfile::TempDir;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_privileged");
@@ -210,7 +211,7 @@ fn copy_of_program() -> (TempDir, PathBuf) {
     fs::create_dir(&inner).expect("created");
     everyone(&inner).expect("its owner may");
     let program = inner.join("privileged");
-    fs::copy(PROGRAM, &program).expect("copied");
+    install(PROGRAM.as_ref(), &program);
     (folder, program)
 }
 
