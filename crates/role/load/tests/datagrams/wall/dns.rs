@@ -79,18 +79,35 @@ fn free_port() -> u16 {
     socket.local_addr().expect("bound").port()
 }
 
-/// Waits until a server answers anything.
-fn wait_for_answers(at: SocketAddr) {
+/// Starts a server that answers at a port, if this host has it. A port that was free may be another
+/// test's by the time the server takes it: then it ends at once, and another one begins.
+fn served(command: impl Fn(u16) -> Command) -> Option<(Running, SocketAddr)> {
+    for _ in 0..20 {
+        let at = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), free_port());
+        let mut server = start(&mut command(at.port()))?;
+        if answers(&mut server, at) {
+            return Some((server, at));
+        }
+    }
+    panic!("20 servers ended at once");
+}
+
+/// Waits until a server answers anything; whether it did before it ended.
+fn answers(server: &mut Running, at: SocketAddr) -> bool {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
     socket.connect(at).expect("an address");
     let wait = socket.set_read_timeout(Some(Duration::from_millis(100)));
     wait.expect("a time");
     // A query for the root's servers.
     let query = b"\x12\x34\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\x01";
-    wait_until("the server answers", || {
-        let answered = socket.send(query).and_then(|_| socket.recv(&mut [0; 600]));
-        answered.is_ok()
+    let (mut has_ended, mut answered) = (false, false);
+    wait_until("the server answers or ends", || {
+        has_ended = server.0.try_wait().expect("a child").is_some();
+        let answer = socket.send(query).and_then(|_| socket.recv(&mut [0; 600]));
+        answered = answer.is_ok();
+        has_ended || answered
     });
+    !has_ended
 }
 
 fn answers_all(at: SocketAddr) {
@@ -109,9 +126,9 @@ fn answers_all(at: SocketAddr) {
 
 #[test]
 fn dnsmasq_answers_our_queries() {
-    let port = free_port();
-    let server = start(
-        Command::new("dnsmasq")
+    let server = served(|port| {
+        let mut command = Command::new("dnsmasq");
+        command
             .args([
                 "--keep-in-foreground",
                 "--no-resolv",
@@ -125,42 +142,42 @@ fn dnsmasq_answers_our_queries() {
             ])
             .arg(format!("--port={port}"))
             .arg(format!("--address=/{ORIGIN}/{ADDRESS}"))
-            .stderr(Stdio::null()),
-    );
-    let Some(_server) = server else {
+            .stderr(Stdio::null());
+        command
+    });
+    let Some((_server, at)) = server else {
         return;
     };
-    let at = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port);
-    wait_for_answers(at);
     answers_all(at);
 }
 
 #[test]
 fn nsd_answers_our_queries() {
     let folder = tempfile::tempdir().expect("a folder");
-    let port = free_port();
     let path = |name: &str| folder.path().join(name).display().to_string();
     let zone = format!(
         "$ORIGIN {ORIGIN}.\n$TTL 60\n@ IN SOA ns hostmaster 1 2 3 4 5\n@ IN NS ns\n* IN A {ADDRESS}\n"
     );
     std::fs::write(path("zone"), zone).expect("written");
-    let configuration = format!(
-        "server:\n ip-address: 127.0.0.1\n port: {port}\n username: \"\"\n server-count: 1\n \
+    let configuration = |port: u16| {
+        format!(
+            "server:\n ip-address: 127.0.0.1\n port: {port}\n username: \"\"\n server-count: 1\n \
          zonesdir: \"{0}\"\n database: \"\"\n pidfile: \"\"\n xfrdfile: \"\"\n zonelistfile: \
          \"{0}/zone.list\"\n xfrdir: \"{0}\"\n rrl-ratelimit: 0\nremote-control:\n \
          control-enable: no\nzone:\n name: {ORIGIN}\n zonefile: zone\n",
-        folder.path().display()
-    );
-    std::fs::write(path("nsd.conf"), configuration).expect("written");
-    let mut command = Command::new("nsd");
-    command
-        .args(["-d", "-c", &path("nsd.conf")])
-        .stderr(Stdio::null());
-    let Some(_server) = start(&mut command) else {
+            folder.path().display()
+        )
+    };
+    let server = served(|port| {
+        std::fs::write(path("nsd.conf"), configuration(port)).expect("written");
+        let mut command = Command::new("nsd");
+        command.args(["-d", "-c", &path("nsd.conf")]);
+        command.stderr(Stdio::null());
+        command
+    });
+    let Some((_server, at)) = server else {
         return;
     };
-    let at = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port);
-    wait_for_answers(at);
     answers_all(at);
 }
 
