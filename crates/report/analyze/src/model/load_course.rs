@@ -15,7 +15,8 @@ pub struct LoadOverTime {
     pub step_ns: u64,
     /// Requests that each row stands for (`--rows`): counts are of requests.
     pub requests_per_row: u64,
-    /// Requests by the instant for which they were planned.
+    /// Requests by the instant for which they were planned. One that never left has no row: those are
+    /// among `found.requests.unsent`.
     pub offered: Vec<u64>,
     /// Requests by their departure.
     pub achieved: Vec<u64>,

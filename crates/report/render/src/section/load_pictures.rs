@@ -65,6 +65,10 @@ fn course(load: &LoadReport, over_time: &LoadOverTime, zone: &Zone) -> Section {
             grouped(every)
         ),
     };
+    let unsent = match load.found.requests.unsent.values().sum() {
+        0u64 => String::new(),
+        unsent => format!(" {} that never left are not drawn.", grouped(unsent)),
+    };
     let shown = match load.found.asked.is_open_loop() {
         true => {
             "Offered, latency and lateness are shown at the instant for which a request was \
@@ -76,7 +80,7 @@ fn course(load: &LoadReport, over_time: &LoadOverTime, zone: &Zone) -> Section {
         heading: "Load over time".to_owned(),
         note: format!(
             "In steps of {}; times are {}. {shown}, answered at the end of its answer. The first \
-            and the last step are not full.{rows}",
+            and the last step are not full.{rows}{unsent}",
             time(over_time.step_ns),
             zone.offset(over_time.start_ns)
         ),
