@@ -15,8 +15,8 @@ pub struct LoadOverTime {
     pub step_ns: u64,
     /// Requests that each row stands for (`--rows`): counts are of requests.
     pub requests_per_row: u64,
-    /// Requests by the instant for which they were planned. One that never left has no row: those are
-    /// among `found.requests.unsent`.
+    /// Requests by the instant for which they were planned. Those that never left have no row:
+    /// `found.requests.unsent` counts them.
     pub offered: Vec<u64>,
     /// Requests by their departure.
     pub achieved: Vec<u64>,

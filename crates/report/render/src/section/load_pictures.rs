@@ -58,6 +58,15 @@ fn course(load: &LoadReport, over_time: &LoadOverTime, zone: &Zone) -> Section {
         });
         blocks.push(chart("Failed", Scale::Rate, layers.collect()));
     }
+    Section {
+        heading: "Load over time".to_owned(),
+        note: what_is_drawn(load, over_time, zone),
+        blocks,
+    }
+}
+
+/// At which instant what is drawn, and what is not.
+fn what_is_drawn(load: &LoadReport, over_time: &LoadOverTime, zone: &Zone) -> String {
     let rows = match over_time.requests_per_row {
         1 => String::new(),
         every => format!(
@@ -76,16 +85,12 @@ fn course(load: &LoadReport, over_time: &LoadOverTime, zone: &Zone) -> Section {
         }
         false => "Latency, achieved and failed are shown at the departure of a request",
     };
-    Section {
-        heading: "Load over time".to_owned(),
-        note: format!(
-            "In steps of {}; times are {}. {shown}, answered at the end of its answer. The first \
-            and the last step are not full.{rows}{unsent}",
-            time(over_time.step_ns),
-            zone.offset(over_time.start_ns)
-        ),
-        blocks,
-    }
+    format!(
+        "In steps of {}; times are {}. {shown}, answered at the end of its answer. The first and \
+        the last step are not full.{rows}{unsent}",
+        time(over_time.step_ns),
+        zone.offset(over_time.start_ns)
+    )
 }
 
 fn times(steps: &LoadSteps) -> Vec<Layer> {
