@@ -155,7 +155,12 @@ impl RunFolder {
         let above = path.parent().filter(|above| !above.as_os_str().is_empty());
         let table = above.unwrap_or(path).to_str();
         // A file in a table's folder was there, whether or not its folder is still to be removed.
-        let is_robbed = error.kind() == io::ErrorKind::NotFound
+        // Of a link in a table's place the kernel says that it is no folder.
+        let is_missing = matches!(
+            error.kind(),
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+        );
+        let is_robbed = is_missing
             && table.is_some_and(|table| !table.is_empty())
             && (above.is_some() || table.is_some_and(|table| !self.has_table(table)));
         if let Some(table) = table.filter(|_| is_robbed) {
@@ -487,6 +492,7 @@ pub(crate) fn again(error: &io::Error) -> io::Error {
 )]
 pub(crate) mod tests {
     use std::fs;
+    use std::io::ErrorKind;
 
     use super::*;
 
@@ -528,6 +534,26 @@ pub(crate) mod tests {
         assert_eq!(fs::read_dir(&path).expect("there").count(), 1, "no table");
         RunFolder::create(&path, Some(ANY)).expect("that run has ended");
         RunFolder::create(&path, Some(ANY)).expect("an empty folder holds nothing to lose");
+    }
+
+    #[test]
+    fn what_stands_in_a_tables_place_is_no_table() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let running = RunFolder::create(&parent.path().join("run"), None).expect("created");
+        for error in [ErrorKind::NotFound, ErrorKind::NotADirectory] {
+            let failed = |path: &str| running.failed(path.as_ref(), "write", error.into());
+            assert!(
+                matches!(failed("losses"), FolderError::Gone { .. }),
+                "{error}"
+            );
+            fs::create_dir_all(parent.path().join("run/losses")).expect("created");
+            assert!(
+                matches!(failed("losses"), FolderError::Io { .. }),
+                "{error}"
+            );
+            fs::remove_dir(parent.path().join("run/losses")).expect("removed");
+        }
+        running.replace(MANIFEST, b"{}").expect("written");
     }
 
     #[test]
