@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 use lineside_plan::{Begin, CallIndex, EdgeKind, Order, Step};
@@ -37,11 +38,11 @@ const NEVER: Times = Times {
     ended_ns: i64::MIN,
 };
 
-/// Gives each call of a script once.
-#[derive(Debug)]
+/// Gives each call of a script once. A copy of one that has not begun is for another run of it.
+#[derive(Debug, Clone)]
 pub struct Walk {
     order: Order,
-    edges: Vec<(CallIndex, CallIndex)>,
+    edges: Arc<[(CallIndex, CallIndex)]>,
     due: BinaryHeap<Reverse<(i64, CallIndex)>>,
     /// The thread whose call became due last, and when it was.
     thread: Option<(u32, i64)>,
@@ -58,7 +59,7 @@ impl Walk {
         Self {
             due: order.first().map(Reverse).collect(),
             order,
-            edges,
+            edges: edges.into(),
             thread: None,
             times: vec![NEVER; script.calls.len()],
             made: 0,
@@ -130,7 +131,7 @@ impl Walk {
     /// the earlier one had ended.
     pub fn edges_kept(&self) -> [u64; 2] {
         let mut counts = [0; 2];
-        for &(from, to) in &self.edges {
+        for &(from, to) in &*self.edges {
             let (from, to) = (&self.times[from as usize], &self.times[to as usize]);
             if from.made_ns != i64::MIN && to.made_ns != i64::MIN {
                 let is_kept = from.ended_ns != i64::MIN && to.made_ns >= from.ended_ns;
