@@ -292,9 +292,13 @@ impl<'a> Run<'a, '_> {
         Ok(())
     }
 
+    /// Whether calls may go by it: its line may have opened in the turn that goes on, and its client
+    /// not have heard of that.
     fn is_open(&self, wire: usize) -> bool {
-        let line = self.wires[wire].line;
-        line.is_some_and(|line| self.lines.is_open(line))
+        let Wire {
+            line, connection, ..
+        } = self.wires[wire];
+        connection.is_some() && line.is_some_and(|line| self.lines.is_open(line))
     }
 
     fn make_calls(&mut self, watch: &mut dyn Watch) -> Result<(), RerunError> {
