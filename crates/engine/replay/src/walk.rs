@@ -190,9 +190,9 @@ fn paced(script: &Script, pace: Pace, speed: f64) -> (Vec<Step>, Vec<(CallIndex,
     (steps, edges)
 }
 
-/// The call whose reply first named a file or a state, and each later call that uses it. A plan has
-/// edges from other threads for the first use alone: the rest is the order of threads, which open
-/// loop has not.
+/// The call whose reply first named a file, or last gave a state, and each later call that uses it.
+/// A plan has edges from other threads for the first use alone: the rest is the order of threads,
+/// which open loop has not.
 fn named_before(script: &Script) -> Vec<(CallIndex, CallIndex)> {
     let mut files = HashMap::new();
     let mut states = HashMap::new();
@@ -208,7 +208,8 @@ fn named_before(script: &Script) -> Vec<(CallIndex, CallIndex)> {
                 files.entry(made).or_insert(index);
             }
             if let Some(made) = facts.and_then(|facts| facts.reply_stateid.as_deref()) {
-                states.entry(made).or_insert(index);
+                // Each call that gives it again changes its number, as OPEN_CONFIRM does.
+                states.insert(made, index);
             }
         }
     }
