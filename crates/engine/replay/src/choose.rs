@@ -1,8 +1,8 @@
 //! A part of a workload: the calls that are chosen, and what they need of those before.
 //!
 //! Backwards through the calls, of those that are not chosen stay: the one whose reply first named
-//! a file that a later call uses, unless the file was there before the trace; changes of a name
-//! that a later call uses; what gave a state that is used; what wrote to a file that is read.
+//! a file that a later call uses, unless it looks up what was there before the trace; changes of a
+//! name that a later call uses; what gave a state that is used; what wrote to a file that is read.
 //! Nothing else is needed: a file that was there is looked up before the run.
 //!
 //! Times go on from the first call that is chosen. What is needed of before is made at once. Where
@@ -75,6 +75,11 @@ fn names(operation: &Operation) -> impl Iterator<Item = Name<'_>> {
     first.zip(one).into_iter().chain(second)
 }
 
+fn is_root(operation: &Operation) -> bool {
+    let root = Procedure::Nfs4(v4::Operation::PutRootFh);
+    operation.procedure == Some(root)
+}
+
 fn files(operation: &Operation) -> impl Iterator<Item = FileId> {
     [operation.file, operation.file2].into_iter().flatten()
 }
@@ -110,12 +115,21 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    fn needs(&self, call: &Call, is_first: impl Fn(FileId) -> bool) -> bool {
+    fn needs(
+        &self,
+        call: &Call,
+        is_first: impl Fn(FileId) -> bool,
+        was_there: impl Fn(FileId) -> bool,
+    ) -> bool {
+        // Directories on a way from a server's root are made before the run.
+        let is_way = call.operations.iter().any(is_root);
         call.left_out.is_none()
             && call.operations.iter().any(|operation| {
-                let is_named = operation.made;
-                let is_named = is_named.is_some_and(|it| self.files.contains(&it) && is_first(it));
-                let is_changed = match Effect::of(operation) {
+                let effect = Effect::of(operation);
+                let may_make = |it| effect == Effect::Name || is_way || !was_there(it);
+                let is_named = operation.made.filter(|it| self.files.contains(it));
+                let is_named = is_named.is_some_and(|it| is_first(it) && may_make(it));
+                let is_changed = match effect {
                     Effect::Name => names(operation).any(|name| self.names.contains(&name)),
                     Effect::Write => operation.file.is_some_and(|it| self.data.contains(&it)),
                     Effect::Read | Effect::Look => false,
@@ -191,10 +205,10 @@ impl Script {
         let mut connections = HashSet::new();
         let mut wanted = Wanted::default();
         for (at, call) in self.calls.iter().enumerate().rev() {
-            let is_first = |file| first_of.get(&file) == Some(&at) && !was_there(file);
+            let is_first = |file| first_of.get(&file) == Some(&at);
             stays[at] = match call.program {
                 None => connections.contains(&call.connection),
-                Some(_) => chosen[at] || wanted.needs(call, is_first),
+                Some(_) => chosen[at] || wanted.needs(call, is_first, &was_there),
             };
             if stays[at] && call.program.is_some() {
                 connections.insert(call.connection);
@@ -354,15 +368,19 @@ mod tests {
                 call(5, P::Read, 11),
                 named(call(6, P::Remove, 1), b"made", None),
                 named(call(7, P::Create, 1), b"made", Some(12)),
+                named(call(8, P::Create, 1), b"found", Some(3)),
+                call(9, P::GetAttr, 3),
             ]
         };
-        let cases: [(&[i64], &[i64]); 6] = [
+        let cases: [(&[i64], &[i64]); 7] = [
             // It was there: it is looked up before the run.
             (&[4], &[4]),
             (&[2], &[1, 2]),
             (&[3], &[1, 3]),
             (&[5], &[1, 3, 5]),
             (&[7], &[1, 6, 7]),
+            // It may be elsewhere, where it is not there.
+            (&[9], &[8, 9]),
             (&[], &[]),
         ];
         for (wanted, stays) in cases {
@@ -372,7 +390,7 @@ mod tests {
             let needed = stays.len() - wanted.len();
             assert_eq!(
                 counts,
-                [8 - stays.len() as u64, needed as u64],
+                [10 - stays.len() as u64, needed as u64],
                 "{wanted:?}"
             );
             assert_eq!(script.steps.len(), stays.len());

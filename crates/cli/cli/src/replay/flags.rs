@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     pub(super) speed: String,
     /// Make all calls as this user and group: 1000:1000; by default as those of the trace
     #[arg(long = "as", value_name = "UID:GID")]
-    pub(super) user: Option<String>,
+    pub(super) credential: Option<String>,
     /// Make all calls this many times at once, e.g. x4: in DIR/copy-1, DIR/copy-2, ... each
     #[arg(long, value_name = "xN", default_value = "x1")]
     pub(super) clients: String,
@@ -51,7 +51,7 @@ pub(crate) struct Arguments {
     pub(super) idle: u64,
     #[command(flatten)]
     pub(super) filter: FilterArguments,
-    /// Print JSON
+    /// Print JSON (docs/schema/replay.schema.json)
     #[arg(long)]
     pub(super) json: bool,
     #[command(flatten)]

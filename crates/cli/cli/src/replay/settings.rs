@@ -41,7 +41,7 @@ impl Wanted {
             let why = "--speed has no effect on --loop fast: leave one of them out";
             return Err(ConfigError::usage(why));
         }
-        let user = arguments.user.as_deref().map(user).transpose()?;
+        let user = arguments.credential.as_deref().map(user).transpose()?;
         let clients = clients(&arguments.clients)?;
         Ok(Self {
             clients,
@@ -95,7 +95,7 @@ impl Wanted {
             "to": arguments.to,
             "loop": arguments.pace,
             "speed": self.speed,
-            "as": arguments.user,
+            "as": arguments.credential,
             "clients": self.clients,
             "in_place": arguments.in_place,
             "timeout_ns": self.timeout_ns,
@@ -111,7 +111,7 @@ impl Wanted {
             url: arguments.to.clone(),
             pace: arguments.pace.clone(),
             speed: self.speed,
-            user: arguments.user.clone(),
+            user: arguments.credential.clone(),
             clients: self.clients.into(),
         }
     }
