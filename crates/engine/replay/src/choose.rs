@@ -149,12 +149,10 @@ impl Script {
         let stays = self.staying(chosen, was_there);
         let begins = self.begins(chosen, &stays, took_ns);
         let mut places = vec![None; stays.len()];
-        let mut next: CallIndex = 0;
-        for (place, _) in places.iter_mut().zip(&stays).filter(|(_, stays)| **stays) {
-            *place = Some(next);
-            next += 1;
-        }
-        let place = |call: CallIndex| places[call as usize];
+        let staying = places.iter_mut().zip(&stays).filter(|(_, stays)| **stays);
+        let staying = (0..).zip(staying.map(|(place, _)| place));
+        staying.for_each(|(next, place)| *place = Some(next));
+        let place = |call: CallIndex| -> Option<CallIndex> { places[call as usize] };
         let edges = self.edges.drain(..);
         let edges = edges.filter_map(|(from, to, kind)| Some((place(from)?, place(to)?, kind)));
         self.edges = edges.collect();

@@ -26,6 +26,7 @@ mod content;
 mod figures;
 mod nfs3;
 mod nfs4;
+mod own;
 mod replay;
 mod script;
 mod tables;
@@ -34,10 +35,11 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
-pub use attributes::{Own, Shown, compared};
+pub use attributes::compared;
 pub use content::fill;
 pub use figures::{Differing, Figures, Repairs};
 pub use lineside_plan::CallIndex;
+pub use own::{Own, Shown};
 pub use replay::{Replay, Settings};
 pub use script::{
     Call, ConnectionId, Facts, FileId, LeftOut, Operation, Path, Procedure, Program, Script, Why,

@@ -281,7 +281,6 @@ fn of_state<'a>(
     attributes: AttributeList<'a>,
 ) -> Result<Made<'a>, Lack> {
     let offset = || operation.offset.map(Some).ok_or(Lack::Arguments);
-    let count = || operation.count.map(Some).ok_or(Lack::Arguments);
     let length = || operation.length.map(Some).ok_or(Lack::Arguments);
     let mut stateid = || state(making, call.client, facts).map(Some);
     Ok(match operation_of(operation).ok_or(Lack::Kind)? {
@@ -305,17 +304,6 @@ fn of_state<'a>(
             access: Some(facts.share_access.ok_or(Lack::Arguments)?),
             deny: Some(facts.share_deny.unwrap_or(0)),
         }),
-        Name4::Read => Made::Read(v4::ReadArgs {
-            stateid: stateid()?,
-            offset: offset()?,
-            count: count()?,
-        }),
-        Name4::Write => Made::Write(v4::WriteArgs {
-            stateid: stateid()?,
-            offset: offset()?,
-            stable: stable(facts)?,
-            data_len: count()?,
-        }),
         Name4::SetAttr => Made::SetAttr(v4::SetAttrArgs {
             stateid: stateid()?,
             attributes,
@@ -332,6 +320,33 @@ fn of_state<'a>(
             stateid: stateid()?,
             offset: offset()?,
             length: length()?,
+        }),
+        _ => of_data(making, call, operation, facts)?,
+    })
+}
+
+/// One operation about data, with a state id.
+fn of_data(
+    making: &mut Making<'_>,
+    call: &Call,
+    operation: &Operation,
+    facts: &Facts,
+) -> Result<Made<'static>, Lack> {
+    let offset = || operation.offset.map(Some).ok_or(Lack::Arguments);
+    let count = || operation.count.map(Some).ok_or(Lack::Arguments);
+    let length = || operation.length.map(Some).ok_or(Lack::Arguments);
+    let mut stateid = || state(making, call.client, facts).map(Some);
+    Ok(match operation_of(operation).ok_or(Lack::Kind)? {
+        Name4::Read => Made::Read(v4::ReadArgs {
+            stateid: stateid()?,
+            offset: offset()?,
+            count: count()?,
+        }),
+        Name4::Write => Made::Write(v4::WriteArgs {
+            stateid: stateid()?,
+            offset: offset()?,
+            stable: stable(facts)?,
+            data_len: count()?,
         }),
         Name4::ReadPlus => Made::ReadPlus(v4::ReadArgs {
             stateid: stateid()?,

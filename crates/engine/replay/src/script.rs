@@ -6,7 +6,7 @@ use lineside_nfs::{mount, v3, v4};
 use lineside_nfs_client::Service;
 use lineside_plan::{CallIndex, EdgeKind, Step};
 
-use crate::attributes::Shown;
+use crate::own::Shown;
 
 /// A file or directory, as traces name it.
 pub type FileId = i64;

@@ -3,7 +3,7 @@
 use hashbrown::{HashMap, HashSet};
 use lineside_nfs::v4::StateId;
 
-use crate::attributes::{OwnValue, Shown};
+use crate::own::{OwnValue, Shown};
 use crate::script::FileId;
 
 /// Why a call cannot be made.

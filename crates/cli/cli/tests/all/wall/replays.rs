@@ -173,6 +173,7 @@ fn every_version_is_replayed_on_a_real_server() {
         "--version 4.0 rand --file four --bytes 300000 --chunk 30000 --depth 8",
         "--version 4.1 meta --rounds 3",
         "--version 4.1 seq --file five --bytes 3000000 --chunk 1000000 --depth 3",
+        "--version 4.2 meta --rounds 3",
     ];
     for (number, work) in works.iter().enumerate() {
         let client: Vec<_> = [drive].into_iter().chain(work.split(' ')).collect();
