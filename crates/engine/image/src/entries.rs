@@ -77,6 +77,8 @@ pub struct Image {
     entries: Vec<Named>,
     /// The first entry of each node.
     of_node: HashMap<u32, u32>,
+    /// The node of each server's root, of NFSv4.
+    servers: HashMap<u32, u32>,
     /// Files that the trace made.
     made: u64,
 }
@@ -146,6 +148,12 @@ impl Image {
     /// The path of an object that was there at the start, below the top, whose own is empty.
     pub fn path_of(&self, file: i64) -> Option<Vec<u8>> {
         self.find(file).map(|entry| self.path(entry))
+    }
+
+    /// The path of the root of a server's file systems, as NFSv4 sees it.
+    pub fn root_of(&self, server: u32) -> Option<Vec<u8>> {
+        let node = self.resolved(*self.servers.get(&server)?);
+        self.of_node.get(&node).map(|&entry| self.path(entry))
     }
 
     /// The path of an entry below the top.
@@ -249,6 +257,8 @@ struct Making {
 impl Making {
     fn new(mut tree: Tree) -> Self {
         let names = names_at_first(&mut tree);
+        let of_servers = tree.roots.iter().filter(|root| root.path.is_empty());
+        let servers = of_servers.map(|root| (root.server, root.node)).collect();
         let roots = std::mem::take(&mut tree.roots).into_iter();
         let roots = roots.map(|root| (tree.resolved(root.node), root.path));
         let roots: Vec<_> = roots.collect();
@@ -264,6 +274,7 @@ impl Making {
             files: tree.files,
             entries: vec![top],
             of_node: HashMap::new(),
+            servers,
             made: 0,
         };
         Self {

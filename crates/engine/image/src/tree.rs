@@ -26,7 +26,7 @@ pub struct Tree {
 #[derive(Debug)]
 pub(crate) struct Root {
     pub(crate) node: u32,
-    server: u32,
+    pub(crate) server: u32,
     /// Empty: the root of the server's file systems.
     pub(crate) path: Box<str>,
 }

@@ -1,6 +1,8 @@
 //! Which calls may be made: those of which everything that they wait for is there, in the order of
 //! their threads. What predicts a workload and what replays it walk their plans by this.
 
+use std::sync::Arc;
+
 /// A place in the list of calls.
 pub type CallIndex = u32;
 
@@ -72,14 +74,20 @@ struct Waiting {
     is_ready: bool,
 }
 
-/// The order of a workload's calls.
+/// What calls wait for: the same for all who walk it.
 #[derive(Debug)]
-pub struct Order {
+struct Rules {
     steps: Vec<Step>,
     /// For each call, those that wait for its reply; one that waits for it as its trigger too is
     /// there twice.
     followers: Lists,
     threads: Lists,
+}
+
+/// The order of a workload's calls. A copy of one that nobody has walked is for another walk.
+#[derive(Debug, Clone)]
+pub struct Order {
+    rules: Arc<Rules>,
     /// How many calls of each thread were made.
     made: Vec<u32>,
     waiting: Vec<Waiting>,
@@ -113,17 +121,19 @@ impl Order {
             };
         }
         Self {
-            followers: Lists::new(steps.len(), edges),
-            threads: Lists::new(thread_count.unwrap_or(0), threads),
             made: vec![0; thread_count.unwrap_or(0)],
             waiting,
-            steps,
+            rules: Arc::new(Rules {
+                followers: Lists::new(steps.len(), edges),
+                threads: Lists::new(thread_count.unwrap_or(0), threads),
+                steps,
+            }),
         }
     }
 
     /// The thread of a call.
     pub fn thread(&self, call: CallIndex) -> u32 {
-        self.steps[call as usize].thread
+        self.rules.steps[call as usize].thread
     }
 
     /// The calls that wait for nothing, and when they may be made.
@@ -135,8 +145,8 @@ impl Order {
 
     /// A reply came. `may` takes each call that lacks no reply any more, and when it may be made.
     pub fn on_reply(&mut self, now: i64, call: CallIndex, mut may: impl FnMut(i64, CallIndex)) {
-        for &follower in self.followers.get(call) {
-            let after_ns = match self.steps[follower as usize].begin {
+        for &follower in self.rules.followers.get(call) {
+            let after_ns = match self.rules.steps[follower as usize].begin {
                 Begin::After { call: of, think_ns } if of == call => think_ns.max(0),
                 Begin::After { .. } | Begin::At(_) => 0,
             };
@@ -157,7 +167,7 @@ impl Order {
     /// The next call of a thread, if it may be made: it is, then. To be asked until there is none.
     pub fn make_next(&mut self, thread: u32) -> Option<CallIndex> {
         let made = &mut self.made[thread as usize];
-        let next = *self.threads.get(thread).get(*made as usize)?;
+        let next = *self.rules.threads.get(thread).get(*made as usize)?;
         if !self.waiting[next as usize].is_ready {
             return None;
         }

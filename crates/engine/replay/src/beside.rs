@@ -37,7 +37,7 @@ pub(crate) fn mount<T>(
     make(Request::Mount(&call))
 }
 
-/// Learns what a reply of MOUNT has: what was mounted is the directory at the top. Its status.
+/// Learns what a reply of MOUNT has: what was mounted is a directory that is known. Its status.
 pub(crate) fn on_mount(
     tables: &mut Tables,
     operation: &Operation,
@@ -47,7 +47,9 @@ pub(crate) fn on_mount(
 ) -> Option<u32> {
     let mut cursor = results.cursor();
     let reply = mount::Reply::decode(procedure, &mut cursor);
-    if let (mount::Reply::Mnt(Outcome::Ok(_)), Some(made)) = (&reply, operation.made) {
+    if let (mount::Reply::Mnt(Outcome::Ok(_)), Some(made)) = (&reply, operation.made)
+        && tables.handle(Some(made)).is_err()
+    {
         tables.set_handle(made, top);
     }
     reply.status()

@@ -59,7 +59,44 @@ pub struct Figures {
     pub repairs: Repairs,
 }
 
+impl Repairs {
+    fn all(&mut self) -> [&mut u64; 7] {
+        let Self {
+            cookies,
+            guards,
+            parents,
+            links,
+            states,
+            verifiers,
+            attributes,
+        } = self;
+        [
+            cookies, guards, parents, links, states, verifiers, attributes,
+        ]
+    }
+}
+
 impl Figures {
+    /// Adds what another replay counts.
+    pub fn add(&mut self, other: &Self) {
+        self.made += other.made;
+        self.answered += other.answered;
+        self.lost += other.lost;
+        self.unanswered_before += other.unanswered_before;
+        self.compared += other.compared;
+        self.same += other.same;
+        self.written_bytes += other.written_bytes;
+        for (&why, count) in &other.left_out {
+            *self.left_out.entry(why).or_default() += count;
+        }
+        for (differing, count) in &other.differing {
+            *self.differing.entry(differing.clone()).or_default() += count;
+        }
+        let mut repairs = other.repairs;
+        let all = self.repairs.all().into_iter().zip(repairs.all());
+        all.for_each(|(sum, of)| *sum += *of);
+    }
+
     pub(crate) fn leave_out(&mut self, why: Why) {
         *self.left_out.entry(why).or_default() += 1;
     }

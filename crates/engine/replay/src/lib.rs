@@ -12,18 +12,21 @@
 //! the call is about. Those come with the replies. Every call is given once, or is left out, with
 //! the reason counted.
 //!
-//! It works below one directory: what the source's clients mounted is that directory, a `..` does
-//! not lead out of it, and a symbolic link that is made there holds no path that does.
+//! It works below one directory: what the source's clients mounted is that directory, or, of
+//! several mounts, a directory in it each. A `..` does not lead out of these, and a symbolic link that is made there holds no path that does.
 //!
 //! Not here: sockets, clocks, files. The client engine opens sessions, and numbers owners and
 //! slots.
 #![forbid(unsafe_code)]
 
+mod attributes;
 mod beside;
+mod choose;
 mod content;
 mod figures;
 mod nfs3;
 mod nfs4;
+mod own;
 mod replay;
 mod script;
 mod tables;
@@ -32,12 +35,14 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
+pub use attributes::compared;
 pub use content::fill;
 pub use figures::{Differing, Figures, Repairs};
 pub use lineside_plan::CallIndex;
+pub use own::{Own, Shown};
 pub use replay::{Replay, Settings};
 pub use script::{
-    Call, ConnectionId, Facts, FileId, LeftOut, Operation, Procedure, Program, Script, Why,
+    Call, ConnectionId, Facts, FileId, LeftOut, Operation, Path, Procedure, Program, Script, Why,
 };
 pub use tables::Lack;
 pub use walk::{Pace, Times, Walk};

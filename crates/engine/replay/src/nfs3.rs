@@ -17,7 +17,9 @@ const WRITE_BYTES_MAX: u32 = 16 << 20;
 pub(crate) struct Making<'a> {
     pub(crate) script: &'a Script,
     pub(crate) tables: &'a Tables,
-    /// The handle of the directory that everything happens below.
+    /// Of what WRITEs write.
+    pub(crate) seed: u64,
+    /// The handle of the root of the call's server.
     pub(crate) top: &'a [u8],
     pub(crate) repairs: &'a mut Repairs,
 }
@@ -29,13 +31,14 @@ pub(crate) fn name(of: Option<&[u8]>) -> Result<&[u8], Lack> {
 }
 
 /// The bytes that a WRITE writes.
-pub(crate) fn data(script: &Script, operation: &Operation) -> Result<Vec<u8>, Lack> {
+pub(crate) fn data(making: &Making<'_>, operation: &Operation) -> Result<Vec<u8>, Lack> {
     let offset = operation.offset.ok_or(Lack::Arguments)?;
     let count = operation.count.filter(|&count| count <= WRITE_BYTES_MAX);
     let mut bytes = vec![0; count.ok_or(Lack::Arguments)? as usize];
-    let sums = script.sums.get(&operation.id);
+    let sums = making.script.sums.get(&operation.id);
     let sums = sums.map_or(&[][..], Vec::as_slice);
-    content::write(operation.file.unwrap_or_default(), offset, sums, &mut bytes);
+    let file = operation.file.unwrap_or_default();
+    content::write(making.seed, file, offset, sums, &mut bytes);
     Ok(bytes)
 }
 
@@ -165,7 +168,7 @@ pub(crate) fn request<T>(
     let file2 = takes_two.then(|| of(operation.file2)).transpose()?;
     let file2 = [Piece::bytes(file2.unwrap_or_default())];
     let names = operation.names.each_ref().map(Option::as_deref);
-    let is_out = names[0] == Some(b"..") && tables.has_handle(operation.file, making.top);
+    let is_out = names[0] == Some(b"..") && tables.root(operation.file).is_some();
     making.repairs.parents += u64::from(is_out);
     let names = [if is_out { Some(&b"."[..]) } else { names[0] }, names[1]];
     let texts = names.map(|name| [Piece::bytes(name.unwrap_or_default())]);
@@ -176,7 +179,7 @@ pub(crate) fn request<T>(
     let target = inner_target(target, making.repairs);
     let target = [Piece::bytes(&target)];
     let bytes = match procedure {
-        Procedure::Write => data(making.script, operation)?,
+        Procedure::Write => data(making, operation)?,
         _ => Vec::new(),
     };
     let handles = [Handle::new(&file), Handle::new(&file2)];

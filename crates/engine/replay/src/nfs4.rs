@@ -1,14 +1,15 @@
 //! Compounds of NFSv4: from rows to arguments, and what replies make known. The client engine adds
 //! SEQUENCE, and sets client ids and the numbers of owners.
 
-use lineside_frame::Piece;
+use lineside_frame::{Cursor, Piece};
 use lineside_nfs::v4::attributes::SetTime;
 use lineside_nfs::v4::{
     self, AttributeList, Attributes, Bitmap, Call as Made, Operation as Name4, StateId,
 };
 use lineside_nfs_client::{Request, Results};
-use lineside_rpc::xdr::Name;
+use lineside_rpc::xdr::{Name, Xdr};
 
+use crate::attributes;
 use crate::figures::Figures;
 use crate::nfs3::{Making, data, inner_target, name, position};
 use crate::script::{Call, Facts, Operation, Procedure, Script};
@@ -34,8 +35,8 @@ struct Texts<'a> {
     names: [&'a [u8]; 2],
     owner: &'a [u8],
     target: Vec<u8>,
-    /// Owner and group to be set.
-    users: [Option<String>; 2],
+    /// Attributes that it gives, as on the wire.
+    list: Option<Vec<u8>>,
 }
 
 /// Gives `make` the compound of a call.
@@ -52,29 +53,27 @@ pub(crate) fn request<T>(
     for operation in &operations {
         texts.push(texts_of(making, operation)?);
         if operation_of(operation) == Some(Name4::Write) {
-            bytes.extend(data(making.script, operation)?);
+            bytes.extend(data(making, operation)?);
         }
     }
-    let users: Vec<_> = { texts.iter() }
-        .map(|texts| {
-            let users = texts.users.each_ref();
-            users.map(|it| [Piece::bytes(it.as_deref().unwrap_or_default().as_bytes())])
-        })
-        .collect();
     let none = Facts::default();
-    let attributes: Vec<_> = { operations.iter().zip(&users) }
-        .map(|(operation, users)| attributes(operation.facts.as_deref().unwrap_or(&none), users))
+    let older: Vec<_> = { operations.iter() }
+        .map(|operation| older(operation.facts.as_deref().unwrap_or(&none)))
         .collect();
     let pieces: Vec<_> = { texts.iter() }
         .map(|texts| {
             let [one, two] = texts.names;
-            [texts.handle, one, two, texts.owner, &texts.target].map(|it| [Piece::bytes(it)])
+            let list = texts.list.as_deref().unwrap_or_default();
+            [texts.handle, one, two, texts.owner, &texts.target, list].map(|it| [Piece::bytes(it)])
         })
         .collect();
     let mut calls = Vec::with_capacity(operations.len());
     for (at, operation) in operations.iter().enumerate() {
         let facts = operation.facts.as_deref().unwrap_or(&none);
-        let list = AttributeList::new(&attributes[at]);
+        let list = match texts[at].list {
+            Some(_) => AttributeList::decode(&mut Cursor::new(&pieces[at][5])),
+            None => AttributeList::new(&older[at]),
+        };
         calls.push(one(making, call, operation, facts, &pieces[at], list)?);
     }
     let tag = call
@@ -109,15 +108,15 @@ fn texts_of<'a, 'm: 'a>(
     match operation_of(operation) {
         Some(Name4::PutFh) => texts.handle = making.tables.handle(operation.file)?,
         Some(Name4::PutRootFh | Name4::PutPubFh) => texts.handle = making.top,
-        Some(Name4::LookupP) if making.tables.has_handle(operation.file, making.top) => {
+        Some(Name4::LookupP) if let Some(root) = making.tables.root(operation.file) => {
             making.repairs.parents += 1;
-            texts.handle = making.top;
+            texts.handle = root;
         }
         _ => {}
     }
     if let Some(facts) = operation.facts.as_deref() {
         texts.owner = facts.owner.as_deref().unwrap_or_default();
-        texts.users = [facts.set_uid, facts.set_gid].map(|id| id.map(|id| id.to_string()));
+        texts.list = given(making, operation, facts)?;
         if operation_of(operation) == Some(Name4::Create) {
             let target = facts.symlink_target.as_deref().unwrap_or_default();
             texts.target = inner_target(name(Some(target))?, making.repairs);
@@ -129,7 +128,24 @@ fn texts_of<'a, 'm: 'a>(
     }
 }
 
-fn attributes<'a>(facts: &Facts, users: &'a [[Piece<'a>; 1]; 2]) -> Attributes<'a> {
+/// The attributes that an operation gives, if its row has all of them.
+fn given(
+    making: &Making<'_>,
+    operation: &Operation,
+    facts: &Facts,
+) -> Result<Option<Vec<u8>>, Lack> {
+    // It compared: what the server answered says with what outcome.
+    let status = operation.status.as_deref();
+    let holds = match operation_of(operation) {
+        Some(Name4::Verify) => status == Some("NFS4_OK"),
+        Some(Name4::NVerify) => status == Some("NFS4ERR_SAME"),
+        _ => return Ok(attributes::given(facts)),
+    };
+    attributes::translated(making.tables, operation.file, facts, holds).map(Some)
+}
+
+/// Those of them that have columns of their own, in a trace of an older lineside.
+fn older(facts: &Facts) -> Attributes<'static> {
     let set_time = |how: Option<&str>, ns: Option<i64>| match (how, ns) {
         (Some("SET_TO_CLIENT_TIME" | "SET_TO_CLIENT_TIME4"), Some(ns)) => {
             SetTime::ClientTime(Some(v4::Time {
@@ -143,8 +159,6 @@ fn attributes<'a>(facts: &Facts, users: &'a [[Piece<'a>; 1]; 2]) -> Attributes<'
     Attributes {
         size: facts.set_size,
         mode: facts.set_mode,
-        owner: facts.set_uid.map(|_| Name::new(&users[0])),
-        group: facts.set_gid.map(|_| Name::new(&users[1])),
         set_atime: set_time(facts.set_atime_how.as_deref(), facts.set_atime_ns),
         set_mtime: set_time(facts.set_mtime_how.as_deref(), facts.set_mtime_ns),
         ..Attributes::default()
@@ -179,6 +193,14 @@ fn lock_type(facts: &Facts) -> Result<Option<v4::LockType>, Lack> {
     }
 }
 
+fn content(facts: &Facts) -> Result<v4::Content, Lack> {
+    match facts.content.as_deref() {
+        Some("NFS4_CONTENT_DATA") => Ok(v4::Content::DATA),
+        Some("NFS4_CONTENT_HOLE") => Ok(v4::Content::HOLE),
+        _ => Err(Lack::Arguments),
+    }
+}
+
 fn stable(facts: &Facts) -> Result<Option<v4::StableHow>, Lack> {
     let word = facts.stable_how.as_deref();
     match word.map(|word| word.trim_end_matches('4')) {
@@ -189,16 +211,17 @@ fn stable(facts: &Facts) -> Result<Option<v4::StableHow>, Lack> {
     }
 }
 
-/// One operation with its arguments; `texts` are handle, both names, owner, link's target.
+/// One operation with its arguments; `texts` are handle, both names, owner, link's target and the
+/// list of attributes.
 fn one<'a>(
     making: &mut Making<'_>,
     call: &Call,
     operation: &Operation,
     facts: &Facts,
-    texts: &'a [[Piece<'a>; 1]; 5],
+    texts: &'a [[Piece<'a>; 1]; 6],
     attributes: AttributeList<'a>,
 ) -> Result<Made<'a>, Lack> {
-    let [handle, first, second, owner, _] = texts;
+    let [handle, first, second, owner, ..] = texts;
     let text = Some(Name::new(first));
     let of_name = v4::NameArgs { name: text };
     let offset = || operation.offset.map(Some).ok_or(Lack::Arguments);
@@ -222,8 +245,7 @@ fn one<'a>(
             count: count()?,
         }),
         Name4::GetAttr => {
-            making.repairs.attributes += 1;
-            let request = Some(Bitmap::new(&ASKED));
+            let request = Some(asked(making, facts, &ASKED));
             Made::GetAttr(v4::GetAttrArgs { request })
         }
         Name4::GetFh => Made::GetFh(()),
@@ -241,6 +263,8 @@ fn one<'a>(
         Name4::Create => create(facts, texts, attributes)?,
         Name4::Open => open(making, call, facts, owner, text, attributes)?,
         Name4::ReadDir => read_dir(making, call, operation, facts)?,
+        Name4::Verify => Made::Verify(v4::VerifyArgs { attributes }),
+        Name4::NVerify => Made::NVerify(v4::VerifyArgs { attributes }),
         Name4::Lock => lock(making, call, operation, facts, owner)?,
         Name4::ReleaseLockOwner => Made::ReleaseLockOwner(v4::ReleaseLockOwnerArgs { owner }),
         _ => of_state(making, call, operation, facts, owner, attributes)?,
@@ -257,7 +281,6 @@ fn of_state<'a>(
     attributes: AttributeList<'a>,
 ) -> Result<Made<'a>, Lack> {
     let offset = || operation.offset.map(Some).ok_or(Lack::Arguments);
-    let count = || operation.count.map(Some).ok_or(Lack::Arguments);
     let length = || operation.length.map(Some).ok_or(Lack::Arguments);
     let mut stateid = || state(making, call.client, facts).map(Some);
     Ok(match operation_of(operation).ok_or(Lack::Kind)? {
@@ -281,17 +304,6 @@ fn of_state<'a>(
             access: Some(facts.share_access.ok_or(Lack::Arguments)?),
             deny: Some(facts.share_deny.unwrap_or(0)),
         }),
-        Name4::Read => Made::Read(v4::ReadArgs {
-            stateid: stateid()?,
-            offset: offset()?,
-            count: count()?,
-        }),
-        Name4::Write => Made::Write(v4::WriteArgs {
-            stateid: stateid()?,
-            offset: offset()?,
-            stable: stable(facts)?,
-            data_len: count()?,
-        }),
         Name4::SetAttr => Made::SetAttr(v4::SetAttrArgs {
             stateid: stateid()?,
             attributes,
@@ -309,14 +321,61 @@ fn of_state<'a>(
             offset: offset()?,
             length: length()?,
         }),
-        // What they ask is not in the trace, or nothing here can serve it.
+        _ => of_data(making, call, operation, facts)?,
+    })
+}
+
+/// One operation about data, with a state id.
+fn of_data(
+    making: &mut Making<'_>,
+    call: &Call,
+    operation: &Operation,
+    facts: &Facts,
+) -> Result<Made<'static>, Lack> {
+    let offset = || operation.offset.map(Some).ok_or(Lack::Arguments);
+    let count = || operation.count.map(Some).ok_or(Lack::Arguments);
+    let length = || operation.length.map(Some).ok_or(Lack::Arguments);
+    let mut stateid = || state(making, call.client, facts).map(Some);
+    Ok(match operation_of(operation).ok_or(Lack::Kind)? {
+        Name4::Read => Made::Read(v4::ReadArgs {
+            stateid: stateid()?,
+            offset: offset()?,
+            count: count()?,
+        }),
+        Name4::Write => Made::Write(v4::WriteArgs {
+            stateid: stateid()?,
+            offset: offset()?,
+            stable: stable(facts)?,
+            data_len: count()?,
+        }),
+        Name4::ReadPlus => Made::ReadPlus(v4::ReadArgs {
+            stateid: stateid()?,
+            offset: offset()?,
+            count: count()?,
+        }),
+        Name4::Allocate => Made::Allocate(v4::AllocateArgs {
+            stateid: stateid()?,
+            offset: offset()?,
+            length: length()?,
+        }),
+        Name4::Deallocate => Made::Deallocate(v4::AllocateArgs {
+            stateid: stateid()?,
+            offset: offset()?,
+            length: length()?,
+        }),
+        Name4::Seek => Made::Seek(v4::SeekArgs {
+            stateid: stateid()?,
+            offset: offset()?,
+            what: Some(content(facts)?),
+        }),
+        // Nothing here can serve it.
         _ => return Err(Lack::Kind),
     })
 }
 
 fn create<'a>(
     facts: &Facts,
-    texts: &'a [[Piece<'a>; 1]; 5],
+    texts: &'a [[Piece<'a>; 1]; 6],
     attributes: AttributeList<'a>,
 ) -> Result<Made<'a>, Lack> {
     let device = facts.device_major.zip(facts.device_minor);
@@ -396,15 +455,22 @@ fn read_dir<'a>(
     facts: &Facts,
 ) -> Result<Made<'a>, Lack> {
     let at = position(making, call.client, operation, facts)?;
-    making.repairs.attributes += 1;
-    let asked: Vec<_> = ASKED.into_iter().chain([HANDLE]).collect();
+    let usual: Vec<_> = ASKED.into_iter().chain([HANDLE]).collect();
     Ok(Made::ReadDir(v4::ReadDirArgs {
         cookie: Some(at.cookie),
         cookie_verifier: Some(at.verifier),
         directory_count: Some(facts.directory_bytes.unwrap_or(0)),
         count_max: Some(facts.bytes_max.ok_or(Lack::Arguments)?),
-        request: Some(Bitmap::new(&asked)),
+        request: Some(asked(making, facts, &usual)),
     }))
+}
+
+/// The attributes that are asked for: where the row does not have them, those of a usual client.
+fn asked(making: &mut Making<'_>, facts: &Facts, usual: &[u32]) -> Bitmap {
+    attributes::asked(facts).unwrap_or_else(|| {
+        making.repairs.attributes += 1;
+        Bitmap::new(usual)
+    })
 }
 
 fn lock<'a>(
@@ -494,6 +560,11 @@ fn learn(
         && let Some(file) = made.or(operation.made).or(operation.file)
     {
         tables.set_handle(file, &handle.to_vec());
+    }
+    if let (Some(shown), v4::Reply::GetAttr(outcome)) = (script.shown.get(&operation.id), reply)
+        && let Some(ok) = outcome.ok()
+    {
+        attributes::learn(tables, shown, &ok.attributes.values());
     }
     if let v4::Reply::ReadDir(outcome) = reply
         && let (Some(ok), Some(directory)) = (outcome.ok(), operation.file)

@@ -22,10 +22,14 @@ pub struct Settings {
     pub speed: f64,
     /// User and group of all calls; `None`: those of the source.
     pub user: Option<(u32, u32)>,
+    /// WRITEs write other data with another seed; with 0 those that an image has.
+    pub seed: u64,
     /// What is mounted.
     pub export: Vec<u8>,
     /// The handle of the directory that everything happens below.
     pub top: Vec<u8>,
+    /// The handles of the roots of [`Script::tops`].
+    pub tops: Vec<Vec<u8>>,
 }
 
 /// What AUTH_SYS calls this machine.
@@ -43,14 +47,17 @@ pub struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    /// A replay that begins at [`begin`](Self::begin).
+    /// A replay that makes no call before [`begin`](Self::begin).
     pub fn new(script: &'a Script, settings: Settings) -> Self {
         let mut tables = Tables::default();
         for &root in &script.roots {
             tables.set_handle(root, &settings.top);
         }
+        for root in settings.tops.iter().chain([&settings.top]) {
+            tables.set_root(root);
+        }
         Self {
-            walk: Walk::new(script, settings.pace, settings.speed, 0),
+            walk: Walk::new(&Script::default(), settings.pace, settings.speed, 0),
             script,
             settings,
             tables,
@@ -59,15 +66,17 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Calls are made from now on.
-    pub fn begin(&mut self, now: i64) {
-        let Settings { pace, speed, .. } = self.settings;
-        self.walk = Walk::new(self.script, pace, speed, now);
+    /// Calls are made as this walk of the script has them.
+    pub fn begin(&mut self, walk: Walk) {
+        self.walk = walk;
     }
 
     /// What the server calls a file that was there before.
     pub fn know(&mut self, file: FileId, handle: &[u8]) {
         self.tables.set_handle(file, handle);
+        if self.script.roots.contains(&file) {
+            self.tables.set_root(handle);
+        }
     }
 
     /// When [`next`](Self::next) has a call, as far as is known.
@@ -123,7 +132,8 @@ impl<'a> Replay<'a> {
         let mut making = Making {
             script,
             tables: &self.tables,
-            top: &self.settings.top,
+            seed: self.settings.seed,
+            top: { self.settings.tops.get(call.server as usize) }.unwrap_or(&self.settings.top),
             repairs: &mut self.figures.repairs,
         };
         let operation = call.operations.first().ok_or(Why::Arguments)?;
@@ -145,6 +155,7 @@ impl<'a> Replay<'a> {
         let made = made.map_err(|lack| match lack {
             Lack::Arguments => Why::Arguments,
             Lack::Handle => Why::Handle,
+            Lack::Value => Why::Value,
             Lack::Kind => Why::Program,
         })?;
         self.figures.made += 1;

@@ -6,8 +6,12 @@ use lineside_nfs::{mount, v3, v4};
 use lineside_nfs_client::Service;
 use lineside_plan::{CallIndex, EdgeKind, Step};
 
+use crate::own::Shown;
+
 /// A file or directory, as traces name it.
 pub type FileId = i64;
+/// The steps of a path, each a name.
+pub type Path = Vec<Vec<u8>>;
 /// A connection, as traces name it.
 pub type ConnectionId = i64;
 
@@ -60,17 +64,20 @@ pub enum Why {
     /// The server has no name for what it is about: the call that would have made it failed, or it
     /// was there before the trace began, and is not in the directory.
     Handle,
+    /// It compares a value of the source's server, as VERIFY does, that no reply showed.
+    Value,
     /// No connection to its service opened: a port mapper is not needed.
     Service,
 }
 
 impl Why {
     /// All, as the certificate names them.
-    pub const ALL: [(Self, &str); 5] = [
+    pub const ALL: [(Self, &str); 6] = [
         (Self::Program, "program"),
         (Self::Arguments, "arguments"),
         (Self::Session, "session"),
         (Self::Handle, "handle"),
+        (Self::Value, "value"),
         (Self::Service, "service"),
     ];
 
@@ -94,6 +101,10 @@ pub struct LeftOut {
     pub kerberos: u64,
     /// Calls over UDP, which are made over TCP.
     pub udp: u64,
+    /// Calls that were not chosen.
+    pub not_chosen: u64,
+    /// Calls that were not chosen, and are made since others need them.
+    pub needed: u64,
 }
 
 /// A call, or the opening of a connection.
@@ -107,6 +118,8 @@ pub struct Call {
     pub connection: ConnectionId,
     /// Its client, as a number.
     pub client: u32,
+    /// Its server, as a place in [`Script::tops`].
+    pub server: u32,
     /// What it is part of; `None`: it opens its connection.
     pub program: Option<Program>,
     /// Why it is not made, as far as the trace shows that.
@@ -115,6 +128,10 @@ pub struct Call {
     pub user: Option<(u32, u32)>,
     /// It had a reply.
     pub is_answered: bool,
+    /// It came with Kerberos.
+    pub is_kerberos: bool,
+    /// It came over UDP.
+    pub is_udp: bool,
     /// Its operations; of other programs than NFSv4 one.
     pub operations: Vec<Operation>,
 }
@@ -168,6 +185,8 @@ pub struct Facts {
     pub set_atime_ns: Option<i64>,
     pub set_mtime_how: Option<Box<str>>,
     pub set_mtime_ns: Option<i64>,
+    pub attribute_bitmap: Option<Box<[u8]>>,
+    pub attribute_values: Option<Box<[u8]>>,
     pub guard_ctime_ns: Option<i64>,
     pub node_type: Option<Box<str>>,
     pub device_major: Option<u32>,
@@ -204,51 +223,25 @@ pub struct Script {
     /// Of WRITEs, by `operation_id`: blocks of 512 bytes in the file with their checksums, in
     /// their order.
     pub sums: HashMap<i64, Vec<(u64, u64)>>,
+    /// By `operation_id`: values of the server's own which its reply has, and which VERIFYs compare.
+    pub shown: HashMap<i64, Vec<Shown>>,
     /// Files by directory and name, as the trace reports them.
     pub names: HashMap<(FileId, Box<[u8]>), FileId>,
     /// What the clients mounted.
     pub roots: Vec<FileId>,
+    /// The roots of the servers of NFSv4, as paths below the directory.
+    pub tops: Vec<Path>,
+    /// Where what was mounted is, and files that were there before, below the directory: as the
+    /// trace's image has them.
+    pub paths: HashMap<FileId, Path>,
     /// What it has not.
     pub left_out: LeftOut,
 }
 
-/// The folder of files that have no name in the trace, as an image names it.
-const UNNAMED: &[u8] = b"by-file-id";
-/// Directories above one another: a trace of anybody's may have a circle.
-const DEPTH_MAX: usize = 256;
-
 impl Script {
-    /// Where the files are that were there before, below the directory: by their names in the
-    /// trace, or as an image names those without one.
-    pub fn paths(&self) -> HashMap<FileId, Vec<Vec<u8>>> {
-        let mut above: HashMap<FileId, (FileId, &[u8])> = HashMap::new();
-        for ((directory, name), &file) in &self.names {
-            above.insert(file, (*directory, name));
-        }
-        let path = |file: FileId| {
-            let mut path = Vec::new();
-            let mut at = file;
-            while !self.roots.contains(&at) && path.len() < DEPTH_MAX {
-                let Some((directory, name)) = above.get(&at) else {
-                    path.push(format!("{:016x}", at.cast_unsigned()).into_bytes());
-                    path.push(UNNAMED.to_vec());
-                    break;
-                };
-                path.push(name.to_vec());
-                at = *directory;
-            }
-            path.reverse();
-            path
-        };
-        self.needed()
-            .into_iter()
-            .map(|file| (file, path(file)))
-            .collect()
-    }
-
     /// Directories that a client of NFSv4 passes on its way from the root of the server, before the
     /// trace makes any: no mount names them.
-    pub fn ways(&self) -> Vec<Vec<Vec<u8>>> {
+    pub fn ways(&self) -> Vec<(u32, Path)> {
         let named = |operation: &Operation| match operation.procedure {
             Some(Procedure::Nfs4(name)) => Some(name),
             _ => None,
@@ -263,7 +256,7 @@ impl Script {
         let directories: hashbrown::HashSet<FileId> = directories.collect();
         let mut ways = Vec::new();
         for call in &self.calls {
-            let mut path: Option<Vec<Vec<u8>>> = None;
+            let mut path: Option<Path> = None;
             for (at, operation) in call.operations.iter().enumerate() {
                 match named(operation) {
                     Some(v4::Operation::Create) => return ways,
@@ -279,8 +272,9 @@ impl Script {
                         match (&mut path, &operation.names[0]) {
                             (Some(path), Some(name)) if is_ok && is_passed => {
                                 path.push(name.to_vec());
-                                if !ways.contains(path) {
-                                    ways.push(path.clone());
+                                let way = (call.server, path.clone());
+                                if !ways.contains(&way) {
+                                    ways.push(way);
                                 }
                             }
                             _ => path = None,
@@ -334,7 +328,8 @@ impl Script {
     pub fn needed(&self) -> Vec<FileId> {
         let mut made: hashbrown::HashSet<FileId> = self.roots.iter().copied().collect();
         let mut needed = Vec::new();
-        for operation in self.calls.iter().flat_map(|call| &call.operations) {
+        let calls = self.calls.iter().filter(|call| call.left_out.is_none());
+        for operation in calls.flat_map(|call| &call.operations) {
             for file in [operation.file, operation.file2].into_iter().flatten() {
                 if made.insert(file) {
                     needed.push(file);

@@ -1,8 +1,9 @@
 //! What the other server calls what the source's calls are about.
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use lineside_nfs::v4::StateId;
 
+use crate::own::{OwnValue, Shown};
 use crate::script::FileId;
 
 /// Why a call cannot be made.
@@ -14,6 +15,9 @@ pub enum Lack {
     /// The server has no name for what it is about.
     #[error("the server has no handle for what it is about")]
     Handle,
+    /// It compares a value of the source's server that no reply showed.
+    #[error("it compares a value of the server that no reply showed")]
+    Value,
     /// It is not one that is made here.
     #[error("calls of this kind are not made")]
     Kind,
@@ -30,10 +34,14 @@ pub(crate) struct Position {
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     handles: HashMap<FileId, Box<[u8]>>,
+    /// Of directories that `..` does not lead out of.
+    roots: HashSet<Box<[u8]>>,
     positions: HashMap<(u32, FileId), Position>,
     /// Change times, of files whose SETATTR is guarded by one.
     changed: HashMap<FileId, (u32, u32)>,
     states: HashMap<(u32, [u8; 12]), StateId>,
+    /// Values of attributes that calls compare, in the place of the source's.
+    own: HashMap<Shown, OwnValue>,
 }
 
 impl Tables {
@@ -53,10 +61,14 @@ impl Tables {
         }
     }
 
-    /// Whether a directory is the one that everything happens below.
-    pub(crate) fn has_handle(&self, file: Option<FileId>, handle: &[u8]) -> bool {
-        let known = file.and_then(|file| self.handles.get(&file));
-        known.is_some_and(|known| **known == *handle)
+    pub(crate) fn set_root(&mut self, handle: &[u8]) {
+        self.roots.insert(handle.into());
+    }
+
+    /// The handle of a directory that `..` does not lead out of.
+    pub(crate) fn root(&self, file: Option<FileId>) -> Option<&[u8]> {
+        let known = self.handles.get(&file?)?;
+        self.roots.contains(known).then_some(known)
     }
 
     /// Where a client goes on reading a directory; `None`: it has not begun.
@@ -75,6 +87,15 @@ impl Tables {
 
     pub(crate) fn set_changed(&mut self, file: FileId, time: (u32, u32)) {
         self.changed.insert(file, time);
+    }
+
+    /// What the server showed where the source's showed a value.
+    pub(crate) fn own(&self, source: Shown) -> Option<OwnValue> {
+        self.own.get(&source).copied()
+    }
+
+    pub(crate) fn set_own(&mut self, source: Shown, value: OwnValue) {
+        self.own.insert(source, value);
     }
 
     /// The server's state for one of the source's.

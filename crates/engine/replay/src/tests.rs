@@ -8,7 +8,7 @@ use lineside_time::Random;
 
 use crate::figures::Repairs;
 use crate::nfs3::inner_target;
-use crate::script::{Call, Operation, Program, Script};
+use crate::script::{Call, Facts, Operation, Program, Script};
 use crate::walk::{Pace, Walk};
 
 const PACES: [Pace; 3] = [Pace::Closed, Pace::Open, Pace::Fast];
@@ -187,6 +187,45 @@ fn files_are_needed_that_no_earlier_reply_named() {
         ..Script::default()
     };
     assert_eq!(script.needed(), [3]);
+}
+
+#[test]
+fn in_open_loop_a_call_waits_for_the_last_that_gave_its_state() {
+    let call = |call_ns, used: Option<u8>, given: Option<u8>| {
+        let bytes = |it: Option<u8>| it.map(|it| vec![it; 12].into_boxed_slice());
+        let facts = Facts {
+            stateid: bytes(used),
+            reply_stateid: bytes(given),
+            ..Facts::default()
+        };
+        Call {
+            call_ns,
+            program: Some(Program::Nfs4(0)),
+            is_answered: true,
+            operations: vec![Operation {
+                facts: Some(Box::new(facts)),
+                ..Operation::default()
+            }],
+            ..Call::default()
+        }
+    };
+    // OPEN, OPEN_CONFIRM, WRITE.
+    let steps = (0..3).map(|at| Step {
+        thread: 0,
+        begin: Begin::At(at),
+    });
+    let script = Script {
+        calls: vec![
+            call(0, None, Some(7)),
+            call(1, Some(7), Some(7)),
+            call(2, Some(7), None),
+        ],
+        steps: steps.collect(),
+        ..Script::default()
+    };
+    let times = run(&script, Pace::Open, 1.0, 7);
+    assert!(times[1].0 >= times[0].1, "{times:?}");
+    assert!(times[2].0 >= times[1].1, "{times:?}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 use lineside_plan::{Begin, CallIndex, EdgeKind, Order, Step};
@@ -37,11 +38,11 @@ const NEVER: Times = Times {
     ended_ns: i64::MIN,
 };
 
-/// Gives each call of a script once.
-#[derive(Debug)]
+/// Gives each call of a script once. A copy of one that has not begun is for another run of it.
+#[derive(Debug, Clone)]
 pub struct Walk {
     order: Order,
-    edges: Vec<(CallIndex, CallIndex)>,
+    edges: Arc<[(CallIndex, CallIndex)]>,
     due: BinaryHeap<Reverse<(i64, CallIndex)>>,
     /// The thread whose call became due last, and when it was.
     thread: Option<(u32, i64)>,
@@ -58,7 +59,7 @@ impl Walk {
         Self {
             due: order.first().map(Reverse).collect(),
             order,
-            edges,
+            edges: edges.into(),
             thread: None,
             times: vec![NEVER; script.calls.len()],
             made: 0,
@@ -130,7 +131,7 @@ impl Walk {
     /// the earlier one had ended.
     pub fn edges_kept(&self) -> [u64; 2] {
         let mut counts = [0; 2];
-        for &(from, to) in &self.edges {
+        for &(from, to) in &*self.edges {
             let (from, to) = (&self.times[from as usize], &self.times[to as usize]);
             if from.made_ns != i64::MIN && to.made_ns != i64::MIN {
                 let is_kept = from.ended_ns != i64::MIN && to.made_ns >= from.ended_ns;
@@ -189,9 +190,9 @@ fn paced(script: &Script, pace: Pace, speed: f64) -> (Vec<Step>, Vec<(CallIndex,
     (steps, edges)
 }
 
-/// The call whose reply first named a file or a state, and each later call that uses it. A plan has
-/// edges from other threads for the first use alone: the rest is the order of threads, which open
-/// loop has not.
+/// The call whose reply first named a file, or last gave a state, and each later call that uses it.
+/// A plan has edges from other threads for the first use alone: the rest is the order of threads,
+/// which open loop has not.
 fn named_before(script: &Script) -> Vec<(CallIndex, CallIndex)> {
     let mut files = HashMap::new();
     let mut states = HashMap::new();
@@ -207,7 +208,8 @@ fn named_before(script: &Script) -> Vec<(CallIndex, CallIndex)> {
                 files.entry(made).or_insert(index);
             }
             if let Some(made) = facts.and_then(|facts| facts.reply_stateid.as_deref()) {
-                states.entry(made).or_insert(index);
+                // Each call that gives it again changes its number, as OPEN_CONFIRM does.
+                states.insert(made, index);
             }
         }
     }

@@ -5,14 +5,12 @@ use lineside_frame::Piece;
 use lineside_nfs::v3::{self, Procedure, Status};
 use lineside_nfs::v4;
 use lineside_nfs_client::{Request, Version};
+use lineside_replay::Path;
 use lineside_rpc::xdr::{Handle, Name, Optional};
 
 use crate::asking::Asking;
 use crate::error::RerunError;
 use crate::url::Url;
-
-/// A path below the directory.
-pub(crate) type Path = Vec<Vec<u8>>;
 
 /// What is below the export's root.
 pub(crate) struct Below<'a, 'b> {
@@ -105,6 +103,15 @@ impl Below<'_, '_> {
             },
             Err(status) => Err(refused(doing, status)),
         }
+    }
+
+    /// The directory at a path, which is made as far as it is not there.
+    pub(crate) fn way(&mut self, top: &[u8], path: &Path) -> Result<Vec<u8>, RerunError> {
+        let mut at = top.to_vec();
+        for name in path {
+            at = self.find_or_make(&at, name)?;
+        }
+        Ok(at)
     }
 
     fn make4(&mut self, doing: &str, directory: &[u8], name: &[u8]) -> Result<Named, RerunError> {

@@ -26,7 +26,7 @@ mod url;
 pub use error::RerunError;
 pub use outcome::{Outcome, certificate};
 pub use prepare::{Ground, prepare};
-pub use run::{Asked, Watch, run};
+pub use run::{Asked, Runner, Watch, run};
 pub use sources::Sources;
 pub use tap::{FramePort, Tap, tap};
 pub use url::Url;

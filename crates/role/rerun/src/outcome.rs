@@ -24,8 +24,10 @@ pub(crate) struct Stalls {
 /// What came of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What was counted.
+    /// What was counted, of all copies.
     pub figures: Figures,
+    /// How many clients made the calls at once.
+    pub copies: u64,
     /// Why it ended early.
     pub failure: Option<RerunError>,
     /// Everything was made and has ended.
@@ -59,29 +61,35 @@ const REFUSED: [(&str, &str); 3] = [
 
 impl Outcome {
     pub(crate) fn new(
-        replay: &Replay<'_>,
+        replays: &[Replay<'_>],
         [connections, broken]: [u64; 2],
         stalls: Stalls,
         ended_ns: i64,
         failure: Option<RerunError>,
     ) -> Self {
-        let walk = replay.walk();
-        let made = walk
-            .times()
-            .iter()
-            .filter(|times| times.made_ns != i64::MIN);
+        let times = replays.iter().flat_map(|replay| replay.walk().times());
+        let made = times.filter(|times| times.made_ns != i64::MIN);
         let first_ns = made.clone().map(|times| times.made_ns).min();
         let last_ns = made.clone().map(|times| times.ended_ns).max();
         let lateness = made.map(|times| (times.made_ns.saturating_sub(times.meant_ns), 1));
         let lateness: Vec<_> = lateness.collect();
-        let last_ns = last_ns.filter(|_| replay.is_over()).unwrap_or(ended_ns);
+        let is_over = replays.iter().all(Replay::is_over);
+        let last_ns = last_ns.filter(|_| is_over).unwrap_or(ended_ns);
+        let mut figures = Figures::default();
+        let mut edges = [0; 2];
+        for replay in replays {
+            figures.add(replay.figures());
+            let of = replay.walk().edges_kept();
+            edges = [edges[0] + of[0], edges[1] + of[1]];
+        }
         Self {
-            figures: replay.figures().clone(),
+            figures,
+            copies: replays.len() as u64,
             failure,
-            is_over: replay.is_over(),
+            is_over,
             duration_ns: first_ns.map_or(0, |first| last_ns.saturating_sub(first).max(0)),
             issue_time: (!lateness.is_empty()).then(|| Spread::of(lateness)),
-            edges: walk.edges_kept(),
+            edges,
             connections,
             broken,
             stalls,
@@ -151,11 +159,12 @@ impl Outcome {
 pub fn certificate(
     asked: Asked,
     script: &Script,
-    ground: &Ground,
+    grounds: &[Ground],
     outcome: &Outcome,
 ) -> Judged<Found> {
     let source = script.calls.iter().filter(|call| call.program.is_some());
-    let source_calls = source.count() as u64;
+    let copies = outcome.copies;
+    let source_calls = copies * source.count() as u64;
     let times = script.calls.iter().map(|call| call.call_ns);
     let source_ns = times.clone().max().zip(times.min());
     let figures = &outcome.figures;
@@ -182,11 +191,13 @@ pub fn certificate(
             left_out: left_out
                 .map(|(why, &count)| (why.name().to_owned(), count))
                 .collect(),
-            callbacks: script.left_out.callbacks,
-            repeats: script.left_out.repeats,
-            not_seen: script.left_out.calls_not_seen,
-            kerberos_as_sys: script.left_out.kerberos,
-            udp_over_tcp: script.left_out.udp,
+            not_chosen: copies * script.left_out.not_chosen,
+            needed: copies * script.left_out.needed,
+            callbacks: copies * script.left_out.callbacks,
+            repeats: copies * script.left_out.repeats,
+            not_seen: copies * script.left_out.calls_not_seen,
+            kerberos_as_sys: copies * script.left_out.kerberos,
+            udp_over_tcp: copies * script.left_out.udp,
             written_bytes: figures.written_bytes,
         },
         statuses: Statuses {
@@ -199,7 +210,7 @@ pub fn certificate(
             kept: outcome.edges[1],
         },
         issue_time: outcome.issue_time.clone(),
-        repairs: repairs(figures, ground),
+        repairs: repairs(figures, grounds),
         connections: outcome.connections,
         broken: outcome.broken,
         stalls: outcome.stalls.count,
@@ -214,7 +225,7 @@ pub fn certificate(
 }
 
 /// What the server has not, by name.
-fn repairs(figures: &Figures, ground: &Ground) -> BTreeMap<String, u64> {
+fn repairs(figures: &Figures, grounds: &[Ground]) -> BTreeMap<String, u64> {
     let repairs = figures.repairs;
     let repairs = [
         ("cookies", repairs.cookies),
@@ -224,7 +235,10 @@ fn repairs(figures: &Figures, ground: &Ground) -> BTreeMap<String, u64> {
         ("states", repairs.states),
         ("verifiers", repairs.verifiers),
         ("attributes", repairs.attributes),
-        ("missing_files", ground.missing),
+        (
+            "missing_files",
+            { grounds.iter() }.map(|ground| ground.missing).sum(),
+        ),
     ];
     let some = repairs.into_iter().filter(|(_, count)| *count > 0);
     some.map(|(name, count)| (name.to_owned(), count)).collect()
@@ -243,6 +257,7 @@ mod tests {
                 made: 9,
                 ..Figures::default()
             },
+            copies: 1,
             failure: None,
             is_over: true,
             duration_ns: 1,

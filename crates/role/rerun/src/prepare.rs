@@ -4,11 +4,11 @@
 use hashbrown::HashMap;
 use lineside_host::RunClock;
 use lineside_nfs_client::{ClientError, Config, Credential, Mount, MountAt, Step, Version};
-use lineside_replay::{FileId, Script};
+use lineside_replay::{FileId, Path, Script};
 use lineside_time::Clock;
 
 use crate::asking::Asking;
-use crate::below::{Below, Path};
+use crate::below::Below;
 use crate::error::RerunError;
 use crate::url::Url;
 
@@ -19,7 +19,9 @@ pub struct Ground {
     pub export: Vec<u8>,
     /// The handle of the directory.
     pub top: Vec<u8>,
-    /// Files that are there already, as the source calls them.
+    /// The handles of the roots of the source's servers of NFSv4.
+    pub tops: Vec<Vec<u8>>,
+    /// What was mounted, and files that are there already, as the source calls them.
     pub known: Vec<(FileId, Vec<u8>)>,
     /// Files that calls use, and that are not there.
     pub missing: u64,
@@ -44,7 +46,6 @@ pub fn prepare(
         url,
         version,
     };
-    let paths = script.paths();
     let mut top = below.asking.root();
     for component in &url.path[export_len..] {
         top = below.find_or_make(&top, component.as_bytes())?;
@@ -56,7 +57,7 @@ pub fn prepare(
     };
     let mut found: HashMap<Path, Option<Vec<u8>>> = HashMap::new();
     for file in script.needed() {
-        let handle = match paths.get(&file) {
+        let handle = match script.paths.get(&file) {
             Some(path) => below.find(&top, path, &mut found)?,
             None => None,
         };
@@ -70,12 +71,18 @@ pub fn prepare(
         let url = url.text.clone();
         return Err(RerunError::NotEmpty { url });
     }
+    for root in &script.roots {
+        if let Some(path) = script.paths.get(root).filter(|path| !path.is_empty()) {
+            ground.known.push((*root, below.way(&top, path)?));
+        }
+    }
+    for path in &script.tops {
+        ground.tops.push(below.way(&top, path)?);
+    }
     if let Version::V4(_) = version {
-        for way in script.ways() {
-            let mut at = top.clone();
-            for name in &way {
-                at = below.find_or_make(&at, name)?;
-            }
+        for (server, way) in script.ways() {
+            let top = ground.tops.get(server as usize).unwrap_or(&top);
+            below.way(top, &way)?;
         }
     }
     ground.mount_port = asking.mount_port.unwrap_or(url.port);

@@ -7,7 +7,9 @@ use lineside_host::RunClock;
 use lineside_nfs_client::{
     Client, Config, Connection, Event, PORTMAP_PORT, Service, Transport, Version,
 };
-use lineside_replay::{CallIndex, ConnectionId, Program, Replay, Script, Settings, Why};
+use lineside_replay::{
+    Call, CallIndex, ConnectionId, Program, Replay, Script, Settings, Walk, Why,
+};
 use lineside_time::Clock;
 
 use crate::error::RerunError;
@@ -22,14 +24,20 @@ use crate::url::Url;
 pub struct Asked<'a> {
     /// The calls.
     pub script: &'a Script,
-    /// At what pace, and by whom.
-    pub settings: Settings,
     /// Where to.
     pub url: &'a Url,
-    /// What it stands on.
-    pub ground: &'a Ground,
+    /// Who makes the calls at once: one, or several with a directory each.
+    pub copies: Vec<Runner<'a>>,
     /// How long a reply, and a connection that broke, may take.
     pub timeout_ns: i64,
+}
+
+/// All calls of the script, made once.
+pub struct Runner<'a> {
+    /// At what pace, and by whom: alike in all copies, but for directory and seed.
+    pub settings: Settings,
+    /// What it stands on.
+    pub ground: &'a Ground,
 }
 
 /// Hears how a run goes on, and says when it is to stop.
@@ -56,8 +64,9 @@ const BYTES_MAX: usize = 1 << 30;
 /// The largest reply: what the largest READ brings.
 const REPLY_BYTES_MAX: u32 = 8 << 20;
 
-/// A connection of the source for one service, as it is here.
+/// A connection of the source for one service, as it is here for one copy.
 struct Wire {
+    copy: usize,
     session: usize,
     service: Service,
     line: Option<LineIndex>,
@@ -82,14 +91,15 @@ struct Run<'a, 'b> {
     asked: &'b Asked<'a>,
     clock: &'b RunClock,
     sources: &'b Sources,
-    replay: Replay<'a>,
+    replays: Vec<Replay<'a>>,
     lines: Lines<'b, RunClock>,
     sessions: Vec<Session>,
     wires: Vec<Wire>,
     /// The wire of each line.
     of_lines: Vec<usize>,
-    /// The wire of each call.
+    /// The wire of each call, of the first copy. All have as many.
     of_calls: Vec<Option<usize>>,
+    wires_of_copy: usize,
     /// Sessions that have something to send.
     touched: Vec<usize>,
     connections: u64,
@@ -107,32 +117,34 @@ pub fn run(
     watch: &mut dyn Watch,
 ) -> Result<Outcome, RerunError> {
     let lines = Lines::new(clock, tap)?;
-    let replay = Replay::new(asked.script, asked.settings.clone());
+    let replays = asked.copies.iter().map(|copy| {
+        let mut replay = Replay::new(asked.script, copy.settings.clone());
+        for (file, handle) in &copy.ground.known {
+            replay.know(*file, handle);
+        }
+        replay
+    });
     let mut run = Run {
         asked,
         clock,
         sources,
-        replay,
+        replays: replays.collect(),
         lines,
         sessions: Vec::new(),
         wires: Vec::new(),
         of_lines: Vec::new(),
         of_calls: Vec::new(),
+        wires_of_copy: 0,
         touched: Vec::new(),
         connections: 0,
         broken: 0,
         stalls: Stalls::default(),
         has_begun: false,
     };
-    for (file, handle) in &asked.ground.known {
-        run.replay.know(*file, handle);
-    }
     run.lay_wires();
     let failure = run.open_older(watch).and_then(|()| {
         // What was opened before is not part of it.
-        let begin_ns = run.clock.now();
-        run.replay.begin(begin_ns);
-        run.has_begun = true;
+        run.begin();
         run.make_calls(watch)
     });
     let ended_ns = clock.now();
@@ -140,9 +152,34 @@ pub fn run(
     Ok(run.outcome(failure.err(), ended_ns))
 }
 
-impl Run<'_, '_> {
+/// A call of a copy, as its client knows it.
+fn tag(copy: usize, call: CallIndex) -> u64 {
+    (copy as u64) << 32 | u64::from(call)
+}
+
+fn of_tag(tag: u64) -> (usize, CallIndex) {
+    ((tag >> 32) as usize, tag as CallIndex)
+}
+
+impl<'a> Run<'a, '_> {
     /// Which call goes by which wire.
     fn lay_wires(&mut self) {
+        for copy in 0..self.replays.len() {
+            self.of_calls.clear();
+            self.lay_wires_of(copy);
+        }
+        // All copies have the same.
+        let first_of_last = self
+            .wires
+            .iter()
+            .position(|wire| wire.copy + 1 == self.replays.len());
+        self.wires_of_copy = self.wires.len() / self.replays.len().max(1);
+        for wire in self.of_calls.iter_mut().flatten() {
+            *wire -= first_of_last.unwrap_or(0);
+        }
+    }
+
+    fn lay_wires_of(&mut self, copy: usize) {
         let script = self.asked.script;
         let mut wires: HashMap<(ConnectionId, Program), usize> = HashMap::new();
         let mut sessions: HashMap<(u32, Option<u32>), usize> = HashMap::new();
@@ -160,12 +197,13 @@ impl Run<'_, '_> {
             let next = self.sessions.len();
             let session = *sessions.entry((call.client, minor)).or_insert(next);
             if session == next {
-                self.sessions.push(self.session(next as u32, minor));
+                self.sessions.push(self.session(copy, minor));
             }
             let next = self.wires.len();
             let wire = *wires.entry((call.connection, program)).or_insert(next);
             if wire == next {
                 self.wires.push(Wire {
+                    copy,
                     session,
                     service: program.service(),
                     line: None,
@@ -188,7 +226,20 @@ impl Run<'_, '_> {
         }
     }
 
-    fn session(&self, number: u32, minor: Option<u32>) -> Session {
+    fn begin(&mut self) {
+        let begin_ns = self.clock.now();
+        let Some(Runner { settings, .. }) = self.asked.copies.first() else {
+            return;
+        };
+        let walk = Walk::new(self.asked.script, settings.pace, settings.speed, begin_ns);
+        for replay in &mut self.replays {
+            replay.begin(walk.clone());
+        }
+        self.has_begun = true;
+    }
+
+    fn session(&self, copy: usize, minor: Option<u32>) -> Session {
+        let number = self.sessions.len();
         let version = minor.map_or(Version::V3, Version::V4);
         let now = self.clock.now();
         // A name and a verifier that no other run has.
@@ -200,7 +251,7 @@ impl Run<'_, '_> {
         config.reply_bytes_max = REPLY_BYTES_MAX;
         // xids of one port are of one client.
         config.first_xid = (now as u32).wrapping_mul(0x9e37_79b9) | 1;
-        if let Some((uid, gid)) = self.asked.settings.user {
+        if let Some((uid, gid)) = self.asked.copies[copy].settings.user {
             let made = lineside_nfs_client::Credential::sys(b"lineside", uid, gid, &[gid]);
             config.credential = made.unwrap_or(config.credential);
         }
@@ -219,7 +270,9 @@ impl Run<'_, '_> {
         let mut is_opened = vec![false; self.wires.len()];
         for (call, wire) in self.asked.script.calls.iter().zip(&self.of_calls) {
             if let (None, Some(wire)) = (call.program, wire) {
-                is_opened[*wire] = true;
+                for copy in 0..self.replays.len() {
+                    is_opened[copy * self.wires_of_copy + wire] = true;
+                }
             }
         }
         let older = (0..self.wires.len()).filter(|&wire| !is_opened[wire]);
@@ -239,19 +292,23 @@ impl Run<'_, '_> {
         Ok(())
     }
 
+    /// Whether calls may go by it: its line may have opened in the turn that goes on, and its client
+    /// not have heard of that.
     fn is_open(&self, wire: usize) -> bool {
-        let line = self.wires[wire].line;
-        line.is_some_and(|line| self.lines.is_open(line))
+        let Wire {
+            line, connection, ..
+        } = self.wires[wire];
+        connection.is_some() && line.is_some_and(|line| self.lines.is_open(line))
     }
 
     fn make_calls(&mut self, watch: &mut dyn Watch) -> Result<(), RerunError> {
-        let all = self.asked.script.calls.len();
+        let all = self.asked.script.calls.len() * self.replays.len();
         let mut looked_ns = self.clock.now();
         loop {
             let before = self.clock.now();
             self.make_due();
             self.flush();
-            if self.replay.is_over() {
+            if self.replays.iter().all(Replay::is_over) {
                 return Ok(());
             }
             let now = self.clock.now();
@@ -261,7 +318,8 @@ impl Run<'_, '_> {
                 if watch.stops() {
                     return Ok(());
                 }
-                watch.on_second(self.replay.walk().made(), all);
+                let made = self.replays.iter().map(|replay| replay.walk().made());
+                watch.on_second(made.sum(), all);
             }
             let until = self.next_deadline(now);
             self.turn(until - now)?;
@@ -270,8 +328,10 @@ impl Run<'_, '_> {
 
     /// Makes the calls whose time has come.
     fn make_due(&mut self) {
-        while let Some(call) = self.replay.next(self.clock.now()) {
-            self.make(call);
+        for copy in 0..self.replays.len() {
+            while let Some(call) = self.replays[copy].next(self.clock.now()) {
+                self.make(copy, call);
+            }
         }
     }
 
@@ -279,7 +339,7 @@ impl Run<'_, '_> {
         let sessions = self.sessions.iter();
         let sessions = sessions.filter_map(|session| session.client.next_deadline());
         let wires = self.wires.iter().filter_map(|wire| Some(wire.broken?.1));
-        let calls = self.replay.next_deadline();
+        let calls = self.replays.iter().filter_map(Replay::next_deadline);
         let next = sessions.chain(wires).chain(calls).min();
         next.map_or(now + LOOK_NS, |next| next.clamp(now, now + LOOK_NS))
     }
@@ -327,10 +387,11 @@ impl Run<'_, '_> {
             match event {
                 Event::Failed(error) => return Err(error.into()),
                 // The source's server did not answer it, either.
-                Event::Lost(call, _) if !self.replay.call(call as CallIndex).is_answered => {}
-                Event::Lost(call, _) => {
+                Event::Lost(tag, _) if !self.call(of_tag(tag).1).is_answered => {}
+                Event::Lost(tag, _) => {
                     let now = self.clock.now();
-                    self.replay.on_lost(now, call as CallIndex);
+                    let (copy, call) = of_tag(tag);
+                    self.replays[copy].on_lost(now, call);
                     return Err(RerunError::Timeout {
                         to: SocketAddr::new(self.asked.url.server, self.asked.url.port),
                         doing: "a call waited for it".to_owned(),
@@ -344,15 +405,20 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    fn make(&mut self, call: CallIndex) {
+    fn call(&self, call: CallIndex) -> &'a Call {
+        &self.asked.script.calls[call as usize]
+    }
+
+    fn make(&mut self, copy: usize, call: CallIndex) {
         let now = self.clock.now();
         let Some(wire) = self.of_calls[call as usize] else {
-            let left_out = self.replay.call(call).left_out;
-            return self.replay.on_done(now, call, left_out);
+            let left_out = self.call(call).left_out;
+            return self.replays[copy].on_done(now, call, left_out);
         };
-        let is_opening = self.replay.call(call).program.is_none();
+        let wire = copy * self.wires_of_copy + wire;
+        let is_opening = self.call(call).program.is_none();
         match (is_opening, self.is_open(wire)) {
-            (true, true) => self.replay.on_done(now, call, None),
+            (true, true) => self.replays[copy].on_done(now, call, None),
             (true, false) => {
                 self.wires[wire].opener = Some(call);
                 self.connect_first(wire);
@@ -367,6 +433,7 @@ impl Run<'_, '_> {
 
     fn send(&mut self, wire: usize, call: CallIndex) {
         let Wire {
+            copy,
             session,
             line: Some(line),
             connection: Some(connection),
@@ -377,19 +444,19 @@ impl Run<'_, '_> {
         };
         let now = self.clock.now();
         let client = &mut self.sessions[session].client;
-        let sent = self.replay.request(call, |credential, request| {
-            client.call(now, connection, u64::from(call), credential, request)
+        let sent = self.replays[copy].request(call, |credential, request| {
+            client.call(now, connection, tag(copy, call), credential, request)
         });
         match sent {
             Ok(Ok(xid)) => {
-                let source = self.replay.call(call).id;
+                let source = self.call(call).id;
                 self.sources.insert(self.lines.port(line), xid, source);
                 self.touched.push(session);
                 // As its row has it: when the kernel gets it. What that does with it is its way.
                 let now = self.clock.now();
                 self.flush();
-                self.replay.on_sent(now, call);
-                if !self.replay.call(call).is_answered {
+                self.replays[copy].on_sent(now, call);
+                if !self.call(call).is_answered {
                     self.over(wire);
                 }
             }
@@ -399,7 +466,8 @@ impl Run<'_, '_> {
     }
 
     fn leave_out(&mut self, wire: usize, call: CallIndex, why: Why) {
-        self.replay.on_done(self.clock.now(), call, Some(why));
+        let copy = self.wires[wire].copy;
+        self.replays[copy].on_done(self.clock.now(), call, Some(why));
         self.over(wire);
     }
 
@@ -449,7 +517,7 @@ impl Run<'_, '_> {
         let of = &mut self.wires[wire];
         let port = match of.service {
             Service::Portmap => PORTMAP_PORT,
-            Service::Mount => self.asked.ground.mount_port,
+            Service::Mount => self.asked.copies[of.copy].ground.mount_port,
             Service::Nfs => self.asked.url.port,
         };
         let to = SocketAddr::new(self.asked.url.server, port);
@@ -487,7 +555,7 @@ impl Run<'_, '_> {
         self.touched.push(of.session);
         let waiting = std::mem::take(&mut of.waiting);
         if let Some(call) = of.opener.take() {
-            self.replay.on_done(now, call, None);
+            self.replays[of.copy].on_done(now, call, None);
         }
         for call in waiting {
             self.send(wire, call);
@@ -512,7 +580,7 @@ impl Run<'_, '_> {
             let opener = of.opener.take();
             (of.broken, of.line) = (None, None);
             if let Some(call) = opener {
-                self.replay.on_done(now, call, None);
+                self.replays[of.copy].on_done(now, call, None);
             }
             for call in waiting {
                 self.leave_out(wire, call, Why::Service);
@@ -534,6 +602,7 @@ impl Run<'_, '_> {
     fn read(&mut self, line: LineIndex) -> Result<(), RerunError> {
         let wire = self.of_lines[line];
         let Wire {
+            copy,
             session,
             connection: Some(connection),
             ..
@@ -545,10 +614,11 @@ impl Run<'_, '_> {
         let is_broken = match self.lines.take(line) {
             Ok(None) => return Ok(()),
             Ok(Some((now, bytes))) => {
-                let (client, replay) = (&mut self.sessions[session].client, &mut self.replay);
+                let client = &mut self.sessions[session].client;
+                let replay = &mut self.replays[copy];
                 let outcome = client.on_bytes(now, connection, bytes, |reply| {
-                    let Some(call) = reply.tag else { return };
-                    let call = call as CallIndex;
+                    let Some(tag) = reply.tag else { return };
+                    let call = of_tag(tag).1;
                     ended += u64::from(replay.call(call).is_answered);
                     replay.on_answer(now, call, reply.answer);
                 });
@@ -603,7 +673,7 @@ impl Run<'_, '_> {
     fn outcome(self, failure: Option<RerunError>, ended_ns: i64) -> Outcome {
         self.lines.finish();
         Outcome::new(
-            &self.replay,
+            &self.replays,
             [self.connections, self.broken],
             self.stalls,
             ended_ns,

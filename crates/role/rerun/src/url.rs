@@ -56,6 +56,14 @@ impl Url {
             path: path.into_iter().map(str::to_owned).collect(),
         })
     }
+
+    /// A directory in it.
+    pub fn below(&self, name: &str) -> Self {
+        let mut below = self.clone();
+        below.text = format!("{}/{name}", self.text.trim_end_matches('/'));
+        below.path.push(name.to_owned());
+        below
+    }
 }
 
 #[cfg(test)]
@@ -69,6 +77,11 @@ mod tests {
         assert_eq!(url.path, ["export", "a", "b"]);
         let url = Url::parse("nfs://[::1]:20049/x").expect("a URL");
         assert_eq!((url.port, url.server.is_ipv6()), (20_049, true));
+        let below = url.below("y");
+        assert_eq!(
+            (&*below.text, below.path.len()),
+            ("nfs://[::1]:20049/x/y", 2)
+        );
         let wrong = [
             "http://a/b",
             "nfs://127.0.0.1",

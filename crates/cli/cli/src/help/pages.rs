@@ -616,10 +616,26 @@ pub(crate) const PAGES: [Page; 25] = [
         verb: "replay",
         groups: &[
             ("Where to", &["to", "in-place", "as"]),
-            ("Pace", &["loop", "speed"]),
+            ("Pace", &["loop", "speed", "clients"]),
             ("Output", &["output", "force", "json"]),
         ],
-        more: &[("Pace", &["idle", "timeout"])],
+        more: &[
+            ("Pace", &["idle", "timeout"]),
+            (
+                "Operations",
+                &[
+                    "since",
+                    "until",
+                    "client",
+                    "server",
+                    "file",
+                    "user",
+                    "connection",
+                    "operation",
+                    "utc",
+                ],
+            ),
+        ],
         examples: &[
             (
                 "lineside replay trace --to nfs://server/export/new -o run",

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 /// What `--json` prints, and `image.json` holds.
 #[derive(Debug, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct Figures {
     /// The form of this and of the table.
     pub(super) image_version: u32,
@@ -19,8 +20,11 @@ pub(super) struct Figures {
     pub(super) first_ns: Option<i64>,
     /// Calls of NFS and MOUNT that the image was made of.
     pub(super) calls: u64,
+    /// Files.
     pub(super) files: u64,
+    /// Directories.
     pub(super) directories: u64,
+    /// Symbolic links.
     pub(super) symbolic_links: u64,
     /// Devices, sockets, FIFOs.
     pub(super) others: u64,
@@ -78,5 +82,26 @@ impl Figures {
 
     pub(super) fn repaired(&mut self, kind: RepairKind) {
         *self.repairs.entry(kind.name()).or_default() += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_published_schema_of_an_image_is_that_of_the_code() {
+        let settings = schemars::generate::SchemaSettings::default().for_serialize();
+        let schema = settings.into_generator().into_root_schema_for::<Figures>();
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../../docs/schema/image.schema.json"
+        );
+        let text = serde_json::to_string_pretty(&schema).expect("JSON") + "\n";
+        if std::env::var_os("LINESIDE_STORE").is_some() {
+            std::fs::write(path, &text).expect("stored");
+        }
+        let known = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(text == known, "{path}: run with LINESIDE_STORE=1");
     }
 }

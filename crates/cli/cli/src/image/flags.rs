@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
     /// Leave table repairs and image.json in this folder, which is new or empty
     #[arg(long, value_name = "FOLDER")]
     pub(super) repairs: Option<PathBuf>,
-    /// Print JSON
+    /// Print JSON (docs/schema/image.schema.json)
     #[arg(long)]
     pub(super) json: bool,
     #[command(flatten)]

@@ -6,6 +6,7 @@ use clap::Args;
 use lineside_words::parse_duration;
 
 use crate::confine::Confining;
+use crate::report::FilterArguments;
 
 /// Flags of `replay`.
 #[derive(Debug, Args)]
@@ -35,7 +36,10 @@ pub(crate) struct Arguments {
     pub(super) speed: String,
     /// Make all calls as this user and group: 1000:1000; by default as those of the trace
     #[arg(long = "as", value_name = "UID:GID")]
-    pub(super) user: Option<String>,
+    pub(super) credential: Option<String>,
+    /// Make all calls this many times at once, e.g. x4: in DIR/copy-1, DIR/copy-2, ... each
+    #[arg(long, value_name = "xN", default_value = "x1")]
+    pub(super) clients: String,
     /// Replay among what is in DIR already
     #[arg(long)]
     pub(super) in_place: bool,
@@ -45,7 +49,9 @@ pub(crate) struct Arguments {
     /// Take a longer time between a reply and a call, e.g. 10s, for time of day, not for thought
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     pub(super) idle: u64,
-    /// Print JSON
+    #[command(flatten)]
+    pub(super) filter: FilterArguments,
+    /// Print JSON (docs/schema/replay.schema.json)
     #[arg(long)]
     pub(super) json: bool,
     #[command(flatten)]

@@ -12,7 +12,9 @@ use lineside_account::Budget;
 use lineside_analyze::script;
 use lineside_host::{RunClock, Signals, SystemClock, watch_outputs};
 use lineside_plan::Config;
-use lineside_rerun::{Asked, FramePort, Outcome, RerunError, Sources, Url, Watch, certificate};
+use lineside_rerun::{
+    Asked, FramePort, Ground, Outcome, RerunError, Sources, Url, Watch, certificate,
+};
 use lineside_rerun::{prepare, run as rerun, tap};
 use lineside_rows::Table;
 use lineside_run::{Run, keep_file_capabilities, not_confined, sandbox_facts};
@@ -43,34 +45,31 @@ pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<Exit> {
         idle_ns: i64::try_from(arguments.idle).unwrap_or(i64::MAX),
         ..Config::default()
     };
-    let (of_plan, script) = script(&arguments.trace, config)?;
+    let filter = arguments.filter.filter();
+    let (of_plan, script) = script(&arguments.trace, config, &filter)?;
     if !of_plan.lacks.is_empty() {
         let (trace, lacks) = (arguments.trace.display(), of_plan.lacks.join(", "));
         warn(&format!(
             "{trace} is of an older lineside, and lacks {lacks}: calls that need one of these are \
-             left out; make it anew with 'lineside capture'"
+             left out, or ask for what a usual client does; make it anew with 'lineside capture'"
         ));
     }
     let clock = RunClock::start();
     let user = wanted.user_of_preparation(&script);
-    let ground = prepare(
-        &script,
-        &url,
-        user,
-        arguments.in_place,
-        wanted.timeout_ns,
-        &clock,
-    )?;
+    let (in_place, timeout_ns) = (arguments.in_place, wanted.timeout_ns);
+    let places = wanted.places(&url);
+    let places = places.iter();
+    let grounds = places.map(|url| prepare(&script, url, user, in_place, timeout_ns, &clock));
+    let grounds: Vec<Ground> = grounds.collect::<Result<_, _>>()?;
     let asked = Asked {
         script: &script,
-        settings: wanted.settings(&ground),
         url: &url,
-        ground: &ground,
-        timeout_ns: wanted.timeout_ns,
+        copies: wanted.copies(&grounds),
+        timeout_ns,
     };
     let outcome = make(&asked, &mut run, &clock, &signals)?;
     let of_source = wanted.asked(&arguments, &of_plan);
-    let certificate = certificate(of_source, &script, &ground, &outcome);
+    let certificate = certificate(of_source, &script, &grounds, &outcome);
     run.manifest.certificate = Some(serde_json::to_value(&certificate)?);
     run.end(certificate.verdict.clone(), SystemClock::default().now())?;
     match arguments.json {

@@ -56,10 +56,13 @@ pub(super) fn text(of: &Judged<Replay>, folder: Option<&Path>) -> String {
 }
 
 fn pace(of: &Replay) -> String {
-    match of.asked.speed == 1.0 {
-        true => of.asked.pace.clone(),
-        false => format!("{}, speed {}", of.asked.pace, of.asked.speed),
-    }
+    let asked = &of.asked;
+    let speed = (asked.speed != 1.0).then(|| format!("speed {}", asked.speed));
+    let clients = (asked.clients > 1).then(|| format!("{} clients at once", asked.clients));
+    let all = [Some(asked.pace.clone()), speed, clients]
+        .into_iter()
+        .flatten();
+    all.collect::<Vec<_>>().join(", ")
 }
 
 fn seconds(seconds: f64) -> String {
@@ -105,7 +108,11 @@ fn left_out(of: &Replay) -> Vec<(&'static str, String)> {
         .left_out
         .iter()
         .map(|(name, &count)| (name.as_str(), count));
-    let others = [("callbacks", calls.callbacks), ("repeats", calls.repeats)];
+    let others = [
+        ("not chosen", calls.not_chosen),
+        ("callbacks", calls.callbacks),
+        ("repeats", calls.repeats),
+    ];
     let text = counts(&mut left_out.chain(others));
     if !text.is_empty() {
         lines.push(("left out", text));
@@ -113,6 +120,7 @@ fn left_out(of: &Replay) -> Vec<(&'static str, String)> {
     let changed = [
         ("Kerberos as AUTH_SYS", calls.kerberos_as_sys),
         ("UDP over TCP", calls.udp_over_tcp),
+        ("not chosen, but needed", calls.needed),
     ];
     let text = counts(&mut changed.into_iter());
     if !text.is_empty() {

@@ -2,7 +2,7 @@
 
 use lineside_analyze::Plan;
 use lineside_replay::{Pace, Script, Settings};
-use lineside_rerun::Ground;
+use lineside_rerun::{Ground, Runner, Url};
 use lineside_trace::certificate::replay::Asked;
 use serde_json::{Value, json};
 
@@ -14,6 +14,7 @@ pub(super) struct Wanted {
     pace: Pace,
     speed: f64,
     user: Option<(u32, u32)>,
+    clients: u32,
     pub(super) timeout_ns: i64,
 }
 
@@ -40,8 +41,10 @@ impl Wanted {
             let why = "--speed has no effect on --loop fast: leave one of them out";
             return Err(ConfigError::usage(why));
         }
-        let user = arguments.user.as_deref().map(user).transpose()?;
+        let user = arguments.credential.as_deref().map(user).transpose()?;
+        let clients = clients(&arguments.clients)?;
         Ok(Self {
+            clients,
             pace,
             speed,
             user,
@@ -54,13 +57,34 @@ impl Wanted {
         self.user.or_else(|| first_user(script)).unwrap_or_default()
     }
 
-    pub(super) fn settings(&self, ground: &Ground) -> Settings {
+    /// Where each client works.
+    pub(super) fn places(&self, url: &Url) -> Vec<Url> {
+        match self.clients {
+            1 => vec![url.clone()],
+            many => (1..=many)
+                .map(|copy| url.below(&format!("copy-{copy}")))
+                .collect(),
+        }
+    }
+
+    /// What each client does on its ground.
+    pub(super) fn copies<'a>(&self, grounds: &'a [Ground]) -> Vec<Runner<'a>> {
+        let copies = (0..).zip(grounds).map(|(number, ground)| Runner {
+            settings: self.settings(number, ground),
+            ground,
+        });
+        copies.collect()
+    }
+
+    fn settings(&self, number: u64, ground: &Ground) -> Settings {
         Settings {
+            seed: number.wrapping_mul(SEED_STEP),
             pace: self.pace,
             speed: self.speed,
             user: self.user,
             export: ground.export.clone(),
             top: ground.top.clone(),
+            tops: ground.tops.clone(),
         }
     }
 
@@ -71,7 +95,8 @@ impl Wanted {
             "to": arguments.to,
             "loop": arguments.pace,
             "speed": self.speed,
-            "as": arguments.user,
+            "as": arguments.credential,
+            "clients": self.clients,
             "in_place": arguments.in_place,
             "timeout_ns": self.timeout_ns,
             "idle_ns": arguments.idle,
@@ -86,9 +111,29 @@ impl Wanted {
             url: arguments.to.clone(),
             pace: arguments.pace.clone(),
             speed: self.speed,
-            user: arguments.user.clone(),
+            user: arguments.credential.clone(),
+            clients: self.clients.into(),
         }
     }
+}
+
+/// Copies of a workload: each has connections of its own, and a process may have some thousands.
+const CLIENTS_MAX: u32 = 1_000;
+/// Between the seeds of two clients, that the blocks of one are not those of the other: the golden
+/// ratio.
+const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+fn clients(text: &str) -> Result<u32, ConfigError> {
+    let number = text
+        .strip_prefix('x')
+        .and_then(|number| number.parse().ok());
+    number
+        .filter(|number| (1..=CLIENTS_MAX).contains(number))
+        .ok_or_else(|| {
+            ConfigError::usage(&format!(
+                "--clients '{text}': give x and a number from 1 to {CLIENTS_MAX}, such as x4"
+            ))
+        })
 }
 
 fn user(text: &str) -> Result<(u32, u32), ConfigError> {

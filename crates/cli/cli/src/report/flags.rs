@@ -255,7 +255,7 @@ fn one_of<T: Copy + Send + Sync + 'static>(
 
 /// The selected operations.
 #[derive(Debug, Args)]
-pub(super) struct FilterArguments {
+pub(crate) struct FilterArguments {
     /// Only from this time on: RFC 3339, local time (13:35), or a time after the start (10s)
     #[arg(long, value_name = "TIME")]
     since: Option<Moment>,
@@ -287,7 +287,7 @@ pub(super) struct FilterArguments {
 }
 
 impl FilterArguments {
-    pub(super) fn filter(&self) -> Filter {
+    pub(crate) fn filter(&self) -> Filter {
         Filter {
             since: self.since,
             until: self.until,

@@ -8,11 +8,12 @@ use std::process::Command;
 
 use lineside_rows::{ChecksumRow, ConnectionRow, OperationRow, Row, Table, Word};
 use lineside_testkit::captures;
+use lineside_trace::certificate::replay::{Asked, Replay};
 use lineside_trace::certificate::{Judged, load::Load};
 use lineside_trace::{
     ClockFacts, CounterValue, EncoderConfig, Manifest, Part, SCHEMA_VERSION, State, TraceEncoder,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::python::python;
@@ -109,8 +110,13 @@ fn row(call: &Call) -> OperationRow {
     row
 }
 
-/// Writes a trace, rows in the order of replies.
+/// Writes a trace, rows in the order of replies. One that repeats calls is a replay of `a`.
 fn write(folder: &TempDir, name: &str, calls: &[Call], verdict: State) {
+    write_replay(folder, name, calls, verdict, "a");
+}
+
+/// Writes a trace which, if it repeats calls, is a replay of one of this id.
+fn write_replay(folder: &TempDir, name: &str, calls: &[Call], verdict: State, replayed: &str) {
     let root = folder.path().join(name);
     let to = root.clone();
     let sink = move |part: Part| -> Result<(), Infallible> {
@@ -154,6 +160,20 @@ fn write(folder: &TempDir, name: &str, calls: &[Call], verdict: State) {
         ..Manifest::default()
     };
     manifest.verdict.state = verdict;
+    if calls.iter().any(|call| call.source.is_some()) {
+        let of = Judged::<Replay> {
+            found: Replay {
+                asked: Asked {
+                    trace_id: replayed.to_owned(),
+                    ..Asked::default()
+                },
+                ..Replay::default()
+            },
+            verdict: manifest.verdict.clone(),
+        };
+        manifest.configuration = json!({ "replay": {} });
+        manifest.certificate = Some(serde_json::to_value(of).expect("JSON"));
+    }
     if verdict != State::Complete {
         manifest.verdict.reasons = vec!["12 bytes of streams were lost".to_owned()];
     }
@@ -172,10 +192,13 @@ fn both(change: impl Fn(&mut Vec<Call>)) -> TempDir {
 }
 
 fn compared(folder: &TempDir, arguments: &[&str]) -> Value {
+    whole(folder, arguments)["calls"].clone()
+}
+
+fn whole(folder: &TempDir, arguments: &[&str]) -> Value {
     let all = [&["compare"], arguments, &["--calls", "--json"]].concat();
     let text = printed(&run(folder, &all));
-    let all: Value = serde_json::from_str(&text).expect("JSON");
-    all["calls"].clone()
+    serde_json::from_str(&text).expect("JSON")
 }
 
 const COUNTS: [&str; 6] = [
@@ -330,30 +353,39 @@ fn replays_are_compared_with_each_other_and_their_source() {
     let one = replayed(&source, 2_000);
     let mut other = replayed(&source, 1_500);
     other.remove(700);
-    for (name, calls) in [("source", &source), ("one", &one), ("other", &other)] {
+    for (name, calls) in [("a", &source), ("one", &one), ("other", &other)] {
         write(&folder, name, calls, State::Complete);
     }
     for (a, b, wanted) in [
         ("one", "other", "missing"),
         ("other", "one", "added"),
-        ("other", "source", "added"),
-        ("source", "other", "missing"),
+        ("other", "a", "added"),
+        ("a", "other", "missing"),
     ] {
         let calls = compared(&folder, &[a, b]);
         assert_eq!(calls["rule"], "source_operation_id", "{a} {b}");
         assert_eq!(found(&calls), [(wanted, 1)], "{a} {b}: {calls:#}");
     }
-    // A replay of something else repeats nothing of it.
-    let third: Vec<Call> = { one.iter() }
-        .map(|call| Call {
-            source: call.source.map(|id| id + (9_000 << 18)),
-            ..*call
-        })
-        .collect();
-    write(&folder, "third", &third, State::Complete);
-    let calls = compared(&folder, &["source", "third"]);
-    assert_eq!(calls["rule"], "order", "{calls:#}");
-    assert_eq!(found(&calls), [], "{calls:#}");
+    // Ids of a replay of something else may be the same by chance: they name nothing of it.
+    let mut third = one.clone();
+    third.sort_by_key(|call| call.call_ns);
+    for (call, id) in third
+        .iter_mut()
+        .zip(source.iter().rev().map(|call| call.id))
+    {
+        call.source = Some(id);
+    }
+    for (name, replayed) in [("third", "b"), ("nameless", "")] {
+        write_replay(&folder, name, &third, State::Complete, replayed);
+        for [a, b] in [["a", name], [name, "a"], ["one", name]] {
+            let all = whole(&folder, &[a, b]);
+            let calls = &all["calls"];
+            assert_ne!(calls["rule"], "source_operation_id", "{calls:#}");
+            assert_eq!(found(calls), [], "{a} {b}: {calls:#}");
+            let doubts = all["doubts"].to_string();
+            assert!(doubts.contains("is a replay of"), "{doubts}");
+        }
+    }
 }
 
 #[test]
@@ -397,7 +429,7 @@ fn loss_clocks_and_stalls_are_doubts() {
     let verdict = manifest.verdict.clone();
     let certificate = serde_json::to_value(Judged { found, verdict });
     manifest.certificate = Some(certificate.expect("JSON"));
-    manifest.configuration = serde_json::json!({"load": {}});
+    manifest.configuration = json!({"load": {}});
     fs::write(&path, manifest.to_json()).expect("written");
     let text = printed(&run(&folder, &["compare", "a", "b", "--calls", "--json"]));
     let all: Value = serde_json::from_str(&text).expect("JSON");

@@ -12,8 +12,21 @@ use serde_json::Value as Json;
 use tempfile::TempDir;
 
 use crate::generated::{Capture, Xdr};
-use crate::report::{printed, run, traced};
-use crate::support::{example, talk};
+use crate::report::{check, printed, run, traced};
+use crate::support::{example, repository, talk};
+
+#[test]
+fn the_json_of_an_image_is_as_its_schema_says() {
+    let schema = repository().join("docs/schema/image.schema.json");
+    let schema = fs::read(schema).expect("it is published");
+    let schema = serde_json::from_slice(&schema).expect("JSON");
+    let folder = traced(&example());
+    let found = printed(&run(&folder, &["image", "trace", "--json"]));
+    let found = serde_json::from_str(&found).expect("JSON");
+    let mut wrong = Vec::new();
+    check(&found, &schema, &schema, "image", &mut wrong);
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
 
 const MOUNT: [u32; 3] = [100_005, 3, 1];
 const NFS: u32 = 100_003;

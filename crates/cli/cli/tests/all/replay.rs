@@ -1,7 +1,18 @@
 //! `lineside replay`: what it refuses before it asks a server.
 
-use crate::report::{printed, run, traced};
+use lineside_trace::certificate::{Judged, replay::Replay};
+
+use crate::report::{printed, publish, run, traced};
 use crate::support::{example, talk};
+
+/// The schema of what `--json` prints, and `trace.json` has.
+#[test]
+fn the_published_schema_of_a_replay_is_that_of_the_code() {
+    let settings = schemars::generate::SchemaSettings::default().for_serialize();
+    let generator = settings.into_generator();
+    let schema = generator.into_root_schema_for::<Judged<Replay>>();
+    publish("replay", &schema.to_value());
+}
 
 /// Nothing listens at this port of this host.
 const NOWHERE: &str = "nfs://127.0.0.1:9/export/new";
@@ -31,6 +42,23 @@ fn a_replay_names_what_it_needs() {
             "leave one of them out",
         ),
         (&["trace", "--to", NOWHERE, "--as", "root"], "1000:1000"),
+        (
+            &["trace", "--to", NOWHERE, "--clients", "x0"],
+            "from 1 to 1000",
+        ),
+        (&["trace", "--to", NOWHERE, "--clients", "4"], "such as x4"),
+        (
+            &["trace", "--to", NOWHERE, "--clients", "x1001"],
+            "from 1 to 1000",
+        ),
+        (
+            &["trace", "--to", NOWHERE, "--operation", "REED"],
+            "nearest that does is",
+        ),
+        (
+            &["trace", "--to", NOWHERE, "--user", "4711"],
+            "nearest that does is",
+        ),
         (&["trace", "--to", "server:/x"], "nfs://SERVER/EXPORT/DIR"),
         (&["trace", "--to", "nfs://127.0.0.1"], "it has no path"),
         (&["trace", "--to", "nfs://127.0.0.1/a/../b"], "'..'"),

@@ -190,6 +190,7 @@ fn is_present(present: &[bool], row: usize) -> bool {
 pub(crate) type Word = u32;
 
 /// The texts seen so far. At most `words_max`: those that come later share one number.
+#[derive(Debug)]
 pub(crate) struct Lexicon {
     numbers: HashMap<String, Word>,
     words: Vec<String>,

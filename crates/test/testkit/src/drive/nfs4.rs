@@ -19,6 +19,8 @@ const FILE: [u32; 14] = [1, 3, 4, 8, 20, 33, 35, 36, 37, 41, 45, 47, 52, 53];
 const CHANGED: [u32; 5] = [3, 4, 45, 52, 53];
 /// Of an entry of a directory also why there are none, and the handle.
 const ENTRY: [u32; 16] = [1, 3, 4, 8, 11, 19, 20, 33, 35, 36, 37, 41, 45, 47, 52, 53];
+/// What a client compares by VERIFY: change, size, file number.
+const COMPARED: [u32; 3] = [3, 4, 20];
 /// What NFSv3 has in FSINFO, FSSTAT and PATHCONF.
 const FILE_SYSTEM: [&[u32]; 3] = [&[10, 27, 30, 31, 51], &[21, 22, 23, 42, 43, 44], &[28, 29]];
 /// OPEN4_SHARE_ACCESS_BOTH.
@@ -195,6 +197,67 @@ impl Session4 {
         Ok(file)
     }
 
+    /// What came with NFSv4.2, whatever the server makes of it.
+    fn of_minor_2(&mut self, file: &Open) -> Result<()> {
+        let (handle, stateid) = (piece(&file.handle), Some(file.stateid));
+        let of = |offset, length| v4::AllocateArgs {
+            stateid,
+            offset: Some(offset),
+            length: Some(length),
+        };
+        let seek = |what| v4::SeekArgs {
+            stateid,
+            offset: Some(0),
+            what: Some(what),
+        };
+        for call in [
+            Call::Allocate(of(0, 8_192)),
+            Call::Deallocate(of(1_024, 512)),
+            Call::Seek(seek(v4::Content::DATA)),
+            Call::Seek(seek(v4::Content::HOLE)),
+        ] {
+            self.call(&[put(&handle), call, attributes(&CHANGED)], |_| ())?;
+        }
+        Ok(())
+    }
+
+    /// Does something between two comparisons of the file with what was seen before: it is the
+    /// same, and then it is not.
+    fn compare(&mut self, file: &Open, calls: &[Call<'_>]) -> Result<()> {
+        let handle = piece(&file.handle);
+        let look = [put(&handle), attributes(&COMPARED)];
+        let (change, size, fileid) = self.expect(&look, |replies| match replies.last()? {
+            Reply::GetAttr(outcome) => {
+                let seen = outcome.ok()?.attributes.values();
+                Some((seen.change, seen.size, seen.fileid))
+            }
+            _ => None,
+        })?;
+        let values = |change, size| Attributes {
+            change,
+            size,
+            fileid,
+            ..Attributes::default()
+        };
+        let list = |of| {
+            let attributes = AttributeList::new(of);
+            v4::VerifyArgs { attributes }
+        };
+        let (same, other) = (values(change, size), values(change, Some(1 << 40)));
+        self.on(
+            &file.handle,
+            &[Call::Verify(list(&same)), attributes(&FILE)],
+        )?;
+        // NFS4ERR_NOT_SAME, NFS4ERR_SAME
+        self.call(&[put(&handle), Call::Verify(list(&other))], |_| ())?;
+        self.call(&[put(&handle), Call::NVerify(list(&same))], |_| ())?;
+        self.on(&file.handle, calls)?;
+        self.on(
+            &file.handle,
+            &[Call::NVerify(list(&same)), attributes(&FILE)],
+        )
+    }
+
     fn remove(&mut self, directory: &[u8], called: &[u8]) -> Result<()> {
         let called = piece(called);
         self.on(directory, &[Call::Remove(name(&called))])
@@ -319,10 +382,13 @@ impl Drive for Session4 {
             stateid: Some(file.stateid),
             attributes: AttributeList::new(&guarded),
         });
-        self.on(&file.handle, &[set, attributes(&FILE)])?;
+        self.compare(&file, &[set, attributes(&FILE)])?;
         self.on(&file.handle, &[attributes(&FILE)])?;
         let access = Call::Access(v4::AccessArgs { access: Some(0x3f) });
         self.on(&file.handle, &[access, attributes(&FILE)])?;
+        if self.minor_version == 2 {
+            self.of_minor_2(&file)?;
+        }
         let handle = file.handle.clone();
         self.release(file)?;
         let (into, called) = (piece(&directory), piece(names[5]));

@@ -60,14 +60,17 @@ pub struct Asked {
     pub speed: f64,
     /// User and group of all calls; null: those of the source.
     pub user: Option<String>,
+    /// How many times the workload was run at once, each in a directory of its own.
+    pub clients: u64,
 }
 
-/// Calls of a replay. `source` = `made` + all of `left_out`, unless it ended early.
+/// Calls of a replay, of all its clients. `source` = `made` + all of `left_out`, unless it ended
+/// early.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Calls {
-    /// Calls of the source's clients.
+    /// Calls of the source's clients, without those that flags did not choose.
     pub source: u64,
     /// Calls that were made.
     pub made: u64,
@@ -77,8 +80,13 @@ pub struct Calls {
     pub lost: u64,
     /// Those of them that the source's server had not answered.
     pub unanswered_in_source: u64,
-    /// Calls that were not made, by reason: `program`, `arguments`, `session`, `handle`, `service`.
+    /// Calls that were not made, by reason: `program`, `arguments`, `session`, `handle`, `value`,
+    /// `service`.
     pub left_out: BTreeMap<String, u64>,
+    /// Calls that flags did not choose, and that are not needed.
+    pub not_chosen: u64,
+    /// Calls of `source` that flags did not choose, and that chosen ones need.
+    pub needed: u64,
     /// Callbacks of the source, which are not made.
     pub callbacks: u64,
     /// Calls that the source's transport repeated, which are not made again.

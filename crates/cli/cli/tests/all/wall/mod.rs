@@ -42,6 +42,7 @@ mod peer;
 mod private;
 mod probe;
 mod proxied;
+mod replayed_parts;
 mod replays;
 mod rotate;
 mod speed;

@@ -11,15 +11,25 @@ use crate::support::{Record, Trace, lineside, records, talk};
 use crate::wall::lab::{CLIENT, Lab, nfs_drive};
 use crate::wall::wire::obstacle;
 
-fn replay(trace: &Path, words: &[&str]) -> Output {
+pub(crate) fn replay(trace: &Path, words: &[&str]) -> Output {
+    command("replay", trace, words)
+}
+
+/// A verb at the client's.
+pub(crate) fn command(verb: &str, trace: &Path, words: &[&str]) -> Output {
     let mut command = Command::new("ip");
     command.args(["netns", "exec", CLIENT, env!("CARGO_BIN_EXE_lineside")]);
-    command.arg("replay").arg(trace).args(words);
+    command.arg(verb).arg(trace).args(words);
     command.output().expect("it runs")
 }
 
 /// A trace of a client's run, in `folder`.
-fn recorded(lab: &Lab, folder: &Path, name: &str, client: &[&str]) -> std::path::PathBuf {
+pub(crate) fn recorded(
+    lab: &Lab,
+    folder: &Path,
+    name: &str,
+    client: &[&str],
+) -> std::path::PathBuf {
     let (capture, trace) = (folder.join("run.pcap"), folder.join(name));
     lab.record(&capture, client);
     let mut command = lineside();
@@ -48,7 +58,7 @@ fn mix<'a>(rows: impl Iterator<Item = &'a Record>) -> BTreeMap<[String; 2], u64>
 
 /// Every call was made once and has the source's status, every edge was kept, and each row of the
 /// run that repeats one names it.
-fn is_faithful(output: &Output, trace: &Path, run: &Path, what: &str) {
+pub(crate) fn is_faithful(output: &Output, trace: &Path, run: &Path, what: &str) {
     assert!(output.status.success(), "{what}: {}", talk(output));
     let found: Json = serde_json::from_slice(&output.stdout).expect("JSON");
     let calls = &found["calls"];
@@ -92,7 +102,8 @@ fn is_faithful(output: &Output, trace: &Path, run: &Path, what: &str) {
         firsts.count() as u64
     };
     assert_eq!(calls_of(&repeated.collect::<Vec<_>>()), made, "{what}");
-    if of_session == 0 {
+    // Calls that open a session may not be chosen.
+    if of_session == 0 && calls["not_chosen"] == 0 {
         assert_eq!(mix(rows.iter()), mix(named.into_iter()), "{what}");
     }
 }
@@ -162,6 +173,7 @@ fn every_version_is_replayed_on_a_real_server() {
         "--version 4.0 rand --file four --bytes 300000 --chunk 30000 --depth 8",
         "--version 4.1 meta --rounds 3",
         "--version 4.1 seq --file five --bytes 3000000 --chunk 1000000 --depth 3",
+        "--version 4.2 meta --rounds 3",
     ];
     for (number, work) in works.iter().enumerate() {
         let client: Vec<_> = [drive].into_iter().chain(work.split(' ')).collect();

@@ -25,7 +25,7 @@ mod tests;
 use std::path::Path;
 
 use hashbrown::HashMap;
-use lineside_trace::certificate::load::Load;
+use lineside_trace::certificate::{load::Load, replay::Replay};
 use lineside_trace::{Manifest, certificate};
 use lineside_words::{grouped, percent, signed_time, time};
 
@@ -113,8 +113,9 @@ fn calls_of(
         let survey = Survey::of(&mut trace, &mut lexica);
         Ok((trace, survey))
     };
-    let ((trace_a, of_a), (trace_b, of_b)) = (open(a)?, open(b)?);
-    let rule = rule(&of_a, &of_b);
+    let ((trace_a, mut of_a), (trace_b, mut of_b)) = (open(a)?, open(b)?);
+    let sources = Sources::of([&trace_a, &trace_b], [&of_a, &of_b]);
+    let rule = rule([&mut of_a, &mut of_b], &sources);
     let times = match rule {
         CallRule::Source => of_a.named().times(of_b.named()),
         CallRule::Xid => of_a.xids.times(&of_b.xids),
@@ -155,9 +156,8 @@ fn calls_of(
         check(name, side)?;
     }
     let of_sides = ["A", "B"].into_iter().zip(&sides);
-    let doubts = of_sides
-        .flat_map(|(name, side)| doubts(name, side))
-        .collect();
+    let doubts = of_sides.flat_map(|(name, side)| doubts(name, side));
+    let doubts = sources.doubts(rule).into_iter().chain(doubts).collect();
     Ok((compared_calls(rule, sides, found, &lexica), doubts))
 }
 
@@ -215,10 +215,62 @@ fn compared_calls(
     calls
 }
 
-/// By what calls correspond. A replay of a third trace may repeat nothing of either.
-fn rule(a: &Survey, b: &Survey) -> CallRule {
-    let is_replay = a.has_source || b.has_source;
-    if is_replay && a.named().share(b.named()) > OTHER_WORKLOAD {
+/// What the calls of two traces repeat.
+struct Sources {
+    /// Whether each names calls of a source, as its rows show.
+    have: [bool; 2],
+    /// The source of each, as its certificate names it.
+    of: [Option<String>; 2],
+    /// Of which side ids of the source are the names: not of the source itself. `None`: neither
+    /// repeats the other, nor do both repeat one trace.
+    named: Option<[bool; 2]>,
+}
+
+impl Sources {
+    fn of(traces: [&Trace; 2], surveys: [&Survey; 2]) -> Self {
+        let manifests = traces.map(|trace| trace.manifest.as_ref());
+        let of =
+            manifests.map(|manifest| Some(certificate::of::<Replay>(manifest?)?.asked.trace_id));
+        let have = surveys.map(|survey| survey.has_source);
+        let [a, b] = manifests.map(|manifest| Some(&manifest?.trace_id));
+        let is = |at: usize, wanted: Option<&String>| {
+            have[at] && wanted.is_some_and(|wanted| !wanted.is_empty()) && of[at].as_ref() == wanted
+        };
+        let named = if is(1, a) {
+            Some([false, true])
+        } else if is(0, b) {
+            Some([true, false])
+        } else if have[0] && is(1, of[0].as_ref()) {
+            Some([true, true])
+        } else {
+            None
+        };
+        Self { have, of, named }
+    }
+
+    /// Why calls do not correspond by what they repeat.
+    fn doubts(&self, rule: CallRule) -> Vec<String> {
+        let sides = [0, 1].into_iter().filter(|&at| self.have[at]);
+        let sides = sides.filter(|_| rule != CallRule::Source);
+        let doubt = |at: usize| {
+            let (name, other) = [("A", "B"), ("B", "A")][at];
+            let source = match self.of[at].as_deref() {
+                Some(id) if !id.is_empty() => format!("trace_id {id}"),
+                _ => "a trace whose trace_id it does not have".to_owned(),
+            };
+            format!(
+                "{name} is a replay of {source}, which {other} neither is nor repeats: calls \
+                correspond by other columns than source_operation_id"
+            )
+        };
+        sides.map(doubt).collect()
+    }
+}
+
+/// By what calls correspond. A replay of a part of a trace may repeat nothing of the other's.
+fn rule([a, b]: [&mut Survey; 2], sources: &Sources) -> CallRule {
+    [a.has_source, b.has_source] = sources.named.unwrap_or_default();
+    if sources.named.is_some() && a.named().share(b.named()) > OTHER_WORKLOAD {
         CallRule::Source
     } else if a.xids.share(&b.xids) >= SAME_TRAFFIC {
         CallRule::Xid

@@ -46,6 +46,7 @@ pub struct ImageOfTrace {
     pub left_out: ImageLeftOut,
     shown: Shown,
     trace: Trace,
+    words: Lexicon,
 }
 
 impl ImageOfTrace {
@@ -56,6 +57,11 @@ impl ImageOfTrace {
         take: impl FnMut(&Image, u32, u64, u64) -> Result<(), E>,
     ) -> Result<Contents, E> {
         contents::read(&mut self.trace, &self.shown, &self.image, take)
+    }
+
+    /// Where the root of a server's file systems is, as NFSv4 sees it.
+    pub(crate) fn root_of(&self, server: &str) -> Option<Vec<u8>> {
+        self.image.root_of(self.words.find(server)?)
     }
 
     /// Columns that an older lineside did not write.
@@ -150,5 +156,6 @@ pub fn image(path: &Path) -> Result<ImageOfTrace, ImageError> {
         left_out,
         shown,
         trace,
+        words,
     })
 }

@@ -21,6 +21,7 @@ use std::path::Path;
 use lineside_plan::{Config, Figures, Planner};
 use serde::Serialize;
 
+use super::image::ImageError;
 use crate::numbers::Zone;
 use crate::read::columns::Lexicon;
 use crate::read::trace::{Trace, TraceError};
@@ -87,6 +88,15 @@ pub enum PlanError {
         trace: String,
         /// `calls` or `replies`.
         seen: &'static str,
+    },
+    /// Where its files were is not known.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    /// A filter leaves nothing.
+    #[error("no call of {trace} is of all that the flags choose: leave one of them out")]
+    NotChosen {
+        /// The trace.
+        trace: String,
     },
     /// More than memory is for.
     #[error(
