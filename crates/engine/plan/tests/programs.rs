@@ -620,3 +620,38 @@ fn turns_on_two_connections_are_one_thread() {
     let (figures, _) = plan(&calls, Config::default());
     assert!(figures.threads > 1);
 }
+
+/// An asynchronous program that begins to write among its READs goes on reading: no other thread
+/// does, which would have waited since the file was opened.
+#[test]
+fn a_write_among_reads_begins_no_thread() {
+    let call = |number: i64| {
+        let is_write = number >= 40 && number % 10 == 0;
+        let begin = number.cast_unsigned() * 4096;
+        Made {
+            observed: Observed {
+                id: number,
+                call_ns: number * 100_000,
+                reply_ns: Some(number * 100_000 + 350_000),
+                ..Observed::default()
+            },
+            touch: Touch {
+                action: match is_write {
+                    true => Action::Write,
+                    false => Action::Read,
+                },
+                file: Some(7),
+                range: Some((begin, begin + 4096)),
+                ..Touch::default()
+            },
+            ..Made::default()
+        }
+    };
+    let calls: Vec<Made> = (0..90).map(call).collect();
+    let (figures, kept) = plan(&calls, Config::default());
+    check(&calls, &kept, 0);
+    assert_eq!(figures.threads, 1);
+    for call in kept.calls.iter().filter(|call| call.number > 4) {
+        assert!(call.think_ns < Some(1_000_000), "{call:?}");
+    }
+}
