@@ -24,8 +24,10 @@ class Network:
 
 
 class Lab:
-    def __init__(self, name, lineside, folder, congestion):
+    def __init__(self, name, lineside, folder, congestion, is_first=False):
         self.lineside, self.folder, self.congestion, self.number = lineside, folder, congestion, 0
+        # Server, link and clients run before all others of the machine, which else would disturb them.
+        self.first = ["chrt", "-f", "20"] if is_first else []
         self.environment = os.environ | {"LINESIDE_LAB_NAME": name}
         # `emulate --on` has the client's packets pass this device before the link, and after it on their way back.
         self.device = None
@@ -38,18 +40,20 @@ class Lab:
         sh(LAB / "up", env=self.environment)
         for namespace in (self.client, self.server):
             sh("ip", "netns", "exec", namespace, "sysctl", "-qw", f"net.ipv4.tcp_congestion_control={self.congestion}")
+        if self.first:
+            sh("chrt", "-a", "-f", "-p", "20", (self.files.parent / "ganesha.pid").read_text().strip())
 
     def down(self):
         subprocess.run([LAB / "down"], env=self.environment, capture_output=True)
 
     def at_client(self, *words):
-        return sh("ip", "netns", "exec", self.client, *words, env=self.environment)
+        return sh("ip", "netns", "exec", self.client, *self.first, *words, env=self.environment)
 
     def captured(self, *words):
         """Runs a command at the client; the trace of what passed there, and what the command printed."""
         self.number += 1
         pcap, trace = self.folder / f"{self.number}.pcap", self.folder / f"{self.number}"
-        tcpdump = subprocess.Popen(["ip", "netns", "exec", self.client, "tcpdump", "-Z", "root", "-i", self.device or self.client_link,
+        tcpdump = subprocess.Popen(["ip", "netns", "exec", self.client, *self.first, "tcpdump", "-Z", "root", "-i", self.device or self.client_link,
                                     "-U", "--immediate-mode", "-B", "65536", "-n", "--time-stamp-precision=nano", "-w", pcap, "tcp or udp"],
                                    stderr=subprocess.PIPE, text=True)
         while "listening on" not in (line := tcpdump.stderr.readline()):
@@ -79,8 +83,8 @@ class Lab:
                 for namespace, link in links:
                     sh("ip", "netns", "exec", namespace, "tc", "qdisc", "del", "dev", link, "root")
             return
-        emulate = subprocess.Popen(["ip", "netns", "exec", self.client, self.lineside, "emulate", "--on", self.client_link, *network.emulate,
-                                    "-d", "900s"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        emulate = subprocess.Popen(["ip", "netns", "exec", self.client, *self.first, self.lineside, "emulate", "--on", self.client_link,
+                                    *network.emulate, "--seed", str(self.number), "-d", "900s"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         try:
             self.device = "lineside0"
             for _ in range(100):

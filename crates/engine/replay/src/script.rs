@@ -351,8 +351,7 @@ impl Script {
 
 /// What a compound is beside the calls that it is made for.
 fn is_of_session(operation: v4::Operation) -> bool {
-    opens_session(operation)
-        || matches!(operation, v4::Operation::Sequence | v4::Operation::Renew)
+    opens_session(operation) || matches!(operation, v4::Operation::Sequence | v4::Operation::Renew)
 }
 
 /// What a client does once for a session, whatever else it asks for in the same compound: that of

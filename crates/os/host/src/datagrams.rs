@@ -244,14 +244,13 @@ impl Datagrams {
         // SAFETY: all zeros is an address of no family.
         let mut name: libc::sockaddr_storage = unsafe { zeroed() };
         let mut control = [0_u64; 32];
-        let (len, controls) =
-            match receive(&self.socket, Some(&mut name), buffer, &mut control) {
-                Ok(received) => received,
-                Err(error) => match error.raw_os_error() {
-                    Some(libc::EAGAIN | libc::EINTR) => return Ok(None),
-                    _ => return Err(error),
-                },
-            };
+        let (len, controls) = match receive(&self.socket, Some(&mut name), buffer, &mut control) {
+            Ok(received) => received,
+            Err(error) => match error.raw_os_error() {
+                Some(libc::EAGAIN | libc::EINTR) => return Ok(None),
+                _ => return Err(error),
+            },
+        };
         if let Some(lost) = controls.lost {
             self.lost = self.lost.max(lost.into());
         }

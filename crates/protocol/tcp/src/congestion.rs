@@ -130,3 +130,23 @@ pub trait Congestion: Debug + Sync {
         window.restart();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The last acknowledgements of a message count, those of small ones after it do not.
+    #[test]
+    fn a_window_is_used_until_what_filled_it_is_acknowledged() {
+        let mut window = Window::new(1_000);
+        let n = |bytes: u32| SeqNumber(bytes.wrapping_sub(5_000));
+        assert_eq!(window.cwnd, 10_000);
+        assert!(!window.is_used(n(1_000), 1_000, n(1_000)));
+        for (ack, flight) in [(3_000, 8_000), (6_000, 6_000), (9_000, 3_000)] {
+            assert!(window.is_used(n(ack), flight, n(9_000)), "{ack}");
+        }
+        for ack in [10_000, 11_000] {
+            assert!(!window.is_used(n(ack), 1_000, n(ack)), "{ack}");
+        }
+    }
+}

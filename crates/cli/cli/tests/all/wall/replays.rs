@@ -193,10 +193,13 @@ fn a_server_with_one_port_is_replayed_to() {
     let mut server = Guarded(server);
     let mut line = String::new();
     let talk_of = server.stderr.take().expect("a pipe");
-    BufReader::new(talk_of).read_line(&mut line).expect("a line");
+    BufReader::new(talk_of)
+        .read_line(&mut line)
+        .expect("a line");
     assert!(line.contains("serving nfs"), "{line}");
     let output = replay(&trace, &["--to", "nfs://127.0.0.1/export/new", "--json"]);
-    let found: Json = serde_json::from_slice(&output.stdout).expect(&talk(&output));
+    assert!(!output.stdout.is_empty(), "{}", talk(&output));
+    let found: Json = serde_json::from_slice(&output.stdout).expect("JSON");
     let made = found["calls"]["made"].as_u64();
     assert!(made > Some(10), "{found}");
     assert_eq!(found["calls"]["answered"].as_u64(), made, "{found}");
