@@ -112,11 +112,15 @@ impl<S: PlanSink> Planner<S> {
     fn plan_of_run(&mut self, key: RunKey, call: Observed, touches: &[Touch]) {
         let owner = self.threads.owner(&call);
         let going_on = self.runs.going_on(key, owner, call.call_ns);
-        let going_on = going_on.map(|run| (run.number, run.thread, last_call_ns(&run.calls)));
-        let going_on = going_on.filter(|&(run, thread, _)| {
-            let thread = self.threads.get(call.client, thread);
-            thread.is_some_and(|thread| !thread.is_blocked_beside(run))
+        let going_on = going_on.map(|run| {
+            let last_ns = last_call_ns(&run.calls);
+            (run.number, run.thread, last_ns, run.depth > 1)
         });
+        let going_on = going_on.filter(|&(run, thread, _, is_window)| {
+            let thread = self.threads.get(call.client, thread);
+            thread.is_some_and(|thread| !thread.is_blocked_beside(run, is_window))
+        });
+        let going_on = going_on.map(|(run, thread, last_ns, _)| (run, thread, last_ns));
         let (run, thread, before_ns) = going_on.unwrap_or_else(|| {
             let thread = self.threads.choose(&call, touches, &self.upcoming);
             self.end_run(key, Some(thread));

@@ -244,11 +244,15 @@ pub(crate) fn finish(
     }
     let replies = run.replies();
     let first = run.calls.first().map(|call| call.own);
+    // Calls before this one with replies: one whose reply the capture lost fills no window.
+    let mut answered = 0;
     for (at, call) in run.calls.iter().enumerate() {
         let own = Some(call.own);
-        let window = (depth > 1 && at >= depth)
-            .then(|| replies.get(at - depth))
-            .flatten();
+        let window = (depth > 1 && answered >= depth)
+            .then(|| replies.get(answered - depth))
+            .flatten()
+            .filter(|(ns, _)| *ns <= call.observed.call_ns);
+        answered += usize::from(call.observed.reply_ns.is_some());
         let window = window.map(|&(ns, from)| Reply {
             number: run.calls[from].number,
             ns,

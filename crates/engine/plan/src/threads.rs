@@ -92,10 +92,15 @@ impl Thread {
         self.waiting.iter().any(|each| each.reply.ns == i64::MAX)
     }
 
-    /// Whether it waits for a reply other than those of a run.
-    pub(crate) fn is_blocked_beside(&self, run: u64) -> bool {
+    /// Whether it waits for a reply other than those of a run. Where it keeps several calls of that
+    /// under way (`is_window`), it does so with other READs and WRITEs as well: the first WRITE
+    /// among READs does not stop them.
+    pub(crate) fn is_blocked_beside(&self, run: u64, is_window: bool) -> bool {
         let mut waiting = self.waiting.iter();
-        waiting.any(|each| each.is_blocking && each.reply.run != Some(run))
+        waiting.any(|each| match each.reply.run {
+            Some(other) => each.is_blocking && other != run && !is_window,
+            None => each.is_blocking,
+        })
     }
 
     /// The latest reply that is not of a run.

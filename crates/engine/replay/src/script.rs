@@ -312,13 +312,16 @@ impl Script {
                 Some(Program::Nfs3) => kept.is_some(),
                 _ => false,
             };
-            let of_session = |operation: &Operation| match operation.procedure {
-                Some(Procedure::Nfs4(operation)) => is_of_session(operation),
-                _ => false,
-            };
+            let nfs4 = call.operations.iter().map(|it| match it.procedure {
+                Some(Procedure::Nfs4(operation)) => Some(operation),
+                _ => None,
+            });
+            let of_session = |it: Option<v4::Operation>| it.is_some_and(is_of_session);
             if is_other {
                 call.left_out = Some(Why::Program);
-            } else if !call.operations.is_empty() && call.operations.iter().all(of_session) {
+            } else if nfs4.clone().any(|it| it.is_some_and(opens_session))
+                || !call.operations.is_empty() && nfs4.clone().all(of_session)
+            {
                 call.left_out = Some(Why::Session);
             }
         }
@@ -343,12 +346,16 @@ impl Script {
 
 /// What a compound is beside the calls that it is made for.
 fn is_of_session(operation: v4::Operation) -> bool {
+    opens_session(operation) || matches!(operation, v4::Operation::Sequence | v4::Operation::Renew)
+}
+
+/// What a client does once for a session, whatever else it asks for in the same compound: that of
+/// nfs-ganesha looks at the root with its RECLAIM_COMPLETE.
+fn opens_session(operation: v4::Operation) -> bool {
     matches!(
         operation,
-        v4::Operation::Sequence
-            | v4::Operation::SetClientId
+        v4::Operation::SetClientId
             | v4::Operation::SetClientIdConfirm
-            | v4::Operation::Renew
             | v4::Operation::ExchangeId
             | v4::Operation::CreateSession
             | v4::Operation::BindConnToSession

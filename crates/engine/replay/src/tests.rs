@@ -3,12 +3,13 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use lineside_nfs::v4::Operation as Name4;
 use lineside_plan::{Begin, CallIndex, EdgeKind, Step};
 use lineside_time::Random;
 
 use crate::figures::Repairs;
 use crate::nfs3::inner_target;
-use crate::script::{Call, Facts, Operation, Program, Script};
+use crate::script::{Call, Facts, Operation, Procedure, Program, Script, Why};
 use crate::walk::{Pace, Walk};
 
 const PACES: [Pace; 3] = [Pace::Closed, Pace::Open, Pace::Fast];
@@ -258,4 +259,32 @@ fn in_open_loop_a_call_waits_for_the_handle_that_it_uses() {
     let times = run(&script, Pace::Open, 1.0, 7);
     assert!(times[1].0 >= times[0].1, "{times:?}");
     assert_eq!(times[2].0, 1, "{times:?}");
+}
+
+/// nfs-ganesha's client of NFSv4.1 looks at the root with its RECLAIM_COMPLETE.
+#[test]
+fn a_compound_that_opens_a_session_is_the_clients_own() {
+    let compound = |names: &[Name4]| Call {
+        program: Some(Program::Nfs4(1)),
+        operations: { names.iter() }
+            .map(|&name| Operation {
+                procedure: Some(Procedure::Nfs4(name)),
+                ..Operation::default()
+            })
+            .collect(),
+        ..Call::default()
+    };
+    let look = [Name4::PutRootFh, Name4::GetAttr];
+    let looks = |first: &[Name4]| compound(&[first, &look[..]].concat());
+    let mut script = Script {
+        calls: vec![
+            looks(&[Name4::Sequence, Name4::ReclaimComplete]),
+            compound(&[Name4::Sequence]),
+            looks(&[Name4::Sequence]),
+        ],
+        ..Script::default()
+    };
+    script.keep_version();
+    let left_out: Vec<_> = script.calls.iter().map(|call| call.left_out).collect();
+    assert_eq!(left_out, [Some(Why::Session), Some(Why::Session), None]);
 }

@@ -244,31 +244,13 @@ impl Datagrams {
         // SAFETY: all zeros is an address of no family.
         let mut name: libc::sockaddr_storage = unsafe { zeroed() };
         let mut control = [0_u64; 32];
-        let mut part = libc::iovec {
-            iov_base: buffer.as_mut_ptr().cast(),
-            iov_len: buffer.len(),
+        let (len, controls) = match receive(&self.socket, Some(&mut name), buffer, &mut control) {
+            Ok(received) => received,
+            Err(error) => match error.raw_os_error() {
+                Some(libc::EAGAIN | libc::EINTR) => return Ok(None),
+                _ => return Err(error),
+            },
         };
-        // SAFETY: all zeros is a value of this structure: no buffers, no address.
-        let mut message: libc::msghdr = unsafe { zeroed() };
-        message.msg_name = (&raw mut name).cast();
-        message.msg_namelen = size_of::<libc::sockaddr_storage>() as u32;
-        message.msg_iov = &raw mut part;
-        message.msg_iovlen = 1;
-        message.msg_control = control.as_mut_ptr().cast();
-        message.msg_controllen = size_of_val(&control);
-        let flags = libc::MSG_DONTWAIT;
-        // SAFETY: the kernel writes at most as much as the message says to each of the three, which
-        // live as long as this function.
-        // JUSTIFICATION: rustix hands out none of the control messages that are asked for here.
-        let len = unsafe { libc::recvmsg(self.socket.as_raw_fd(), &raw mut message, flags) };
-        let Ok(len) = usize::try_from(len) else {
-            let error = io::Error::last_os_error();
-            return match error.raw_os_error() {
-                Some(libc::EAGAIN | libc::EINTR) => Ok(None),
-                _ => Err(error),
-            };
-        };
-        let controls = Controls::of(&message);
         if let Some(lost) = controls.lost {
             self.lost = self.lost.max(lost.into());
         }
@@ -316,10 +298,43 @@ impl AsFd for Datagrams {
     }
 }
 
-/// What the kernel says of a datagram.
+/// Reads what has come, without waiting, and what the kernel says of it; `name` gets its sender.
+pub(crate) fn receive(
+    socket: &OwnedFd,
+    name: Option<&mut libc::sockaddr_storage>,
+    buffer: &mut [u8],
+    control: &mut [u64],
+) -> io::Result<(usize, Controls)> {
+    let mut part = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    };
+    // SAFETY: all zeros is a value of this structure: no buffers, no address.
+    let mut message: libc::msghdr = unsafe { zeroed() };
+    if let Some(name) = name {
+        message.msg_name = ptr::from_mut(name).cast();
+        message.msg_namelen = size_of::<libc::sockaddr_storage>() as u32;
+    }
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.as_mut_ptr().cast();
+    message.msg_controllen = size_of_val(control);
+    let flags = libc::MSG_DONTWAIT;
+    // SAFETY: the kernel writes at most as much as the message says to each of the three, which
+    // live as long as this function.
+    // JUSTIFICATION: rustix hands out none of the control messages that are asked for here.
+    let len = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) };
+    match usize::try_from(len) {
+        Ok(len) => Ok((len, Controls::of(&message))),
+        Err(_) => Err(io::Error::last_os_error()),
+    }
+}
+
+/// What the kernel says of a datagram, or of bytes.
 #[derive(Default)]
-struct Controls {
-    stamp_ns: Option<i64>,
+pub(crate) struct Controls {
+    /// When it came, by the wall clock.
+    pub(crate) stamp_ns: Option<i64>,
     lost: Option<u32>,
     own: Option<Ipv6Addr>,
 }

@@ -18,6 +18,8 @@ use rustix::net::{
     socket_with, sockopt,
 };
 
+use crate::clock::wall_ns;
+use crate::datagrams::receive;
 use crate::options::set_option;
 
 /// Why a socket was not made, bound or connected: for which address, and what helps.
@@ -90,6 +92,8 @@ pub struct TcpOptions {
     pub send_buffer_bytes: Option<usize>,
     /// The same of the receive buffer, which bounds the window.
     pub receive_buffer_bytes: Option<usize>,
+    /// The kernel notes when bytes come (`SO_TIMESTAMPNS`); default: no.
+    pub stamp_bytes: bool,
 }
 
 impl Default for TcpOptions {
@@ -101,6 +105,7 @@ impl Default for TcpOptions {
             user_timeout: None,
             send_buffer_bytes: None,
             receive_buffer_bytes: None,
+            stamp_bytes: false,
         }
     }
 }
@@ -123,6 +128,9 @@ impl TcpOptions {
         }
         if let Some(bytes) = self.receive_buffer_bytes {
             sockopt::set_socket_recv_buffer_size(socket, bytes)?;
+        }
+        if self.stamp_bytes {
+            set_option(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
         }
         Ok(())
     }
@@ -174,6 +182,15 @@ impl TcpSocket {
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let (len, _) = recv(&self.0, buffer, RecvFlags::empty())?;
         Ok(len)
+    }
+
+    /// Reads as [`read`](Self::read) does; also how many nanoseconds ago the last of these bytes
+    /// came, where the kernel stamps them ([`TcpOptions::stamp_bytes`]), and 0 otherwise.
+    pub fn read_aged(&self, buffer: &mut [u8]) -> io::Result<(usize, i64)> {
+        let mut control = [0_u64; 16];
+        let (len, controls) = receive(&self.0, None, buffer, &mut control)?;
+        let age_ns = controls.stamp_ns.map_or(0, |at_ns| wall_ns() - at_ns);
+        Ok((len, age_ns.max(0)))
     }
 
     /// Writes the first of these bytes, as many as there is room for.
@@ -360,6 +377,32 @@ mod tests {
             assert_eq!(server.read(&mut buffer).expect("the end"), 0);
             assert_eq!(server.write(b"ok").expect("room"), 2);
         }
+    }
+
+    #[test]
+    fn bytes_have_the_age_that_they_have() {
+        let options = TcpOptions {
+            stamp_bytes: true,
+            ..TcpOptions::default()
+        };
+        let (client, server) = pair(LOOPBACK, &options);
+        let nothing = client.read_aged(&mut [0; 8]).expect_err("nothing came");
+        assert_eq!(nothing.kind(), ErrorKind::WouldBlock);
+        assert_eq!(server.write(b"early").expect("room"), 5);
+        let (pause, watch) = (Duration::from_millis(20), crate::Stopwatch::start());
+        watch.wait_until(pause);
+        let (len, age_ns) = client.read_aged(&mut [0; 8]).expect("came");
+        let elapsed_ns = watch.elapsed().as_nanos() as i64;
+        // The clock of a host may be slewed.
+        assert_eq!(len, 5);
+        assert!(age_ns > 10_000_000, "{age_ns}");
+        // They came as they were written, before the pause began.
+        assert!(age_ns < elapsed_ns + 1_000_000_000, "{age_ns} {elapsed_ns}");
+        drop(server);
+        assert_eq!(client.read_aged(&mut [0; 8]).expect("the end").0, 0);
+        let unstamped = pair(LOOPBACK, &TcpOptions::default());
+        assert_eq!(unstamped.1.write(b"late").expect("room"), 4);
+        assert_eq!(unstamped.0.read_aged(&mut [0; 8]).expect("came"), (4, 0));
     }
 
     #[test]

@@ -144,7 +144,8 @@ impl Stack {
         active.measure_round_trip(record, segment, now_ms);
         active.timeouts = 0;
         active.waits_since = now;
-        if active.phase != Phase::Recovery && flight >= active.window.cwnd / 2 {
+        let is_used = active.window.is_used(ack, flight, active.snd_nxt);
+        if active.phase != Phase::Recovery && is_used {
             // What was reported before it was acknowledged let segments leave then: RFC 3042.
             let new = match record.has(flag::SACK) {
                 true => data.min(news.bytes),

@@ -225,6 +225,11 @@ impl<'a> Asking<'a> {
         match outcome {
             Ok(line) => {
                 let connection = self.client.opened(now, service, port, Transport::Stream);
+                // The client makes no other connection to a port that serves both.
+                let service = match port == self.to.port() {
+                    true => Service::Nfs,
+                    false => service,
+                };
                 self.known.push((line, connection, service));
                 Ok(())
             }

@@ -45,7 +45,7 @@ pub enum RerunError {
         why: String,
     },
     /// The client could not be made known.
-    #[error("{0}")]
+    #[error(transparent)]
     Client(#[from] ClientError),
     /// A call that cannot be encoded.
     #[error("a call cannot be made: {0}")]

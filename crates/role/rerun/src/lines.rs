@@ -67,7 +67,11 @@ impl<'a, C: Clock> Lines<'a, C> {
         to: SocketAddr,
         again: Option<LineIndex>,
     ) -> io::Result<LineIndex> {
-        let options = TcpOptions::default();
+        // When a reply came, not when this process got to it: thought begins there.
+        let options = TcpOptions {
+            stamp_bytes: true,
+            ..TcpOptions::default()
+        };
         let socket = TcpSocket::connect(to, None, &options).map_err(|error| error.to_io())?;
         let local = socket.local_address()?;
         let at = again.unwrap_or(self.lines.len());
@@ -193,19 +197,20 @@ impl<'a, C: Clock> Lines<'a, C> {
         let Some(socket) = &line.socket else {
             return Ok(None);
         };
-        let outcome = socket.read(&mut self.buffer);
+        let outcome = socket.read_aged(&mut self.buffer);
         let now = self.clock.now();
         match outcome {
-            Ok(0) => {
+            Ok((0, _)) => {
                 self.end(at, By::Server);
                 Err(None)
             }
-            Ok(len) => {
+            Ok((len, age_ns)) => {
+                let came_ns = now - age_ns;
                 self.read = len;
                 if let (Some(tap), Some(tapped)) = (&mut self.tap, &mut line.tapped) {
-                    tap.passed(tapped, By::Server, now, &self.buffer[..len]);
+                    tap.passed(tapped, By::Server, came_ns, &self.buffer[..len]);
                 }
-                Ok(Some((now, &self.buffer[..len])))
+                Ok(Some((came_ns, &self.buffer[..len])))
             }
             Err(error)
                 if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>

@@ -1,13 +1,14 @@
 //! Replays of captured workloads on a real server.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use lineside_rows::Table;
 use serde_json::Value as Json;
 
-use crate::support::{Record, Trace, lineside, records, talk};
+use crate::support::{Guarded, Record, Trace, lineside, records, talk};
 use crate::wall::lab::{CLIENT, Lab, nfs_drive};
 use crate::wall::wire::obstacle;
 
@@ -185,6 +186,35 @@ fn every_version_is_replayed_on_a_real_server() {
         is_faithful(&output, &trace, &run, work);
         Trace::read(&run, tempfile::tempdir().expect("a folder")).assert_identities(work);
     }
+}
+
+/// Without a port mapper MOUNT is looked for where NFS is, and both share a connection.
+#[test]
+fn a_server_with_one_port_is_replayed_to() {
+    let Some(lab) = Lab::up(&[]) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let drive = nfs_drive();
+    let drive = drive.to_str().expect("a plain path");
+    let client = [drive, "meta", "--rounds", "1"];
+    let trace = recorded(&lab, folder.path(), "trace", &client);
+    // Of the client's own host, where nothing else is served.
+    let mut server = Command::new("ip");
+    server.args(["netns", "exec", CLIENT, env!("CARGO_BIN_EXE_lineside")]);
+    server.args(["load", "serve", "nfs", "127.0.0.1"]);
+    let server = server.stderr(Stdio::piped()).spawn().expect("it runs");
+    let mut server = Guarded(server);
+    let mut line = String::new();
+    let talk_of = server.stderr.take().expect("a pipe");
+    BufReader::new(talk_of)
+        .read_line(&mut line)
+        .expect("a line");
+    assert!(line.contains("serving nfs"), "{line}");
+    let output = replay(&trace, &["--to", "nfs://127.0.0.1/export/new", "--json"]);
+    assert!(!output.stdout.is_empty(), "{}", talk(&output));
+    let found: Json = serde_json::from_slice(&output.stdout).expect("JSON");
+    let made = found["calls"]["made"].as_u64();
+    assert!(made > Some(10), "{found}");
+    assert_eq!(found["calls"]["answered"].as_u64(), made, "{found}");
 }
 
 #[test]
