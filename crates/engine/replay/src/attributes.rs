@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn times_that_no_reply_showed_stay_as_a_client_may_have_set_them() {
+    fn times_that_no_reply_showed_stay_as_they_are() {
         let time = Some(v4::Time {
             seconds: 9,
             nanoseconds: 1,

@@ -13,7 +13,8 @@
 //! the reason counted.
 //!
 //! It works below one directory: what the source's clients mounted is that directory, or, of
-//! several mounts, a directory in it each. A `..` does not lead out of these, and a symbolic link that is made there holds no path that does.
+//! several mounts, a directory in it each. A `..` does not lead out of these, and a symbolic link
+//! that is made there holds no path that does.
 //!
 //! Not here: sockets, clocks, files. The client engine opens sessions, and numbers owners and
 //! slots.

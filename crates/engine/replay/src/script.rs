@@ -223,7 +223,8 @@ pub struct Script {
     /// Of WRITEs, by `operation_id`: blocks of 512 bytes in the file with their checksums, in
     /// their order.
     pub sums: HashMap<i64, Vec<(u64, u64)>>,
-    /// By `operation_id`: values of the server's own which its reply has, and which VERIFYs compare.
+    /// By `operation_id`: values of the server's own which its reply has, and which VERIFYs
+    /// compare.
     pub shown: HashMap<i64, Vec<Shown>>,
     /// Files by directory and name, as the trace reports them.
     pub names: HashMap<(FileId, Box<[u8]>), FileId>,

@@ -292,8 +292,8 @@ impl<'a> Run<'a, '_> {
         Ok(())
     }
 
-    /// Whether calls may go by it: its line may have opened in the turn that goes on, and its client
-    /// not have heard of that.
+    /// Whether calls may go by it: its line may have opened in the turn that goes on, and its
+    /// client not have heard of that.
     fn is_open(&self, wire: usize) -> bool {
         let Wire {
             line, connection, ..

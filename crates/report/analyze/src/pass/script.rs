@@ -39,8 +39,8 @@ impl PlanOutput for Silent {
     fn text(&mut self, _: u32, _: &str) {}
 }
 
-/// The script of what a filter chooses of a trace, and the plan that it follows. A trace with a part
-/// that is damaged or lost has none: what is left is another workload.
+/// The script of what a filter chooses of a trace, and the plan that it follows. A trace with a
+/// part that is damaged or lost has none: what is left is another workload.
 pub fn script(path: &Path, config: Config, filter: &Filter) -> Result<(Plan, Script), PlanError> {
     let (mut of_plan, Silent(mut kept)) = plan(path, config, Silent::default())?;
     kept.sort();

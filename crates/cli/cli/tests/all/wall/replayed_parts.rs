@@ -185,6 +185,40 @@ fn what_was_there_needs_no_call() {
     }
 }
 
+/// Several mounts stand beside each other, in the image and for the replay.
+#[test]
+fn each_of_two_mounts_is_a_directory() {
+    let Some(lab) = Lab::up(&[]) else { return };
+    if let Some(why) = obstacle(&["nfs-cat"]) {
+        println!("SKIP: no libnfs: {why}");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    for (directory, name) in [("one", "first"), ("two", "second")] {
+        std::fs::create_dir(lab.files().join(directory)).expect("made");
+        let path = lab.files().join(directory).join(name);
+        std::fs::write(path, name.repeat(1_000)).expect("written");
+    }
+    let script = "set -e
+        url() { echo \"nfs://192.0.2.1/vfs/$1?nfsport=2049&mountport=20048\"; }
+        nfs-cat \"$(url one/first)\"; nfs-cat \"$(url two/second)\"";
+    let trace = recorded(&lab, folder.path(), "trace", &["bash", "-c", script]);
+    let url = "nfs://192.0.2.1/vfs/both";
+    let output = command(
+        "image",
+        &trace,
+        &["--to", &format!("{url}?mountport=20048")],
+    );
+    assert!(output.status.success(), "{}", talk(&output));
+    let run = folder.path().join("run");
+    let run_text = run.display().to_string();
+    let words = ["--to", url, "--in-place", "-o", &run_text, "--json"];
+    is_faithful(&replay(&trace, &words), &trace, &run, "two mounts");
+    for path in ["one/first", "two/second"] {
+        assert!(lab.files().join("both").join(path).exists(), "{path}");
+    }
+}
+
 #[test]
 fn clients_at_once_have_a_tree_and_a_seed_each() {
     let Some(lab) = Lab::up(&[]) else { return };

@@ -184,6 +184,9 @@ fn every_version_is_replayed_on_a_real_server() {
         let run_text = run.display().to_string();
         let output = replay(&trace, &["--to", &url, "-o", &run_text, "--json"]);
         is_faithful(&output, &trace, &run, work);
+        // They ask for what the source's asked for.
+        let found: Json = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(found["repairs"]["attributes"], Json::Null, "{work}");
         Trace::read(&run, tempfile::tempdir().expect("a folder")).assert_identities(work);
     }
 }
