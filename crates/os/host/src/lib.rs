@@ -37,6 +37,7 @@ mod priority;
 mod privileges;
 mod probe;
 mod programs;
+mod received;
 mod redirect_target;
 mod sandbox;
 mod sandboxed_reader;

@@ -19,8 +19,8 @@ use rustix::net::{
 };
 
 use crate::clock::wall_ns;
-use crate::datagrams::receive;
 use crate::options::set_option;
+use crate::received::receive;
 
 /// Why a socket was not made, bound or connected: for which address, and what helps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
