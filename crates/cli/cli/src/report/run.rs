@@ -12,15 +12,26 @@ use serde::Serialize;
 
 use super::compare::judged;
 use super::flags::{ReportArguments, SlowArguments};
+use crate::config::ConfigError;
 use crate::confine;
 use crate::exit::Exit;
 use crate::junit::Junit;
+use crate::lab;
 use crate::print::{
     exit, passed_over, print, print_csv, print_data, print_json, print_styled, say, style,
 };
 use crate::runs;
 
 pub(crate) fn run(arguments: ReportArguments) -> anyhow::Result<Exit> {
+    if lineside_lab::Results::is_there(&arguments.trace) {
+        let page = arguments.html.is_some() || arguments.junit.is_some() || arguments.csv;
+        if page || arguments.interval.is_some() || !arguments.assert.is_empty() {
+            let why = "of a lab there is the text and --json; its file has assertions, and \
+                       RUN/points/*.parquet all values";
+            return Err(ConfigError::usage(why).into());
+        }
+        return lab::report(&arguments.trace, arguments.json);
+    }
     let named = confine::trace(&arguments.trace);
     if let Some(page) = &arguments.html {
         check_new_file(page, "--html", arguments.force)?;
