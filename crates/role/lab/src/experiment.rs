@@ -96,14 +96,24 @@ pub struct Link {
 const NAME_MAX: usize = 15;
 
 impl Experiment {
-    /// Reads a file.
+    /// Reads a file, and the words of its links at all points: a wrong one is found before anything
+    /// runs.
     pub fn read(file: &Path) -> Result<Self, LabError> {
+        let experiment = Self::described(file)?;
+        experiment.check_words(Text {
+            file,
+            text: &experiment.text,
+        })?;
+        Ok(experiment)
+    }
+
+    /// Reads a file, and no other one that words of its links may name.
+    pub(crate) fn described(file: &Path) -> Result<Self, LabError> {
         let text = std::fs::read_to_string(file);
         Self::parse(file, text.map_err(LabError::file(file, "cannot be read"))?)
     }
 
-    /// The same of its text.
-    pub fn parse(file: &Path, whole: String) -> Result<Self, LabError> {
+    fn parse(file: &Path, whole: String) -> Result<Self, LabError> {
         let text = Text { file, text: &whole };
         let table = text.parse()?;
         let keys = Keys::of_file(text, &table);
@@ -131,7 +141,6 @@ impl Experiment {
         }
         experiment.await_some();
         experiment.check_sweep(&keys, text)?;
-        experiment.check_words(text)?;
         if let Some(claims) = keys.table("assert")? {
             for (name, _) in claims.names() {
                 let metrics = experiment.metrics().map(|metric| metric.name.as_str());
@@ -243,7 +252,6 @@ impl Experiment {
         nodes.chain(links)
     }
 
-    /// Reads the words of all links at all points: a wrong one is found before anything runs.
     fn check_words(&self, text: Text<'_>) -> Result<(), LabError> {
         for link in &self.links {
             for point in 1..=self.points() {
@@ -529,7 +537,10 @@ assert = { near = 'answered(delay="25us") >= 0.5 * answered(delay="0")' }
 "#;
 
     pub(crate) fn parse(text: &str) -> Result<Experiment, LabError> {
-        Experiment::parse(Path::new("lab.toml"), text.to_owned())
+        let file = Path::new("lab.toml");
+        let experiment = Experiment::parse(file, text.to_owned())?;
+        experiment.check_words(Text { file, text })?;
+        Ok(experiment)
     }
 
     #[test]
@@ -577,7 +588,7 @@ assert = { near = 'answered(delay="25us") >= 0.5 * answered(delay="0")' }
                 "[\"cleint\"",
                 "no node 'cleint'; the nearest one is client",
             ),
-            ("\"25us\"]", "\"25uz\"]", "lab.toml:5:"),
+            ("\"25us\"]", "\"25us\", \"1uz\"]", "lab.toml:5:"),
             (
                 "better = \"more\"",
                 "better = \"most\"",

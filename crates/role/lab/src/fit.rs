@@ -2,8 +2,8 @@
 //!
 //! A loop that waits for each answer gives `c / (RTT0 + 2 d)` answers a second at a delay of `d`
 //! each way, with `c` requests under way and a round trip of `RTT0` without any delay, unless
-//! something else bounds it first: `min(cap, c / (RTT0 + 2 d))`. A law whose residuals are too great
-//! is none.
+//! something else bounds it first: `min(cap, c / (RTT0 + 2 d))`. A law whose residuals are too
+//! great is none.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use lineside_words::{number, percent, signed_time};
 use serde::Serialize;
 
 use crate::sweep::{rate_bits, time_ns};
-use crate::{Axis, Estimate, Experiment, Results};
+use crate::{Axis, Estimate, Experiment, LabError, Results};
 
 /// The greatest residual of a law that fits, where repeats do not spread more.
 const RESIDUAL_MAX: f64 = 0.10;
@@ -109,6 +109,82 @@ pub fn answer(results: &Results) -> Vec<Fit> {
         }
     }
     fits
+}
+
+/// What a target such as `answered >= 20000` takes of each delay and rate: a sentence for each law
+/// of its metric.
+pub fn reach(results: &Results, target: &str) -> Result<Vec<String>, LabError> {
+    let wrong = |why: String| LabError::Usage(format!("--target '{target}': {why}"));
+    let (metric, least) =
+        { target.split_once(">=") }.ok_or_else(|| wrong("write METRIC >= NUMBER".to_owned()))?;
+    let (metric, least) = (metric.trim(), least.trim());
+    let number_of = least.replace(',', "").parse::<f64>().ok();
+    let least = number_of.filter(|it| *it > 0.0);
+    let least = least.ok_or_else(|| wrong("give a number above 0".to_owned()))?;
+    if results.metric(metric).is_none() {
+        let known = results.lab.metrics().map(|metric| metric.name.as_str());
+        let nearest = lineside_words::nearest(metric, known);
+        return Err(wrong(format!(
+            "no metric {metric}; the nearest one is {nearest}"
+        )));
+    }
+    let fits = answer(results).into_iter();
+    let fits = fits.filter(|fit| fit.metric == metric);
+    let sentences: Vec<_> = fits.map(|fit| fit.place() + &fit.reach(least)).collect();
+    match sentences.is_empty() {
+        true => Err(wrong(
+            "no axis is the delay or the rate of a link alone".to_owned(),
+        )),
+        false => Ok(sentences),
+    }
+}
+
+impl Fit {
+    /// Where it is, for the beginning of a sentence.
+    pub fn place(&self) -> String {
+        match crate::sweep::point_text(&self.at) {
+            at if at.is_empty() => at,
+            at => format!("{at}: "),
+        }
+    }
+
+    /// What it takes to reach this much.
+    fn reach(&self, least: f64) -> String {
+        let (metric, over, goal) = (&self.metric, &self.over, number(least));
+        let most = self.cap.unwrap_or(f64::INFINITY);
+        let Some(off) = self.residual_max else {
+            return format!(
+                "what {metric} >= {goal} takes of {over} cannot be known: {}",
+                self.sentence
+            );
+        };
+        let off = percent(off);
+        if least > most {
+            return format!(
+                "no {over} brings {metric} to {goal}: {} is its most",
+                number(most)
+            );
+        }
+        match (self.c, self.rtt0_ns) {
+            (None, _) => format!("{metric} is {goal} or more at every {over}"),
+            (Some(c), Some(rtt0_ns)) => match (c / least * 1e9 - rtt0_ns) / 2.0 {
+                delay_ns if delay_ns < 0.0 => {
+                    let most = number(c / rtt0_ns * 1e9);
+                    format!("no {over} brings {metric} to {goal}: without any it is {most}")
+                }
+                delay_ns => {
+                    let delay = signed_time(delay_ns);
+                    format!(
+                        "{metric} >= {goal} takes a {over} of {delay} at most each way, within {off}"
+                    )
+                }
+            },
+            (Some(c), None) => {
+                let rate = lineside_words::bit_rate(least / c);
+                format!("{metric} >= {goal} takes a {over} of {rate} at least, within {off}")
+            }
+        }
+    }
 }
 
 /// Whether an axis is the delay or the rate of a link, and nothing else.
@@ -431,6 +507,45 @@ mod tests {
         let rate = law_of(Over::Rate, &|bits| (bits / 8_000.0).min(20_000.0)).expect("a law");
         near(rate.c, 1.0 / 8_000.0);
         near(rate.knee(Over::Rate), 160e6);
+    }
+
+    #[test]
+    fn a_target_takes_what_the_law_has() {
+        let fit = |c: Option<f64>, rtt0_ns, cap, residual_max| Fit {
+            metric: "answered".to_owned(),
+            over: "delay".to_owned(),
+            at: BTreeMap::from([("connections".to_owned(), "4".to_owned())]),
+            bound: Bound::Delay,
+            cap,
+            c,
+            rtt0_ns,
+            knee: None,
+            residual_max,
+            sentence: "why".to_owned(),
+        };
+        let delay = fit(Some(4.0), Some(40e3), Some(30_000.0), Some(0.02));
+        assert_eq!(delay.place(), "connections=4: ");
+        // 4 under way over 200 us are 20,000 a second: 160 us beside the 40.
+        let text = delay.reach(20_000.0);
+        assert!(
+            text.contains("80.0 us at most each way, within 2"),
+            "{text}"
+        );
+        assert!(delay.reach(40_000.0).contains("30,000 is its most"));
+        let uncapped = fit(Some(4.0), Some(40e3), None, Some(0.02));
+        assert!(
+            uncapped
+                .reach(200_000.0)
+                .contains("without any it is 100,000")
+        );
+        let rate = fit(Some(1e-4), None, None, Some(0.02));
+        let text = rate.reach(1_000.0);
+        assert!(
+            text.contains("10.0 Mbit/s at least") || text.contains("10 Mbit/s"),
+            "{text}"
+        );
+        let unknown = fit(None, None, None, None);
+        assert!(unknown.reach(1.0).contains("cannot be known"));
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub use claim::{Claim, Judged};
 pub use compare::{Change, Compared, beside_first, compare};
 pub use error::LabError;
 pub use experiment::{Experiment, Link, Node, Order};
-pub use fit::{Bound, Fit, answer};
+pub use fit::{Bound, Fit, answer, reach};
 pub use lab::{Lab, Progress};
 pub use metric::{Better, Metric, Source};
 pub use record::{Ended, PointRun};

@@ -27,7 +27,7 @@ impl Results {
     /// Reads the folder of a lab.
     pub fn read(folder: &Path) -> Result<Self, LabError> {
         let file = folder.join(EXPERIMENT);
-        Self::of(Experiment::read(&file)?, folder)
+        Self::of(Experiment::described(&file)?, folder)
     }
 
     /// The runs of an experiment that are in a folder.

@@ -82,6 +82,7 @@ pub(crate) const PAGES: [Page; 26] = [
                 &["server", "file", "user", "connection", "utc"],
             ),
             ("Form", &["full", "force"]),
+            ("Judgement", &["target"]),
         ],
         examples: &[
             ("lineside report trace", "the result on one screen"),
@@ -640,7 +641,7 @@ pub(crate) const PAGES: [Page; 26] = [
             ("Output", &["output", "force", "json", "quiet"]),
             ("Judgement", &["baseline", "strict"]),
         ],
-        more: &[],
+        more: &[("Judgement", &["junit"])],
         examples: &[
             ("lineside lab memcached.toml --dry-run", "what it would run"),
             (

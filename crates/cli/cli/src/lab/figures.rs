@@ -86,6 +86,24 @@ pub(crate) struct Assertion {
     pub(crate) why: Vec<String>,
 }
 
+impl Assertion {
+    /// As other verbs have theirs.
+    pub(super) fn for_junit(&self) -> lineside_analyze::Assertion {
+        lineside_analyze::Assertion {
+            assertion: self.words.clone(),
+            holds: self.state == "holds",
+            undecided: self.state == "undecided",
+            value: None,
+            bound: 0.0,
+            operations: self.points as u64,
+            what: match self.why.is_empty() {
+                true => format!("holds at {} points", self.points),
+                false => self.why.join("; "),
+            },
+        }
+    }
+}
+
 impl Figures {
     pub(crate) fn of(results: &Results, baseline: Option<&Results>) -> Self {
         let lab = &results.lab;

@@ -28,6 +28,9 @@ pub(crate) struct Arguments {
     /// End with status 4 if links of a point were disturbed in every attempt
     #[arg(long)]
     pub(super) strict: bool,
+    /// Write what came of each assertion as JUnit's XML, for Jenkins and GitLab
+    #[arg(long, value_name = "FILE")]
+    pub(super) junit: Option<PathBuf>,
     /// Print JSON (docs/schema/lab.schema.json)
     #[arg(long)]
     pub(super) json: bool,

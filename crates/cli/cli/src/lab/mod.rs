@@ -15,9 +15,10 @@ pub(crate) use flags::Arguments;
 
 use crate::config::ConfigError;
 use crate::exit::Exit;
+use crate::junit::Junit;
 use crate::print::{json_text, print, print_json, say, warn};
 use crate::tables::{Folder, Kind, push, table};
-use figures::{Figures, THRESHOLD};
+use figures::{Assertion, Figures, THRESHOLD};
 
 /// What a lab's folder holds beside its points.
 const LAB: Kind = Kind {
@@ -48,6 +49,12 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         let why = "an assertion asks for a baseline: name the folder of that lab, --baseline RUN";
         return Err(ConfigError::usage(why).into());
     }
+    if arguments.junit.is_some() && experiment.claims.is_empty() {
+        let file = arguments.file.display();
+        let why = format!("--junit lists what came of assertions, and {file} has none");
+        return Err(ConfigError::usage(&why).into());
+    }
+    let junit = Junit::open(arguments.junit.as_deref(), experiment.claims.len())?;
     let signals = Signals::register().context("cannot handle signals")?;
     let places = (folder.as_path(), arguments.home());
     let lab = Lab::begin(
@@ -76,6 +83,11 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         say(&resuming(&arguments, &results));
         return Ok(Exit::Signal(signal));
     }
+    if let Some(junit) = junit {
+        let assertions = figures.assertions.iter().map(Assertion::for_junit);
+        let assertions: Vec<_> = assertions.collect();
+        junit.finish("lab", &folder.display().to_string(), &assertions)?;
+    }
     if figures.disturbed > 0 {
         warn(&print::disturbed(&figures));
     }
@@ -87,8 +99,13 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
 }
 
 /// Prints what the folder of a lab holds.
-pub(crate) fn report(folder: &Path, is_json: bool) -> anyhow::Result<Exit> {
+pub(crate) fn report(folder: &Path, target: Option<&str>, is_json: bool) -> anyhow::Result<Exit> {
     let results = Results::read(folder)?;
+    if let Some(target) = target {
+        let sentences = lineside_lab::reach(&results, target)?;
+        print(&(sentences.join("\n") + "\n"))?;
+        return Ok(Exit::Done);
+    }
     let figures = Figures::of(&results, None);
     match is_json {
         true => print_json(&figures)?,

@@ -119,10 +119,7 @@ pub(super) fn text(of: &Figures, folder: &Path) -> String {
         out.push('\n');
     }
     for fit in &of.fits {
-        let at = fit.at.iter().map(|(name, value)| format!("{name}={value}"));
-        let at = at.collect::<Vec<_>>().join(" ");
-        let at = if at.is_empty() { at } else { format!("{at}: ") };
-        let _ = writeln!(out, "{}", escape(&format!("{at}{}", fit.sentence)));
+        let _ = writeln!(out, "{}", escape(&(fit.place() + &fit.sentence)));
     }
     for assertion in &of.assertions {
         let (name, words) = (escape(&assertion.name), escape(&assertion.words));

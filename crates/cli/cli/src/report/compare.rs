@@ -23,6 +23,9 @@ pub(crate) fn run(arguments: CompareArguments) -> anyhow::Result<Exit> {
             return Err(ConfigError::usage(why).into());
         }
         let (threshold, control) = (arguments.threshold, arguments.control.as_deref());
+        let folders = [Some(arguments.a.as_path()), Some(b), control];
+        let named = { folders.into_iter().flatten() }.fold(Sandbox::new(), Sandbox::may_read_below);
+        { arguments.confining }.enter(named, None)?;
         return lab::compare((&arguments.a, b), control, threshold, arguments.json);
     }
     if arguments.threshold.is_some() || arguments.control.is_some() {

@@ -43,6 +43,9 @@ pub(crate) struct ReportArguments {
     /// Write what came of each --assert as JUnit's XML, for Jenkins and GitLab
     #[arg(long, value_name = "FILE", conflicts_with = "interval")]
     pub(super) junit: Option<PathBuf>,
+    /// Of a lab: which delay or rate brings a metric so far, e.g. 'answered >= 20000'
+    #[arg(long, value_name = "EXPR", conflicts_with = "json")]
+    pub(super) target: Option<String>,
     #[command(flatten)]
     pub(super) confining: Confining,
 }

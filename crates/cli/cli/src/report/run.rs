@@ -30,7 +30,16 @@ pub(crate) fn run(arguments: ReportArguments) -> anyhow::Result<Exit> {
                        RUN/points/*.parquet all values";
             return Err(ConfigError::usage(why).into());
         }
-        return lab::report(&arguments.trace, arguments.json);
+        { arguments.confining }.enter(confine::trace(&arguments.trace), None)?;
+        let target = arguments.target.as_deref();
+        return lab::report(&arguments.trace, target, arguments.json);
+    }
+    if arguments.target.is_some() {
+        let why = format!(
+            "--target is of labs, and {} is none",
+            arguments.trace.display()
+        );
+        return Err(ConfigError::usage(&why).into());
     }
     let named = confine::trace(&arguments.trace);
     if let Some(page) = &arguments.html {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use lineside_host::Stopwatch;
 use lineside_testkit::captures::repository;
+use lineside_testkit::disk::SmallDisk;
 use serde_json::Value as Json;
 
 use crate::support::{talk, wait_until};
@@ -128,11 +129,13 @@ fn check_http(bench: &Bench, output: &Output, mark: &str) {
 fn a_lab_measures_each_point_and_judges_it() {
     let (variable, value) = mark();
     let bench = Bench::new(&HTTP.replace("MARK", &value));
-    let output = bench.run(&[]);
+    let output = bench.run(&["--junit", "it.xml"]);
     if is_forbidden(&output) {
         return;
     }
     check_http(&bench, &output, &variable);
+    let xml = std::fs::read_to_string(bench.path("it.xml")).expect("written");
+    assert!(xml.contains("tests=\"2\" failures=\"1\""), "{xml}");
     // The same again is refused, and what is there is shown.
     let again = bench.run(&[]);
     assert_eq!(again.status.code(), Some(2), "{}", talk(&again));
@@ -390,4 +393,56 @@ fn the_examples_of_labs_run_as_they_stand() {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(text.contains("bound"), "it says what bounds it: {text}");
     }
+}
+
+#[test]
+fn a_full_disk_ends_a_lab_and_all_runs_so_far_stand() {
+    let text = SEEDS.replace("repeats = 3", "repeats = 30");
+    let bench = Bench::new(&text);
+    let small = bench.path("small");
+    std::fs::create_dir(&small).expect("a folder");
+    let Some(disk) = SmallDisk::mount(&small, 400 << 10) else {
+        println!("SKIP: nothing can be mounted");
+        return;
+    };
+    let run = disk.folder().join("run");
+    let output = bench.run(&["-q", "-o", run.to_str().expect("UTF-8")]);
+    if is_forbidden(&output) {
+        return;
+    }
+    assert_eq!(output.status.code(), Some(1), "{}", talk(&output));
+    let text = talk(&output);
+    assert!(
+        text.contains("No space left") && text.contains("--resume"),
+        "{text}"
+    );
+    // What there is reads as a lab.
+    let mut report = bench.ordinary.verb_by(&[]);
+    let report = report
+        .args(["report", "small/run", "--json"])
+        .output()
+        .expect("it runs");
+    let lab: Json = serde_json::from_slice(&report.stdout).expect("JSON");
+    let done = lab["runs"].as_u64().expect("a count");
+    assert!(done > 0 && done < 120, "{done}");
+}
+
+#[test]
+fn the_setting_that_forbids_a_lab_is_named() {
+    let bench = Bench::new(SEEDS);
+    // A user namespace has such a setting of its own, for those below it.
+    let script = "echo 0 > /proc/sys/user/max_user_namespaces || exit 99
+        exec setpriv --bounding-set -all --inh-caps -all ./lineside lab it.toml";
+    let mut command = Command::new("unshare");
+    command.args(["-Ur", "sh", "-c", script]);
+    let output = command.current_dir(bench.ordinary.path()).output();
+    let output = output.expect("it runs");
+    let text = talk(&output);
+    if output.status.code() == Some(99) || text.contains("unshare:") {
+        println!("SKIP: no user namespace to forbid one in: {text}");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    let expected = "cannot make a user namespace: user.max_user_namespaces is 0: 'sudo sysctl";
+    assert!(text.contains(expected), "{text}");
 }
