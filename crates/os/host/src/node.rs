@@ -202,8 +202,9 @@ fn serve(socket: &OwnedFd, command: &NodeCommand<'_>) -> io::Result<()> {
     let (input, output, error) = (io::stdin(), io::stdout(), io::stderr());
     let kept = [input.as_fd(), output.as_fd(), error.as_fd()];
     close_others(&[&kept[..], &[socket.as_fd(), out, err]].concat())?;
-    // The terminal's signals are for the run.
-    rustix::process::setsid()?;
+    // The terminal's signals are for the run. A session of its own would be scheduled as a group of
+    // its own (autogroup), unlike the same command beside the run.
+    rustix::process::setpgid(None, None)?;
     see_own_processes();
     let mut asked = [0];
     match receive(socket, &mut asked) {

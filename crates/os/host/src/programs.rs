@@ -1,3 +1,6 @@
+//! Programs that a run starts and that die with it, and all that they leave behind. Those of a node
+//! with a PID namespace of its own are in `node`.
+
 use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;

@@ -25,7 +25,15 @@ pub enum LabError {
     /// A point could not be run or measured.
     #[error("{0}")]
     Point(String),
-    /// A file could not be read or written.
+    /// The file of a lab cannot be read.
+    #[error("{}: cannot be read: {cause}", path.display())]
+    Unread {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        cause: std::io::Error,
+    },
+    /// A file could not be made or written.
     #[error("{}: {what}: {cause}: {}", path.display(), lineside_host::way_out(path, cause))]
     File {
         /// The file.

@@ -109,8 +109,11 @@ impl Experiment {
 
     /// Reads a file, and no other one that words of its links may name.
     pub(crate) fn described(file: &Path) -> Result<Self, LabError> {
-        let text = std::fs::read_to_string(file);
-        Self::parse(file, text.map_err(LabError::file(file, "cannot be read"))?)
+        let text = std::fs::read_to_string(file).map_err(|cause| LabError::Unread {
+            path: file.to_owned(),
+            cause,
+        })?;
+        Self::parse(file, text)
     }
 
     fn parse(file: &Path, whole: String) -> Result<Self, LabError> {

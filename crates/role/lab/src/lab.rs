@@ -2,8 +2,9 @@
 
 use std::fs::{self, File};
 use std::path::Path;
+use std::time::Duration;
 
-use lineside_host::{Descendants, Ender, Signals};
+use lineside_host::{Descendants, Ender, Signals, Stopwatch};
 
 use crate::point::{Setting, Went, run};
 use crate::record::{POINT, folder_of, run_in};
@@ -33,6 +34,9 @@ pub enum Progress<'a> {
     /// Its links were disturbed: it is run again.
     Again(&'a PointRun),
 }
+
+/// How long a lab waits for the end of another one in its folder.
+const LOCK: Duration = Duration::from_secs(2);
 
 /// What the folder of a lab holds beside its points.
 const FILES: [&str; 3] = [EXPERIMENT, "lab.json", "points"];
@@ -79,6 +83,11 @@ impl<'a> Lab<'a> {
             written.map_err(LabError::file(&file, "cannot be written"))?;
         }
         let lock = File::open(&file).map_err(LabError::file(&file, "cannot be read"))?;
+        // The point of one that was killed ends a moment after it.
+        let since = Stopwatch::start();
+        while lock.try_lock().is_err() && since.elapsed() < LOCK {
+            since.wait_until(since.elapsed() + LOCK / 100);
+        }
         if lock.try_lock().is_err() {
             let why = format!(
                 "{}: another lab runs in it: wait for its end",

@@ -140,9 +140,8 @@ fn of_json(pointer: &str, out: &str) -> Result<f64, String> {
     // A program may print lines before its document.
     let begin = out.find('{').map_or(out, |at| &out[at..]);
     let mut documents = serde_json::Deserializer::from_str(begin).into_iter::<Value>();
-    let document = match documents.next() {
-        Some(Ok(document)) => document,
-        _ => return Err("its standard output has no JSON document".to_owned()),
+    let Some(Ok(document)) = documents.next() else {
+        return Err("its standard output has no JSON document".to_owned());
     };
     if documents.next().is_some_and(|next| next.is_ok()) {
         return Err("its standard output has several JSON documents".to_owned());

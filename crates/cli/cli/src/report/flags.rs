@@ -92,8 +92,8 @@ pub(crate) struct CompareArguments {
     /// 'elapsed <= 110%'; can be repeated
     #[arg(long, value_name = "EXPR")]
     pub(super) assert: Vec<Assert>,
-    /// Of two labs: exit with 3 if a metric is worse by this share or more, with an interval that is
-    /// beyond no change, or cannot be judged [default: 5%, and status 0]
+    /// Of two labs: exit with 3 if a metric is worse by this share or more, with an interval that
+    /// is beyond no change, or cannot be judged [default: 5%, and status 0]
     #[arg(long, value_name = "SHARE", value_parser = one_share)]
     pub(super) threshold: Option<f64>,
     /// Of two labs: another run of A; below what it differs from A nothing is claimed

@@ -135,8 +135,8 @@ struct Opened {
 }
 
 impl Nodes<'_> {
-    /// Runs all. `path` has the links in the order of their ports. `tapping` takes copies of frames,
-    /// in a thread of its own; its result is the second one.
+    /// Runs all. `path` has the links in the order of their ports. `tapping` takes copies of
+    /// frames, in a thread of its own; its result is the second one.
     pub fn run<T: Send>(
         &self,
         mut path: Path,
@@ -329,14 +329,14 @@ impl<'a> Course<'a> {
                 return false;
             }
             let late = late.filter(|_| elapsed > self.plan.ready_wait);
-            trouble = trouble.or(late.map(Trouble::NeverReady));
+            trouble = trouble.or_else(|| late.map(Trouble::NeverReady));
             self.trouble = trouble;
             return trouble.is_some();
         };
         let left = all.filter(is_awaited).find(|node| !has_ended(node));
         let late = left.filter(|_| elapsed - began > self.plan.timeout);
         // What ends with the last of them has not ended early.
-        let trouble = left.and(trouble.or(late.map(Trouble::TimedOut)));
+        let trouble = left.and_then(|_| trouble.or_else(|| late.map(Trouble::TimedOut)));
         self.trouble = trouble;
         trouble.is_some() || left.is_none()
     }
