@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::{
-    bundle, capture, ctl, doctor, emulate, explain, forward, image, info, load, packets, plan,
+    bundle, capture, ctl, doctor, emulate, explain, forward, image, info, lab, load, packets, plan,
     predict, probe, replay, replay_pcap, report, table, version,
 };
 
@@ -46,6 +46,8 @@ pub(crate) enum Verb {
     Emulate(Box<emulate::Arguments>),
     /// Send requests to a server at exact times, or serve them
     Load(Box<load::Arguments>),
+    /// Run an experiment: nodes, links and a sweep from one file
+    Lab(lab::Arguments),
     /// Forward connections from one address to many nodes, by NAT
     Forward(Box<forward::Arguments>),
     /// Change a link or a forwarder while it runs, or print its state

@@ -28,6 +28,7 @@ mod image;
 mod info;
 mod inputs;
 mod junit;
+mod lab;
 mod limits;
 mod link;
 mod load;
@@ -122,6 +123,7 @@ pub fn main() -> ExitCode {
         Verb::Image(arguments) => image::run(arguments),
         Verb::Emulate(arguments) => emulate::run(&arguments),
         Verb::Load(arguments) => load::run(&arguments),
+        Verb::Lab(arguments) => lab::run(arguments),
         Verb::Forward(arguments) => forward::run(&arguments),
         Verb::Ctl(arguments) => ctl::run(&arguments),
         Verb::Explain(arguments) => explain::run(&arguments),

@@ -59,6 +59,19 @@ impl Folder {
         })
     }
 
+    /// A folder that holds more than its tables, which replace those of before.
+    pub(crate) fn within(path: &Path, kind: &'static Kind) -> anyhow::Result<Self> {
+        for table in kind.tables {
+            let table = path.join(table);
+            let made = fs::create_dir_all(&table);
+            made.with_context(|| format!("{}: cannot make it", table.display()))?;
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            kind,
+        })
+    }
+
     /// Leaves an empty folder where it was made in vain: the sandbox keeps what is beside it.
     pub(crate) fn empty(&self) {
         for table in self.kind.tables {

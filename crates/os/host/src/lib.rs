@@ -26,6 +26,7 @@ mod memory;
 mod namespaces;
 mod neighbours;
 mod netlink;
+mod node;
 mod options;
 mod outputs;
 mod owners;
@@ -76,6 +77,7 @@ pub use namespaces::{
 };
 pub use neighbours::Neighbour;
 pub use netlink::{Link, LinkStats, Netlink, Rule};
+pub use node::{Node, NodeCommand, NodeEnd, NodeEvent, ReadyWhen};
 pub use outputs::{end_outputs, goes_if_empty, make_output, watch_outputs};
 pub use owners::Owners;
 pub use piped_child::{ChildOutput, Ended, PipedChild, Weighed};
@@ -88,7 +90,7 @@ pub use privileges::{
     drop_privileges_but, heir, keep_capabilities, may_read, user, without_privileges,
 };
 pub use probe::{Ping, ProbeError, connect_round_trip};
-pub use programs::{Descendants, Program, Readiness};
+pub use programs::{Descendants, Program, Readiness, ask_to_end, end_with_parent};
 pub use sandbox::{Confined, Sandbox, SandboxError, close_inherited};
 pub use sandboxed_reader::{fork, read_sandboxed, receive_file, send_file, serve_alone, wait_for};
 pub use service_manager::ServiceManager;

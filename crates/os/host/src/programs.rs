@@ -1,3 +1,6 @@
+//! Programs that a run starts and that die with it, and all that they leave behind. Those of a node
+//! with a PID namespace of its own are in `node`.
+
 use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -75,6 +78,16 @@ impl Program {
     }
 }
 
+/// From now on this process is killed when the one that started it ends.
+pub fn end_with_parent() -> io::Result<()> {
+    Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
+}
+
+/// Asks a process that this one started to end.
+pub fn ask_to_end(process: Pid) {
+    let _ = rustix::process::kill_process(process, Signal::TERM);
+}
+
 /// All that this process started, and what that started and left behind.
 #[derive(Debug)]
 pub struct Descendants(Ender);
@@ -86,6 +99,11 @@ impl Descendants {
         // Any process but 0 counts as yes: the kernel looks at nothing else.
         set_child_subreaper(Pid::from_raw(1))?;
         Ok(Self(ender))
+    }
+
+    /// Waits for those that have ended, of which nobody wants to know.
+    pub fn reap(&self) {
+        while let Ok(Some(_)) = rustix::process::wait(rustix::process::WaitOptions::NOHANG) {}
     }
 
     /// What ends them.
@@ -129,7 +147,7 @@ impl Descendants {
             }
             looked = elapsed;
             // Those that have ended are gone only when asked for.
-            while let Ok(Some(_)) = rustix::process::wait(rustix::process::WaitOptions::NOHANG) {}
+            self.reap();
             if Self::all().is_empty() || elapsed > patience + KILLED {
                 return;
             }

@@ -92,7 +92,7 @@ pub fn serve_alone(kept: &[BorrowedFd<'_>]) -> io::Result<()> {
 }
 
 /// Closes all files of this process but these.
-fn close_others(kept: &[BorrowedFd<'_>]) -> io::Result<()> {
+pub(crate) fn close_others(kept: &[BorrowedFd<'_>]) -> io::Result<()> {
     let numbers = kept.iter().map(|file| file.as_raw_fd().cast_unsigned());
     let mut numbers: Vec<u32> = numbers.collect();
     numbers.sort_unstable();

@@ -78,8 +78,11 @@ impl Middle {
         self.exits[chain.index()]
     }
 
-    /// The name of a chain in words and certificates, where there is a core that chooses.
+    /// The name of a chain in words and certificates, where ports have names.
     pub(crate) fn chain_name(&self, chain: usize) -> String {
+        if let (true, Some(exit)) = (self.is_straight(), self.exit(SideId::new(chain))) {
+            return format!("{} to {}", self.names[chain], self.names[exit.index()]);
+        }
         match chain.checked_sub(self.ports()) {
             None => format!("{} in", self.names[chain]),
             Some(port) => format!("{} out", self.names[port]),

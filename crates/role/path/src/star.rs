@@ -102,17 +102,18 @@ pub struct CoreDrop {
     pub item: Frame,
 }
 
-/// Two ports: what comes in by one leaves by the other.
+/// Pairs of ports, one or several beside each other: what comes in by one of a pair leaves by the
+/// other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wire;
 
 impl Core for Wire {
     fn always(&self, port: usize) -> Option<usize> {
-        Some(1 - port)
+        Some(port ^ 1)
     }
 
     fn on_frame(&mut self, _: Nanoseconds, port: usize, _: &FrameRef) -> Ports {
-        Ports::one(1 - port)
+        Ports::one(port ^ 1)
     }
 
     /// A wire with one end is none: its driver ends.

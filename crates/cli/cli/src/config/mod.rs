@@ -10,6 +10,7 @@ use lineside_balancer::SettingsError;
 use lineside_capture::CaptureError;
 use lineside_forward::ForwardError;
 use lineside_host::MachineFacts;
+use lineside_lab::LabError;
 use lineside_load::run::LoadError;
 use lineside_load::words::UsageError;
 use lineside_path::emulate::EmulationError;
@@ -65,6 +66,7 @@ pub(crate) fn is_usage(error: &anyhow::Error) -> bool {
     error.is::<ConfigError>()
         || error.is::<SettingsError>()
         || error.is::<UsageError>()
+        || { error.downcast_ref::<LabError>() }.is_some_and(LabError::is_usage)
         || of_forward.is_some_and(ForwardError::is_usage)
         || of_load.is_some_and(LoadError::is_usage)
         || of_run.is_some_and(RunError::is_usage)

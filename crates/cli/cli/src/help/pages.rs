@@ -25,7 +25,7 @@ const TRACE: &[(&str, &str)] = &[
     ),
 ];
 
-pub(crate) const PAGES: [Page; 25] = [
+pub(crate) const PAGES: [Page; 26] = [
     Page {
         verb: "capture",
         groups: &[
@@ -82,6 +82,7 @@ pub(crate) const PAGES: [Page; 25] = [
                 &["server", "file", "user", "connection", "utc"],
             ),
             ("Form", &["full", "force"]),
+            ("Judgement", &["target"]),
         ],
         examples: &[
             ("lineside report trace", "the result on one screen"),
@@ -109,7 +110,7 @@ pub(crate) const PAGES: [Page; 25] = [
                 &["server", "file", "user", "connection", "utc"],
             ),
             ("Form", &["top"]),
-            ("Judgement", &["junit", "strict"]),
+            ("Judgement", &["threshold", "control", "junit", "strict"]),
         ],
         examples: &[
             (
@@ -650,6 +651,35 @@ pub(crate) const PAGES: [Page; 25] = [
         see_also: "lineside-plan(1), lineside-predict(1), lineside-replay-pcap(1)",
     },
     Page {
+        verb: "lab",
+        groups: &[
+            ("Runs", &["dry-run", "resume"]),
+            ("Output", &["output", "force", "json", "quiet"]),
+            ("Judgement", &["baseline", "strict"]),
+        ],
+        more: &[("Judgement", &["junit"])],
+        examples: &[
+            ("lineside lab memcached.toml --dry-run", "what it would run"),
+            (
+                "lineside lab memcached.toml -o run",
+                "all of it, as any user",
+            ),
+        ],
+        files: &[
+            ("FILE", "the experiment: guide/lab.md has its keys"),
+            (
+                "RUN/points/*.parquet",
+                "axes, repeat, metric, value, unit, verdict",
+            ),
+            ("RUN/lab.json", "medians with intervals, and assertions"),
+            (
+                "RUN/point=N/repeat=R/",
+                "a run: outputs of its nodes, point.json, the links' trace.json",
+            ),
+        ],
+        see_also: "lineside-emulate(1), lineside-load(1), lineside-predict(1)",
+    },
+    Page {
         verb: "version",
         groups: &[],
         more: &[],
@@ -683,7 +713,7 @@ pub(crate) const PAGES: [Page; 25] = [
             (
                 "Emulate a network, load a server, forward connections",
                 &[
-                    "emulate", "load", "forward", "ctl", "explain", "probe", "table",
+                    "emulate", "lab", "load", "forward", "ctl", "explain", "probe", "table",
                 ],
             ),
             (

@@ -2,18 +2,37 @@
 
 use lineside_analyze::{Assert, Assertion, Comparison, Filter};
 use lineside_host::Sandbox;
+use lineside_lab::Results;
 use lineside_trace::State;
 
 use super::flags::CompareArguments;
 use crate::config::ConfigError;
 use crate::exit::Exit;
 use crate::junit::Junit;
+use crate::lab;
 use crate::print::{exit, print_csv, print_json, print_styled, say, style};
 
 /// Calls of each kind of difference that are listed.
 const CALLS_TOP: usize = 10;
 
 pub(crate) fn run(arguments: CompareArguments) -> anyhow::Result<Exit> {
+    if let Some(b) = { arguments.b.as_deref() }.filter(|_| Results::is_there(&arguments.a)) {
+        let others = [arguments.calls, arguments.csv, arguments.junit.is_some()];
+        if others.contains(&true) || !arguments.assert.is_empty() {
+            let why = "of two labs there is the text, --json, --threshold and --control";
+            return Err(ConfigError::usage(why).into());
+        }
+        let (threshold, control) = (arguments.threshold, arguments.control.as_deref());
+        let folders = [Some(arguments.a.as_path()), Some(b), control];
+        let named = { folders.into_iter().flatten() }.fold(Sandbox::new(), Sandbox::may_read_below);
+        { arguments.confining }.enter(named, None)?;
+        return lab::compare((&arguments.a, b), control, threshold, arguments.json);
+    }
+    if arguments.threshold.is_some() || arguments.control.is_some() {
+        let a = arguments.a.display();
+        let why = format!("--threshold and --control are of labs, and {a} is none");
+        return Err(ConfigError::usage(&why).into());
+    }
     let folders = [Some(&arguments.a), arguments.b.as_ref()];
     let named = { folders.into_iter().flatten() }.fold(Sandbox::new(), |sandbox, folder| {
         sandbox.may_read_below(folder)

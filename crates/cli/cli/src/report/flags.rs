@@ -43,6 +43,9 @@ pub(crate) struct ReportArguments {
     /// Write what came of each --assert as JUnit's XML, for Jenkins and GitLab
     #[arg(long, value_name = "FILE", conflicts_with = "interval")]
     pub(super) junit: Option<PathBuf>,
+    /// Of a lab: which delay or rate brings a metric so far, e.g. 'answered >= 20000'
+    #[arg(long, value_name = "EXPR", conflicts_with = "json")]
+    pub(super) target: Option<String>,
     #[command(flatten)]
     pub(super) confining: Confining,
 }
@@ -89,6 +92,13 @@ pub(crate) struct CompareArguments {
     /// 'elapsed <= 110%'; can be repeated
     #[arg(long, value_name = "EXPR")]
     pub(super) assert: Vec<Assert>,
+    /// Of two labs: exit with 3 if a metric is worse by this share or more, with an interval that
+    /// is beyond no change, or cannot be judged [default: 5%, and status 0]
+    #[arg(long, value_name = "SHARE", value_parser = one_share)]
+    pub(super) threshold: Option<f64>,
+    /// Of two labs: another run of A; below what it differs from A nothing is claimed
+    #[arg(long, value_name = "RUN")]
+    pub(super) control: Option<PathBuf>,
     /// Exit with 4 unless the verdicts of both are complete
     #[arg(long)]
     pub(super) strict: bool,
@@ -364,4 +374,10 @@ impl Latency {
         let has_no_unit = text.parse::<f64>().is_ok() && self.ns > 0;
         has_no_unit.then(|| format!("'{text}' is read as {text}ms: write the unit"))
     }
+}
+
+/// A share such as `5%` or `0.05`.
+fn one_share(word: &str) -> Result<f64, String> {
+    let share = lineside_words::parse_share(word).filter(|share| *share > 0.0);
+    share.ok_or_else(|| format!("'{word}': give a share above 0, such as 5%"))
 }

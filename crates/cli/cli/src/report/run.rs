@@ -12,15 +12,35 @@ use serde::Serialize;
 
 use super::compare::judged;
 use super::flags::{ReportArguments, SlowArguments};
+use crate::config::ConfigError;
 use crate::confine;
 use crate::exit::Exit;
 use crate::junit::Junit;
+use crate::lab;
 use crate::print::{
     exit, passed_over, print, print_csv, print_data, print_json, print_styled, say, style,
 };
 use crate::runs;
 
 pub(crate) fn run(arguments: ReportArguments) -> anyhow::Result<Exit> {
+    if lineside_lab::Results::is_there(&arguments.trace) {
+        let page = arguments.html.is_some() || arguments.junit.is_some() || arguments.csv;
+        if page || arguments.interval.is_some() || !arguments.assert.is_empty() {
+            let why = "of a lab there is the text and --json; its file has assertions, and \
+                       RUN/points/*.parquet all values";
+            return Err(ConfigError::usage(why).into());
+        }
+        { arguments.confining }.enter(confine::trace(&arguments.trace), None)?;
+        let target = arguments.target.as_deref();
+        return lab::report(&arguments.trace, target, arguments.json);
+    }
+    if arguments.target.is_some() {
+        let why = format!(
+            "--target is of labs, and {} is none",
+            arguments.trace.display()
+        );
+        return Err(ConfigError::usage(&why).into());
+    }
     let named = confine::trace(&arguments.trace);
     if let Some(page) = &arguments.html {
         check_new_file(page, "--html", arguments.force)?;

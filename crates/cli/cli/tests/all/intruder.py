@@ -462,8 +462,9 @@ def work(program, folder, port):
     return "".join(json.dumps(line) + "\n" for line in lines)
 
 
-# What reads no foreign bytes.
-WITHOUT = {"doctor", "version", "completions", "man", "help"}
+# What reads no foreign bytes; and lab, which runs commands of its file as the user that it is. The
+# process of a point that turns its links is the one of 'emulate CMD'.
+WITHOUT = {"doctor", "version", "completions", "man", "help", "lab"}
 
 # What processes beside a run may do, by the name that each has for its system calls: they read no
 # foreign byte, and answer to a run that may be taken over.

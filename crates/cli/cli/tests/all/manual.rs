@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 
 use crate::support::{lineside, talk};
 
-const VERBS: [&str; 24] = [
+const VERBS: [&str; 25] = [
     "capture",
     "info",
     "report",
@@ -18,6 +18,7 @@ const VERBS: [&str; 24] = [
     "replay",
     "replay-pcap",
     "emulate",
+    "lab",
     "forward",
     "load",
     "ctl",

@@ -34,13 +34,14 @@ pub struct LinkEnd {
 /// Makes a device in this network namespace, with the addresses `here`, and switches it and the
 /// loopback interface on.
 ///
-/// The other end's addresses are entered permanently: they are never asked for, so that no frame
-/// passes but what the hosts' own programs send. Without another end the device has no address of
-/// IP: a program there has a stack of its own. The device goes when the port is dropped.
+/// The addresses of the other ends, one or behind a switch more, are entered permanently: they are
+/// never asked for, so that no frame passes but what the hosts' own programs send. Without another
+/// end the device has no address of IP: a program there has a stack of its own. The device goes
+/// when the port is dropped.
 pub fn open_end(
     name: &str,
     here: &LinkEnd,
-    there: Option<&LinkEnd>,
+    there: &[LinkEnd],
     options: &EndOptions<'_>,
 ) -> Result<Box<dyn LivePort>, PortError> {
     let port = open_device(name, options)?;
@@ -138,7 +139,7 @@ fn set_up(
     netlink: &Netlink,
     index: u32,
     here: &LinkEnd,
-    there: Option<&LinkEnd>,
+    there: &[LinkEnd],
     mtu: u32,
 ) -> io::Result<()> {
     netlink.set_ethernet(index, here.ethernet, mtu)?;
@@ -148,16 +149,18 @@ fn set_up(
     netlink.ask_for_no_neighbours(index)?;
     netlink.switch_on(LOOPBACK)?;
     netlink.switch_on(index)?;
-    let Some(there) = there else {
+    if there.is_empty() {
         return Ok(());
-    };
-    let mut ends = vec![(IpAddr::V4(here.v4), IpAddr::V4(there.v4), 24)];
-    if has_v6 {
-        ends.push((IpAddr::V6(here.v6), IpAddr::V6(there.v6), 64));
     }
-    for (own, other, prefix_len) in ends {
-        netlink.add_address(index, own, prefix_len)?;
-        netlink.add_neighbour(index, other, there.ethernet)?;
+    netlink.add_address(index, IpAddr::V4(here.v4), 24)?;
+    if has_v6 {
+        netlink.add_address(index, IpAddr::V6(here.v6), 64)?;
+    }
+    for other in there {
+        netlink.add_neighbour(index, IpAddr::V4(other.v4), other.ethernet)?;
+        if has_v6 {
+            netlink.add_neighbour(index, IpAddr::V6(other.v6), other.ethernet)?;
+        }
     }
     Ok(())
 }

@@ -90,10 +90,10 @@ pub const CLIENT: LinkEnd = LinkEnd {
 pub const INTERFACE: &str = "lineside";
 
 /// Ethernet's.
-const MTU: u32 = 1500;
+pub(super) const MTU: u32 = 1500;
 
 /// Why the carrier of an end cannot go.
-const NO_CARRIER: &str = "the devices are veth pairs: let this user open /dev/net/tun, 'sudo chmod \
+pub(super) const NO_CARRIER: &str = "the devices are veth pairs: let this user open /dev/net/tun, 'sudo chmod \
                           666 /dev/net/tun'";
 
 /// How long programs have to end after TERM.
@@ -124,20 +124,21 @@ struct Programs {
     has_ended: Arc<AtomicBool>,
 }
 
-impl Networks {
-    /// Fails if a link of the path takes the carrier away and a port cannot.
-    fn check_carriers(&mut self, path: &Path) -> Result<(), EmulationError> {
-        let mut states = path.sides().map(|side| path.link(side).settings().state);
-        let mut sides = self.sides.iter_mut();
-        if states.any(State::takes_carrier)
-            && !sides.all(|ports| ports.iter_mut().any(|port| port.set_carrier(true)))
-        {
-            return Err(EmulationError::Carrier(format!(
-                "the carrier cannot go: {NO_CARRIER}"
-            )));
-        }
-        Ok(())
+/// Fails if a link of the path takes the carrier away and a port cannot.
+pub(super) fn check_carriers(
+    path: &Path,
+    sides: &mut [Vec<Box<dyn LivePort>>],
+) -> Result<(), EmulationError> {
+    let mut states = path.sides().map(|side| path.link(side).settings().state);
+    let mut sides = sides.iter_mut();
+    if states.any(State::takes_carrier)
+        && !sides.all(|ports| ports.iter_mut().any(|port| port.set_carrier(true)))
+    {
+        return Err(EmulationError::Carrier(format!(
+            "the carrier cannot go: {NO_CARRIER}"
+        )));
     }
+    Ok(())
 }
 
 impl Commands<'_> {
@@ -156,7 +157,7 @@ impl Commands<'_> {
         let clock = RunClock::start();
         let mut networks = self.open_networks(clock, on_event)?;
         // Before a program runs.
-        networks.check_carriers(&path)?;
+        check_carriers(&path, &mut networks.sides)?;
         if networks.is_in_own_namespace {
             lineside_host::hand_down_network_rights()
                 .map_err(EmulationError::system("cannot hand down privileges"))?;
@@ -174,7 +175,12 @@ impl Commands<'_> {
         let server = server.transpose()?;
         networks.client.enter()?;
         let client = self.start_client(networks.outside.as_ref())?;
-        self.confine(networks.is_in_own_namespace, record, on_event)?;
+        confine(
+            self.sandbox.as_ref(),
+            networks.is_in_own_namespace,
+            record,
+            on_event,
+        )?;
         let mut programs = Programs {
             server,
             client,
@@ -214,32 +220,6 @@ impl Commands<'_> {
             Some(_) => Ender::start(),
             None => Ok(Ender::default()),
         }
-    }
-
-    /// Gives up what the programs that run by now needed, and enters the sandbox.
-    fn confine(
-        &self,
-        is_in_own_namespace: bool,
-        record: &mut Record,
-        on_event: &mut dyn FnMut(Event<'_>),
-    ) -> Result<(), EmulationError> {
-        if is_in_own_namespace {
-            lineside_host::drop_privileges(None, &[])?;
-        } else {
-            // The folder may be another's, and the programs may have become other users.
-            let kept = [Capability::DacOverride, Capability::Kill];
-            let kept = match self.sandbox {
-                Some(_) => &kept[..1],
-                None => &kept[..],
-            };
-            lineside_host::keep_capabilities(kept)?;
-        }
-        if let Some(sandbox) = self.sandbox.clone() {
-            let confined = sandbox.may_ask_about_links().enter()?;
-            record.on_confined(&confined);
-            on_event(Event::Confined(&confined));
-        }
-        Ok(())
     }
 
     /// Turns the loop until the client has ended.
@@ -292,7 +272,7 @@ impl Commands<'_> {
             bytes_max: self.budget.limit_bytes() / 8,
         };
         let server = NetNamespace::new()?;
-        let server_port = open_end(INTERFACE, &SERVER, Some(&CLIENT), &options)?;
+        let server_port = open_end(INTERFACE, &SERVER, &[CLIENT], &options)?;
         let opened = plan.map(|plan| plan.open(&server, CLIENT.v4));
         let outside = opened.map(|opened| self.unless_needed(opened, on_event));
         let outside = outside.transpose()?.flatten();
@@ -301,8 +281,8 @@ impl Commands<'_> {
         let warnings = warnings.flat_map(|outside| &outside.warnings);
         warnings.for_each(|warning| on_event(Event::Warning(warning.clone())));
         let client = NetNamespace::new()?;
-        let peer = (!self.is_bare).then_some(&SERVER);
-        let client_port = open_end(INTERFACE, &CLIENT, peer, &options)?;
+        let peers: &[_] = if self.is_bare { &[] } else { &[SERVER] };
+        let client_port = open_end(INTERFACE, &CLIENT, peers, &options)?;
         if outside.is_some() {
             let added = Netlink::open().and_then(|netlink| netlink.add_default_route(SERVER.v4));
             added.map_err(EmulationError::system(
@@ -413,6 +393,32 @@ impl Programs {
         }
         Ok(status)
     }
+}
+
+/// Gives up what the programs that run by now needed, and enters the sandbox.
+pub(super) fn confine(
+    sandbox: Option<&Sandbox>,
+    is_in_own_namespace: bool,
+    record: &mut Record,
+    on_event: &mut dyn FnMut(Event<'_>),
+) -> Result<(), EmulationError> {
+    if is_in_own_namespace {
+        lineside_host::drop_privileges(None, &[])?;
+    } else {
+        // The folder may be another's, and the programs may have become other users.
+        let kept = [Capability::DacOverride, Capability::Kill];
+        let kept = match sandbox {
+            Some(_) => &kept[..1],
+            None => &kept[..],
+        };
+        lineside_host::keep_capabilities(kept)?;
+    }
+    if let Some(sandbox) = sandbox.cloned() {
+        let confined = sandbox.may_ask_about_links().enter()?;
+        record.on_confined(&confined);
+        on_event(Event::Confined(&confined));
+    }
+    Ok(())
 }
 
 /// The outcome of the run, whose ports are named after the commands.

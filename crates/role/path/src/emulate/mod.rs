@@ -7,8 +7,8 @@
 //!  thread: Controlled ── Change ───┘
 //! ```
 //!
-//! * [`Between`] and [`Commands`] open their ports, drop privileges and decide when the run ends;
-//!   both turn the loop by the same function.
+//! * [`Between`], [`Commands`] and [`Nodes`] open their ports, drop privileges and decide when the
+//!   run ends; all turn the loop by the same function.
 //! * [`Controlled`] takes requests at the socket of the run's folder in a thread of its own. The
 //!   loop does one of the things that they ask for between two turns.
 //! * Not here: the words of a command line and of requests, and printing.
@@ -20,6 +20,7 @@ mod control;
 mod error;
 mod host_end;
 mod look;
+mod nodes;
 mod taking;
 mod tapping;
 mod turns;
@@ -29,6 +30,7 @@ pub use commands::{CLIENT, Commands, INTERFACE, SERVER, Way};
 pub use control::{Asked, ChangeSender, Controlled};
 pub use error::EmulationError;
 pub use host_end::HostEnd;
+pub use nodes::{NodeLink, NodeOutcome, NodePlan, Nodes, NodesRan, Trouble, node_end};
 pub use taking::{Taken, Taking, TakingError, Wanted, note_steps, places};
 pub use tapping::Tapping;
 pub use turns::{Event, Outcome};

@@ -19,6 +19,6 @@ mod words;
 
 pub use control::{listen, responding};
 pub use files::{Content, content, read_text};
-pub use spec::{LinkSpec, files};
+pub use spec::{LinkSpec, files, wires};
 pub use steps::{StepContext, StepWords, resolved};
 pub use ways::{CAPTURE_SIDES, Ways, side_name};

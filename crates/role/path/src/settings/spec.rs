@@ -12,7 +12,7 @@ use super::ways::Ways;
 use super::words::{
     Given, NONE, Value, Words, each, filters, find, merged, of, refuse_doubles, trace_name,
 };
-use crate::{EXPRESSIONS_MAX, Patches, Path, Switch};
+use crate::{EXPRESSIONS_MAX, Patches, Path, Switch, Wire};
 
 /// A link as requested: the words of its settings, read, and the settings that they resolve to.
 #[derive(Debug, Clone)]
@@ -332,19 +332,36 @@ impl LinkSpec {
                 Path::star(switch, ports, settings, seed, memory_bytes, budget)
             }
         };
-        let Some(mut path) = path else {
-            return Ok(None);
-        };
-        let sides: Vec<_> = path.sides().collect();
-        for (side, (expressions, list)) in sides
-            .into_iter()
-            .zip(self.expressions.iter().zip(&self.lists))
-        {
-            path.classify(side, filters(expressions)?, list.clone())
-                .map_err(|error| ConfigError::usage(&format!("match: {error}")))?;
-        }
-        Ok(Some(path))
+        path.map(|path| classified(path, std::slice::from_ref(self)))
+            .transpose()
     }
+}
+
+/// Links beside each other, each between two of these ports, with memory as
+/// [`LinkSpec::path`] has it.
+pub fn wires(
+    links: &[LinkSpec],
+    ports: Vec<String>,
+    seed: u64,
+    budget: &Budget,
+) -> Result<Option<Path>, ConfigError> {
+    let lists = links.iter().flat_map(|link| &link.lists);
+    let settings = lists.map(|list| Patch::of_set(list, 0).settings().clone());
+    let (settings, memory_bytes) = (settings.collect(), budget.limit_bytes() / 2);
+    let path = Path::star(Box::new(Wire), ports, settings, seed, memory_bytes, budget);
+    path.map(|path| classified(path, links)).transpose()
+}
+
+/// A path whose sides classify frames as these links have it, one after the other.
+fn classified(mut path: Path, links: &[LinkSpec]) -> Result<Path, ConfigError> {
+    let ways = links
+        .iter()
+        .flat_map(|link| link.expressions.iter().zip(&link.lists));
+    for (side, (expressions, list)) in path.sides().zip(ways) {
+        path.classify(side, filters(expressions)?, list.clone())
+            .map_err(|error| ConfigError::usage(&format!("match: {error}")))?;
+    }
+    Ok(path)
 }
 
 /// The text of each file that words name.

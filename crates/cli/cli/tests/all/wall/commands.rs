@@ -100,6 +100,13 @@ impl Ordinary {
 
     /// The same, started by these words.
     fn command_by(&self, starter: &[&str]) -> Command {
+        let mut command = self.verb_by(starter);
+        command.arg("emulate");
+        command
+    }
+
+    /// The command, without a verb.
+    pub(crate) fn verb_by(&self, starter: &[&str]) -> Command {
         const ORDINARY: [&str; 6] = [
             "setpriv",
             "--reuid",
@@ -111,7 +118,7 @@ impl Ordinary {
         let is_root = rustix::process::geteuid().is_root();
         let ordinary = if is_root { &ORDINARY[..] } else { &[] };
         let program = self.program.to_str().expect("a name in UTF-8");
-        let words = [ordinary, starter, &[program, "emulate"]].concat();
+        let words = [ordinary, starter, &[program]].concat();
         let mut command = Command::new(words[0]);
         command.args(&words[1..]).current_dir(self.path());
         command
@@ -119,7 +126,11 @@ impl Ordinary {
 
     /// The same where all users may make TAP devices, as distributions have it.
     fn command_with_tap(&self) -> Command {
-        let command = self.command();
+        self.with_tap(self.command())
+    }
+
+    /// A command where all users may make TAP devices.
+    pub(crate) fn with_tap(&self, command: Command) -> Command {
         if !rustix::process::geteuid().is_root() {
             return command;
         }

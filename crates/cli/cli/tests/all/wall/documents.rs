@@ -471,6 +471,8 @@ documents! {
     #[test]
     fn the_commands_of_the_guide_to_install_run() = "docs/guide/install.md";
     #[test]
+    fn the_commands_of_the_guide_to_lab_run() = "docs/guide/lab.md";
+    #[test]
     fn the_commands_of_the_guide_to_load_run() = "docs/guide/load.md";
     #[test]
     fn the_commands_of_the_guide_to_monitors_run() = "docs/guide/monitors.md";

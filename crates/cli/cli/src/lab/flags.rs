@@ -1,0 +1,59 @@
+//! Flags of `lab`.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+/// Flags of `lab`.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The experiment: nodes, links, sweep and assertions in TOML
+    #[arg(value_name = "FILE")]
+    pub(super) file: PathBuf,
+    /// Leave all runs in this folder; by default it has the name of FILE, without .toml
+    #[arg(short, long, value_name = "RUN")]
+    output: Option<PathBuf>,
+    /// Run what is missing in RUN: a lab that was interrupted goes on
+    #[arg(long)]
+    pub(super) resume: bool,
+    /// Replace RUN if it exists
+    #[arg(long, conflicts_with = "resume")]
+    pub(super) force: bool,
+    /// Print the points, their order and their time, and run nothing
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// The lab that 'baseline' in assertions stands for
+    #[arg(long, value_name = "RUN")]
+    pub(super) baseline: Option<PathBuf>,
+    /// End with status 4 if links of a point were disturbed in every attempt
+    #[arg(long)]
+    pub(super) strict: bool,
+    /// Write what came of each assertion as JUnit's XML, for Jenkins and GitLab
+    #[arg(long, value_name = "FILE")]
+    pub(super) junit: Option<PathBuf>,
+    /// Print JSON (docs/schema/lab.schema.json)
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Say nothing while it runs
+    #[arg(short, long)]
+    pub(super) quiet: bool,
+}
+
+impl Arguments {
+    /// The folder of all runs.
+    pub(super) fn folder(&self) -> PathBuf {
+        let of_file = || {
+            let name = self.file.with_extension("");
+            PathBuf::from(name.file_name().unwrap_or(name.as_os_str()))
+        };
+        self.output.clone().unwrap_or_else(of_file)
+    }
+
+    /// Where commands begin: beside the file.
+    pub(super) fn home(&self) -> &Path {
+        match self.file.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        }
+    }
+}

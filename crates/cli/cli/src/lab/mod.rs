@@ -1,0 +1,206 @@
+//! `lineside lab`: an experiment from one file.
+
+mod figures;
+mod flags;
+mod print;
+
+use std::path::Path;
+
+use anyhow::Context;
+use lineside_host::Signals;
+use lineside_lab::{Experiment, Lab, Progress, Results};
+use lineside_trace::{GivenCell, GivenKind};
+
+pub(crate) use flags::Arguments;
+
+use crate::config::ConfigError;
+use crate::exit::Exit;
+use crate::junit::Junit;
+use crate::print::{json_text, print, print_json, say, warn};
+use crate::tables::{Folder, Kind, push, table};
+use figures::{Assertion, Figures, THRESHOLD};
+
+/// What a lab's folder holds beside its points.
+const LAB: Kind = Kind {
+    name: "lab",
+    tables: &["points"],
+    facts: "lab.json",
+    instead: "give another folder with -o",
+};
+
+pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
+    let experiment = Experiment::read(&arguments.file)?;
+    let folder = arguments.folder();
+    if arguments.dry_run {
+        print(&print::plan(&experiment, &folder))?;
+        return Ok(Exit::Done);
+    }
+    let baseline = arguments
+        .baseline
+        .as_deref()
+        .map(Results::read)
+        .transpose()?;
+    if baseline.is_none()
+        && experiment
+            .claims
+            .iter()
+            .any(lineside_lab::Claim::needs_baseline)
+    {
+        let why = "an assertion asks for a baseline: name the folder of that lab, --baseline RUN";
+        return Err(ConfigError::usage(why).into());
+    }
+    if arguments.junit.is_some() && experiment.claims.is_empty() {
+        let file = arguments.file.display();
+        let why = format!("--junit lists what came of assertions, and {file} has none");
+        return Err(ConfigError::usage(&why).into());
+    }
+    let junit = Junit::open(arguments.junit.as_deref(), experiment.claims.len())?;
+    let signals = Signals::register().context("cannot handle signals")?;
+    let places = (folder.as_path(), arguments.home());
+    let lab = Lab::begin(
+        &experiment,
+        places,
+        (arguments.resume, arguments.force),
+        &signals,
+    )?;
+    let ran = lab.run(&mut |progress| {
+        if !arguments.quiet {
+            on_progress(&experiment, &progress);
+        }
+    });
+    drop(lab);
+    // Whatever ended it, all points so far stand.
+    let results = Results::read(&folder)?;
+    let figures = Figures::of(&results, baseline.as_ref());
+    let kept = keep(&results, &figures, &folder);
+    let signal = ran.inspect_err(|_| say(&resuming(&arguments, &results)))?;
+    kept?;
+    match arguments.json {
+        true => print_json(&figures)?,
+        false => print(&print::text(&figures, &folder))?,
+    }
+    if let Some(signal) = signal {
+        say(&resuming(&arguments, &results));
+        return Ok(Exit::Signal(signal));
+    }
+    if let Some(junit) = junit {
+        let assertions = figures.assertions.iter().map(Assertion::for_junit);
+        let assertions: Vec<_> = assertions.collect();
+        junit.finish("lab", &folder.display().to_string(), &assertions)?;
+    }
+    if figures.disturbed > 0 {
+        warn(&print::disturbed(&figures));
+    }
+    Ok(match figures.holds() {
+        false => Exit::Assertion,
+        true if figures.disturbed > 0 && arguments.strict => Exit::Disturbed,
+        true => Exit::Done,
+    })
+}
+
+/// Prints what the folder of a lab holds.
+pub(crate) fn report(folder: &Path, target: Option<&str>, is_json: bool) -> anyhow::Result<Exit> {
+    let results = Results::read(folder)?;
+    if let Some(target) = target {
+        let sentences = lineside_lab::reach(&results, target)?;
+        print(&(sentences.join("\n") + "\n"))?;
+        return Ok(Exit::Done);
+    }
+    let figures = Figures::of(&results, None);
+    match is_json {
+        true => print_json(&figures)?,
+        false => print(&print::text(&figures, folder))?,
+    }
+    Ok(Exit::Done)
+}
+
+/// Prints what differs between the labs of two folders; with a threshold, what is worse fails.
+pub(crate) fn compare(
+    (a, b): (&Path, &Path),
+    control: Option<&Path>,
+    threshold: Option<f64>,
+    is_json: bool,
+) -> anyhow::Result<Exit> {
+    let (one, other) = (Results::read(a)?, Results::read(b)?);
+    let control = control.map(Results::read).transpose()?;
+    let control = control.as_ref().map(|control| (&one, control));
+    let least = threshold.unwrap_or(THRESHOLD);
+    let compared = lineside_lab::compare(&one, &other, control, least)?;
+    match is_json {
+        true => print_json(&compared)?,
+        false => print(&print::compared(&compared, &one.lab))?,
+    }
+    Ok(match threshold.is_some() && !compared.passes() {
+        true => Exit::Assertion,
+        false => Exit::Done,
+    })
+}
+
+/// How a lab that did not come to its end goes on.
+fn resuming(arguments: &Arguments, results: &Results) -> String {
+    let all = results.lab.order().len();
+    format!(
+        "{} of {all} runs are done and stand; 'lineside lab {} -o {} --resume' runs the others",
+        results.runs.len(),
+        arguments.file.display(),
+        arguments.folder().display(),
+    )
+}
+
+fn on_progress(experiment: &Experiment, progress: &Progress<'_>) {
+    match progress {
+        Progress::Begins { .. } => {}
+        Progress::Measured(ran) => say(&print::measured(experiment, ran)),
+        Progress::Again(ran) => say(&print::again(experiment, ran)),
+    }
+}
+
+/// Writes table `points`, and the document.
+fn keep(results: &Results, figures: &Figures, folder: &Path) -> anyhow::Result<()> {
+    let tables = Folder::within(folder, &LAB)?;
+    let axes = results.lab.sweep.iter();
+    let mut columns: Vec<_> = axes
+        .map(|axis| (axis.name.as_str(), GivenKind::Text))
+        .collect();
+    columns.extend([
+        ("point", GivenKind::Integer),
+        ("repeat", GivenKind::Integer),
+        ("metric", GivenKind::Text),
+        ("value", GivenKind::Float),
+        ("unit", GivenKind::Text),
+        ("verdict", GivenKind::Text),
+    ]);
+    let mut points = table(&columns);
+    for run in &results.runs {
+        let verdict = serde_json::to_value(run.verdict)?;
+        let verdict = verdict.as_str().unwrap_or_default();
+        for metric in results.lab.metrics() {
+            let Some(value) = run.metrics.get(&metric.name) else {
+                continue;
+            };
+            let axes = results.lab.sweep.iter();
+            let values = axes.map(|axis| run.axes.get(&axis.name));
+            let mut cells: Vec<_> = { values }
+                .map(|value| value.map_or(GivenCell::Null, |value| text_cell(value)))
+                .collect();
+            cells.extend([
+                GivenCell::Integer(run.point as i64),
+                GivenCell::Integer(run.repeat.into()),
+                GivenCell::Bytes(metric.name.as_bytes()),
+                GivenCell::Float(*value),
+                text_cell(&metric.unit),
+                GivenCell::Bytes(verdict.as_bytes()),
+            ]);
+            tables.keep("points", push(&mut points, &cells)?)?;
+        }
+    }
+    tables.keep("points", points.finish()?.0)?;
+    tables.describe(&json_text(figures)?)
+}
+
+fn text_cell(text: &str) -> GivenCell<'_> {
+    match text {
+        "" => GivenCell::Null,
+        text => GivenCell::Bytes(text.as_bytes()),
+    }
+}

@@ -1,0 +1,253 @@
+//! A lab as text.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use lineside_lab::{Change, Compared, Experiment, PointRun, Results};
+use lineside_render::slow::table;
+use lineside_words::{escape, number, percent, time};
+
+use super::figures::{Figures, Point, Value};
+
+/// Where assertions do not hold that are shown; JSON has all.
+const SHOWN_MAX: usize = 5;
+
+/// The points and their order, before anything runs.
+pub(super) fn plan(lab: &Experiment, folder: &Path) -> String {
+    let order = lab.order();
+    let mut out = format!(
+        "{} points, each {} times: {} runs\n",
+        lab.points(),
+        lab.repeats,
+        order.len()
+    );
+    let known = Results::read(folder).ok();
+    let took: Vec<u64> = { known.iter().flat_map(|known| &known.runs) }
+        .map(|run| run.elapsed_ns)
+        .collect();
+    let all_ns = took.iter().sum::<u64>().checked_div(took.len() as u64);
+    let _ = match all_ns {
+        Some(each_ns) => writeln!(
+            out,
+            "time: {}, as {} runs of before took {} each",
+            time(each_ns * order.len() as u64),
+            took.len(),
+            time(each_ns)
+        ),
+        None => writeln!(out, "time: that of the commands, and about 0.3 s a run"),
+    };
+    for planned in order {
+        let words = axes(lab, &lab.values(planned.point));
+        let (point, repeat) = (planned.point, planned.repeat);
+        let _ = writeln!(out, "point {point} repeat {repeat}  {words}");
+    }
+    out
+}
+
+/// The values of axes in the order of the file.
+fn axes(lab: &Experiment, values: &std::collections::BTreeMap<String, String>) -> String {
+    let words = lab.sweep.iter().filter_map(|axis| {
+        let value = values.get(&axis.name)?;
+        Some(format!("{}={value}", axis.name))
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+fn place(lab: &Experiment, run: &PointRun) -> String {
+    let words = axes(lab, &run.axes);
+    let words = if words.is_empty() {
+        words
+    } else {
+        format!(" {words}")
+    };
+    format!(
+        "point {} of {}{words}, repeat {}",
+        run.point,
+        lab.points(),
+        run.repeat
+    )
+}
+
+/// A run that was measured, in a line.
+pub(super) fn measured(lab: &Experiment, run: &PointRun) -> String {
+    let metrics = lab.metrics().filter_map(|metric| {
+        let value = run.metrics.get(&metric.name)?;
+        Some(format!(
+            "{} {}",
+            metric.name,
+            with_unit(*value, &metric.unit)
+        ))
+    });
+    let metrics: Vec<_> = metrics.collect();
+    format!(
+        "{}: {}, in {}",
+        place(lab, run),
+        metrics.join(", "),
+        time(run.elapsed_ns)
+    )
+}
+
+/// A run that is run again, in a line.
+pub(super) fn again(lab: &Experiment, run: &PointRun) -> String {
+    let why = run.reasons.first().map(String::as_str).unwrap_or_default();
+    format!("{}: disturbed, once more: {why}", place(lab, run))
+}
+
+fn with_unit(value: f64, unit: &str) -> String {
+    match unit {
+        "" => number(value),
+        unit => format!("{} {unit}", number(value)),
+    }
+}
+
+/// What was found.
+pub(super) fn text(of: &Figures, folder: &Path) -> String {
+    let mut out = points(of);
+    if let Some(first) = of.axes.first().filter(|_| !of.beside_first.is_empty()) {
+        let heading = format!("TO {}={}", first.name, first.values[0]);
+        let at = |change: &Change| {
+            let values = of.axes.iter().filter_map(|axis| {
+                let value = change.at.as_ref()?.get(&axis.name)?;
+                Some(format!("{}={value}", axis.name))
+            });
+            values.collect::<Vec<_>>().join(" ")
+        };
+        out.push('\n');
+        out.push_str(&changes(&of.beside_first, &heading, at));
+    }
+    if !of.fits.is_empty() {
+        out.push('\n');
+    }
+    for fit in &of.fits {
+        let _ = writeln!(out, "{}", escape(&(fit.place() + &fit.sentence)));
+    }
+    for assertion in &of.assertions {
+        let (name, words) = (escape(&assertion.name), escape(&assertion.words));
+        let _ = writeln!(out, "\nassert {name}: {words}: {}", assertion.state);
+        for why in assertion.why.iter().take(SHOWN_MAX) {
+            let _ = writeln!(out, "  {}", escape(why));
+        }
+        if let Some(more @ 1..) = assertion.why.len().checked_sub(SHOWN_MAX) {
+            let _ = writeln!(out, "  {more} more: lab.json has all");
+        }
+    }
+    let _ = writeln!(
+        out,
+        "\n{} of {} runs in {}",
+        of.runs,
+        of.runs_planned,
+        folder.display()
+    );
+    out
+}
+
+/// A line a point.
+fn points(of: &Figures) -> String {
+    let axes: Vec<String> = of
+        .axes
+        .iter()
+        .map(|axis| axis.name.to_uppercase())
+        .collect();
+    let metrics = of
+        .points
+        .first()
+        .map(|point| &point.metrics[..])
+        .unwrap_or_default();
+    let metrics: Vec<String> = { metrics.iter() }
+        .map(|value| match value.unit.as_str() {
+            "" => value.metric.to_uppercase(),
+            unit => format!("{} ({unit})", value.metric.to_uppercase()),
+        })
+        .collect();
+    let mut heading = vec![("POINT", true)];
+    heading.extend(axes.iter().map(|axis| (axis.as_str(), true)));
+    heading.push(("RUNS", true));
+    for metric in &metrics {
+        heading.extend([(metric.as_str(), true), ("95 %", true)]);
+    }
+    let row = |point: &Point| {
+        let mut row = vec![point.point.to_string()];
+        let values = of.axes.iter().map(|axis| point.axes.get(&axis.name));
+        row.extend(values.map(|value| escape(value.map_or("", String::as_str))));
+        row.push(match point.disturbed {
+            0 => point.repeats.to_string(),
+            disturbed => format!("{} ({disturbed} disturbed)", point.repeats),
+        });
+        row.extend(point.metrics.iter().flat_map(cells));
+        row
+    };
+    let rows: Vec<Vec<String>> = of.points.iter().map(row).collect();
+    table(&heading, &rows)
+}
+
+fn cells(value: &Value) -> [String; 2] {
+    let Some(estimate) = value.estimate else {
+        return ["-".to_owned(), "-".to_owned()];
+    };
+    let interval = estimate.low.zip(estimate.high);
+    let interval = interval.map(|(low, high)| format!("{} to {}", number(low), number(high)));
+    [
+        number(estimate.value),
+        interval.unwrap_or_else(|| "-".to_owned()),
+    ]
+}
+
+/// Ratios, a line each.
+fn changes(of: &[Change], heading: &str, at: impl Fn(&Change) -> String) -> String {
+    let heading = [
+        ("POINT", false),
+        ("METRIC", false),
+        ("PAIRS", true),
+        (heading, true),
+        ("95 %", true),
+        ("", false),
+    ];
+    let row = |change: &Change| {
+        let ratio = change
+            .ratio
+            .map_or_else(|| "-".to_owned(), |it| format!("{:.3}", it.value));
+        let interval = change.ratio.and_then(|it| it.low.zip(it.high));
+        let interval = interval.map(|(low, high)| format!("{low:.3} to {high:.3}"));
+        vec![
+            escape(&at(change)),
+            change.metric.clone(),
+            change.pairs.to_string(),
+            ratio,
+            interval.unwrap_or_else(|| "-".to_owned()),
+            change.state.to_owned(),
+        ]
+    };
+    let rows: Vec<_> = of.iter().map(row).collect();
+    table(&heading, &rows)
+}
+
+/// Two labs, compared.
+pub(super) fn compared(of: &Compared, lab: &Experiment) -> String {
+    let mut out = changes(&of.changes, "B TO A", |change| {
+        let at = change.at.as_ref().map(|at| axes(lab, at));
+        at.unwrap_or_else(|| "all".to_owned())
+    });
+    let (both, all) = of.points;
+    let noise = of.noise.map(|noise| {
+        format!(
+            ", and beyond {}, by which A differs from itself",
+            percent(noise)
+        )
+    });
+    let _ = writeln!(
+        out,
+        "\n{both} of {all} points are in both; a change counts beyond {}{}",
+        percent(of.threshold),
+        noise.unwrap_or_default()
+    );
+    out
+}
+
+/// What there is to say of runs that were disturbed.
+pub(super) fn disturbed(of: &Figures) -> String {
+    format!(
+        "{} of {} runs were disturbed in every attempt: their times may be this machine's, not the \
+        link's; point.json of each says why",
+        of.disturbed, of.runs
+    )
+}

@@ -1,0 +1,418 @@
+//! The programs of a node of a network: one command with all that it starts, in a PID namespace of
+//! its own, so that nothing of it outlives the run, however that ends.
+//!
+//! ```text
+//!  run ── fork ─► new PID namespace ── fork ─► first process ── sh -c COMMAND ─► what that starts
+//!   └── socket: begin, end ──────────────────────► │
+//!   ◄────────── ready, ended, gone ────────────────┘
+//! ```
+//!
+//! * The first process ends when its socket does, and with it the kernel kills every process of the
+//!   namespace: forks, sessions of their own, programs that ignore TERM.
+//! * It adopts and waits for all of them, so that their processor time is known.
+//! * It is started before the run drops its privileges: it keeps those that it needs to end others.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, pidfd_open};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+
+use crate::clock::Stopwatch;
+use crate::give_back::{beside, receive};
+use crate::ports_in_use::ports_in_use;
+use crate::sandboxed_reader::{close_others, fork};
+
+/// How it is known that a node's command can be asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReadyWhen {
+    /// A program of the node listens at this port of TCP.
+    Listens(u16),
+    /// This command, for a shell, succeeds in the node.
+    Succeeds(String),
+}
+
+/// What a node runs.
+#[derive(Debug)]
+pub struct NodeCommand<'a> {
+    /// For a shell.
+    pub command: &'a str,
+    /// Variables that its environment has beside this process's.
+    pub environment: &'a [(String, String)],
+    /// Where it begins.
+    pub folder: &'a Path,
+    /// When others may ask it.
+    pub ready: Option<&'a ReadyWhen>,
+    /// Its standard output and standard error.
+    pub outputs: [BorrowedFd<'a>; 2],
+}
+
+/// What became of a node's command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeEvent {
+    /// It can be asked.
+    Ready,
+    /// It ended by itself.
+    Ended(NodeEnd),
+    /// It could not be started: the error of the operating system.
+    NotStarted(i32),
+    /// All that it started has ended; the processor time of all.
+    Gone {
+        /// In user and kernel mode.
+        cpu_ns: u64,
+    },
+    /// Its first process is gone.
+    Lost,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeEnd {
+    /// Its exit status, unless a signal ended it.
+    pub status: Option<i32>,
+    /// The signal.
+    pub signal: Option<i32>,
+    /// Since it was started.
+    pub elapsed_ns: u64,
+}
+
+/// The programs of a node. Dropping this kills all of them.
+#[derive(Debug)]
+pub struct Node(OwnedFd);
+
+const BEGIN: u8 = b'b';
+const END: u8 = b'e';
+
+/// How long programs have to end after TERM.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// What the kernel does not end so soon after KILL hangs in a system call.
+const KILLED: Duration = Duration::from_secs(1);
+/// The pause between two looks whether a node is ready.
+const LOOK: Duration = Duration::from_millis(5);
+/// The pause between two commands that find that out.
+const ASK: Duration = Duration::from_millis(50);
+/// Children of others that have ended are waited for so often.
+const REAP: Duration = Duration::from_millis(100);
+
+impl Node {
+    /// Makes the first process of a node in the network namespace of the calling thread, which has
+    /// the rights of root in its user namespace. To be called before there is another thread.
+    pub fn make(command: &NodeCommand<'_>) -> io::Result<Self> {
+        let socket = beside(|socket| {
+            // SAFETY: no table of descriptors is unshared.
+            unsafe { unshare_unsafe(UnshareFlags::NEWPID) }?;
+            fork(|| serve(socket, command)).map(drop)
+        })?;
+        Ok(Self(socket))
+    }
+
+    /// Starts the command.
+    pub fn begin(&self) {
+        self.ask(BEGIN);
+    }
+
+    /// Ends the command and all that it started: by TERM, and by KILL two seconds later.
+    pub fn end(&self) {
+        self.ask(END);
+    }
+
+    fn ask(&self, what: u8) {
+        // Where nobody listens, all has ended: the next event says so.
+        let _ = send(&self.0, &[what], SendFlags::NOSIGNAL);
+    }
+
+    /// What became of it since it was asked last, if something did.
+    pub fn event(&self) -> Option<NodeEvent> {
+        let mut message = [0; MESSAGE_LEN];
+        loop {
+            match recv(&self.0, &mut message[..], RecvFlags::DONTWAIT) {
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => return None,
+                Ok((MESSAGE_LEN, _)) => return Some(read(&message)),
+                _ => return Some(NodeEvent::Lost),
+            }
+        }
+    }
+}
+
+/// Bytes of a message: its kind and three numbers.
+const MESSAGE_LEN: usize = 25;
+
+fn written(event: NodeEvent) -> [u8; MESSAGE_LEN] {
+    let (kind, numbers) = match event {
+        NodeEvent::Ready => (0, [0; 3]),
+        NodeEvent::Ended(end) => {
+            let number = |of: Option<i32>| of.map_or(-1, i64::from);
+            let elapsed = end.elapsed_ns.cast_signed();
+            (1, [number(end.status), number(end.signal), elapsed])
+        }
+        NodeEvent::NotStarted(error) => (2, [error.into(), 0, 0]),
+        NodeEvent::Gone { cpu_ns } => (3, [cpu_ns.cast_signed(), 0, 0]),
+        NodeEvent::Lost => (4, [0; 3]),
+    };
+    let mut message = [kind; MESSAGE_LEN];
+    for (at, number) in numbers.iter().enumerate() {
+        message[1 + 8 * at..][..8].copy_from_slice(&number.to_ne_bytes());
+    }
+    message
+}
+
+fn read(message: &[u8; MESSAGE_LEN]) -> NodeEvent {
+    let number = |at: usize| {
+        let bytes = message[1 + 8 * at..][..8].try_into();
+        i64::from_ne_bytes(bytes.expect("eight bytes"))
+    };
+    let small = |at: usize| i32::try_from(number(at)).ok().filter(|it| *it >= 0);
+    match message[0] {
+        0 => NodeEvent::Ready,
+        1 => NodeEvent::Ended(NodeEnd {
+            status: small(0),
+            signal: small(1),
+            elapsed_ns: number(2).cast_unsigned(),
+        }),
+        2 => NodeEvent::NotStarted(small(0).unwrap_or_default()),
+        3 => NodeEvent::Gone {
+            cpu_ns: number(0).cast_unsigned(),
+        },
+        _ => NodeEvent::Lost,
+    }
+}
+
+/// The first process of a node.
+struct First<'a> {
+    socket: &'a OwnedFd,
+    command: &'a NodeCommand<'a>,
+    began: Stopwatch,
+    /// The command, until it has ended.
+    main: Option<(Pid, OwnedFd)>,
+    /// Whether it has yet to be found ready.
+    awaits: bool,
+    /// A command that finds that out, and when the next one may.
+    asking: Option<Pid>,
+    ask_at: Duration,
+}
+
+fn serve(socket: &OwnedFd, command: &NodeCommand<'_>) -> io::Result<()> {
+    let [out, err] = command.outputs;
+    let (input, output, error) = (io::stdin(), io::stdout(), io::stderr());
+    let kept = [input.as_fd(), output.as_fd(), error.as_fd()];
+    close_others(&[&kept[..], &[socket.as_fd(), out, err]].concat())?;
+    // The terminal's signals are for the run. A session of its own would be scheduled as a group of
+    // its own (autogroup), unlike the same command beside the run.
+    rustix::process::setpgid(None, None)?;
+    see_own_processes();
+    let mut asked = [0];
+    match receive(socket, &mut asked) {
+        Some(_) if asked[0] == BEGIN => {}
+        Some(_) => return report(socket, NodeEvent::Gone { cpu_ns: 0 }),
+        None => return Ok(()),
+    }
+    let mut first = First {
+        socket,
+        command,
+        began: Stopwatch::start(),
+        main: None,
+        awaits: command.ready.is_some(),
+        asking: None,
+        ask_at: Duration::ZERO,
+    };
+    match first.start(command.command, false) {
+        Ok(main) => first.main = Some((main, pidfd_open(main, PidfdFlags::empty())?)),
+        Err(error) => {
+            let error = error.raw_os_error().unwrap_or(libc::EIO);
+            report(socket, NodeEvent::NotStarted(error))?;
+        }
+    }
+    while first.turn()? {}
+    Ok(())
+}
+
+impl First<'_> {
+    /// Starts a command of the node.
+    fn start(&self, command: &str, is_quiet: bool) -> io::Result<Pid> {
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", command]).stdin(Stdio::null());
+        shell.current_dir(self.command.folder);
+        let environment = self.command.environment.iter();
+        shell.envs(environment.map(|(name, value)| (name, value)));
+        let [out, err] = self.command.outputs;
+        match is_quiet {
+            true => shell.stdout(Stdio::null()).stderr(Stdio::null()),
+            false => { shell.stdout(out.try_clone_to_owned()?) }.stderr(err.try_clone_to_owned()?),
+        };
+        let child = shell.spawn()?;
+        Pid::from_raw(child.id().cast_signed()).ok_or_else(|| io::ErrorKind::Other.into())
+    }
+
+    /// Waits for what comes next; whether it goes on.
+    fn turn(&mut self) -> io::Result<bool> {
+        let pause = if self.awaits { LOOK } else { REAP };
+        let mut polled = vec![PollFd::new(self.socket, PollFlags::IN)];
+        let main = self.main.as_ref();
+        polled.extend(main.map(|(_, main)| PollFd::new(main, PollFlags::IN)));
+        let _ = poll(&mut polled, Some(&timeout(pause)));
+        let is_asked = !polled[0].revents().is_empty();
+        while let Some((process, status)) = ended() {
+            self.on_end(process, status)?;
+        }
+        if self.awaits && self.main.is_some() && self.is_ready() {
+            self.awaits = false;
+            report(self.socket, NodeEvent::Ready)?;
+        }
+        if !is_asked {
+            return Ok(true);
+        }
+        // Without the run all ends with this process.
+        if receive(self.socket, &mut [0]).is_some() {
+            end_all();
+            let cpu_ns = cpu_of_children();
+            report(self.socket, NodeEvent::Gone { cpu_ns })?;
+        }
+        Ok(false)
+    }
+
+    fn on_end(&mut self, process: Pid, status: WaitStatus) -> io::Result<()> {
+        if self.asking == Some(process) {
+            self.asking = None;
+            self.ask_at = self.began.elapsed() + ASK;
+            if status.exit_status() == Some(0) && self.awaits && self.main.is_some() {
+                self.awaits = false;
+                report(self.socket, NodeEvent::Ready)?;
+            }
+        }
+        if self.main.take_if(|(main, _)| *main == process).is_some() {
+            let end = NodeEnd {
+                status: status.exit_status(),
+                signal: status.terminating_signal(),
+                elapsed_ns: u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            };
+            report(self.socket, NodeEvent::Ended(end))?;
+        }
+        Ok(())
+    }
+
+    /// Whether it can be asked, as far as that is seen from here; starts the command that finds it
+    /// out.
+    fn is_ready(&mut self) -> bool {
+        match self.command.ready {
+            None => true,
+            Some(ReadyWhen::Listens(port)) => {
+                let mut ports = ports_in_use().into_iter();
+                ports.any(|it| it.protocol == "tcp" && it.listens && it.port == *port)
+            }
+            Some(ReadyWhen::Succeeds(command)) => {
+                if self.asking.is_none() && self.began.elapsed() >= self.ask_at {
+                    self.asking = self.start(command, true).ok();
+                }
+                false
+            }
+        }
+    }
+}
+
+fn report(socket: &OwnedFd, event: NodeEvent) -> io::Result<()> {
+    send(socket, &written(event), SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+fn timeout(pause: Duration) -> Timespec {
+    Timespec {
+        tv_sec: pause.as_secs().cast_signed(),
+        tv_nsec: pause.subsec_nanos().into(),
+    }
+}
+
+/// A child that has ended.
+fn ended() -> Option<(Pid, WaitStatus)> {
+    rustix::process::wait(WaitOptions::NOHANG).ok().flatten()
+}
+
+/// Ends all other processes of the namespace of which this is the first process.
+fn end_all() {
+    let signal = |signal: Signal| {
+        // -1: kill(2) of a first process reaches those of its namespace.
+        let _ = rustix::process::kill_process_group(Pid::INIT, signal);
+    };
+    signal(Signal::TERM);
+    let since = Stopwatch::start();
+    let mut is_killed = false;
+    // Until there is no child, since all that is left behind is one.
+    while rustix::process::wait(WaitOptions::NOHANG).is_ok() {
+        let elapsed = since.elapsed();
+        if elapsed > PATIENCE && !is_killed {
+            is_killed = true;
+            signal(Signal::KILL);
+        }
+        if elapsed > PATIENCE + KILLED {
+            return;
+        }
+        since.wait_until(elapsed + Duration::from_millis(1));
+    }
+}
+
+/// The processor time of all children that were waited for, and of theirs.
+fn cpu_of_children() -> u64 {
+    // SAFETY: all-zero bytes are a valid `rusage`.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: there is room for what it writes.
+    // JUSTIFICATION: neither std nor rustix has this call.
+    unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) };
+    let ns = |time: libc::timeval| time.tv_sec * 1_000_000_000 + time.tv_usec * 1_000;
+    (ns(usage.ru_utime) + ns(usage.ru_stime)).cast_unsigned()
+}
+
+/// Lets programs of this namespace see their own processes at /proc. A container that masks parts
+/// of /proc forbids it: then they see all others.
+fn see_own_processes() {
+    // SAFETY: no table of descriptors is unshared.
+    if unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.is_err() {
+        return;
+    }
+    let none = std::ptr::null();
+    let (root, proc) = (c"/".as_ptr(), c"/proc".as_ptr());
+    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    // SAFETY: the texts end with zero, and live as long as the program.
+    // JUSTIFICATION: rustix has these calls behind a feature that nothing else needs.
+    unsafe {
+        libc::mount(
+            none,
+            root,
+            none,
+            libc::MS_REC | libc::MS_PRIVATE,
+            none.cast(),
+        );
+        libc::mount(c"proc".as_ptr(), proc, c"proc".as_ptr(), flags, none.cast());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_read_as_they_were_written() {
+        let end = |status, signal| {
+            NodeEvent::Ended(NodeEnd {
+                status,
+                signal,
+                elapsed_ns: 5_000_000_000,
+            })
+        };
+        for event in [
+            NodeEvent::Ready,
+            end(Some(0), None),
+            end(Some(127), None),
+            end(None, Some(9)),
+            NodeEvent::NotStarted(libc::ENOENT),
+            NodeEvent::Gone { cpu_ns: 1 << 40 },
+            NodeEvent::Lost,
+        ] {
+            assert_eq!(read(&written(event)), event);
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! A lab: an experiment described in one file. Nodes run commands in networks of their own, links
+//! between them are emulated, axes sweep any of its words, and metrics are read off what came out.
+//!
+//! ```text
+//!  FILE ─► Experiment ─► points x repeats, in an order ─► a process each: nodes, links, loop
+//!                                                              │
+//!  lab.json, table `points` ◄─ Results ◄─ metrics ◄─ RUN/point=N/repeat=R/ ◄┘
+//!                                 ├─► claims: what must hold
+//!                                 └─► fits: what bounds it, in sentences
+//! ```
+//!
+//! * [`Experiment`] reads a file, and refuses what it does not know by line and column.
+//! * [`Lab`] runs what is not there yet of a folder: one that was interrupted goes on.
+//! * [`Results`] are the runs of a folder, from their own files alone; [`Claim`] judges them,
+//!   [`answer`] finds the law that they follow, [`compare`] sets two labs beside each other.
+//!
+//! Not here: the command line, and printing.
+#![forbid(unsafe_code)]
+
+mod claim;
+mod compare;
+mod error;
+mod experiment;
+mod fit;
+mod keys;
+mod lab;
+mod metric;
+mod point;
+mod record;
+mod results;
+mod statistics;
+mod sweep;
+
+pub use claim::{Claim, Judged};
+pub use compare::{Change, Compared, beside_first, compare};
+pub use error::LabError;
+pub use experiment::{Experiment, Link, Node, Order};
+pub use fit::{Bound, Fit, answer, reach};
+pub use lab::{Lab, Progress};
+pub use metric::{Better, Metric, Source};
+pub use record::{Ended, PointRun};
+pub use results::Results;
+pub use statistics::Estimate;
+pub use sweep::{Axis, Planned};

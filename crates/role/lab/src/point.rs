@@ -1,0 +1,487 @@
+//! One run of a point, in a process of its own: it makes namespaces and gives its privileges up,
+//! which no process takes back.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::Duration;
+
+use lineside_account::Budget;
+use lineside_host::{
+    Descendants, Signals, Stopwatch, SystemClock, ask_to_end, end_with_parent, fork, wait_for,
+    wait_to_read,
+};
+use lineside_path::emulate::{
+    NodeLink, NodeOutcome, NodePlan, Nodes, Taken, Taking, Trouble, Wanted, node_end,
+};
+use lineside_path::settings::wires;
+use lineside_run::{DropInSettings, Run};
+use lineside_time::Clock;
+use lineside_trace::{State, Verdict};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::experiment::filled;
+use crate::record::folder_of;
+use crate::sweep::point_text;
+use crate::{Ended, Experiment, LabError, Metric, Node, Planned, PointRun, Source};
+
+/// Memory of the links of a point.
+const BUDGET_BYTES: usize = 256 << 20;
+/// Lines of a node that an error shows.
+const LINES: usize = 5;
+/// The most bytes of a node's output that metrics look at.
+const OUTPUT_MAX: u64 = 64 << 20;
+
+/// What all runs of a lab have in common.
+pub(crate) struct Setting<'a> {
+    pub(crate) experiment: &'a Experiment,
+    pub(crate) folder: &'a Path,
+    /// Where commands begin.
+    pub(crate) home: &'a Path,
+    pub(crate) signals: &'a Signals,
+    pub(crate) descendants: Descendants,
+}
+
+/// What a point's process found.
+#[derive(Debug, Serialize, Deserialize)]
+struct Ran {
+    nodes: Vec<Ended>,
+    not_started: Vec<Option<i32>>,
+    /// What was wrong with which node.
+    trouble: Option<(String, usize)>,
+    state: State,
+    reasons: Vec<String>,
+    /// The signal that ended it.
+    signal: Option<u8>,
+}
+
+/// How a run of a point went.
+pub(crate) enum Went {
+    Measured(PointRun),
+    Interrupted,
+}
+
+/// Runs a point once.
+pub(crate) fn run(lab: &Setting<'_>, planned: Planned, attempts: u32) -> Result<Went, LabError> {
+    let began_ns = SystemClock::default().now();
+    let since = Stopwatch::start();
+    let folder = folder_of(lab.folder, planned);
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).map_err(LabError::file(&folder, "cannot be replaced"))?;
+    }
+    let above = folder.parent().unwrap_or(lab.folder);
+    std::fs::create_dir_all(above).map_err(LabError::file(above, "cannot be made"))?;
+    let ran = in_process(lab, planned, &folder)?;
+    if ran.signal.is_some() {
+        return Ok(Went::Interrupted);
+    }
+    let experiment = lab.experiment;
+    let place = Place {
+        experiment,
+        planned,
+        folder: &folder,
+    };
+    place.check(&ran)?;
+    let metrics = place.metrics(&ran)?;
+    let names = experiment.nodes.iter().map(|node| node.name.clone());
+    let awaited = experiment.nodes.iter().zip(&ran.nodes);
+    let awaited = awaited.filter(|(node, _)| node.is_awaited);
+    let longest_ns = awaited.filter_map(|(_, ended)| ended.elapsed_ns).max();
+    let elapsed_ns = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    Ok(Went::Measured(PointRun {
+        point: planned.point,
+        repeat: planned.repeat,
+        axes: experiment.values(planned.point),
+        seed: experiment.seed_of(planned),
+        attempts,
+        verdict: ran.state,
+        reasons: ran.reasons,
+        began_ns,
+        elapsed_ns,
+        beside_ns: elapsed_ns.saturating_sub(longest_ns.unwrap_or_default()),
+        nodes: names.zip(ran.nodes).collect(),
+        metrics,
+    }))
+}
+
+/// Starts the process and takes what it found.
+fn in_process(lab: &Setting<'_>, planned: Planned, folder: &Path) -> Result<Ran, LabError> {
+    let system = |what| move |cause| LabError::System { what, cause };
+    let (ours, its) = std::io::pipe().map_err(system("cannot make a pipe"))?;
+    let mut ours = Some(ours);
+    let process = fork(|| {
+        ours.take();
+        end_with_parent()?;
+        let found = found(lab, planned, folder).map_err(|error| error.to_string());
+        let text = serde_json::to_vec(&found)?;
+        its.try_clone()?.write_all(&text)
+    });
+    let process = process.map_err(system("cannot start a process"))?;
+    drop(its);
+    let (mut text, mut is_asked) = (Vec::new(), false);
+    if let Some(mut ours) = ours {
+        let mut some = [0; 4096];
+        loop {
+            if !is_asked && lab.signals.stop().is_some() {
+                is_asked = true;
+                ask_to_end(process);
+            }
+            if !wait_to_read(&ours, Duration::from_millis(100)) {
+                continue;
+            }
+            match ours.read(&mut some) {
+                Ok(0) => break,
+                Ok(count) => text.extend(&some[..count]),
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(system("cannot read what a point found")(error)),
+            }
+        }
+    }
+    wait_for(process);
+    lab.descendants.reap();
+    let place = || place_text(lab.experiment, planned);
+    let found: Result<Ran, String> = serde_json::from_slice(&text)
+        .map_err(|_| LabError::Point(format!("{}its process broke off", place())))?;
+    found.map_err(|why| LabError::Point(format!("{}{why}", place())))
+}
+
+/// In the process: runs the nodes.
+fn found(lab: &Setting<'_>, planned: Planned, folder: &Path) -> Result<Ran, LabError> {
+    let experiment = lab.experiment;
+    let values = experiment.values(planned.point);
+    let seed = experiment.seed_of(planned);
+    let budget = Budget::new(BUDGET_BYTES);
+    let path = path(experiment, &values, seed, &budget);
+    let mut path = path.map_err(LabError::Usage)?;
+    path.set_late_limits(experiment.limits);
+    let configuration = json!({ "lab": { "point": planned.point, "repeat": planned.repeat,
+        "axes": values, "seed": seed } });
+    let now_ns = SystemClock::default().now();
+    let mut run = Run::begin(Some(folder), false, &planned, configuration, now_ns)?;
+    let outputs = outputs(experiment, folder)?;
+    let words: Vec<_> = { experiment.nodes.iter() }
+        .map(|node| (filled(&node.run, &values), node.ready(&values)))
+        .collect();
+    let plans = experiment
+        .nodes
+        .iter()
+        .zip(&words)
+        .zip(&outputs)
+        .enumerate();
+    let plans = plans.map(
+        |(number, ((node, (command, ready)), [out, err]))| NodePlan {
+            command,
+            environment: environment(lab, number, seed, &values),
+            ready: ready.as_ref(),
+            is_awaited: node.is_awaited,
+            outputs: [out.as_fd(), err.as_fd()],
+        },
+    );
+    let plans: Vec<NodePlan<'_>> = plans.collect();
+    let sandbox = lineside_run::sandbox(run.folder.as_ref());
+    let tapping = taking(experiment, &run, &budget)?.map(Taking::tapping);
+    let (ran, taken) = run.drive(Ok(sandbox), |sandbox, record| {
+        let links = experiment.links.iter().map(|link| NodeLink {
+            name: &link.name,
+            nodes: link.between.clone(),
+        });
+        let nodes = Nodes {
+            nodes: plans,
+            links: links.collect(),
+            folder: lab.home,
+            ready_wait: experiment.ready_wait,
+            timeout: experiment.timeout,
+            wait: experiment.wait,
+            budget: &budget,
+            sandbox,
+            signals: lab.signals,
+        };
+        nodes.run(path, tapping, record, &mut |_| {})
+    })?;
+    let outcome = ran.outcome;
+    Taken::note(taken, &mut run, &outcome.certificate, &mut |_| {})
+        .map_err(|error| LabError::Point(error.to_string()))?;
+    if let Some(failure) = outcome.failure {
+        return Err(LabError::Point(failure.to_string()));
+    }
+    run.manifest.inputs = outcome.inputs;
+    run.manifest.certificate = serde_json::to_value(&outcome.certificate).ok();
+    let verdict = outcome.certificate.verdict.clone();
+    run.end(
+        outcome.certificate.verdict.clone(),
+        SystemClock::default().now(),
+    )?;
+    Ok(Ran {
+        signal: outcome.signal,
+        ..of_nodes(experiment, &ran.nodes, ran.trouble, verdict)
+    })
+}
+
+/// What became of the nodes.
+fn of_nodes(
+    lab: &Experiment,
+    nodes: &[NodeOutcome],
+    trouble: Option<Trouble>,
+    verdict: Verdict,
+) -> Ran {
+    let ended = nodes.iter().map(|node| Ended {
+        status: node.end.and_then(|end| end.status),
+        signal: node.end.and_then(|end| end.signal),
+        elapsed_ns: node.end.map(|end| end.elapsed_ns),
+        cpu_ns: node.cpu_ns,
+    });
+    Ran {
+        nodes: ended.collect(),
+        not_started: nodes.iter().map(|node| node.not_started).collect(),
+        trouble: trouble.map(|trouble| trouble_text(lab, trouble)),
+        state: verdict.state,
+        reasons: verdict.reasons,
+        signal: None,
+    }
+}
+
+/// What captures the frames of a link, if that is wanted.
+fn taking<'a>(
+    lab: &Experiment,
+    run: &Run,
+    budget: &'a Budget,
+) -> Result<Option<Taking<'a>>, LabError> {
+    let folder = run
+        .folder
+        .as_ref()
+        .filter(|_| lab.links.iter().any(|link| link.has_tap));
+    let wanted = Wanted {
+        words: &[],
+        drop_ins: &DropInSettings::default(),
+        measuring: None,
+        stopped: Vec::new(),
+        writer: None,
+        trace: folder.map(|folder| (folder.clone(), run.manifest.trace_id.clone())),
+    };
+    let ports = ports(lab);
+    let ports: Vec<_> = ports.iter().map(String::as_str).collect();
+    Taking::new(wanted, &ports, budget).map_err(|error| LabError::Point(error.to_string()))
+}
+
+/// What went wrong, and with which node.
+fn trouble_text(lab: &Experiment, trouble: Trouble) -> (String, usize) {
+    match trouble {
+        Trouble::NeverReady(node) => {
+            let ready = lab.nodes[node].ready.as_deref().unwrap_or_default();
+            let wait = lineside_words::time(lab.ready_wait.as_nanos() as u64);
+            let text = format!("was not ready ({ready}) within {wait}, lab.ready_wait");
+            (text, node)
+        }
+        Trouble::EndedEarly(node) => ("ended early".to_owned(), node),
+        Trouble::TimedOut(node) => {
+            let timeout = lineside_words::time(lab.timeout.as_nanos() as u64);
+            (format!("had not ended after {timeout}, lab.timeout"), node)
+        }
+    }
+}
+
+/// The links at a point.
+fn path(
+    lab: &Experiment,
+    values: &BTreeMap<String, String>,
+    seed: u64,
+    budget: &Budget,
+) -> Result<lineside_path::Path, String> {
+    let specs = lab.links.iter().map(|link| link.spec(values));
+    let specs = specs.collect::<Result<Vec<_>, _>>()?;
+    let path = match (&specs[..], &lab.links[..]) {
+        ([spec], [link]) if link.between.len() > 2 => spec.path(seed, budget),
+        _ => wires(&specs, ports(lab), seed, budget),
+    };
+    let path = path.map_err(|error| error.to_string())?;
+    path.ok_or_else(|| "there is no memory for the links".to_owned())
+}
+
+/// The names of the ports: their node's, with the link's where it has several.
+fn ports(lab: &Experiment) -> Vec<String> {
+    let all = lab.links.iter().flat_map(|link| &link.between);
+    let links_of = |node: usize| all.clone().filter(|other| **other == node).count();
+    let name = |node: usize, link: &str| {
+        let name = &lab.nodes[node].name;
+        match links_of(node) {
+            1 => name.clone(),
+            _ => format!("{name} ({link})"),
+        }
+    };
+    let ports = lab.links.iter().flat_map(|link| {
+        let nodes = link.between.iter();
+        nodes.map(|node| name(*node, &link.name))
+    });
+    ports.collect()
+}
+
+/// Files for what nodes print.
+fn outputs(lab: &Experiment, folder: &Path) -> Result<Vec<[File; 2]>, LabError> {
+    let file = |node: &Node, end: &str| {
+        let path = folder.join(format!("{}.{end}", node.name));
+        File::create(&path).map_err(LabError::file(&path, "cannot be made"))
+    };
+    let nodes = lab.nodes.iter();
+    nodes
+        .map(|node| Ok([file(node, "out")?, file(node, "err")?]))
+        .collect()
+}
+
+/// What a node finds in its environment.
+fn environment(
+    lab: &Setting<'_>,
+    node: usize,
+    seed: u64,
+    values: &BTreeMap<String, String>,
+) -> Vec<(String, String)> {
+    let experiment = lab.experiment;
+    let mut all = Vec::new();
+    let mut add = |name: String, value: String| {
+        // The first link of several counts.
+        if !all.iter().any(|(known, _)| *known == name) {
+            all.push((name, value));
+        }
+    };
+    for (number, link) in experiment.links.iter().enumerate() {
+        let Some(own) = link.between.iter().position(|other| *other == node) else {
+            continue;
+        };
+        let end = node_end(number, own);
+        add("LINESIDE_ADDRESS".to_owned(), end.v4.to_string());
+        add("LINESIDE_ADDRESS6".to_owned(), end.v6.to_string());
+        let link_name = link.name.to_uppercase();
+        add(format!("LINESIDE_ADDRESS_{link_name}"), end.v4.to_string());
+        let others = link.between.iter().enumerate();
+        for (place, other) in others.filter(|(place, _)| *place != own) {
+            let (name, end) = (
+                experiment.nodes[*other].name.to_uppercase(),
+                node_end(number, place),
+            );
+            add(format!("LINESIDE_PEER_{name}"), end.v4.to_string());
+            add(format!("LINESIDE_PEER6_{name}"), end.v6.to_string());
+        }
+    }
+    add("LINESIDE_SEED".to_owned(), seed.to_string());
+    // This program, if nothing else has its name.
+    if let Some(folder) = std::env::current_exe()
+        .ok()
+        .as_deref()
+        .and_then(Path::parent)
+    {
+        let path = std::env::var("PATH").unwrap_or_default();
+        add("PATH".to_owned(), format!("{path}:{}", folder.display()));
+    }
+    for (name, value) in &experiment.nodes[node].env {
+        all.retain(|(known, _)| known != name);
+        all.push((name.clone(), filled(value, values)));
+    }
+    all
+}
+
+/// Where an error happened.
+fn place_text(lab: &Experiment, planned: Planned) -> String {
+    let words = point_text(&lab.values(planned.point));
+    let words = if words.is_empty() {
+        words
+    } else {
+        format!(" ({words})")
+    };
+    format!(
+        "point {}{words}, repeat {}: ",
+        planned.point, planned.repeat
+    )
+}
+
+/// A run that has ended.
+struct Place<'a> {
+    experiment: &'a Experiment,
+    planned: Planned,
+    folder: &'a Path,
+}
+
+impl Place<'_> {
+    /// Fails if a node did not do what it should.
+    fn check(&self, ran: &Ran) -> Result<(), LabError> {
+        if let Some((text, node)) = &ran.trouble {
+            let how = match (ran.not_started[*node], &ran.nodes[*node]) {
+                (Some(error), _) if error > 0 => {
+                    let error = std::io::Error::from_raw_os_error(error);
+                    format!("could not be started: {error}")
+                }
+                (_, ended) if ended.elapsed_ns.is_some() => format!("{text}: {}", how(ended)),
+                _ => text.clone(),
+            };
+            return Err(self.wrong(*node, &how));
+        }
+        for (number, (node, ended)) in self.experiment.nodes.iter().zip(&ran.nodes).enumerate() {
+            let is_measured =
+                { node.metrics.iter() }.any(|metric| matches!(metric.source, Source::Exit));
+            if node.is_awaited && !is_measured && ended.status != Some(0) {
+                return Err(self.wrong(number, &format!("failed: {}", how(ended))));
+            }
+        }
+        Ok(())
+    }
+
+    fn metrics(&self, ran: &Ran) -> Result<BTreeMap<String, f64>, LabError> {
+        let mut values = BTreeMap::new();
+        for (number, (node, ended)) in self.experiment.nodes.iter().zip(&ran.nodes).enumerate() {
+            if node.metrics.is_empty() {
+                continue;
+            }
+            let [out, err] = ["out", "err"].map(|end| self.output(node, end));
+            for metric in &node.metrics {
+                let Metric { name, .. } = metric;
+                let value = metric.value(ended, &out, &err);
+                let value =
+                    value.map_err(|why| self.wrong(number, &format!("metric {name}: {why}")));
+                values.insert(name.clone(), value?);
+            }
+        }
+        Ok(values)
+    }
+
+    fn output(&self, node: &Node, end: &str) -> String {
+        let mut bytes = Vec::new();
+        let file = File::open(self.folder.join(format!("{}.{end}", node.name)));
+        // One that is not there is empty.
+        let _ = file.and_then(|file| file.take(OUTPUT_MAX).read_to_end(&mut bytes));
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// An error of a node, with its last lines.
+    fn wrong(&self, node: usize, why: &str) -> LabError {
+        let node = &self.experiment.nodes[node];
+        let mut text = place_text(self.experiment, self.planned);
+        text += &format!("node {} {why}", node.name);
+        for end in ["err", "out"] {
+            let output = self.output(node, end);
+            let lines: Vec<_> = output
+                .lines()
+                .filter(|line| !line.trim().is_empty())
+                .collect();
+            let lines = &lines[lines.len().saturating_sub(LINES)..];
+            if !lines.is_empty() {
+                let file = self.folder.join(format!("{}.{end}", node.name));
+                text += &format!("; the last lines of {}:", file.display());
+                for line in lines {
+                    text += &format!("\n  {}", lineside_words::escape(line));
+                }
+                break;
+            }
+        }
+        LabError::Point(text)
+    }
+}
+
+fn how(ended: &Ended) -> String {
+    match (ended.status, ended.signal) {
+        (Some(127), _) => "exit status 127, a command was not found".to_owned(),
+        (Some(status), _) => format!("exit status {status}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => "it had not ended".to_owned(),
+    }
+}

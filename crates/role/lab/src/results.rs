@@ -1,0 +1,109 @@
+//! The runs of a lab's folder, from their own files.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::record::{PointRun, folder_of, run_in};
+use crate::statistics::{Estimate, estimate};
+use crate::{Experiment, Judged, LabError, Metric};
+
+/// The runs of a lab.
+#[derive(Debug)]
+pub struct Results {
+    /// The lab.
+    pub lab: Experiment,
+    /// The runs that are there, by point and repeat.
+    pub runs: Vec<PointRun>,
+}
+
+/// The experiment in a lab's folder.
+pub(crate) const EXPERIMENT: &str = "lab.toml";
+impl Results {
+    /// Whether a folder is a lab's.
+    pub fn is_there(folder: &Path) -> bool {
+        folder.join(EXPERIMENT).is_file() && !folder.join("trace.json").exists()
+    }
+
+    /// Reads the folder of a lab.
+    pub fn read(folder: &Path) -> Result<Self, LabError> {
+        let file = folder.join(EXPERIMENT);
+        Self::of(Experiment::described(&file)?, folder)
+    }
+
+    /// The runs of an experiment that are in a folder.
+    pub(crate) fn of(lab: Experiment, folder: &Path) -> Result<Self, LabError> {
+        let mut runs = Vec::new();
+        for planned in lab.order() {
+            runs.extend(run_in(&folder_of(folder, planned)));
+        }
+        runs.sort_by_key(|run: &PointRun| (run.point, run.repeat));
+        Ok(Self { lab, runs })
+    }
+
+    /// The values of a metric at a point, by repeat.
+    pub fn values<'a>(
+        &'a self,
+        point: usize,
+        metric: &'a str,
+    ) -> impl Iterator<Item = (u32, f64)> + 'a {
+        let runs = self.runs.iter().filter(move |run| run.point == point);
+        runs.filter_map(move |run| Some((run.repeat, *run.metrics.get(metric)?)))
+    }
+
+    /// The median of a metric at a point.
+    pub fn estimate(&self, point: usize, metric: &str) -> Option<Estimate> {
+        let values: Vec<_> = self.values(point, metric).map(|(_, value)| value).collect();
+        estimate(&values)
+    }
+
+    /// How many cores the busiest node of a point took, and its number.
+    pub(crate) fn busiest(&self, point: usize) -> Option<(f64, usize)> {
+        let nodes = self
+            .lab
+            .nodes
+            .iter()
+            .enumerate()
+            .filter_map(|(number, node)| {
+                let runs = self.runs.iter().filter(|run| run.point == point);
+                let cores = runs.filter_map(|run| {
+                    let longest = run
+                        .nodes
+                        .values()
+                        .filter_map(|ended| ended.elapsed_ns)
+                        .max()?;
+                    let cpu_ns = run.nodes.get(&node.name)?.cpu_ns?;
+                    Some(cpu_ns as f64 / longest.max(1) as f64)
+                });
+                let cores: Vec<_> = cores.collect();
+                Some((crate::statistics::median(&cores)?, number))
+            });
+        nodes.max_by(|one, other| one.0.total_cmp(&other.0))
+    }
+
+    /// The median of a metric at the values of all axes.
+    pub(crate) fn at(&self, metric: &str, values: &BTreeMap<String, String>) -> Option<f64> {
+        let mut points = 1..=self.lab.points();
+        let point = points.find(|point| self.lab.values(*point) == *values)?;
+        Some(self.estimate(point, metric)?.value)
+    }
+
+    /// What must hold, judged.
+    pub fn judge(&self, baseline: Option<&Self>) -> Vec<Judged> {
+        let value = |metric: &str, values: &BTreeMap<String, String>| self.at(metric, values);
+        let before = |metric: &str, values: &BTreeMap<String, String>| baseline?.at(metric, values);
+        let claims = self.lab.claims.iter();
+        claims
+            .map(|claim| claim.judge(&self.lab.sweep, &value, &before))
+            .collect()
+    }
+
+    /// Runs whose links were disturbed in every attempt.
+    pub fn disturbed(&self) -> usize {
+        self.runs.iter().filter(|run| run.is_disturbed()).count()
+    }
+
+    /// A metric by its name.
+    pub fn metric(&self, name: &str) -> Option<&Metric> {
+        self.lab.metrics().find(|metric| metric.name == name)
+    }
+}

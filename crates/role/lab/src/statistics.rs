@@ -1,0 +1,87 @@
+//! Medians with intervals from few repeats.
+
+use lineside_time::Random;
+use serde::Serialize;
+
+/// A median with its interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Estimate {
+    /// The median.
+    pub value: f64,
+    /// Unknown with fewer than three repeats.
+    pub low: Option<f64>,
+    /// The same.
+    pub high: Option<f64>,
+}
+
+/// Resamples of an interval.
+const RESAMPLES: usize = 2_000;
+/// What lies outside of an interval of 95 % on each side.
+const TAIL: f64 = 0.025;
+/// Fewer repeats have no interval: their resamples are hardly different from them.
+const REPEATS_MIN: usize = 3;
+
+/// The median of some values.
+pub(crate) fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        count if count % 2 == 1 => Some(sorted[middle]),
+        _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
+    }
+}
+
+/// The median with its interval of 95 %, by bootstrap; the same values give the same one.
+pub(crate) fn estimate(values: &[f64]) -> Option<Estimate> {
+    let value = median(values)?;
+    if values.len() < REPEATS_MIN {
+        return Some(Estimate {
+            value,
+            low: None,
+            high: None,
+        });
+    }
+    let mut random = Random::new(values.len() as u64);
+    let mut medians: Vec<_> = (0..RESAMPLES)
+        .filter_map(|_| {
+            let one = |_| values[random.below(values.len() as u64) as usize];
+            let resample: Vec<_> = (0..values.len()).map(one).collect();
+            median(&resample)
+        })
+        .collect();
+    medians.sort_by(f64::total_cmp);
+    let at = |share: f64| medians[((medians.len() - 1) as f64 * share).round() as usize];
+    Some(Estimate {
+        value,
+        low: Some(at(TAIL)),
+        high: Some(at(1.0 - TAIL)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_hold_the_median_nearly_always() {
+        let mut random = Random::new(7);
+        let (mut held, count) = (0, 400);
+        for _ in 0..count {
+            // The median of the uniform distribution is a half.
+            let values: Vec<_> = (0..9)
+                .map(|_| random.bits() as f64 / u64::MAX as f64)
+                .collect();
+            let estimate = estimate(&values).expect("nine values");
+            let (low, high) = estimate.low.zip(estimate.high).expect("an interval");
+            assert!(low <= estimate.value && estimate.value <= high);
+            held += usize::from((low..=high).contains(&0.5));
+        }
+        assert!(held > count * 88 / 100, "{held} of {count}");
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+        assert_eq!(estimate(&[1.0, 2.0]).and_then(|it| it.low), None);
+    }
+}
