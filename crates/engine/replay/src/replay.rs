@@ -1,6 +1,6 @@
 //! A script on its way: which call is made now, with which names, and what its reply makes known.
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use lineside_nfs::{mount, v3, v4};
 use lineside_nfs_client::{Answer, Credential, CredentialError, Request};
 use lineside_plan::CallIndex;
@@ -11,7 +11,7 @@ use crate::nfs3::{self, Making};
 use crate::nfs4;
 use crate::script::{Call, FileId, Procedure, Script, Why};
 use crate::tables::{Lack, Tables};
-use crate::walk::{Pace, Walk};
+use crate::walk::{Pace, Times, Walk};
 
 /// How a script is replayed.
 #[derive(Debug, Clone)]
@@ -44,6 +44,8 @@ pub struct Replay<'a> {
     tables: Tables,
     figures: Figures,
     credentials: HashMap<(u32, u32), Credential>,
+    /// Openings, and calls that were left out.
+    not_made: HashSet<CallIndex>,
 }
 
 impl<'a> Replay<'a> {
@@ -63,6 +65,7 @@ impl<'a> Replay<'a> {
             tables,
             figures: Figures::default(),
             credentials: HashMap::new(),
+            not_made: HashSet::new(),
         }
     }
 
@@ -97,6 +100,14 @@ impl<'a> Replay<'a> {
     /// What is made when.
     pub fn walk(&self) -> &Walk {
         &self.walk
+    }
+
+    /// The times of calls that were made on the server.
+    pub fn made(&self) -> impl Iterator<Item = &Times> {
+        let times = (0..).zip(self.walk.times());
+        let made = times
+            .filter(|(index, times)| times.made_ns != i64::MIN && !self.not_made.contains(index));
+        made.map(|(_, times)| times)
     }
 
     /// The counts so far.
@@ -187,6 +198,7 @@ impl<'a> Replay<'a> {
         if let Some(why) = left_out {
             self.figures.leave_out(why);
         }
+        self.not_made.insert(index);
         self.walk.on_end(now, index);
     }
 

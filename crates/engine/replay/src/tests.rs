@@ -9,6 +9,7 @@ use lineside_time::Random;
 
 use crate::figures::Repairs;
 use crate::nfs3::inner_target;
+use crate::replay::{Replay, Settings};
 use crate::script::{Call, Facts, Operation, Procedure, Program, Script, Why};
 use crate::walk::{Pace, Walk};
 
@@ -287,4 +288,40 @@ fn a_compound_that_opens_a_session_is_the_clients_own() {
     script.keep_version();
     let left_out: Vec<_> = script.calls.iter().map(|call| call.left_out).collect();
     assert_eq!(left_out, [Some(Why::Session), Some(Why::Session), None]);
+}
+
+/// The time at which a call is issued is that of calls alone.
+#[test]
+fn what_is_left_out_is_not_made() {
+    let script = Script {
+        calls: vec![Call::default(); 3],
+        steps: vec![
+            Step {
+                thread: 0,
+                begin: Begin::At(0),
+            };
+            3
+        ],
+        ..Script::default()
+    };
+    let settings = Settings {
+        pace: Pace::Fast,
+        speed: 1.0,
+        user: None,
+        seed: 0,
+        export: Vec::new(),
+        top: Vec::new(),
+        tops: Vec::new(),
+    };
+    let mut replay = Replay::new(&script, settings);
+    replay.begin(Walk::new(&script, Pace::Fast, 1.0, 0));
+    assert_eq!(replay.made().count(), 0);
+    let opening = replay.next(0).expect("it is due");
+    replay.on_done(1, opening, None);
+    let lacking = replay.next(1).expect("it is due");
+    replay.on_done(1, lacking, Some(Why::Arguments));
+    assert_eq!(replay.made().count(), 0);
+    replay.next(2).expect("it is due");
+    assert_eq!(replay.made().count(), 1);
+    assert!(!replay.is_over());
 }

@@ -71,7 +71,8 @@ impl Outcome {
         let made = times.filter(|times| times.made_ns != i64::MIN);
         let first_ns = made.clone().map(|times| times.made_ns).min();
         let last_ns = made.clone().map(|times| times.ended_ns).max();
-        let lateness = made.map(|times| (times.made_ns.saturating_sub(times.meant_ns), 1));
+        let issued = replays.iter().flat_map(Replay::made);
+        let lateness = issued.map(|times| (times.made_ns.saturating_sub(times.meant_ns), 1));
         let lateness: Vec<_> = lateness.collect();
         let is_over = replays.iter().all(Replay::is_over);
         let last_ns = last_ns.filter(|_| is_over).unwrap_or(ended_ns);
