@@ -67,7 +67,8 @@ pub(crate) struct Held {
     pub(crate) arrived: Moment,
     /// The other direction must be delivered up to this sequence number first.
     pub(crate) needs: Option<SeqNumber>,
-    /// Where delivery stood when it came, and what became a hole since.
+    /// Where what had come in order ended when it came, after a gap too, and what became a hole
+    /// since.
     pub(crate) stood: i64,
 }
 
@@ -449,7 +450,8 @@ impl Stream {
         arrived: Moment,
         needs: Option<SeqNumber>,
     ) -> (usize, usize) {
-        if self.held.back().is_none_or(|last| last.end() <= start) {
+        let latest = self.held.back().map(Held::end);
+        if latest.is_none_or(|latest| latest <= start) {
             // Most come in order after a gap.
             self.held_bytes += range.len();
             self.held.push_back(Held {
@@ -457,7 +459,8 @@ impl Stream {
                 range,
                 arrived,
                 needs,
-                stood: self.next,
+                // What waits before it was sent before it: that it is acknowledged shows nothing.
+                stood: latest.unwrap_or(self.next).max(self.next),
             });
             return (0, 0);
         }

@@ -54,7 +54,7 @@ pub(super) struct Front {
     pub(super) start: i64,
     pub(super) end: i64,
     pub(super) arrived: Moment,
-    /// Where delivery stood then.
+    /// Where what had come in order ended then.
     pub(super) stood: i64,
     needs: Option<SeqNumber>,
     descriptor: Descriptor,

@@ -454,3 +454,23 @@ proptest! {
         prop_assert!(limited > 0 || memory > 500, "what does not fit is counted");
     }
 }
+
+/// A part after two gaps: that the other end acknowledges what came before it shows nothing of it.
+#[test]
+fn what_waits_before_a_held_part_is_no_word_of_it() {
+    let talks = [talk(18_010_805_191_439_428_089, 0)];
+    let harm = Tap {
+        seed: 8_149_390_315_845_134_582,
+        drop: 0.105_341_022_121_739_74,
+        duplicate: 0.0,
+        late: 0.0,
+        snap: usize::MAX,
+        skip: (talks[0].sent.len() as f64 * 0.175_520_037_194_590_03) as usize,
+    };
+    let seen = tap(&talks[0].sent, harm);
+    let mut checker = Checker::new(&talks, &seen);
+    checker.joined = true;
+    let counters = checker.run(config(), &Budget::new(64 << 20));
+    assert_eq!(counters.value(Counter::StreamDiscarded), 0);
+    checker.assert_exact(|_| false);
+}
