@@ -17,7 +17,9 @@ mod doctor;
 mod emulate;
 mod errors;
 mod exit;
+mod experiments;
 mod explain;
+mod filters;
 mod forward;
 mod forwarder;
 #[cfg(test)]

@@ -379,30 +379,35 @@ mod tests {
         }
     }
 
-    #[test]
-    fn bytes_have_the_age_that_they_have() {
-        let options = TcpOptions {
-            stamp_bytes: true,
-            ..TcpOptions::default()
-        };
-        let (client, server) = pair(LOOPBACK, &options);
-        let nothing = client.read_aged(&mut [0; 8]).expect_err("nothing came");
-        assert_eq!(nothing.kind(), ErrorKind::WouldBlock);
-        assert_eq!(server.write(b"early").expect("room"), 5);
-        let (pause, watch) = (Duration::from_millis(20), crate::Stopwatch::start());
-        watch.wait_until(pause);
-        let (len, age_ns) = client.read_aged(&mut [0; 8]).expect("came");
-        let elapsed_ns = watch.elapsed().as_nanos() as i64;
-        // The clock of a host may be slewed.
-        assert_eq!(len, 5);
-        assert!(age_ns > 10_000_000, "{age_ns}");
-        // They came as they were written, before the pause began.
-        assert!(age_ns < elapsed_ns + 1_000_000_000, "{age_ns} {elapsed_ns}");
-        drop(server);
-        assert_eq!(client.read_aged(&mut [0; 8]).expect("the end").0, 0);
-        let unstamped = pair(LOOPBACK, &TcpOptions::default());
-        assert_eq!(unstamped.1.write(b"late").expect("room"), 4);
-        assert_eq!(unstamped.0.read_aged(&mut [0; 8]).expect("came"), (4, 0));
+    /// What needs the clock of the machine.
+    mod wall {
+        use super::*;
+
+        #[test]
+        fn bytes_have_the_age_that_they_have() {
+            let options = TcpOptions {
+                stamp_bytes: true,
+                ..TcpOptions::default()
+            };
+            let (client, server) = pair(LOOPBACK, &options);
+            let nothing = client.read_aged(&mut [0; 8]).expect_err("nothing came");
+            assert_eq!(nothing.kind(), ErrorKind::WouldBlock);
+            assert_eq!(server.write(b"early").expect("room"), 5);
+            let (pause, watch) = (Duration::from_millis(20), crate::Stopwatch::start());
+            watch.wait_until(pause);
+            let (len, age_ns) = client.read_aged(&mut [0; 8]).expect("came");
+            let elapsed_ns = watch.elapsed().as_nanos() as i64;
+            // The clock of a host may be slewed.
+            assert_eq!(len, 5);
+            assert!(age_ns > 10_000_000, "{age_ns}");
+            // They came as they were written, before the pause began.
+            assert!(age_ns < elapsed_ns + 1_000_000_000, "{age_ns} {elapsed_ns}");
+            drop(server);
+            assert_eq!(client.read_aged(&mut [0; 8]).expect("the end").0, 0);
+            let unstamped = pair(LOOPBACK, &TcpOptions::default());
+            assert_eq!(unstamped.1.write(b"late").expect("room"), 4);
+            assert_eq!(unstamped.0.read_aged(&mut [0; 8]).expect("came"), (4, 0));
+        }
     }
 
     #[test]

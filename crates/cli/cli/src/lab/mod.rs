@@ -1,8 +1,6 @@
 //! `lineside lab`: an experiment from one file.
 
-mod figures;
 mod flags;
-mod print;
 
 use std::path::Path;
 
@@ -15,10 +13,11 @@ pub(crate) use flags::Arguments;
 
 use crate::config::ConfigError;
 use crate::exit::Exit;
+use crate::experiments::figures::{Assertion, Figures};
+use crate::experiments::print as text;
 use crate::junit::Junit;
 use crate::print::{json_text, print, print_json, say, warn};
 use crate::tables::{Folder, Kind, push, table};
-use figures::{Assertion, Figures, THRESHOLD};
 
 /// What a lab's folder holds beside its points.
 const LAB: Kind = Kind {
@@ -32,7 +31,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
     let experiment = Experiment::read(&arguments.file)?;
     let folder = arguments.folder();
     if arguments.dry_run {
-        print(&print::plan(&experiment, &folder))?;
+        print(&text::plan(&experiment, &folder))?;
         return Ok(Exit::Done);
     }
     let baseline = arguments
@@ -77,7 +76,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
     kept?;
     match arguments.json {
         true => print_json(&figures)?,
-        false => print(&print::text(&figures, &folder))?,
+        false => print(&text::text(&figures, &folder))?,
     }
     if let Some(signal) = signal {
         say(&resuming(&arguments, &results));
@@ -89,50 +88,12 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         junit.finish("lab", &folder.display().to_string(), &assertions)?;
     }
     if figures.disturbed > 0 {
-        warn(&print::disturbed(&figures));
+        warn(&text::disturbed(&figures));
     }
     Ok(match figures.holds() {
         false => Exit::Assertion,
         true if figures.disturbed > 0 && arguments.strict => Exit::Disturbed,
         true => Exit::Done,
-    })
-}
-
-/// Prints what the folder of a lab holds.
-pub(crate) fn report(folder: &Path, target: Option<&str>, is_json: bool) -> anyhow::Result<Exit> {
-    let results = Results::read(folder)?;
-    if let Some(target) = target {
-        let sentences = lineside_lab::reach(&results, target)?;
-        print(&(sentences.join("\n") + "\n"))?;
-        return Ok(Exit::Done);
-    }
-    let figures = Figures::of(&results, None);
-    match is_json {
-        true => print_json(&figures)?,
-        false => print(&print::text(&figures, folder))?,
-    }
-    Ok(Exit::Done)
-}
-
-/// Prints what differs between the labs of two folders; with a threshold, what is worse fails.
-pub(crate) fn compare(
-    (a, b): (&Path, &Path),
-    control: Option<&Path>,
-    threshold: Option<f64>,
-    is_json: bool,
-) -> anyhow::Result<Exit> {
-    let (one, other) = (Results::read(a)?, Results::read(b)?);
-    let control = control.map(Results::read).transpose()?;
-    let control = control.as_ref().map(|control| (&one, control));
-    let least = threshold.unwrap_or(THRESHOLD);
-    let compared = lineside_lab::compare(&one, &other, control, least)?;
-    match is_json {
-        true => print_json(&compared)?,
-        false => print(&print::compared(&compared, &one.lab))?,
-    }
-    Ok(match threshold.is_some() && !compared.passes() {
-        true => Exit::Assertion,
-        false => Exit::Done,
     })
 }
 
@@ -150,8 +111,8 @@ fn resuming(arguments: &Arguments, results: &Results) -> String {
 fn on_progress(experiment: &Experiment, progress: &Progress<'_>) {
     match progress {
         Progress::Begins { .. } => {}
-        Progress::Measured(ran) => say(&print::measured(experiment, ran)),
-        Progress::Again(ran) => say(&print::again(experiment, ran)),
+        Progress::Measured(ran) => say(&text::measured(experiment, ran)),
+        Progress::Again(ran) => say(&text::again(experiment, ran)),
     }
 }
 

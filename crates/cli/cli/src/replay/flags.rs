@@ -6,7 +6,7 @@ use clap::Args;
 use lineside_words::parse_duration;
 
 use crate::confine::Confining;
-use crate::report::FilterArguments;
+use crate::filters::FilterArguments;
 
 /// Flags of `replay`.
 #[derive(Debug, Args)]

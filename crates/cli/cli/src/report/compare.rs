@@ -8,8 +8,8 @@ use lineside_trace::State;
 use super::flags::CompareArguments;
 use crate::config::ConfigError;
 use crate::exit::Exit;
+use crate::experiments;
 use crate::junit::Junit;
-use crate::lab;
 use crate::print::{exit, print_csv, print_json, print_styled, say, style};
 
 /// Calls of each kind of difference that are listed.
@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: CompareArguments) -> anyhow::Result<Exit> {
         let folders = [Some(arguments.a.as_path()), Some(b), control];
         let named = { folders.into_iter().flatten() }.fold(Sandbox::new(), Sandbox::may_read_below);
         { arguments.confining }.enter(named, None)?;
-        return lab::compare((&arguments.a, b), control, threshold, arguments.json);
+        return experiments::compare((&arguments.a, b), control, threshold, arguments.json);
     }
     if arguments.threshold.is_some() || arguments.control.is_some() {
         let a = arguments.a.display();

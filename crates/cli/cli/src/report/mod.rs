@@ -8,7 +8,5 @@ mod run;
 
 pub(crate) use compare::run as run_compare;
 pub(crate) use failed::run as run_failed;
-pub(crate) use flags::{
-    CompareArguments, FailedArguments, FilterArguments, ReportArguments, SlowArguments,
-};
+pub(crate) use flags::{CompareArguments, FailedArguments, ReportArguments, SlowArguments};
 pub(crate) use run::{run, run_slow};

@@ -15,8 +15,8 @@ use super::flags::{ReportArguments, SlowArguments};
 use crate::config::ConfigError;
 use crate::confine;
 use crate::exit::Exit;
+use crate::experiments;
 use crate::junit::Junit;
-use crate::lab;
 use crate::print::{
     exit, passed_over, print, print_csv, print_data, print_json, print_styled, say, style,
 };
@@ -32,7 +32,7 @@ pub(crate) fn run(arguments: ReportArguments) -> anyhow::Result<Exit> {
         }
         { arguments.confining }.enter(confine::trace(&arguments.trace), None)?;
         let target = arguments.target.as_deref();
-        return lab::report(&arguments.trace, target, arguments.json);
+        return experiments::report(&arguments.trace, target, arguments.json);
     }
     if arguments.target.is_some() {
         let why = format!(

@@ -7,12 +7,14 @@ use std::path::Path;
 use lineside_testkit::layers::{Uses, part};
 
 /// Modules that several verbs use, and which use no verb.
-const SHARED: [&str; 16] = [
+const SHARED: [&str; 18] = [
     "charset",
     "config",
     "congestion",
     "confine",
     "exit",
+    "experiments",
+    "filters",
     "forwarder",
     "inputs",
     "junit",

@@ -9,7 +9,7 @@ use serde::Serialize;
 const LAB_VERSION: &str = "1.0";
 
 /// What a change is, where none is given.
-pub(super) const THRESHOLD: f64 = 0.05;
+pub(crate) const THRESHOLD: f64 = 0.05;
 
 /// What a lab found.
 #[derive(Debug, Serialize)]
@@ -88,7 +88,7 @@ pub(crate) struct Assertion {
 
 impl Assertion {
     /// As other verbs have theirs.
-    pub(super) fn for_junit(&self) -> lineside_analyze::Assertion {
+    pub(crate) fn for_junit(&self) -> lineside_analyze::Assertion {
         lineside_analyze::Assertion {
             assertion: self.words.clone(),
             holds: self.state == "holds",

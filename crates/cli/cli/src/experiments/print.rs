@@ -13,7 +13,7 @@ use super::figures::{Figures, Point, Value};
 const SHOWN_MAX: usize = 5;
 
 /// The points and their order, before anything runs.
-pub(super) fn plan(lab: &Experiment, folder: &Path) -> String {
+pub(crate) fn plan(lab: &Experiment, folder: &Path) -> String {
     let order = lab.order();
     let mut out = format!(
         "{} points, each {} times: {} runs\n",
@@ -69,7 +69,7 @@ fn place(lab: &Experiment, run: &PointRun) -> String {
 }
 
 /// A run that was measured, in a line.
-pub(super) fn measured(lab: &Experiment, run: &PointRun) -> String {
+pub(crate) fn measured(lab: &Experiment, run: &PointRun) -> String {
     let metrics = lab.metrics().filter_map(|metric| {
         let value = run.metrics.get(&metric.name)?;
         Some(format!(
@@ -88,7 +88,7 @@ pub(super) fn measured(lab: &Experiment, run: &PointRun) -> String {
 }
 
 /// A run that is run again, in a line.
-pub(super) fn again(lab: &Experiment, run: &PointRun) -> String {
+pub(crate) fn again(lab: &Experiment, run: &PointRun) -> String {
     let why = run.reasons.first().map(String::as_str).unwrap_or_default();
     format!("{}: disturbed, once more: {why}", place(lab, run))
 }
@@ -101,7 +101,7 @@ fn with_unit(value: f64, unit: &str) -> String {
 }
 
 /// What was found.
-pub(super) fn text(of: &Figures, folder: &Path) -> String {
+pub(crate) fn text(of: &Figures, folder: &Path) -> String {
     let mut out = points(of);
     if let Some(first) = of.axes.first().filter(|_| !of.beside_first.is_empty()) {
         let heading = format!("TO {}={}", first.name, first.values[0]);
@@ -222,7 +222,7 @@ fn changes(of: &[Change], heading: &str, at: impl Fn(&Change) -> String) -> Stri
 }
 
 /// Two labs, compared.
-pub(super) fn compared(of: &Compared, lab: &Experiment) -> String {
+pub(crate) fn compared(of: &Compared, lab: &Experiment) -> String {
     let mut out = changes(&of.changes, "B TO A", |change| {
         let at = change.at.as_ref().map(|at| axes(lab, at));
         at.unwrap_or_else(|| "all".to_owned())
@@ -244,7 +244,7 @@ pub(super) fn compared(of: &Compared, lab: &Experiment) -> String {
 }
 
 /// What there is to say of runs that were disturbed.
-pub(super) fn disturbed(of: &Figures) -> String {
+pub(crate) fn disturbed(of: &Figures) -> String {
     format!(
         "{} of {} runs were disturbed in every attempt: their times may be this machine's, not the \
         link's; point.json of each says why",
