@@ -67,8 +67,8 @@ pub(crate) struct Held {
     pub(crate) arrived: Moment,
     /// The other direction must be delivered up to this sequence number first.
     pub(crate) needs: Option<SeqNumber>,
-    /// Where what had come in order ended when it came, after a gap too, and what became a hole
-    /// since.
+    /// Where delivery stood when it came, what waited before it then, and what became a hole since:
+    /// only what is acknowledged beyond came in order after it.
     pub(crate) stood: i64,
 }
 
@@ -450,17 +450,16 @@ impl Stream {
         arrived: Moment,
         needs: Option<SeqNumber>,
     ) -> (usize, usize) {
-        let latest = self.held.back().map(Held::end);
-        if latest.is_none_or(|latest| latest <= start) {
+        if self.held.back().is_none_or(|last| last.end() <= start) {
             // Most come in order after a gap.
+            let stood = self.next + self.held_bytes as i64;
             self.held_bytes += range.len();
             self.held.push_back(Held {
                 start,
                 range,
                 arrived,
                 needs,
-                // What waits before it was sent before it: that it is acknowledged shows nothing.
-                stood: latest.unwrap_or(self.next).max(self.next),
+                stood,
             });
             return (0, 0);
         }

@@ -117,7 +117,7 @@ impl Connection {
         stream.lose(start, end);
         stream.next = end;
         // A hole is nothing that came in order.
-        let later = stream.held.iter_mut().filter(|held| held.stood < end);
+        let later = stream.held.iter_mut();
         later.for_each(|held| held.stood += end - start);
         let len = (end - start) as usize;
         context.counters.add(Counter::StreamBytes, len as u64);

@@ -54,7 +54,7 @@ pub(super) struct Front {
     pub(super) start: i64,
     pub(super) end: i64,
     pub(super) arrived: Moment,
-    /// Where what had come in order ended then.
+    /// Where delivery stood then, and what waited before it.
     pub(super) stood: i64,
     needs: Option<SeqNumber>,
     descriptor: Descriptor,
