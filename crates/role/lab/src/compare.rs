@@ -73,9 +73,6 @@ pub fn compare(
     let least = threshold.max(noise.unwrap_or_default());
     let mut changes = Vec::new();
     for metric in one.lab.metrics() {
-        if other.metric(&metric.name).is_none() {
-            continue;
-        }
         let mut all = Vec::new();
         for (point, at) in &pairs {
             let ratios = ratios(one, other, &metric.name, *point, at);
@@ -286,6 +283,12 @@ mod tests {
         );
         // All five changes are of one metric: at four points, and of all.
         assert_eq!(better.changes.len(), 5);
+        let mut other = results(1.0, 0.0, 2, 4);
+        for run in &mut other.runs {
+            run.metrics.clear();
+        }
+        let without = compared(&one, &other);
+        assert!(!without.passes(), "{without:?}");
     }
 
     #[test]
