@@ -315,7 +315,10 @@ impl<'a> Course<'a> {
         let mut trouble = { all.clone() }
             .find(|node| {
                 let outcome = &self.outcomes[*node];
-                let is_needed = is_early(node) && !(is_awaited(node) && outcome.was_ready);
+                // A server of one client ends as soon as it has served.
+                let is_done = outcome.end.is_some_and(|end| end.status == Some(0));
+                let may_end = outcome.was_ready && (is_awaited(node) || is_done);
+                let is_needed = is_early(node) && !may_end;
                 outcome.not_started.is_some() || is_needed && has_ended(node)
             })
             .map(Trouble::EndedEarly);
