@@ -68,7 +68,7 @@ pub fn compare(
     }
     let noise = control.map(|(one, other)| noise(one, other));
     let pairs = pairs(one);
-    let both = pairs.iter().filter(|(_, at)| point_at(other, at).is_some());
+    let both = pairs.iter().filter(|(_, at)| other.point_at(at).is_some());
     let points = (both.count(), pairs.len());
     let least = threshold.max(noise.unwrap_or_default());
     let mut changes = Vec::new();
@@ -102,7 +102,7 @@ pub fn beside_first(of: &Results, threshold: f64) -> Vec<Change> {
     for (point, at) in pairs(of) {
         let mut first = at.clone();
         first.insert(axis.name.clone(), axis.values[0].clone());
-        let Some(before) = point_at(of, &first).filter(|before| *before != point) else {
+        let Some(before) = of.point_at(&first).filter(|before| *before != point) else {
             continue;
         };
         for metric in of.lab.metrics() {
@@ -123,16 +123,8 @@ fn named(names: &[String]) -> String {
 
 /// The points of a lab that have runs.
 fn pairs(of: &Results) -> Vec<(usize, BTreeMap<String, String>)> {
-    let points = (1..=of.lab.points()).filter(|point| of.runs.iter().any(|it| it.point == *point));
+    let points = (1..=of.lab.points()).filter(|point| !of.at_point(*point).is_empty());
     points.map(|point| (point, of.lab.values(point))).collect()
-}
-
-/// The point of a lab at these values that has runs.
-fn point_at(of: &Results, at: &BTreeMap<String, String>) -> Option<usize> {
-    of.runs
-        .iter()
-        .find(|run| run.axes == *at)
-        .map(|run| run.point)
 }
 
 /// The ratios of runs of the same repeat.
@@ -143,7 +135,7 @@ fn ratios(
     point: usize,
     at: &BTreeMap<String, String>,
 ) -> Vec<f64> {
-    let Some(there) = point_at(other, at) else {
+    let Some(there) = other.point_at(at) else {
         return Vec::new();
     };
     let its: BTreeMap<u32, f64> = other.values(there, metric).collect();

@@ -353,20 +353,6 @@ const LAB: [&str; 8] = [
     "wait",
 ];
 const NODE: [&str; 5] = ["run", "env", "ready", "wait", "metric"];
-const LINK: [&str; 11] = [
-    "between",
-    "tap",
-    "delay",
-    "rate",
-    "loss",
-    "duplicate",
-    "corrupt",
-    "reorder",
-    "path",
-    "limit",
-    "link",
-];
-
 fn whole(word: &str) -> String {
     format!("'{word}' is no whole number")
 }
@@ -431,7 +417,8 @@ fn links(keys: &Keys<'_>, text: Text<'_>, nodes: &[Node]) -> Result<Vec<Link>, L
         if let Err(why) = check_name(&name) {
             return Err(table.wrong("", &why));
         }
-        let table = table.only(&LINK)?;
+        let settings = Setting::ALL.map(Setting::name);
+        let table = table.only(&[&["between", "tap"], &settings[..]].concat())?;
         let ends = table.texts("between")?;
         let what = "the nodes that it joins: between = [\"client\", \"server\"]";
         let (ends, _) = ends.ok_or_else(|| table.missing("between", what))?;

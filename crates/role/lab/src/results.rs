@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::record::{PointRun, folder_of, run_in};
 use crate::statistics::{Estimate, estimate};
+use crate::sweep;
 use crate::{Experiment, Judged, LabError, Metric};
 
 /// The runs of a lab.
@@ -46,8 +47,21 @@ impl Results {
         point: usize,
         metric: &'a str,
     ) -> impl Iterator<Item = (u32, f64)> + 'a {
-        let runs = self.runs.iter().filter(move |run| run.point == point);
+        let runs = self.at_point(point).iter();
         runs.filter_map(move |run| Some((run.repeat, *run.metrics.get(metric)?)))
+    }
+
+    /// The runs of a point.
+    pub fn at_point(&self, point: usize) -> &[PointRun] {
+        let begin = self.runs.partition_point(|run| run.point < point);
+        let end = self.runs.partition_point(|run| run.point <= point);
+        &self.runs[begin..end]
+    }
+
+    /// The point at these values of all axes, if it has runs.
+    pub(crate) fn point_at(&self, values: &BTreeMap<String, String>) -> Option<usize> {
+        let point = sweep::point(&self.lab.sweep, values)?;
+        (!self.at_point(point).is_empty()).then_some(point)
     }
 
     /// The median of a metric at a point.
@@ -64,8 +78,7 @@ impl Results {
             .iter()
             .enumerate()
             .filter_map(|(number, node)| {
-                let runs = self.runs.iter().filter(|run| run.point == point);
-                let cores = runs.filter_map(|run| {
+                let cores = self.at_point(point).iter().filter_map(|run| {
                     let longest = run
                         .nodes
                         .values()
@@ -82,9 +95,7 @@ impl Results {
 
     /// The median of a metric at the values of all axes.
     pub(crate) fn at(&self, metric: &str, values: &BTreeMap<String, String>) -> Option<f64> {
-        let mut points = 1..=self.lab.points();
-        let point = points.find(|point| self.lab.values(*point) == *values)?;
-        Some(self.estimate(point, metric)?.value)
+        Some(self.estimate(self.point_at(values)?, metric)?.value)
     }
 
     /// What must hold, judged.

@@ -59,6 +59,16 @@ pub(crate) fn values(axes: &[Axis], point: usize) -> BTreeMap<String, String> {
     named.collect()
 }
 
+/// The point at these values, which are those of all axes.
+pub(crate) fn point(axes: &[Axis], values: &BTreeMap<String, String>) -> Option<usize> {
+    let index = axes.iter().try_fold(0, |index, axis| {
+        let value = values.get(&axis.name)?;
+        let place = axis.values.iter().position(|known| known == value)?;
+        Some(index * axis.values.len() + place)
+    })?;
+    (values.len() == axes.len()).then_some(index + 1)
+}
+
 /// The values of a point, in words.
 pub(crate) fn point_text(values: &BTreeMap<String, String>) -> String {
     let words = values.iter().map(|(name, value)| format!("{name}={value}"));
@@ -245,6 +255,11 @@ mod tests {
             ("b", "1ms")
         );
         let points = 1..=6;
+        for number in points.clone() {
+            let at = super::values(&axes, number);
+            assert_eq!(point(&axes, &at), Some(number));
+        }
+        assert_eq!(point(&axes[..1], &values), None, "of another lab");
         let seeds: std::collections::BTreeSet<_> = points
             .flat_map(|point| (1..=5).map(move |repeat| (point, repeat)))
             .map(|(point, repeat)| seed(7, &super::values(&axes, point), repeat))

@@ -108,8 +108,8 @@ impl Figures {
     pub(crate) fn of(results: &Results, baseline: Option<&Results>) -> Self {
         let lab = &results.lab;
         let point = |point: usize| {
-            let runs = results.runs.iter().filter(|run| run.point == point);
-            let disturbed = runs.clone().filter(|run| run.is_disturbed());
+            let runs = results.at_point(point);
+            let disturbed = runs.iter().filter(|run| run.is_disturbed());
             let metrics = lab.metrics().map(|metric| Value {
                 metric: metric.name.clone(),
                 unit: metric.unit.clone(),
@@ -118,7 +118,7 @@ impl Figures {
             Point {
                 point,
                 axes: lab.values(point),
-                repeats: runs.clone().count(),
+                repeats: runs.len(),
                 disturbed: disturbed.count(),
                 metrics: metrics.collect(),
             }
