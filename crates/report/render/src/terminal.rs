@@ -13,7 +13,7 @@ use crate::block::{
 use crate::monitors_text::{histogram_lines, timeline_lines};
 use crate::page::{Page, page};
 use crate::summary::Summary;
-use crate::text::{LABEL, SCREEN, Style, axis, bars, front, lines_of, within};
+use crate::text::{LABEL, SCREEN, Style, axis, bars, front, lead, lines_of, within};
 
 /// Lines of it that findings have at least, where there are any.
 const FINDINGS_LINES: usize = 4;
@@ -220,7 +220,7 @@ impl<'a> Pen<'a> {
 
     /// A line of the first screen in `room` lines at most: parts that do not fit are left out.
     fn labelled_within(&self, line: &Line, room: usize) -> Vec<String> {
-        let lead = format!("{:<LABEL$}", line.label);
+        let lead = lead(&line.label);
         let joined = |parts: &[String]| parts.join(", ");
         for kept in (1..=line.parts.len()).rev() {
             let rest = if kept < line.parts.len() { ", …" } else { "" };
@@ -439,7 +439,7 @@ impl<'a> Pen<'a> {
     }
 
     fn labelled(&mut self, label: &str, text: &str) {
-        self.wrapped(&format!("{label:<LABEL$}"), text);
+        self.wrapped(&lead(label), text);
     }
 
     /// Writes a text after `lead`, its further lines below its first.

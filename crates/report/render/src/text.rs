@@ -12,6 +12,12 @@ pub(crate) const SCREEN: usize = 24;
 /// Columns of a label.
 pub(crate) const LABEL: usize = 14;
 
+/// A label in its column; a longer one has a blank behind it, too.
+pub(crate) fn lead(label: &str) -> String {
+    let label = format!("{label} ");
+    format!("{label:<LABEL$}")
+}
+
 /// How to write.
 #[derive(Debug, Clone)]
 pub struct Style {
@@ -143,6 +149,12 @@ pub(crate) fn within(lead: &str, text: &str, width: usize, lines_max: usize) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_label_does_not_touch_what_follows() {
+        assert_eq!(lead("verdict"), "verdict       ");
+        assert_eq!(lead("server to client"), "server to client ");
+    }
 
     #[test]
     fn no_line_is_longer_than_the_width() {
