@@ -16,7 +16,16 @@ use crate::print::{exit, print_csv, print_json, print_styled, say, style};
 const CALLS_TOP: usize = 10;
 
 pub(crate) fn run(arguments: CompareArguments) -> anyhow::Result<Exit> {
-    if let Some(b) = { arguments.b.as_deref() }.filter(|_| Results::is_there(&arguments.a)) {
+    let is_lab = Results::is_there;
+    if let Some(b) = { arguments.b.as_deref() }.filter(|b| is_lab(&arguments.a) || is_lab(b)) {
+        let folders = [arguments.a.as_path(), b];
+        if let Some(other) = folders.into_iter().find(|folder| !is_lab(folder)) {
+            let why = format!(
+                "{} is no lab: compare two labs, or two traces",
+                other.display()
+            );
+            return Err(ConfigError::usage(&why).into());
+        }
         let others = [arguments.calls, arguments.csv, arguments.junit.is_some()];
         if others.contains(&true) || !arguments.assert.is_empty() {
             let why = "of two labs there is the text, --json, --threshold and --control";

@@ -391,3 +391,18 @@ fn the_comparison_is_as_its_schema_says() {
     assert!(same.is_empty(), "{same:#?}");
     assert!(found.is_empty(), "{found:#?}");
 }
+
+#[test]
+fn a_lab_and_a_trace_are_not_compared() {
+    let folder = tempfile::tempdir().expect("a folder");
+    written("trace", &folder, &Traffic::default(), |_| true);
+    fs::create_dir(folder.path().join("lab")).expect("made");
+    let text = "node.one = { run = \"true\" }\n";
+    fs::write(folder.path().join("lab/lab.toml"), text).expect("written");
+    for both in [["lab", "trace"], ["trace", "lab"]] {
+        let output = run(folder.path(), &[&["compare"], &both[..]].concat());
+        assert_eq!(output.status.code(), Some(2), "{}", talk(&output));
+        let text = talk(&output);
+        assert!(text.contains("trace is no lab: compare two labs"), "{text}");
+    }
+}
