@@ -1,37 +1,35 @@
 //! What is known of a connection: its ends, its two streams and its counts. How it takes segments
 //! is in the modules below; the table of connections decides which packets belong to it.
 
+mod accounting;
 mod acknowledgements;
 pub(crate) mod expected;
 mod holes;
 pub(crate) mod incarnations;
+mod interval;
 mod past;
-pub(crate) mod progress;
+mod progress;
+mod refused;
 mod requests;
-pub(crate) mod rewritten;
-pub(crate) mod room;
+mod rewritten;
+mod room;
 mod rounds;
 pub(crate) mod segments;
 pub(crate) mod sender;
 mod stray;
+mod stuck;
 
 use std::hash::{Hash, Hasher};
 
-use lineside_account::{Counter, Counters, Lease};
-use lineside_frame::{Descriptor, FrameRef, Range};
-use lineside_wire::{
-    Direction, Endpoint, FourTuple, HeaderChecksum, Ip, Layers, TcpFlags, TcpHeader, tcp,
-};
+use lineside_account::Lease;
+use lineside_frame::{Descriptor, Range};
+use lineside_wire::{Direction, Endpoint, FourTuple, Ip, Layers, SeqNumber, TcpFlags, TcpHeader};
 
-use crate::connection::rewritten::Rewritten;
-use crate::connection::segments::BEHIND_MAX;
 use crate::connection::sender::Sender;
-use crate::context::{Context, Shared};
 use crate::counts::FlowCounts;
-use crate::damage::{Checksums, Covered};
-use crate::fragments::Whole;
-use crate::sink::StreamSink;
-use crate::stream::{Moment, State, Stream};
+use crate::damage::Checksums;
+use crate::origin::{Origin, network_of};
+use crate::stream::{BEHIND_MAX, Moment, Segment, State, Stream};
 
 /// What carries the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -145,81 +143,29 @@ pub struct Connection {
 #[derive(Debug)]
 pub(crate) struct Stray {
     pub(crate) direction: Direction,
-    pub(crate) segment: crate::stream::Segment,
+    pub(crate) segment: Segment,
     /// Empty if the snap length cut all of it.
     pub(crate) range: Range,
     /// Draws it on the memory budget.
     pub(crate) _lease: Lease,
 }
 
-/// Where a packet came from.
-pub(crate) enum Origin<'a> {
-    Frame(&'a FrameRef),
-    Whole(&'a Whole),
-    Known(&'a Descriptor, &'a Layers),
+/// The other side of a firewall.
+#[derive(Debug)]
+pub(crate) struct Rewritten {
+    /// Its initial sequence numbers.
+    isn: [SeqNumber; 2],
+    ahead: [Option<Ahead>; 2],
 }
 
-impl Origin<'_> {
-    /// The descriptor of its frame; of fragments, that of the first one.
-    #[inline]
-    pub(crate) fn descriptor(&self) -> &Descriptor {
-        match self {
-            Self::Frame(frame) => frame.descriptor(),
-            Self::Whole(whole) => whole.descriptor(),
-            Self::Known(descriptor, _) => descriptor,
-        }
-    }
-
-    /// The bytes of its packet, as far as they are known.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Frame(frame) => frame.bytes(),
-            Self::Whole(whole) => whole.first_bytes(),
-            Self::Known(..) => &[],
-        }
-    }
-
-    /// The options of its TCP header, as far as they were captured.
-    pub(crate) fn tcp_options(&self, ip: &Ip, tcp: &TcpHeader) -> &[u8] {
-        let header = match self {
-            Self::Frame(frame) => frame.bytes().get(ip.payload..),
-            // `ip.payload` counts from the beginning of a packet put together.
-            _ => None,
-        };
-        let header = header.unwrap_or_default();
-        let header = &header[..header.len().min(tcp.header_len)];
-        header.get(tcp::HEADER_LEN..).unwrap_or_default()
-    }
-
-    #[cold]
-    pub(crate) fn layers(&self) -> Layers {
-        match self {
-            Self::Frame(frame) => {
-                let descriptor = frame.descriptor();
-                let (link_type, wire_len) = (descriptor.link_type.0, descriptor.wire_len as usize);
-                lineside_wire::layers(link_type, frame.bytes(), wire_len)
-            }
-            Self::Whole(whole) => whole.layers(),
-            Self::Known(_, layers) => **layers,
-        }
-    }
-}
-
-/// Counts the bytes of stray segments that belong to nothing.
-pub(crate) fn discard<S>(strays: &[Stray], context: &mut Context<'_, S>) {
-    let bytes: usize = strays.iter().map(|stray| stray.segment.payload_len).sum();
-    context.counters.add(Counter::StreamDiscarded, bytes as u64);
-}
-
-/// What a packet's ends may be relative to: the identifier of an overlay, 24 bits, or else its
-/// VLAN, beyond them.
-#[inline]
-pub(crate) fn network_of(ip: &Ip) -> Option<u32> {
-    match ip.vlan {
-        _ if ip.virtual_network.is_some() => ip.virtual_network,
-        0 => None,
-        vlan => Some(1 << 24 | u32::from(vlan)),
-    }
+/// Copies that came before what they are copies of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ahead {
+    /// The end of the first of them, and when it came.
+    end: i64,
+    since_ns: i64,
+    /// The end of the furthest.
+    furthest: i64,
 }
 
 impl Connection {
@@ -264,91 +210,6 @@ impl Connection {
             segments: self.segments,
             ns: now,
         }
-    }
-
-    /// Whether a segment is a mirror's copy of an earlier one. If so, the whole connection is
-    /// watched from now on.
-    #[inline(never)]
-    pub(crate) fn is_copy<S: StreamSink>(
-        &mut self,
-        ip: &Ip,
-        tcp: &TcpHeader,
-        origin: &Origin<'_>,
-        context: &mut Context<'_, S>,
-    ) -> bool {
-        let now = context.shared.now;
-        let duplicates = &mut context.shared.duplicates;
-        let is_copy = now <= self.watched_until_ns
-            && duplicates.has_segment(now, origin, ip, tcp, context.counters);
-        if is_copy {
-            self.watched_until_ns = i64::MAX;
-        }
-        is_copy
-    }
-
-    /// Whether a whole segment is damaged.
-    #[inline]
-    pub(crate) fn is_damaged<S: StreamSink>(
-        &mut self,
-        direction: Direction,
-        ip: &Ip,
-        tcp: &TcpHeader,
-        origin: &Origin<'_>,
-        context: &mut Context<'_, S>,
-    ) -> bool {
-        let is_cut = ip.captured_len < ip.payload_len && !matches!(origin, Origin::Whole(_));
-        let has_wrong_header = ip.checksum == HeaderChecksum::Wrong;
-        if self.checksums[direction].has_damaged_header(has_wrong_header) {
-            return true;
-        }
-        if self.checksums[direction].are_offloaded() || is_cut {
-            return false;
-        }
-        self.has_wrong_checksum(direction, ip, tcp, origin, context.counters)
-    }
-
-    #[inline(never)]
-    fn has_wrong_checksum(
-        &mut self,
-        direction: Direction,
-        ip: &Ip,
-        tcp: &TcpHeader,
-        origin: &Origin<'_>,
-        counters: &mut Counters,
-    ) -> bool {
-        let assembled;
-        let bytes = match origin {
-            Origin::Frame(frame) => &frame.bytes()[ip.payload..][..ip.payload_len],
-            Origin::Whole(whole) => match whole.bytes(ip.payload, ip.payload_len) {
-                Some(bytes) => {
-                    assembled = bytes;
-                    &assembled
-                }
-                None => return false,
-            },
-            Origin::Known(..) => return false,
-        };
-        let packet = Covered {
-            pseudo_header_sum: ip.pseudo_header_sum(bytes.len()),
-            bytes,
-            payload_len: tcp.payload_len,
-            looks_offloaded: tcp.checksum_offloaded,
-        };
-        self.checksums[direction].is_damaged(&packet, counters)
-    }
-
-    /// Sets the time before which an expected segment needs no look at intervals.
-    #[inline]
-    pub(crate) fn set_calm(&mut self, shared: &Shared) {
-        let interval_end = self.interval_ns.saturating_add(shared.config.interval_ns);
-        let is_settled = self.is_alive() && self.syn_ns.is_none() && self.asked.is_none();
-        let is_settled = is_settled && self.aside.is_empty();
-        self.calm_until_ns = match is_settled && !self.is_shut() {
-            true => interval_end,
-            // The next segment may show that it has not ended, ends its handshake, answers what
-            // asks for a connection, opens a window, or decides about what lies aside.
-            false => i64::MIN,
-        };
     }
 
     /// Whether mirrors' copies of its segments come.
@@ -400,21 +261,6 @@ impl Connection {
         { held.chain(strays) }
             .map(|range| usize::from(range.spill()))
             .sum()
-    }
-
-    /// Nothing more comes: delivers and reports the rest.
-    pub(crate) fn finish<S: StreamSink>(&mut self, context: &mut Context<'_, S>) {
-        self.advance(true, context);
-        self.end_aside(context);
-        for direction in Direction::BOTH {
-            self.lose_tail(direction, context);
-        }
-        discard(&self.strays, context);
-        self.report_interval(context);
-        for stream in &mut self.streams {
-            let drawn = std::mem::take(&mut stream.drawn_bytes);
-            context.shared.held.give_back(drawn);
-        }
     }
 
     /// Whether its handshake is over, as far as was seen.

@@ -8,13 +8,14 @@ use lineside_frame::Descriptor;
 use lineside_wire::checksum::pseudo_header_sum;
 use lineside_wire::{Direction, FourTuple, Ip, PROTOCOL_TCP, PlainEnds, PlainSegment, TcpHeader};
 
-use crate::connection::{Connection, Key, Origin, Transport, network_of};
+use crate::connection::{Connection, Key, Transport};
 use crate::context::{Context, Shared};
 use crate::damage::Covered;
 use crate::deadlines::Deadlines;
-use crate::engine::{Taken, taken};
 use crate::openings::{Opening, Openings, grow};
+use crate::origin::{Origin, network_of};
 use crate::sink::{StreamSink, Value};
+use crate::taken::{Taken, taken};
 
 /// Connections examined at once for one that may be given up.
 const SWEEP: usize = 32;
@@ -466,7 +467,7 @@ impl Connections {
         let slot = connection.slot;
         if connection.key.transport == Transport::Udp {
             while let Some(cut) = context.shared.cut.pop_of(slot) {
-                cut.deliver(context);
+                cut.deliver(context.sink, context.counters);
             }
         }
         connection.finish(context);

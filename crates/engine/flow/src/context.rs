@@ -1,11 +1,14 @@
 //! What the connections of an engine share, and what one of them is given while it takes a packet.
 
-use lineside_account::{Budget, Claim, Counters, Lease};
+use lineside_account::{Budget, Claim, Counter, Counters, Lease};
+use lineside_wire::Ip;
 
 use crate::config::Config;
-use crate::connection::{Connection, Transport};
+use crate::connection::{Connection, Stray, Transport};
 use crate::cut::CutDatagrams;
 use crate::duplicates::Duplicates;
+use crate::origin::Origin;
+use crate::sink::{StreamSink, Value};
 
 /// A connection that both ends closed is kept for late packets only: Linux's TIME-WAIT, 60 s.
 const ENDED_TIMEOUT_NS: i64 = 60_000_000_000;
@@ -15,6 +18,37 @@ pub(crate) struct Context<'a, S> {
     pub(crate) shared: &'a mut Shared,
     pub(crate) sink: &'a mut S,
     pub(crate) counters: &'a mut Counters,
+}
+
+impl<S: StreamSink> Context<'_, S> {
+    /// As what a connection may draw: what one sends that nobody answers gives way.
+    pub(crate) fn claim_of(&self, slot: usize) -> Claim {
+        match self.sink.value(slot) {
+            Value::Proven => Claim::Full,
+            Value::Likely | Value::None => Claim::Spare,
+        }
+    }
+}
+
+impl<S> Context<'_, S> {
+    /// Counts the bytes of stray segments that belong to nothing.
+    pub(crate) fn discard(&mut self, strays: &[Stray]) {
+        let bytes: usize = strays.iter().map(|stray| stray.segment.payload_len).sum();
+        self.counters.add(Counter::StreamDiscarded, bytes as u64);
+    }
+
+    /// Whether a datagram came before, as a mirror's copy.
+    pub(crate) fn has_datagram(
+        &mut self,
+        origin: &Origin<'_>,
+        ip: &Ip,
+        payload_len: usize,
+    ) -> bool {
+        let Shared {
+            duplicates, now, ..
+        } = &mut *self.shared;
+        duplicates.has_datagram(*now, origin, ip, payload_len, self.counters)
+    }
 }
 
 /// What all connections of an engine share.

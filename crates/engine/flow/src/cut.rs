@@ -3,11 +3,10 @@
 
 use std::collections::VecDeque;
 
-use lineside_account::{Budget, Lease};
+use lineside_account::{Budget, Counters, Lease};
 use lineside_frame::{Cause, Chunk, Range};
 use lineside_wire::Direction;
 
-use crate::context::Context;
 use crate::sink::StreamSink;
 
 /// Datagrams that wait at once; those beyond are delivered as they are. A guess: 1 million a
@@ -48,7 +47,7 @@ impl CutDatagram {
         self.payload.descriptor = descriptor;
     }
 
-    pub(crate) fn deliver<S: StreamSink>(&self, context: &mut Context<'_, S>) {
+    pub(crate) fn deliver<S: StreamSink>(&self, sink: &mut S, counters: &mut Counters) {
         let Datagram {
             slot,
             direction,
@@ -59,8 +58,7 @@ impl CutDatagram {
         let cut = Chunk::hole(cut_len, Cause::SnapLength, &self.payload.descriptor);
         let chunks = [self.payload.chunk(), cut];
         let chunks = &chunks[..if cut.is_empty() { 1 } else { 2 }];
-        let counters = &mut *context.counters;
-        context.sink.on_datagram(slot, direction, chunks, counters);
+        sink.on_datagram(slot, direction, chunks, counters);
     }
 }
 

@@ -7,7 +7,7 @@ use lineside_account::{Budget, Counter, Counters, Lease};
 use lineside_wire::ipv6::FRAGMENT_HEADER_LEN;
 use lineside_wire::{Ip, TcpHeader, ethernet, ipv4, ipv6, udp};
 
-use crate::connection::Origin;
+use crate::origin::Origin;
 
 /// Packets remembered: in the usual millisecond, those of 16 million a second. A power of two.
 const SEEN: usize = 1 << 14;

@@ -3,33 +3,17 @@
 
 use lineside_account::{Budget, Counter, Counters};
 use lineside_frame::{Cause, Chunk, Descriptor, FrameRef};
-use lineside_wire::{Dissected, Fragment, HeaderChecksum, Ip, PlainSegment, UdpHeader, dissect};
+use lineside_wire::{Dissected, Fragment, Ip, PlainSegment, UdpHeader, dissect};
 
 use crate::config::Config;
-use crate::connection::{Connection, Origin};
+use crate::connection::Connection;
 use crate::connections::Connections;
 use crate::context::{Context, Shared};
-use crate::fragments::{Fragments, Whole, count_whole};
+use crate::fragments::Fragments;
+use crate::origin::Origin;
 use crate::sink::StreamSink;
-
-/// The result of a frame: its one outcome, and its connection if it has one.
-#[derive(Debug, Clone, Copy)]
-pub struct Taken {
-    /// The outcome counter.
-    pub outcome: Counter,
-    /// The connection's slot.
-    pub connection: Option<usize>,
-}
-
-pub(crate) const DUPLICATE: Taken = Taken {
-    outcome: Counter::FramesDuplicate,
-    connection: None,
-};
-
-pub(crate) const DAMAGED: Taken = Taken {
-    outcome: Counter::FramesDamaged,
-    connection: None,
-};
+use crate::taken::{DAMAGED, Taken, count_checksums};
+use crate::whole::{Whole, count_whole};
 
 /// All connections, their streams and the fragments on their way to them.
 ///
@@ -249,14 +233,14 @@ impl Engine {
     /// has waited: when that is looked at, is no part of the input.
     #[cold]
     fn give_up_cut<S: StreamSink>(&mut self, now: i64, sink: &mut S, counters: &mut Counters) {
-        let (_, mut context) = self.parts(sink, counters);
+        let (_, context) = self.parts(sink, counters);
         loop {
             let until_ns = context.shared.cut.until_ns();
             let Some(cut) = (until_ns < now).then(|| context.shared.cut.pop()).flatten() else {
                 return;
             };
             context.sink.on_time(until_ns);
-            cut.deliver(&mut context);
+            cut.deliver(context.sink, context.counters);
         }
     }
 
@@ -373,40 +357,4 @@ impl Engine {
         // Nothing new was held meanwhile, so that no other slot was listed.
         context.shared.holders = holders;
     }
-}
-
-impl<S> Context<'_, S> {
-    /// Whether a datagram came before, as a mirror's copy.
-    pub(crate) fn has_datagram(
-        &mut self,
-        origin: &Origin<'_>,
-        ip: &Ip,
-        payload_len: usize,
-    ) -> bool {
-        let Shared {
-            duplicates, now, ..
-        } = &mut *self.shared;
-        duplicates.has_datagram(*now, origin, ip, payload_len, self.counters)
-    }
-}
-
-#[inline]
-pub(crate) fn taken(outcome: Counter, slot: Option<usize>) -> Taken {
-    Taken {
-        outcome: match slot {
-            Some(_) => outcome,
-            None => Counter::DroppedConnections,
-        },
-        connection: slot,
-    }
-}
-
-#[inline]
-pub(crate) fn count_checksums(ip: &Ip, transport_offloaded: bool, counters: &mut Counters) {
-    match ip.checksum {
-        HeaderChecksum::Wrong => counters.count(Counter::ChecksumIpv4Wrong),
-        HeaderChecksum::Offloaded => counters.count(Counter::ChecksumOffloaded),
-        _ => {}
-    }
-    counters.add(Counter::ChecksumOffloaded, u64::from(transport_offloaded));
 }

@@ -10,11 +10,12 @@ use lineside_wire::tcp::{TcpOption, TcpOptions};
 use lineside_wire::{Direction, Ip, Layers, SeqNumber, TcpFlags, TcpHeader};
 
 use crate::connection::incarnations::on_syn;
-use crate::connection::room::SEGMENT_DEFAULT_BYTES;
-use crate::connection::{Connection, Key, Origin, network_of};
+use crate::connection::sender::SEGMENT_DEFAULT_BYTES;
+use crate::connection::{Connection, Key};
 use crate::context::Context;
 use crate::damage::Checksums;
 use crate::deadlines::Deadline;
+use crate::origin::{Origin, network_of};
 use crate::sink::StreamSink;
 use crate::stream::Segment;
 

@@ -12,14 +12,15 @@ use crate::connection::expected::Expected;
 use crate::connection::incarnations::{Syn, note_end, on_syn, role_of_syn};
 use crate::connection::segments::Belongs;
 use crate::connection::sender::Step;
-use crate::connection::{Key, Origin, Transport, discard};
+use crate::connection::{Key, Transport};
 use crate::connections::Connections;
 use crate::context::Context;
 use crate::cut::Datagram;
 use crate::damage::Covered;
-use crate::engine::{DAMAGED, DUPLICATE, Taken, taken};
+use crate::origin::Origin;
 use crate::sink::StreamSink;
 use crate::stream::Segment;
+use crate::taken::{DAMAGED, DUPLICATE, Taken, taken};
 
 impl Connections {
     /// Takes a datagram. `may_be_copy`: no part of it was asked whether it came before.
@@ -69,7 +70,7 @@ impl Connections {
             connection.watched_until_ns = i64::MAX;
             let cut = &mut context.shared.cut;
             if let Some(whole) = captured.and_then(|bytes| cut.lengthen(&datagram, bytes)) {
-                whole.deliver(context);
+                whole.deliver(context.sink, context.counters);
             }
             return DUPLICATE;
         }
@@ -330,7 +331,7 @@ impl Connections {
                 match role_of_syn(connection, stray.direction, &stray.segment, 0) {
                     Syn::Own => on_syn(connection, stray.direction, &stray.segment, None),
                     _ => {
-                        discard(std::slice::from_ref(&stray), context);
+                        context.discard(std::slice::from_ref(&stray));
                         continue;
                     }
                 }
@@ -338,7 +339,7 @@ impl Connections {
             match self.on_segment(slot, stray.direction, stray.segment, chunk, context) {
                 Some(same_or_next) => slot = same_or_next,
                 None => {
-                    discard(strays.as_slice(), context);
+                    context.discard(strays.as_slice());
                     return None;
                 }
             }
@@ -365,7 +366,7 @@ impl Connections {
         let first = first.unwrap_or_else(|| *origin.descriptor());
         let origin = Origin::Known(&first, &origin.layers());
         let Some(slot) = self.find_or_open(key, None, &origin, context) else {
-            discard(&strays, context);
+            context.discard(&strays);
             return None;
         };
         self.at(slot).strays = strays;

@@ -150,7 +150,7 @@ impl PathFile {
                 let _ = write!(text, " {}", format_duration(delay_ns));
             }
             if let Some(loss) = step.loss {
-                let _ = write!(text, " {}", crate::words::Percent(loss));
+                let _ = write!(text, " {}", crate::words::percent::Percent(loss));
             }
             if let Some(rate) = step.bits_per_second {
                 let _ = write!(text, " {rate}bit");

@@ -3,7 +3,7 @@
 use lineside_rpc::message::Flavor;
 use lineside_rpc::xdr::{Array, Handle, List, Name, Outcome};
 
-use crate::ancillary::{Named, Summary};
+use crate::ancillary::summary::{Named, Summary};
 
 /// Its RPC program number.
 pub const PROGRAM: u32 = 100_005;

@@ -1,10 +1,9 @@
 use lineside_wire::{Direction, SeqNumber};
 
 use crate::connection::Connection;
-use crate::connection::segments::{AHEAD_MAX, BEHIND_MAX};
 use crate::context::Context;
 use crate::sink::StreamSink;
-use crate::stream::{Moment, State};
+use crate::stream::{AHEAD_MAX, BEHIND_MAX, Moment, State};
 
 /// An acknowledgement that takes so long is late: delayed by its sender, by 40 ms and more (RFC
 /// 1122 4.2.3.2 allows 500), or on a long way.

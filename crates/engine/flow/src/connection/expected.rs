@@ -5,13 +5,14 @@ use lineside_account::Counter;
 use lineside_frame::{Chunk, FrameRef};
 use lineside_wire::{Direction, Ip, TcpHeader, tcp};
 
+use crate::connection::Connection;
 use crate::connection::sender::Step;
-use crate::connection::{Connection, Origin};
-use crate::context::Context;
+use crate::context::{Context, Shared};
 use crate::damage::Covered;
-use crate::engine::{DAMAGED, DUPLICATE, Taken, taken};
+use crate::origin::Origin;
 use crate::sink::StreamSink;
 use crate::stream::State;
+use crate::taken::{DAMAGED, DUPLICATE, Taken, taken};
 
 /// A segment that may be an expected one: all of it was captured, and of SYN, ACK, FIN and RST it
 /// has ACK alone.
@@ -27,6 +28,20 @@ pub(crate) struct Expected<'a> {
 }
 
 impl Connection {
+    /// Sets the time before which an expected segment needs no look at intervals.
+    #[inline]
+    pub(crate) fn set_calm(&mut self, shared: &Shared) {
+        let interval_end = self.interval_ns.saturating_add(shared.config.interval_ns);
+        let is_settled = self.is_alive() && self.syn_ns.is_none() && self.asked.is_none();
+        let is_settled = is_settled && self.aside.is_empty();
+        self.calm_until_ns = match is_settled && !self.is_shut() {
+            true => interval_end,
+            // The next segment may show that it has not ended, ends its handshake, answers what
+            // asks for a connection, opens a window, or decides about what lies aside.
+            false => i64::MIN,
+        };
+    }
+
     /// Takes a segment if it is expected. `None`: it needs a closer look, and nothing has changed.
     /// `headers` are those of its packet, of which little is asked.
     // Always, so that for a known direction all is at a known place.

@@ -5,10 +5,9 @@ use lineside_frame::{Cause, Chunk, Descriptor};
 use lineside_wire::{Direction, SeqNumber};
 
 use crate::connection::Connection;
-use crate::connection::segments::AHEAD_MAX;
 use crate::context::Context;
 use crate::sink::StreamSink;
-use crate::stream::{State, Stream};
+use crate::stream::{AHEAD_MAX, State, Stream};
 
 /// Bytes that a direction lacks, and that are acknowledged, are given up from so many on, before
 /// acknowledgements are too far ahead to be believed.

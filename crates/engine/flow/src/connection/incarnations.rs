@@ -6,11 +6,11 @@ use lineside_frame::{Cause, Chunk, Descriptor, Range};
 use lineside_wire::{Direction, SeqNumber, TcpFlags, TcpHeader};
 
 use crate::connection::rewritten::may_be_other_side;
-use crate::connection::segments::{BEHIND_MAX, Belongs, claim_of};
+use crate::connection::segments::Belongs;
 use crate::connection::{Connection, Stray};
 use crate::context::Context;
 use crate::sink::StreamSink;
-use crate::stream::{Segment, State, Stream};
+use crate::stream::{BEHIND_MAX, Segment, State, Stream};
 
 /// How much of the other direction the tap may have missed meanwhile, for a segment beyond that to
 /// be known as one of the same incarnation.
@@ -27,6 +27,19 @@ const AGAIN_NS: i64 = 60_000_000_000;
 const ASKED_AGAIN_NS: i64 = 500_000_000;
 
 impl Connection {
+    /// Whether a segment is the first one after a stray SYN. After one that repeats the stream's
+    /// number come repeated data of the stream.
+    #[cold]
+    pub(super) fn follows_stray_syn(&self, direction: Direction, segment: &Segment) -> bool {
+        let is_before = |stray: &Stray| {
+            stray.direction == direction
+                && stray.segment.is_syn
+                && stray.segment.end() == segment.sequence
+                && !self.streams[direction].is_own_syn(&stray.segment)
+        };
+        self.strays.iter().any(is_before)
+    }
+
     /// Keeps a segment that cannot belong to the stream as it is known.
     #[cold]
     pub(crate) fn on_stray<S: StreamSink>(
@@ -48,7 +61,7 @@ impl Connection {
             let bytes = oldest.segment.payload_len as u64;
             context.counters.add(Counter::StreamDiscarded, bytes);
         }
-        let claim = claim_of(self.slot, context.sink);
+        let claim = context.claim_of(self.slot);
         let cost = chunk.len() + size_of::<Stray>();
         let Some(lease) = context.shared.budget.lease_as(claim, cost) else {
             let bytes = segment.payload_len as u64;
@@ -196,24 +209,6 @@ fn answers_stray_syn(strays: &[Stray], direction: Direction, acknowledgement: Se
             && stray.direction != direction
             && (0..=payload_len as i64).contains(&i64::from(acknowledged))
     })
-}
-
-/// Whether a segment is the first one after a stray SYN. After one that repeats `stream`'s number
-/// come repeated data of `stream`.
-#[cold]
-pub(super) fn follows_stray_syn(
-    strays: &[Stray],
-    stream: &Stream,
-    direction: Direction,
-    segment: &Segment,
-) -> bool {
-    let is_before = |stray: &Stray| {
-        stray.direction == direction
-            && stray.segment.is_syn
-            && stray.segment.end() == segment.sequence
-            && !stream.is_own_syn(&stray.segment)
-    };
-    strays.iter().any(is_before)
 }
 
 impl Stream {

@@ -11,7 +11,6 @@ use lineside_wire::tcp::{TcpOption, TcpOptions};
 use lineside_wire::{Direction, SeqNumber, TcpFlags, TcpHeader};
 
 use crate::clock::Clock;
-use crate::connection::segments::claim_of;
 use crate::connection::{Connection, Stray};
 use crate::context::Context;
 use crate::sink::StreamSink;
@@ -85,7 +84,7 @@ impl Connection {
         };
         let chunk = captured.part(0, captured.len().min(segment.payload_len));
         segment.captured_len = chunk.len();
-        let claim = claim_of(self.slot, context.sink);
+        let claim = context.claim_of(self.slot);
         let cost = chunk.len() + size_of::<Stray>();
         if let Some(lease) = context.shared.budget.lease_as(claim, cost) {
             self.aside.push(Stray {

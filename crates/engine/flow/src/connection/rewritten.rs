@@ -9,30 +9,11 @@
 
 use lineside_wire::{Direction, SeqNumber, TcpFlags, TcpHeader};
 
-use crate::connection::segments::BEHIND_MAX;
-use crate::connection::{Connection, Stray};
-use crate::stream::{Segment, State};
+use crate::connection::{Ahead, Connection, Rewritten, Stray};
+use crate::stream::{BEHIND_MAX, Segment, State};
 
 /// A firewall takes less. A guess: half of RFC 6298's second is the soonest that a SYN is repeated.
 const SOON_NS: i64 = 100_000_000;
-
-/// The other side of a firewall.
-#[derive(Debug)]
-pub(crate) struct Rewritten {
-    /// Its initial sequence numbers.
-    isn: [SeqNumber; 2],
-    ahead: [Option<Ahead>; 2],
-}
-
-/// Copies that came before what they are copies of.
-#[derive(Debug, Clone, Copy)]
-struct Ahead {
-    /// The end of the first of them, and when it came.
-    end: i64,
-    since_ns: i64,
-    /// The end of the furthest.
-    furthest: i64,
-}
 
 impl Connection {
     /// Whether a segment is one of this connection with the numbers of the other side of a

@@ -16,54 +16,10 @@
 use lineside_wire::{Direction, SeqNumber};
 
 use crate::connection::Connection;
-use crate::connection::sender::Sender;
+use crate::connection::sender::{Near, Stopped};
 
-/// RFC 9293, 3.7.1: of an end that announces nothing.
-pub(crate) const SEGMENT_DEFAULT_BYTES: u16 = 536;
 /// A sender on a busy machine takes so long longer than the shortest round trip. A guess.
 const TURN_NS: i64 = 1_000_000;
-
-/// Where an end stopped because the next segment might not fit.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Stopped {
-    /// Where the other end's window ended.
-    edge: SeqNumber,
-    /// What the other end would send next.
-    answered: Option<SeqNumber>,
-}
-
-/// The most room after data that makes them worth a look; less than none while the shift of the
-/// window is not known.
-#[derive(Debug)]
-pub(super) struct Near(i64);
-
-impl Default for Near {
-    fn default() -> Self {
-        Self(-1)
-    }
-}
-
-impl Near {
-    /// The shift is known.
-    pub(super) fn look(&mut self) {
-        self.0 = self.0.max(0);
-    }
-}
-
-impl Sender {
-    /// The longest segment that it takes is announced, and the shift of its window.
-    pub(crate) fn announce(&mut self, segment_max: u16) {
-        self.segment_max = segment_max;
-        self.near = Near(segment_max.into());
-    }
-
-    /// Whether data of the other end up to `end` leave no more room than a segment, as it was
-    /// announced, or follow data that left less.
-    #[inline(always)]
-    pub(super) fn is_near_edge(&self, end: SeqNumber) -> bool {
-        i64::from(self.edge.bytes_from(end)) <= self.near.0
-    }
-}
 
 impl Connection {
     /// As [`Self::on_near_edge`]; a window that is filled to the byte is counted too.

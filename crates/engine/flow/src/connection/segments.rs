@@ -1,31 +1,15 @@
 //! Reassembly: a segment is delivered at once, or held until what comes before it has come, and
 //! holes take the place of what will not come.
 
-use lineside_account::{Claim, Counter};
+use lineside_account::Counter;
 use lineside_frame::{Cause, Chunk, Descriptor};
 use lineside_wire::{Direction, SeqNumber, TcpHeader};
 
 use crate::connection::Connection;
-use crate::connection::incarnations::follows_stray_syn;
 use crate::context::{Context, Shared};
 use crate::counts::FlowCounts;
-use crate::sink::{StreamSink, Value};
-use crate::stream::{Held, Moment, Segment, State, Stream};
-
-/// As what a connection may draw: what one sends that nobody answers gives way.
-pub(super) fn claim_of<S: StreamSink>(slot: usize, sink: &S) -> Claim {
-    match sink.value(slot) {
-        Value::Proven => Claim::Full,
-        Value::Likely | Value::None => Claim::Spare,
-    }
-}
-
-/// A sequence number further behind than this is not a retransmission. TCP's largest window is
-/// 1 GiB (RFC 7323 2.3), but retransmissions reach back by what is in flight: 16 MiB is 10 Gb/s
-/// over 13 ms.
-pub(crate) const BEHIND_MAX: i64 = 16 << 20;
-/// A sequence number further ahead than this is not a gap: a tap that slept for 200 ms at 10 Gb/s.
-pub(crate) const AHEAD_MAX: i64 = 256 << 20;
+use crate::sink::StreamSink;
+use crate::stream::{AHEAD_MAX, BEHIND_MAX, Held, Moment, Segment, State, Stream};
 
 /// Which incarnation of a connection a segment belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +60,21 @@ enum Step {
 }
 
 impl Connection {
+    /// Nothing more comes: delivers and reports the rest.
+    pub(crate) fn finish<S: StreamSink>(&mut self, context: &mut Context<'_, S>) {
+        self.advance(true, context);
+        self.end_aside(context);
+        for direction in Direction::BOTH {
+            self.lose_tail(direction, context);
+        }
+        context.discard(&self.strays);
+        self.report_interval(context);
+        for stream in &mut self.streams {
+            let drawn = std::mem::take(&mut stream.drawn_bytes);
+            context.shared.held.give_back(drawn);
+        }
+    }
+
     /// Takes a segment; `chunk` is what was captured of it.
     #[inline]
     pub(crate) fn on_segment<S: StreamSink>(
@@ -97,18 +96,17 @@ impl Connection {
             if self.streams[direction].state == State::Unseen {
                 self.begin(direction, &segment, moment);
             }
-            let stream = &mut self.streams[direction];
+            let stream = &self.streams[direction];
             let start = stream.offset(segment.sequence);
             let end = start + segment.payload_len as i64;
             // After its FIN a stream has nothing.
             let is_after_fin = stream.fin.is_some_and(|fin| end > fin);
             let is_far = end < stream.next - BEHIND_MAX || start > stream.next + AHEAD_MAX;
-            let is_of_next = || {
-                start != stream.next && follows_stray_syn(&self.strays, stream, direction, &segment)
-            };
+            let is_of_next = || start != stream.next && self.follows_stray_syn(direction, &segment);
             if is_far || is_after_fin || !self.strays.is_empty() && is_of_next() {
                 return self.on_stray(direction, segment, chunk, context);
             }
+            let stream = &mut self.streams[direction];
             let stamp_ns = chunk.descriptor().stamp_ns;
             if stream.comes_after_acknowledgement(start, end, stamp_ns) {
                 let counters = &mut context.counters;
@@ -340,17 +338,18 @@ impl Connection {
         context: &mut Context<'_, S>,
     ) {
         let stream = &mut self.streams[direction];
-        let held = &mut context.shared.held;
         if stream.memory_bytes() > stream.drawn_bytes {
-            let claim = claim_of(self.slot, context.sink);
-            if held.draw(claim, stream.memory_bytes() - stream.drawn_bytes) {
+            let claim = context.claim_of(self.slot);
+            let more = stream.memory_bytes() - stream.drawn_bytes;
+            if context.shared.held.draw(claim, more) {
                 stream.drawn_bytes = stream.memory_bytes();
             } else {
                 stream.forget_what_nothing_waits_for();
             }
         }
         let bytes = stream.memory_bytes();
-        held.give_back(stream.drawn_bytes.saturating_sub(bytes));
+        let over = stream.drawn_bytes.saturating_sub(bytes);
+        context.shared.held.give_back(over);
         stream.drawn_bytes = stream.drawn_bytes.min(bytes);
         stream.undrawn_bytes = bytes - stream.drawn_bytes;
     }

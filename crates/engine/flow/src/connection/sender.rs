@@ -7,28 +7,22 @@
 //! otherwise.
 
 use lineside_wire::tcp::{TcpOption, TcpOptions};
-use lineside_wire::{Direction, SeqNumber, TcpFlags, TcpHeader};
+use lineside_wire::{SeqNumber, TcpFlags, TcpHeader};
 
 use crate::clock::Clock;
-use crate::connection::Connection;
-use crate::connection::progress::{Shut, Stuck};
-use crate::connection::room::{Near, SEGMENT_DEFAULT_BYTES, Stopped};
-use crate::context::Context;
+use crate::connection::stuck::{Shut, Stuck};
 use crate::counts::FlowCounts;
-use crate::sink::StreamSink;
-use crate::stream::{Held, State};
 
 /// After the last acknowledgement for this long, a segment is no answer to duplicate ones.
 const FAST_NS: i64 = 20_000_000;
 /// So many of them ask for a segment: RFC 5681 3.2 has three, of which the tap may miss one.
 const FAST_ACKS: u32 = 2;
-/// Within this time a late segment is out of order, where the round trip of the handshake is not
-/// known.
-const OUT_OF_ORDER_NS: i64 = 3_000_000;
 /// RFC 7323 2.3.
 const SHIFT_MAX: u8 = 14;
 /// What shows that a segment is no acknowledgement alone.
-const MARKS: u8 = TcpFlags::SYN.0 | TcpFlags::FIN.0 | TcpFlags::RST.0;
+pub(super) const MARKS: u8 = TcpFlags::SYN.0 | TcpFlags::FIN.0 | TcpFlags::RST.0;
+/// RFC 9293, 3.7.1: of an end that announces nothing.
+pub(crate) const SEGMENT_DEFAULT_BYTES: u16 = 536;
 
 /// What an end has sent, as far as the next segments of both ends are judged by it.
 #[derive(Debug, Default)]
@@ -36,7 +30,7 @@ pub(crate) struct Sender {
     /// The sequence number after its last byte; SYN and FIN take one too.
     pub(super) next: Option<SeqNumber>,
     /// When that byte came.
-    next_ns: i64,
+    pub(super) next_ns: i64,
     /// Of its last segment, and when that came.
     pub(super) acknowledgement: SeqNumber,
     window: u16,
@@ -56,7 +50,7 @@ pub(crate) struct Sender {
     /// The last acknowledgement of a segment that came late or early, by its timestamp or place.
     pub(super) stale: Option<SeqNumber>,
     /// The blocks that it acknowledged last.
-    sacked: [(SeqNumber, SeqNumber); 4],
+    pub(super) sacked: [(SeqNumber, SeqNumber); 4],
     /// What was sent before a timer ran out ends here.
     timer_end: Option<SeqNumber>,
     /// Segments sent again that the other end has not reported as duplicates.
@@ -84,9 +78,36 @@ pub(super) enum Probe {
     ZeroWindow,
 }
 
+/// Where an end stopped because the next segment might not fit.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stopped {
+    /// Where the other end's window ended.
+    pub(super) edge: SeqNumber,
+    /// What the other end would send next.
+    pub(super) answered: Option<SeqNumber>,
+}
+
+/// The most room after data that makes them worth a look; less than none while the shift of the
+/// window is not known.
+#[derive(Debug)]
+pub(super) struct Near(pub(super) i64);
+
+impl Default for Near {
+    fn default() -> Self {
+        Self(-1)
+    }
+}
+
+impl Near {
+    /// The shift is known.
+    pub(super) fn look(&mut self) {
+        self.0 = self.0.max(0);
+    }
+}
+
 /// Why a segment with bytes (or SYN, or FIN) does not continue its stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Again {
+pub(super) enum Again {
     OutOfOrder,
     Spurious,
     Fast,
@@ -120,12 +141,12 @@ impl From<&TcpHeader> for Step {
 }
 
 /// What is known of a segment beside its header.
-struct Seen {
-    stamp_ns: i64,
+pub(super) struct Seen {
+    pub(super) stamp_ns: i64,
     /// All of its bytes came before.
-    is_whole: bool,
+    pub(super) is_whole: bool,
     /// For how long a late segment is out of order.
-    out_of_order_ns: i64,
+    pub(super) out_of_order_ns: i64,
 }
 
 impl Sender {
@@ -224,7 +245,7 @@ impl Sender {
     }
 
     /// Any other segment. Returns why its bytes come late, if they do.
-    fn on_segment(
+    pub(super) fn on_segment(
         &mut self,
         other: &mut Self,
         tcp: &TcpHeader,
@@ -311,7 +332,7 @@ impl Sender {
 
     /// The options of a segment: returns how many segments the end reports that came to it twice
     /// (RFC 2883), of which `other` is the sender; its longest one is `segment_max`.
-    fn on_options(
+    pub(super) fn on_options(
         &mut self,
         other: &mut Self,
         tcp: &TcpHeader,
@@ -367,124 +388,17 @@ impl Sender {
         other.unreported -= known;
         known
     }
-}
 
-impl Connection {
-    /// Judges a segment that needs a closer look, before its stream takes it. `bytes`: its header
-    /// from the options on.
-    pub(crate) fn account<S: StreamSink>(
-        &mut self,
-        direction: Direction,
-        tcp: &TcpHeader,
-        options: &[u8],
-        stamp_ns: Option<i64>,
-        context: &mut Context<'_, S>,
-    ) {
-        let stamp_ns = stamp_ns.unwrap_or(context.shared.now);
-        self.time_handshake(direction, tcp, stamp_ns);
-        self.account_options(direction, tcp, options, stamp_ns);
-        let stream = &self.streams[direction];
-        let start = stream.offset(tcp.sequence + u32::from(tcp.flags.opens()));
-        let end = start + tcp.payload_len as i64;
-        let is_delivered = end <= stream.next && stream.given_up(start, end) == 0;
-        let seen = Seen {
-            stamp_ns,
-            is_whole: stream.state != State::Unseen
-                && (stream.state == State::Open && is_delivered || stream.is_held(start, end)),
-            out_of_order_ns: self.handshake_ns.unwrap_or(OUT_OF_ORDER_NS),
-        };
-        let (sender, other) = direction.split_mut(&mut self.senders);
-        let upto = tcp.sequence + tcp.payload_len as u32;
-        let goes_on = tcp.payload_len > 0 && sender.next == Some(tcp.sequence);
-        if goes_on && tcp.flags.0 & MARKS == 0 && other.is_near_edge(upto) {
-            self.on_near_edge(direction, upto, stamp_ns);
-        }
-        let (sender, other) = direction.split_mut(&mut self.senders);
-        let counts = &mut self.counts[direction];
-        let sent_ns = sender.next_ns;
-        if sender.next.is_none() && other.next.is_some() {
-            context.sink.on_both_heard(self.slot);
-        }
-        let again = sender.on_segment(other, tcp, &seen, counts);
-        if tcp.flags.0 & MARKS == 0 {
-            self.note_window(direction, tcp.window, stamp_ns);
-        }
-        let Some(again) = again else {
-            return;
-        };
-        let counts = &mut self.counts[direction];
-        counts.retransmissions += u64::from(again != Again::OutOfOrder);
-        match again {
-            Again::OutOfOrder => counts.out_of_order_packets += 1,
-            Again::Spurious => counts.spurious_retransmissions += 1,
-            Again::Fast => counts.fast_retransmissions += 1,
-            Again::Timeout => counts.timeout_retransmissions += 1,
-            Again::Other => {}
-        }
-        let is_waited_for = !matches!(again, Again::OutOfOrder | Again::Spurious);
-        let awaited = self.senders[direction.opposite()].acknowledgement;
-        if is_waited_for && tcp.payload_len > 0 && tcp.sequence == awaited {
-            self.on_stuck_sent(direction, sent_ns, stamp_ns, tcp.payload_len as u32);
-        }
-        let stream = &self.streams[direction];
-        if is_waited_for && tcp.payload_len > 0 && stream.state == State::Open {
-            let later = stream.held.iter().find(|held: &&Held| held.start >= end);
-            let since_ns = later.map(|held| held.arrived.ns);
-            let (slot, from) = (self.slot, start - stream.next);
-            context
-                .sink
-                .on_sent_again(slot, direction, from, since_ns, stamp_ns);
-        }
+    /// The longest segment that it takes is announced, and the shift of its window.
+    pub(crate) fn announce(&mut self, segment_max: u16) {
+        self.segment_max = segment_max;
+        self.near = Near(segment_max.into());
     }
 
-    /// Takes the options of a segment, as far as they were captured.
-    #[inline(never)]
-    pub(crate) fn account_options(
-        &mut self,
-        direction: Direction,
-        tcp: &TcpHeader,
-        options: &[u8],
-        stamp_ns: i64,
-    ) {
-        let (sender, other) = direction.split_mut(&mut self.senders);
-        let counts = &mut self.counts[direction.opposite()];
-        let options = TcpOptions::new(options);
-        let before = sender.sacked;
-        counts.spurious_retransmissions +=
-            sender.on_options(other, tcp, options, counts.segment_max_bytes);
-        let sacked = sender.sacked;
-        // Blocks are stored from the first place on.
-        if sacked[0] != Default::default() {
-            self.on_stuck_asked(direction, tcp.acknowledgement, (&before, &sacked), stamp_ns);
-        }
-    }
-
-    /// When an end sent its last bytes, if it had sent all that it might: `is_all`, all of that is
-    /// acknowledged now; or else it filled the other end's window. The window is that of the
-    /// acknowledgement already, unless that was expected.
-    pub(super) fn filled_ns(&self, direction: Direction, is_all: bool) -> Option<i64> {
-        let (sender, other) = (
-            &self.senders[direction],
-            &self.senders[direction.opposite()],
-        );
-        let edge = other.known_edge();
-        let is_full = edge.is_some() && edge == sender.next;
-        (is_all || is_full).then_some(sender.next_ns)
-    }
-
-    /// Measures the time from the last SYN to the acknowledgement of its answer.
-    fn time_handshake(&mut self, direction: Direction, tcp: &TcpHeader, stamp_ns: i64) {
-        let is_answer = tcp.flags.contains(TcpFlags::ACK);
-        if tcp.flags.opens() {
-            if !is_answer {
-                self.syn_ns = Some(stamp_ns);
-            }
-        } else if is_answer
-            && self.initiator == Some(direction)
-            && self.streams[direction.opposite()].isn.is_some()
-            && let Some(syn_ns) = self.syn_ns.take()
-        {
-            self.handshake_ns = Some(stamp_ns.saturating_sub(syn_ns));
-        }
+    /// Whether data of the other end up to `end` leave no more room than a segment, as it was
+    /// announced, or follow data that left less.
+    #[inline(always)]
+    pub(super) fn is_near_edge(&self, end: SeqNumber) -> bool {
+        i64::from(self.edge.bytes_from(end)) <= self.near.0
     }
 }

@@ -6,10 +6,10 @@ use lineside_frame::Chunk;
 use lineside_wire::Direction;
 
 use crate::connection::Connection;
-use crate::connection::segments::{BEHIND_MAX, Front};
+use crate::connection::segments::Front;
 use crate::context::{Context, Shared};
 use crate::sink::StreamSink;
-use crate::stream::{Held, State};
+use crate::stream::{BEHIND_MAX, Held, State};
 
 /// A gap longer than this, of which the other side says nothing while it goes on, is none.
 const UNANSWERED_MAX: i64 = 1 << 20;

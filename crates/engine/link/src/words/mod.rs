@@ -11,7 +11,7 @@
 
 mod delay;
 mod display;
-mod percent;
+pub(crate) mod percent;
 mod texts;
 
 use lineside_words::{Rate, WordError, Words, begins_as_number, parse_rate};
@@ -23,7 +23,6 @@ use crate::table::Table;
 
 use delay::correlation;
 pub use delay::{LoadTable, delay};
-pub(crate) use percent::Percent;
 pub use texts::LinkWords;
 
 const LOSS_WORDS: [&str; 8] = [

@@ -47,6 +47,7 @@ mod slots;
 mod streams;
 mod tls;
 mod waiting;
+mod waits;
 
 pub use noted::{Deferred, NotedCalls};
 pub use waiting::Waiting;

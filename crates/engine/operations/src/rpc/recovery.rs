@@ -2,43 +2,6 @@
 
 use std::collections::VecDeque;
 
-use lineside_wire::Direction;
-
-use super::connection::RpcConnection;
-
-impl RpcConnection {
-    /// How long a call and its reply, which has just ended in `direction`, waited for bytes that
-    /// were sent again. `times` are when the tap saw the first byte and the last one of each,
-    /// `call_end` where the call ended in its stream.
-    #[cold]
-    pub(super) fn waited_ns(
-        &self,
-        direction: Direction,
-        [call, reply]: [(Option<i64>, Option<i64>); 2],
-        call_end: i64,
-    ) -> [Option<i64>; 2] {
-        let waited = |which: Direction, message: Option<Waiting>| {
-            let recoveries = self.recoveries[which].as_ref();
-            recoveries?.waited_ns(&message?, which != direction)
-        };
-        let call = call
-            .0
-            .zip(call.1)
-            .zip(reply.0)
-            .map(|(seen_ns, until_ns)| Waiting {
-                seen_ns,
-                end: call_end,
-                until_ns,
-            });
-        let reply = reply.0.zip(reply.1).map(|seen_ns| Waiting {
-            seen_ns,
-            end: self.passed[direction],
-            until_ns: i64::MAX,
-        });
-        [waited(direction.opposite(), call), waited(direction, reply)]
-    }
-}
-
 /// Those remembered of a direction. A call that waits for longer than this many take is waited for
 /// by more than the network.
 const RECOVERIES_MAX: usize = 16;

@@ -22,7 +22,7 @@ pub mod nsm;
 pub mod portmap;
 pub mod rpcbind;
 pub mod rquota;
-mod summary;
+pub(crate) mod summary;
 mod values;
 
 pub use summary::{Named, Summary};

@@ -78,14 +78,21 @@ const FLOW: Floors = &[
     &[
         "clock",
         "config",
+        "counts",
         "damage",
         "deadlines",
         "lib",
         "round_trips",
+        "taken",
+        "whole",
     ],
-    &["stream"],
-    &["connection connections context counts cut duplicates engine fragments openings sink"],
-    &["packets"],
+    &["origin", "stream"],
+    &["duplicates"],
+    &["fragments"],
+    &["connection context cut sink"],
+    &["openings"],
+    &["connections"],
+    &["engine", "packets"],
 ];
 
 const OPERATIONS: Floors = &[
