@@ -232,7 +232,11 @@ impl<P: Protocol> Client<P> {
             return;
         }
         if self.is_of_flows() {
-            self.free.push(slot);
+            // A request may have waited for a slot; those that open have one each.
+            match self.core.waiting.len() > self.core.opening as usize {
+                true => self.connect(slot, calls),
+                false => self.free.push(slot),
+            }
             return;
         }
         if self.core.closed.is_some() && self.core.is_drawn() && self.core.waiting.is_empty() {

@@ -309,6 +309,27 @@ fn lossy_links_lose_no_request() {
     }
 }
 
+/// Each request opens a connection, and all at once more than there may be: the others wait until
+/// some are over.
+#[test]
+fn requests_wait_for_a_connection_that_is_over() {
+    for seed in 0..10 {
+        let plan = Plan {
+            connections: 3 + seed as u32,
+            requests_each: Some(2),
+            requests: Some(60),
+            opens_on_arrival: true,
+            ..plan()
+        };
+        let pace = pace("poisson", Some("1000000"), seed);
+        let mut world = World::new(plan, pace, "1ms", seed, http(), responder(100));
+        world.run(|_| {});
+        let counts = &world.client().results().counts;
+        assert!(counts.opened == 60 && counts.sent >= 60, "{counts:?}");
+        assert_eq!(counts.succeeded, counts.sent, "{counts:?}");
+    }
+}
+
 /// The seeds to run.
 fn seeds(own: std::ops::Range<u64>) -> (u64, u64) {
     let asked = std::env::var("LINESIDE_SEEDS").ok();
