@@ -12,15 +12,14 @@
 mod buffer;
 mod cell;
 mod description;
-mod sink;
 mod tables;
 
 pub use cell::{Address, Blob, Cell, ColumnType, Label, Text, Word, escape, unescape};
-pub use sink::{ChecksumRun, OperationRows, RecordSink};
 pub use tables::{
-    ChecksumRow, CollectedRows, ColumnSpec, ConnectionRow, Encoding, FileRow, LossRow,
+    ChecksumRow, ChecksumRun, CollectedRows, ColumnSpec, ConnectionRow, Encoding, FileRow, LossRow,
     MonitorBinRow, MonitorEventRow, MonitorFlowRow, MonitorWindowRow, Nfs4Row, NfsCells, NfsRow,
-    OperationCells, OperationRow, PacketRow, Row, RowBuffer, RowRef, ServiceRow, Table,
+    OperationCells, OperationRow, OperationRows, PacketRow, RecordSink, Row, RowBuffer, RowRef,
+    ServiceRow, Table,
 };
 
 /// Whether a word of the columns `status` or `rpc_status` means success. Most protocols' ends in

@@ -29,6 +29,7 @@
 
 mod affinity;
 mod change;
+mod checking;
 mod choice;
 mod control;
 mod counters;
@@ -37,8 +38,10 @@ mod driver;
 mod effects;
 mod follow;
 mod forward;
+mod fragmented;
 mod fragments;
 mod health;
+mod joints;
 mod make;
 mod nat;
 mod open;

@@ -3,8 +3,6 @@
 
 use std::net::SocketAddr;
 
-use hashbrown::HashMap;
-use lineside_account::{Budget, Lease};
 use lineside_tcp::keyed::hash_of_words;
 use lineside_time::Nanoseconds;
 use lineside_wire::TcpFlags;
@@ -24,47 +22,6 @@ use crate::table::{Connection, Direction, Ends, State, Tuple, flag};
 
 /// What a window may be until one is seen; see [`follow`](crate::follow).
 const WINDOW: u32 = 1 << 16;
-
-/// How numbers of a connection's halves differ, of those connections that need it: few, so that it
-/// has no place in each record.
-#[derive(Debug)]
-pub(crate) struct Joints {
-    by_number: HashMap<u32, Splice>,
-    lease: Lease,
-}
-
-impl Joints {
-    pub(crate) fn new(budget: &Budget) -> Option<Self> {
-        Some(Self {
-            by_number: HashMap::new(),
-            lease: budget.lease(0)?,
-        })
-    }
-
-    /// False if the budget has no room for one more.
-    pub(crate) fn set(&mut self, number: u32, splice: Splice) -> bool {
-        if self.by_number.len() == self.by_number.capacity() {
-            // It doubles, and both are there while it does.
-            let bytes = 3 * self.by_number.allocation_size() + 1024;
-            if !self.lease.resize(bytes) {
-                return false;
-            }
-        }
-        self.by_number.insert(number, splice);
-        self.lease.resize(self.by_number.allocation_size());
-        true
-    }
-
-    pub(crate) fn forget(&mut self, number: u32) {
-        if !self.by_number.is_empty() {
-            self.by_number.remove(&number);
-        }
-    }
-
-    pub(crate) fn of(&self, number: u32) -> Option<Splice> {
-        self.by_number.get(&number).copied()
-    }
-}
 
 impl From<Direction> for Way {
     fn from(direction: Direction) -> Self {

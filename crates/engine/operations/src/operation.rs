@@ -63,6 +63,14 @@ impl Operation {
 
 /// What an operation costs, to draw on the budget: two rows with a name each.
 pub(crate) const OPERATION_BYTES: usize = size_of::<Operation>() + 256;
+/// Operations take at most this part of the memory: one in four. A guess: blocks of frames and the
+/// parts of the trace need most of the rest.
+const MEMORY_SHARE: usize = 4;
+
+/// How many operations a budget bears.
+pub(crate) fn operations_max(limit_bytes: usize) -> usize {
+    limit_bytes / MEMORY_SHARE / OPERATION_BYTES
+}
 
 /// All slots, those in use and the free ones.
 #[derive(Default)]

@@ -8,8 +8,8 @@ use lineside_rpc::record::Records;
 use lineside_wire::{Direction, Endpoint};
 
 use super::acknowledgements::{AckWaits, LateAck};
-use super::connection_id;
 use super::foreign::{Look, may_be_foreign};
+use super::ids::connection_id;
 use super::recovery::Recoveries;
 use super::slots::Slots;
 use super::tls::{Probe, TlsRecords};

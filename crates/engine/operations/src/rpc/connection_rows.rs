@@ -9,11 +9,9 @@ use lineside_frame::{Cause, Chunk};
 use lineside_rows::{ConnectionRow, RecordSink, RowRef};
 use lineside_wire::{Direction, Endpoint};
 
-use super::{Operations, connection_id};
+use super::Operations;
+use super::ids::{SERVICES, connection_id};
 use crate::layers;
-
-/// Ports at which RPC is served: a client's own may be smaller.
-pub(super) const SERVICES: [u16; 2] = [111, 2049];
 
 /// The direction in which the client sends. The client is the end that opened the connection, or
 /// else the one that calls, is at no known service, or has the greater port.

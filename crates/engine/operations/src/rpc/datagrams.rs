@@ -18,7 +18,7 @@ use lineside_wire::Direction;
 
 use super::Operations;
 use super::connection::RpcConnection;
-use super::connection_rows::SERVICES;
+use super::ids::SERVICES;
 use crate::headers::Caller;
 use crate::slot::Slot;
 

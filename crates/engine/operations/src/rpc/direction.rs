@@ -7,7 +7,7 @@ use lineside_rpc::calls;
 use lineside_rpc::message::{
     AcceptStatus, AcceptedReply, Auth, Body, CallHeader, Flavor, Header, RPC_VERSION, ReplyHeader,
 };
-use lineside_rpc::record::{Message, MessageSink, Want};
+use lineside_rpc::record::{Message, MessageSink, Records, Want};
 use lineside_rpc::xdr::Xdr;
 use lineside_wire::Direction;
 
@@ -128,6 +128,47 @@ impl<S: RecordSink> MessageSink for DirectionSink<'_, S> {
                 .calls
                 .is_outstanding(calls::key(other.index(), xid))
                 || connection.has_candidate(other, xid, true)
+        }
+    }
+}
+
+impl<S: RecordSink> Operations<S> {
+    /// Runs `act` on a direction's records, which are taken out of the connection meanwhile so that
+    /// the sink can reach everything else, the other direction included.
+    pub(super) fn with_records(
+        &mut self,
+        connection: usize,
+        direction: Direction,
+        counters: &mut Counters,
+        act: impl FnOnce(&mut Records, &mut DirectionSink<'_, S>, &mut Counters),
+    ) {
+        let Some(mut records) = self.connection(connection).records[direction].take() else {
+            return;
+        };
+        let mut sink = DirectionSink {
+            all: self,
+            connection,
+            direction,
+        };
+        act(&mut records, &mut sink, counters);
+        let holds = records.holds();
+        self.connection(connection).records[direction] = Some(records);
+        if holds {
+            self.add_holder(connection);
+        }
+    }
+
+    /// No more records come, in either direction.
+    pub(super) fn finish_records(&mut self, connection: usize, counters: &mut Counters) {
+        for direction in Direction::BOTH {
+            self.with_records(
+                connection,
+                direction,
+                counters,
+                |records, sink, counters| {
+                    records.finish(sink, counters);
+                },
+            );
         }
     }
 }

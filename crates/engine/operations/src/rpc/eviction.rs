@@ -17,17 +17,9 @@ use super::Operations;
 use crate::operation::{Holder, OPERATION_BYTES};
 use crate::slot::Slot;
 
-/// Operations take at most this part of the memory: one in four. A guess: blocks of frames and the
-/// parts of the trace need most of the rest.
-const MEMORY_SHARE: usize = 4;
 /// So much of what is there is given up at once, since finding it passes over all operations.
 const ANSWERED_SHARE: usize = 8;
 const OUTSTANDING_SHARE: usize = 32;
-
-/// How many operations a budget bears.
-pub(super) fn operations_max(limit_bytes: usize) -> usize {
-    limit_bytes / MEMORY_SHARE / OPERATION_BYTES
-}
 
 /// A call that may be given up.
 struct Held {

@@ -16,10 +16,12 @@ use lineside_rpc::calls::{self, OnCall};
 use lineside_rpc::message::ReplyHeader;
 use lineside_rpc::record::{self, Message, Want};
 
+use super::Operations;
 use super::connection::RpcConnection;
 use super::direction::DirectionSink;
+use super::fast_calls::{Callers, FAST_CALL_BYTES};
+use super::ids::PLACE_BITS;
 use super::incoming::{IncomingMessage, begin_row, operation_id};
-use super::{Operations, PLACE_BITS};
 use crate::arguments::Arguments;
 use crate::fast_call::{
     BYTES_MAX, CallerRef, FastCall, FastCaller, FastReply, HeldReply, REPLY_MAX,
@@ -29,97 +31,6 @@ use crate::operation::{CallRef, Signature};
 use crate::procedure::{FastProcedure, Procedure};
 use crate::protocol::{FastArguments, FastResults, FastRows, Incoming, NoCells};
 use crate::slot::Slot;
-
-/// What such a call costs, to draw on the budget.
-pub(super) const FAST_CALL_BYTES: usize = size_of::<FastCall>();
-
-const _: () = assert!(FAST_CALL_BYTES <= 256, "as the specification promises");
-
-/// The calls on the fast path, in slots that are used again.
-#[derive(Default)]
-pub(crate) struct FastCalls {
-    calls: Vec<FastCall>,
-    free: Vec<u32>,
-    callers: Callers,
-}
-
-impl FastCalls {
-    pub(super) fn len(&self) -> usize {
-        self.calls.len()
-    }
-
-    #[inline]
-    pub(super) fn get(&self, at: u32) -> &FastCall {
-        &self.calls[at as usize]
-    }
-
-    pub(super) fn waiting(&self) -> usize {
-        self.calls.len() - self.free.len()
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Slot, &FastCall)> {
-        let mut is_free = vec![false; self.calls.len()];
-        for &free in &self.free {
-            is_free[free as usize] = true;
-        }
-        let calls = self.calls.iter().enumerate();
-        calls
-            .filter(move |(at, _)| !is_free[*at])
-            .map(|(at, call)| (Slot::of_fast(at as u32), call))
-    }
-
-    /// A call whose slot is free from now on.
-    #[inline]
-    fn take(&mut self, at: u32) -> FastCall {
-        self.free.push(at);
-        self.calls[at as usize]
-    }
-
-    /// A connection calls with another header from now on, or ends.
-    #[inline]
-    pub(super) fn forget_caller(&mut self, rpc: &mut RpcConnection) {
-        if let Some(caller) = rpc.fast_caller.take() {
-            self.callers.release(caller);
-        }
-    }
-}
-
-/// Callers, each as long as its connection calls with it or a call of it waits.
-#[derive(Default)]
-struct Callers {
-    callers: Vec<FastCaller>,
-    free: Vec<CallerRef>,
-}
-
-impl Callers {
-    fn add(&mut self, caller: FastCaller) -> CallerRef {
-        if let Some(free) = self.free.pop() {
-            self.callers[free.0 as usize] = caller;
-            return free;
-        }
-        self.callers.push(caller);
-        CallerRef((self.callers.len() - 1) as u32)
-    }
-
-    #[inline]
-    fn get(&self, caller: CallerRef) -> &FastCaller {
-        &self.callers[caller.0 as usize]
-    }
-
-    #[inline]
-    fn hold(&mut self, caller: CallerRef) {
-        self.callers[caller.0 as usize].uses += 1;
-    }
-
-    #[inline]
-    fn release(&mut self, caller: CallerRef) {
-        let uses = &mut self.callers[caller.0 as usize].uses;
-        *uses -= 1;
-        if *uses == 0 {
-            self.free.push(caller);
-        }
-    }
-}
 
 impl RpcConnection {
     /// What is known of the reply to a call on the fast path, which has just ended.

@@ -9,7 +9,7 @@ use lineside_flow::Transport;
 use lineside_frame::Chunk;
 use lineside_wire::{Direction, Endpoint};
 
-use super::connection_rows::SERVICES;
+use super::ids::SERVICES;
 
 /// Pieces of a connection's streams that are looked at. Of a capture that begins in the middle, so
 /// many hold the beginnings of several messages also where one takes twenty segments. A guess.

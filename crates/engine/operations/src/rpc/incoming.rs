@@ -9,8 +9,9 @@ use lineside_rpc::message::{AcceptStatus, ReplyHeader};
 use lineside_rpc::record::Message;
 use lineside_wire::Direction;
 
+use super::Operations;
 use super::connection::RpcConnection;
-use super::{Operations, PLACE_BITS};
+use super::ids::PLACE_BITS;
 use crate::operation::{OpenMessage, OperationTable};
 use crate::protocol::Incoming;
 use crate::rows::{Rows, Wants};

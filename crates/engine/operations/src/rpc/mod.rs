@@ -13,16 +13,17 @@
 
 use hashbrown::HashMap;
 use lineside_account::{Budget, Counter, Counters};
-use lineside_flow::{Connection, Transport};
-use lineside_frame::{Descriptor, Range};
+use lineside_flow::Transport;
+use lineside_frame::Range;
 use lineside_rows::{ConnectionRow, LossRow, RecordSink, Word};
 use lineside_rpc::calls::Expired;
-use lineside_rpc::record::Records;
-use lineside_wire::{Direction, Endpoint};
+use lineside_wire::Endpoint;
 
 use crate::config::Config;
 use crate::files::Files;
-use crate::operation::{CallRef, EarlyReply, OPERATION_BYTES, OperationTable, Signature};
+use crate::operation::{
+    CallRef, EarlyReply, OPERATION_BYTES, OperationTable, Signature, operations_max,
+};
 use crate::rows::{Rows, Scratch, Wants};
 use crate::slot::Slot;
 
@@ -33,14 +34,17 @@ mod datagrams;
 mod direction;
 mod early;
 mod eviction;
+mod fast_calls;
 mod fast_path;
 mod foreign;
 mod holes;
+mod ids;
 mod incoming;
 mod noted;
 mod payload;
 mod recent_calls;
 mod recovery;
+mod remembered;
 mod reply;
 mod request;
 mod slots;
@@ -49,33 +53,20 @@ mod tls;
 mod waiting;
 mod waits;
 
+pub use ids::connection_id_of;
 pub use noted::{Deferred, NotedCalls};
 pub use waiting::Waiting;
 
 use connection::RpcConnection;
-use direction::DirectionSink;
-use eviction::operations_max;
-use fast_path::{FAST_CALL_BYTES, FastCalls};
+use fast_calls::{FAST_CALL_BYTES, FastCalls};
 use holes::HoleRows;
-use recent_calls::{RECENT_NS, Recent};
+use remembered::{RECENT_NS, Recent};
 
 /// So long does a reply wait for a call that the tap is late with.
 const EARLY_NS: i64 = 300_000_000_000;
 /// A call over TCP that has waited for so long was not in flight when the capture ended, as a few
 /// are. A guess: few operations take a second, and servers that hang do so for longer.
 const UNANSWERED_NS: i64 = 1_000_000_000;
-/// Rows are numbered by frame and by place within it, in this many bits.
-const PLACE_BITS: u32 = 18;
-
-pub(crate) fn connection_id(facts: &Connection) -> i64 {
-    connection_id_of(facts.first())
-}
-
-/// The id of a connection that a frame began.
-pub fn connection_id_of(first: &Descriptor) -> i64 {
-    (first.ordinal << PLACE_BITS).cast_signed()
-}
-
 /// The sink of the flow engine.
 pub struct Operations<S> {
     config: Config,
@@ -227,45 +218,6 @@ impl<S: RecordSink> Operations<S> {
     fn add_holder(&mut self, connection: usize) {
         if !std::mem::replace(&mut self.listed[connection], true) {
             self.holders.push(connection);
-        }
-    }
-
-    /// Runs `act` on a direction's records, which are taken out of the connection meanwhile so that
-    /// the sink can reach everything else, the other direction included.
-    fn with_records(
-        &mut self,
-        connection: usize,
-        direction: Direction,
-        counters: &mut Counters,
-        act: impl FnOnce(&mut Records, &mut DirectionSink<'_, S>, &mut Counters),
-    ) {
-        let Some(mut records) = self.connection(connection).records[direction].take() else {
-            return;
-        };
-        let mut sink = DirectionSink {
-            all: self,
-            connection,
-            direction,
-        };
-        act(&mut records, &mut sink, counters);
-        let holds = records.holds();
-        self.connection(connection).records[direction] = Some(records);
-        if holds {
-            self.add_holder(connection);
-        }
-    }
-
-    /// No more records come, in either direction.
-    fn finish_records(&mut self, connection: usize, counters: &mut Counters) {
-        for direction in Direction::BOTH {
-            self.with_records(
-                connection,
-                direction,
-                counters,
-                |records, sink, counters| {
-                    records.finish(sink, counters);
-                },
-            );
         }
     }
 

@@ -3,43 +3,23 @@
 
 use std::net::IpAddr;
 
-use hashbrown::HashSet;
-use lineside_account::{Budget, Counter};
+use lineside_account::Counter;
 use lineside_flow::Transport;
 use lineside_rows::RecordSink;
 use lineside_rpc::calls;
-use lineside_rpc::recent_calls::{RecentCall, RecentCalls};
+use lineside_rpc::recent_calls::RecentCall;
 use lineside_wire::{Direction, Endpoint};
 use twox_hash::XxHash3_64;
 
+use super::Operations;
 use super::connection::RpcConnection;
+use super::ids::PLACE_BITS;
 use super::incoming::{IncomingMessage, operation_id};
-use super::{Operations, PLACE_BITS};
+use super::remembered::Recent;
 use crate::slot::Slot;
 
-/// So long is a call remembered: over TCP, Linux sends it again after 60 s; over UDP after 1.1 s
-/// and then at growing intervals, up to 60 s (nfs(5), timeo). One that got no reply until its
-/// connection ended is remembered for longer.
-pub(super) const RECENT_NS: i64 = 65_000_000_000;
-/// They take at most this part of the memory: one in five, 2 million calls of 256 MiB.
-const MEMORY_SHARE: usize = 5;
 /// Connections that were reset, of which calls may come again. A guess: beyond, all are forgotten.
 const RESETS_MAX: usize = 1 << 16;
-
-/// What is known of calls beyond the tables of their connections.
-pub(super) struct Recent {
-    calls: RecentCalls,
-    resets: HashSet<u32>,
-}
-
-impl Recent {
-    pub(super) fn new(budget: &Budget) -> Self {
-        Self {
-            calls: RecentCalls::new(RECENT_NS, budget.limit_bytes() / MEMORY_SHARE, budget),
-            resets: HashSet::new(),
-        }
-    }
-}
 
 impl RpcConnection {
     /// A connection's number among past calls.

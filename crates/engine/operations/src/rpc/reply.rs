@@ -9,8 +9,9 @@ use lineside_rpc::message::ReplyHeader;
 use lineside_rpc::record::{Message, Want};
 use lineside_wire::Direction;
 
+use super::Operations;
+use super::ids::PLACE_BITS;
 use super::incoming::{IncomingMessage, begin_row, operation_id, rpc_status, unwrap};
-use super::{Operations, PLACE_BITS};
 use crate::operation::{CallRef, Signature};
 use crate::procedure::Procedure;
 use crate::protocol::{Needs, Protocol, Reader};

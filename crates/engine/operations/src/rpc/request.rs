@@ -8,9 +8,10 @@ use lineside_rpc::calls::{self, Expired, OnCall};
 use lineside_rpc::message::AuthSys;
 use lineside_rpc::record::{Message, Want};
 
+use super::Operations;
+use super::ids::PLACE_BITS;
 use super::incoming::{IncomingMessage, begin_row, operation_id, unwrap};
 use super::tls::Probe;
-use super::{Operations, PLACE_BITS};
 use crate::arguments::{ARGUMENTS_MAX, Arguments};
 use crate::headers::{Caller, put_sys};
 use crate::operation::{CallRef, EarlyReply, Holder, Signature};

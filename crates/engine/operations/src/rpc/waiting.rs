@@ -4,7 +4,7 @@ use lineside_flow::Transport;
 use lineside_rows::RecordSink;
 
 use super::Operations;
-use super::recent_calls::RECENT_NS;
+use super::remembered::RECENT_NS;
 
 /// What waits for replies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
