@@ -16,14 +16,15 @@ use std::thread;
 use lineside_account::Budget;
 use lineside_host::RunClock;
 use lineside_load::client::{CatchUp, Pace, Plan};
+use lineside_load::outcome::Observer;
 use lineside_load::protocol::nfs::{
     Files, MountAt, Offsets, PROCEDURES, Preparation, Store, StoreSettings, Tree, prepare,
 };
 use lineside_load::protocol::{Named, Nfs, NfsMix, NfsServer};
 use lineside_load::results::Row;
-use lineside_load::run::{Make, Observer, Settings, Transport, run};
-use lineside_load::serve::{ServeSettings, serve};
-use lineside_load::stack_transport::{Opened, StackSettings};
+use lineside_load::run::{Make, run};
+use lineside_load::serve::serve;
+use lineside_load::settings::{Opened, ServeSettings, Settings, StackSettings, Transport};
 use lineside_load::{CloseBy, Rows, Timing, rows};
 use lineside_nfs::v3::StableHow;
 use lineside_reactor::Wait;

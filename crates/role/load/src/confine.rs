@@ -8,10 +8,10 @@ use lineside_host::{Capability, Confined, RunClock, Sandbox};
 use lineside_run::to_write;
 use lineside_store::RunFolder;
 
+use crate::error::{LoadError, ServeError};
 use crate::prepared::Prepared;
 use crate::protocol::Carrier;
-use crate::run::{LoadError, Transport};
-use crate::serve::{ServeError, ServeSettings};
+use crate::settings::{ServeSettings, Transport};
 use crate::stack_transport::{open_before, open_for_server_before};
 
 /// The first port that every user may listen at, unless the machine says otherwise.

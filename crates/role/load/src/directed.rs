@@ -11,9 +11,9 @@ use lineside_time::{Clock, Nanoseconds};
 use serde_json::Value;
 
 use crate::agents::{FromAgent, ToAgent, VERSION, receive, send};
-use crate::outcome::RunSecond;
+use crate::error::LoadError;
+use crate::outcome::{Observer, RunSecond};
 use crate::prepared::Prepared;
-use crate::run::{LoadError, Observer};
 
 /// Serves one load, and ends with the other host. What to do has to be known before the sandbox is
 /// entered: whoever says it started this program as its user, and may start any other.

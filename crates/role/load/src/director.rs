@@ -15,9 +15,8 @@ use serde_json::Value;
 
 use crate::agents::{Agent, AgentError, FromAgent, Teller, ToAgent};
 use crate::gathering::{Gathering, News};
-use crate::outcome::Outcome;
+use crate::outcome::{Observer, Outcome};
 use crate::patient::{Patience, Patient};
-use crate::run::Observer;
 
 /// All begin this long after the last one is ready: more than a message takes.
 const START_AFTER_NS: i64 = 300_000_000;

@@ -7,9 +7,10 @@ use std::time::Duration;
 use lineside_host::RunClock;
 use lineside_time::{Clock, Nanoseconds};
 
-use crate::outcome::{Outcome, RunSecond};
+use crate::error::LoadError;
+use crate::outcome::{Observer, Outcome, RunSecond};
 use crate::results::{Cause, Counts, RecentTimes, RequestTimes};
-use crate::run::{LoadError, Observer, Settings};
+use crate::settings::Settings;
 use crate::worker::{News, Order, Second, WorkerResults};
 
 /// A worker begins this long after all got the order, so that they begin together.

@@ -20,9 +20,9 @@ use lineside_measure::Times;
 use lineside_run::check_new_file;
 use lineside_time::Nanoseconds;
 
+use crate::error::LoadError;
 use crate::outcome::{Outcome, RunSecond};
 use crate::results::RecentTimes;
-use crate::run::LoadError;
 use crate::words::UsageError;
 
 /// First words of a histogram, and of one that is compressed: V2, of counts of any length.

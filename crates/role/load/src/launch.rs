@@ -6,11 +6,13 @@ use lineside_host::RunClock;
 
 use crate::Rows;
 use crate::client::{Client, DatagramClient, Pace};
-use crate::outcome::Outcome;
+use crate::error::LoadError;
+use crate::outcome::{Observer, Outcome};
 use crate::protocol::{Client as StreamProtocol, DatagramClient as DatagramProtocol, Named};
 use crate::recording::{Program, Recording};
-use crate::run::{LoadError, Observer, Part, Settings, run_each};
+use crate::run::{Part, run_each};
 use crate::serve::Serve;
+use crate::settings::Settings;
 use crate::timetable::Timetable;
 use crate::worker::Load;
 

@@ -27,6 +27,30 @@ pub struct RunSecond {
     pub times: Option<Box<RecentTimes>>,
 }
 
+/// Hears how a run goes on, and says when it is to stop.
+pub trait Observer {
+    /// So many connections are open: when requests begin to leave, at `soon` or later; `None`:
+    /// never.
+    fn start_at(&mut self, _open: u32, soon: Nanoseconds) -> Option<Nanoseconds> {
+        Some(soon)
+    }
+    /// What happened in a second, of all workers.
+    fn on_second(&mut self, _second: &RunSecond) {}
+    /// Whether the run is to stop.
+    fn stops(&mut self) -> bool {
+        false
+    }
+}
+
+/// Of a watch, whether the run is to stop: before requests leave, there is nothing else to report.
+pub(crate) struct OnlyStops<'a>(pub(crate) &'a mut dyn Observer);
+
+impl Observer for OnlyStops<'_> {
+    fn stops(&mut self) -> bool {
+        self.0.stops()
+    }
+}
+
 /// What came of a run.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {

@@ -8,11 +8,11 @@ use std::thread;
 use lineside_host::RunClock;
 use lineside_tcp::Prefix;
 
+use crate::error::ServeError;
 use crate::prepared::Prepared;
 use crate::protocol::{Carrier, listed, services};
-use crate::run::Transport;
-use crate::serve::{Serve, ServeError, ServeSettings, Served};
-use crate::stack_transport::{Opened, StackSettings};
+use crate::serve::{Serve, Served};
+use crate::settings::{Opened, ServeSettings, StackSettings, Transport};
 use crate::words::UsageError;
 
 /// Connections, if a device multiplies them.

@@ -4,11 +4,12 @@ use lineside_host::RunClock;
 use lineside_trace::certificate::load::{Asked, Limits};
 
 use crate::certificate::{Certificate, Known, Machine, Planned, certificate};
+use crate::error::LoadError;
 use crate::launch::{Launch, Requests};
-use crate::outcome::Outcome;
+use crate::outcome::{Observer, Outcome};
 use crate::protocol::Protocol;
 use crate::recording::{Program, Recording};
-use crate::run::{LoadError, Observer, Settings, secret};
+use crate::settings::{Settings, secret};
 use crate::timetable::Timetable;
 use crate::words::UsageError;
 

@@ -1,103 +1,25 @@
 //! A run: the distributor starts workers, hands out their shares, and takes what they report, by
 //! messages alone.
 
-use std::error::Error;
-use std::hash::{BuildHasher, RandomState};
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::mpsc::{channel, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use lineside_account::Budget;
 use lineside_host::{
-    Cores, DescriptorError, Descriptors, LOOP_PRIORITY, Pinned, PrivilegeError, RunClock,
-    SandboxError, TcpOptions, set_real_time_priority,
+    Cores, Descriptors, LOOP_PRIORITY, Pinned, RunClock, TcpOptions, set_real_time_priority,
 };
-
-use lineside_port::PortError;
-use lineside_reactor::{Reactor, Wait};
-use lineside_time::Nanoseconds;
+use lineside_reactor::Reactor;
 
 use crate::client::{Client, Locals, Pace, Plan, Target};
 use crate::distributor::{Distributor, Held};
-pub use crate::outcome::{Outcome, RunSecond};
+use crate::error::LoadError;
+use crate::outcome::{Observer, Outcome};
 use crate::protocol::Client as Protocol;
 use crate::rows::Rows;
-use crate::serve::ServeError;
-use crate::stack_transport::{StackError, StackSettings, open_stack};
-use crate::words::UsageError;
-use crate::worker::{Ends, Load, News, Timing, WorkerResults, drive};
+use crate::settings::{Settings, Transport};
+use crate::stack_transport::open_stack;
+use crate::worker::{Ends, Load, News, WorkerResults, drive};
 use crate::{CloseBy, SocketLoop, StackLoop};
-
-/// How a run's connections are made.
-#[derive(Debug, Clone)]
-pub enum Transport {
-    /// By the kernel's sockets, from these addresses in turn, or from the one that the kernel
-    /// chooses.
-    Sockets {
-        /// Local addresses.
-        from: Vec<std::net::IpAddr>,
-    },
-    /// By our own TCP over an interface.
-    Stack(Box<StackSettings>),
-}
-
-/// How a run goes, its protocol and its pace apart.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// Servers, asked in turn.
-    pub targets: Vec<Target>,
-    /// How connections are made.
-    pub transport: Transport,
-    /// Workers, each with a thread and a share of everything.
-    pub workers: u32,
-    /// Where they stand among all workers of a load that several processes make: the number of the
-    /// first one, and how many there are in all.
-    pub among: (u32, u32),
-    /// Keeps each worker on a core of its own.
-    pub pins: bool,
-    /// Has workers run before all normal threads (SCHED_FIFO).
-    pub real_time: bool,
-    /// What a worker does while nothing is due.
-    pub wait: Wait,
-    /// Of the whole load; a worker has its share of connections and requests.
-    pub plan: Plan,
-    /// How long it goes on.
-    pub timing: Timing,
-    /// Memory for frames and connections.
-    pub budget: Budget,
-    /// What strangers must not know of this run.
-    pub secret: [u64; 2],
-}
-
-impl Settings {
-    /// Descriptors that this process's share of connections needs.
-    fn descriptors(&self) -> u64 {
-        let share = u64::from(self.plan.connections) * u64::from(self.workers);
-        share.div_ceil(self.among.1.max(1).into())
-    }
-
-    /// The most connections whose descriptors this process may open, as of now.
-    pub fn connections_max(&self) -> u32 {
-        match self.transport {
-            Transport::Sockets { .. } => self.connections_in(Descriptors::raise().room()),
-            Transport::Stack(_) => u32::MAX,
-        }
-    }
-
-    /// The most connections that need no more descriptors than these.
-    fn connections_in(&self, room: u64) -> u32 {
-        let most = room.saturating_mul(self.among.1.max(1).into());
-        u32::try_from(most / u64::from(self.workers.max(1))).unwrap_or(u32::MAX)
-    }
-}
-
-/// What strangers must not know of a run.
-pub fn secret() -> [u64; 2] {
-    let state = RandomState::new();
-    [state.hash_one(1), state.hash_one(2)]
-}
 
 /// What makes a worker's protocol, pace and rows.
 pub trait Make<P>: Sync {
@@ -108,120 +30,6 @@ pub trait Make<P>: Sync {
     /// The queue of a worker's rows, if there are any.
     fn rows(&self, _worker: u32) -> Option<Rows> {
         None
-    }
-}
-
-/// Hears how a run goes on, and says when it is to stop.
-pub trait Observer {
-    /// So many connections are open: when requests begin to leave, at `soon` or later; `None`:
-    /// never.
-    fn start_at(&mut self, _open: u32, soon: Nanoseconds) -> Option<Nanoseconds> {
-        Some(soon)
-    }
-    /// What happened in a second, of all workers.
-    fn on_second(&mut self, _second: &RunSecond) {}
-    /// Whether the run is to stop.
-    fn stops(&mut self) -> bool {
-        false
-    }
-}
-
-/// Of a watch, whether the run is to stop: before requests leave, there is nothing else to report.
-pub(crate) struct OnlyStops<'a>(pub(crate) &'a mut dyn Observer);
-
-impl Observer for OnlyStops<'_> {
-    fn stops(&mut self) -> bool {
-        self.0.stops()
-    }
-}
-
-/// Why a run cannot begin, or ended early.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum LoadError {
-    /// More connections than descriptors.
-    #[error(transparent)]
-    Descriptors(#[from] DescriptorError),
-    /// The stack or its interface cannot be had.
-    #[error(transparent)]
-    Stack(#[from] StackError),
-    /// A port failed.
-    #[error(transparent)]
-    Port(#[from] PortError),
-    /// No connection opened.
-    #[error("no connection to {to} opened: {why}")]
-    NobodyThere {
-        /// The first server.
-        to: SocketAddr,
-        /// What came of the tries.
-        why: String,
-    },
-    /// A worker ended early.
-    #[error("worker {number}: {why}")]
-    Worker {
-        /// Its number.
-        number: usize,
-        /// Its error.
-        why: String,
-    },
-    /// The load went on without a part of it.
-    #[error("{0}")]
-    CutShort(String),
-    /// The kernel's sockets cannot be watched.
-    #[error("cannot wait for sockets: {0}")]
-    Epoll(std::io::Error),
-    /// A setting that cannot be used.
-    #[error(transparent)]
-    Usage(#[from] UsageError),
-    /// What a protocol prepares before the load.
-    #[error(transparent)]
-    Prepare(Box<dyn Error + Send + Sync>),
-    /// The server of a load at another interface.
-    #[error(transparent)]
-    Server(Box<ServeError>),
-    /// Privileges cannot be dropped.
-    #[error(transparent)]
-    Privileges(#[from] PrivilegeError),
-    /// There is no sandbox although one is wanted.
-    #[error(transparent)]
-    Sandbox(#[from] SandboxError),
-    /// A file that cannot be made.
-    #[error("{}: cannot be made", path.display())]
-    File {
-        /// Its name.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        error: std::io::Error,
-    },
-    /// More workers than cores.
-    #[error("{asked} workers with a core each, and this process may use {cores}: -t {cores}")]
-    Cores {
-        /// Workers.
-        asked: u32,
-        /// Cores.
-        cores: usize,
-    },
-}
-
-impl LoadError {
-    /// Whether other flags would help, and nothing else.
-    pub fn is_usage(&self) -> bool {
-        matches!(
-            self,
-            Self::Descriptors(_)
-                | Self::Usage(_)
-                | Self::Cores { .. }
-                | Self::Stack(
-                    StackError::Own(_)
-                        | StackError::Ports(..)
-                        | StackError::Pairs { .. }
-                        | StackError::Queues { .. }
-                        | StackError::Memory
-                        | StackError::TapMemory
-                        | StackError::Mtu { .. }
-                )
-        )
     }
 }
 

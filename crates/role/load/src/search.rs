@@ -20,9 +20,9 @@ use lineside_trace::certificate::load::Limits;
 use lineside_words::{grouped, percent, time};
 
 use crate::certificate::{Certificate, Machine};
-use crate::outcome::Outcome;
+use crate::error::LoadError;
+use crate::outcome::{Observer, Outcome};
 use crate::prepared::Prepared;
-use crate::run::{LoadError, Observer};
 
 /// What a search is to find.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -5,39 +5,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
 
-use lineside_account::Budget;
 use lineside_host::{Descriptors, RunClock, TcpOptions};
-use lineside_reactor::{Reactor, Wait};
-use lineside_tcp::Refused;
+use lineside_reactor::Reactor;
 use lineside_time::{Clock, Nanoseconds};
 
+use crate::error::{LoadError, ServeError};
 use crate::one_way::SinkFigures;
 use crate::protocol::{DatagramServer, Server as Protocol};
-use crate::run::LoadError;
 use crate::server::{Server, ServerCounts};
-use crate::stack_transport::{OpenStack, StackSettings, open_for_server};
+use crate::settings::ServeSettings;
+use crate::stack_transport::{OpenStack, open_for_server};
 use crate::worker::{DriveFacts, Driver};
-use crate::{Application, DatagramService, ListenError, SocketLoop, StackLoop};
+use crate::{Application, DatagramService, SocketLoop, StackLoop};
 
 /// Connections that wait to be accepted, as far as `net.core.somaxconn` lets them.
 const BACKLOG: u16 = 4_096;
-
-/// Where and how a server serves.
-#[derive(Debug, Clone)]
-pub struct ServeSettings {
-    /// Its address and port.
-    pub at: SocketAddr,
-    /// By our own TCP over an interface; `None`: by the kernel's sockets.
-    pub stack: Option<Box<StackSettings>>,
-    /// Workers, each with a listener of its own.
-    pub workers: u32,
-    /// What a worker does while nothing comes.
-    pub wait: Wait,
-    /// Memory for frames and connections.
-    pub budget: Budget,
-    /// What strangers must not know.
-    pub secret: [u64; 2],
-}
 
 /// What came of serving.
 #[derive(Debug, Default)]
@@ -103,24 +85,6 @@ impl<P: DatagramServer, F: Fn(RunClock) -> P + Send + Sync> Serve for ServeDatag
             .for_each(|figures| served.one_way.add(figures));
         Ok(served)
     }
-}
-
-/// Why a server cannot serve.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ServeError {
-    /// The kernel's listener.
-    #[error(transparent)]
-    Listen(#[from] ListenError),
-    /// Our own one.
-    #[error("cannot listen: {0}")]
-    Stack(#[from] Refused),
-    /// As of a load.
-    #[error(transparent)]
-    Load(#[from] LoadError),
-    /// A worker ended early.
-    #[error("worker {0}: {1}")]
-    Worker(u32, String),
 }
 
 /// What differs between servers of byte streams and of datagrams.

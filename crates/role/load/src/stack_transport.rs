@@ -1,208 +1,21 @@
 //! Our own TCP over an interface: the ports and stacks of a run's workers.
 
 use std::net::IpAddr;
-use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lineside_account::Budget;
 use lineside_host::{Netlink, RunClock, ports_in_use};
+use lineside_port::LivePort;
 use lineside_port::live::{AddressBlock, Interface, LiveOptions, StampClock, Steering, open_each};
-use lineside_port::{LivePort, Method, PortError};
 use lineside_reactor::{Tap, TapPoints, TapPort, tap};
-use lineside_tcp::congestion::Congestion;
 use lineside_tcp::{Config, Prefix, Stack};
 
 use crate::client::Target;
-use crate::run::{Settings, Transport};
-use crate::serve::ServeSettings;
+use crate::error::StackError;
+use crate::settings::{
+    Found, Neighbour, OpenInterface, ServeSettings, Settings, StackSettings, Transport,
+};
 use crate::{Siblings, siblings};
-
-/// A neighbour's address, and its Ethernet address.
-pub type Neighbour = (IpAddr, [u8; 6]);
-
-/// How an interface carries our own TCP.
-#[derive(Clone)]
-pub struct StackSettings {
-    /// Its name.
-    pub interface: String,
-    /// How frames are taken; `None`: AF_XDP, or AF_PACKET where that cannot be had.
-    pub method: Option<Method>,
-    /// Blocks of addresses from which connections come: none of them the host's, or, of a client,
-    /// only the host's own, of which it then has the `ports` alone.
-    pub addresses: Vec<Prefix>,
-    /// Addresses that are reached without a router.
-    pub on_link: Vec<Prefix>,
-    /// Routers for all others.
-    pub routers: Vec<IpAddr>,
-    /// The first local port, and how many.
-    pub ports: (u16, u32),
-    /// The longest packet; `None`: the interface's.
-    pub mtu: Option<usize>,
-    /// The window that is offered.
-    pub window_bytes: u32,
-    /// How the congestion window moves.
-    pub congestion: &'static dyn Congestion,
-    /// Twice the maximum segment lifetime: how long a port rests after a connection that this end
-    /// ended.
-    pub time_wait_ns: i64,
-    /// What was sent, or a SYN, waits at most this long for an answer.
-    pub timeout_ns: Option<i64>,
-    /// The most connections, if more than the plan's, as of a server.
-    pub connections_max: u32,
-    /// Ethernet addresses of neighbours, where nobody may ask for them: the stack then has that of
-    /// the interface.
-    pub neighbours: Option<Vec<Neighbour>>,
-    /// Where a client's workers send the other ends of their taps: copies of all frames that came
-    /// and left.
-    pub taps: Option<Sender<Vec<TapPort>>>,
-    /// What was opened before the run.
-    pub opened: Opened,
-}
-
-/// An interface that is open beyond a run: opened before the first, while this process had the
-/// privileges for it and one thread, and given back by the workers of a client for the next.
-#[derive(Clone, Default)]
-pub struct Opened(Arc<Mutex<Option<OpenInterface>>>);
-
-/// An interface, and what was found out when it was opened.
-struct OpenInterface {
-    interface: Interface,
-    /// Of the kernel, where nobody else may ask.
-    neighbours: Option<Vec<Neighbour>>,
-    /// By the worker that had them.
-    ports: Vec<(u32, Vec<Box<dyn LivePort>>)>,
-}
-
-impl Opened {
-    fn slot(&self) -> MutexGuard<'_, Option<OpenInterface>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes the ports of a worker whose run is over.
-    pub(crate) fn give_back(&self, worker: u32, ports: Vec<Box<dyn LivePort>>) {
-        if let Some(open) = &mut *self.slot() {
-            open.ports.push((worker, ports));
-        }
-    }
-
-    /// Opens it, unless it is open, for this many workers; its ports in their order.
-    fn ports(
-        &self,
-        workers: u32,
-        open: impl FnOnce() -> Result<OpenInterface, StackError>,
-    ) -> Result<Found, StackError> {
-        let mut slot = self.slot();
-        let kept = slot.take().filter(|open| open.count() >= workers as usize);
-        let mut kept = kept.map_or_else(open, Ok)?;
-        kept.ports.sort_by_key(|(worker, _)| *worker);
-        let ports = { kept.ports.drain(..) }.flat_map(|(_, ports)| ports);
-        let found = Found {
-            ports: ports.collect(),
-            interface: kept.interface.clone(),
-            neighbours: kept.neighbours.clone(),
-        };
-        *slot = Some(kept);
-        Ok(found)
-    }
-}
-
-impl OpenInterface {
-    fn count(&self) -> usize {
-        self.ports.iter().map(|(_, ports)| ports.len()).sum()
-    }
-}
-
-/// The ports of a run, and what is known of their interface.
-struct Found {
-    ports: Vec<Box<dyn LivePort>>,
-    interface: Interface,
-    neighbours: Option<Vec<Neighbour>>,
-}
-
-impl std::fmt::Debug for StackSettings {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StackSettings")
-            .field("interface", &self.interface)
-            .field("addresses", &self.addresses)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Why the stack or its interface cannot be had.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StackError {
-    /// The interface.
-    #[error(transparent)]
-    Port(#[from] PortError),
-    /// The host's own address.
-    #[error(
-        "{0} is the host's own address, whose kernel would reset the connections: name addresses \
-         that no host has, with --address, or remove it ('ip addr del')"
-    )]
-    Own(IpAddr),
-    /// Ports of the host's own address that its kernel uses.
-    #[error(
-        "{0} is the host's own address, and {1}: name ports that its kernel leaves alone, such as \
-         --ports 61000-65535"
-    )]
-    Ports(IpAddr, String),
-    /// Nobody is at the next hop.
-    #[error(
-        "no neighbour at {interface} answers for {address}: name the --router by which it is \
-         reached, or look whether it is there ('ping')"
-    )]
-    Neighbour {
-        /// The interface.
-        interface: String,
-        /// Who was asked for.
-        address: IpAddr,
-    },
-    /// The host's addresses cannot be listed.
-    #[error("cannot list the host's addresses: {0}")]
-    Netlink(std::io::Error),
-    /// Too few local ends.
-    #[error(
-        "{needed} connections need as many pairs of local address and port, and there are {pairs}: \
-         more addresses (--address), or fewer connections"
-    )]
-    Pairs {
-        /// Connections.
-        needed: u32,
-        /// Pairs.
-        pairs: u64,
-    },
-    /// More workers than queues.
-    #[error(
-        "{interface} has {queues} queues, and each of {workers} workers needs one: -t {queues}, or \
-         'ethtool -L {interface} combined {workers}'"
-    )]
-    Queues {
-        /// The interface.
-        interface: String,
-        /// Queues that it has.
-        queues: usize,
-        /// Workers.
-        workers: u32,
-    },
-    /// The tables of the smallest stack.
-    #[error("--memory is too little for the tables of connections: raise it")]
-    Memory,
-    /// Copies of frames.
-    #[error("--memory is too little for copies of frames, which take an eighth: raise it")]
-    TapMemory,
-    /// Packets that the interface does not carry.
-    #[error("packets of {mtu} bytes do not pass {interface}, which carries {most}")]
-    Mtu {
-        /// Asked for.
-        mtu: usize,
-        /// The interface.
-        interface: String,
-        /// What it carries.
-        most: usize,
-    },
-}
 
 /// A worker's ports and stack.
 pub struct OpenStack {
@@ -214,14 +27,6 @@ pub struct OpenStack {
     pub siblings: Option<Siblings>,
     /// Takes copies of its frames.
     pub tap: Option<Tap>,
-}
-
-impl StackSettings {
-    /// Addresses of its blocks that are somebody else's: servers' and routers'.
-    pub fn taken(&self, targets: &[Target]) -> Vec<IpAddr> {
-        let targets = targets.iter().map(|&(address, _)| address);
-        targets.chain(self.routers.iter().copied()).collect()
-    }
 }
 
 /// Opens the interface for the runs of a client before they begin: also for one that prepares them

@@ -10,7 +10,7 @@ use lineside_port::{CaptureWriter, Live, Merge, PortError};
 use lineside_reactor::{TapCounts, TapPort};
 use lineside_run::{RunError, frame_file, why_frames_miss, write_frames};
 
-use crate::run::{Settings, Transport};
+use crate::settings::{Settings, Transport};
 
 /// The capture file and where the taps of all workers come from.
 pub struct Tapping {

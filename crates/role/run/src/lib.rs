@@ -29,6 +29,7 @@ mod measuring;
 mod monitor_stats;
 mod monitor_words;
 mod older;
+mod own;
 mod parts;
 mod progress;
 mod receive;

@@ -2,18 +2,16 @@
 //! verdict is decided in `verdict`, from a table.
 
 use std::fmt::Debug;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use lineside_account::Counters;
-use lineside_host::{FolderError, MachineFacts, Place};
-use lineside_rows::Table;
-use lineside_store::{RunFolder, TraceFiles};
-use lineside_trace::read::part_metadata;
+use lineside_host::{FolderError, MachineFacts};
+use lineside_store::RunFolder;
 use lineside_trace::{CounterValue, Machine, Manifest, SCHEMA_VERSION, Summaries, Tool, Verdict};
 use twox_hash::XxHash3_64;
 
+use crate::own::{TOOL, is_trace};
 use crate::{DropInReport, Measuring};
 
 /// How often `trace.json` is rewritten while a run goes on.
@@ -22,9 +20,6 @@ const REWRITE: Duration = Duration::from_secs(5);
 /// Room that a run keeps for its last `trace.json`: more than the certificate of a forwarder with
 /// 600 steps of 64 nodes has.
 const ROOM_BYTES: u64 = 512 << 10;
-
-/// The writer, as `trace.json` names it.
-pub(crate) const TOOL: &str = "lineside";
 
 /// A run's record of itself: what its `trace.json` says, in its folder if it has one.
 #[derive(Default, Clone)]
@@ -174,40 +169,6 @@ impl Run {
         let tables = tables.map(|(table, summary)| (table.name().to_owned(), *summary));
         self.manifest.tables = tables.collect();
     }
-}
-
-/// Whether a folder holds a trace that lineside wrote and nothing else: `trace.json` names it as
-/// its writer, each folder is that of a table, and each part names the same trace.
-fn is_trace(files: &TraceFiles) -> Result<(), PathBuf> {
-    let path = files.place.path();
-    let manifest = { manifest_in(&files.place).ok() }
-        .filter(|manifest| manifest.tool.name == TOOL && !manifest.trace_id.is_empty())
-        .ok_or_else(|| path.join("trace.json"))?;
-    if let Some(folder) = files.folders.iter().find(|folder| !is_table_name(folder)) {
-        return Err(path.join(folder));
-    }
-    for (table, part) in &files.parts {
-        let opened = { files.place.child(table).ok() }.and_then(|it| it.open_file(part).ok());
-        let id = opened.and_then(|part| part_metadata(&part, "lineside.trace_id").ok()?);
-        if id.as_ref() != Some(&manifest.trace_id) {
-            return Err(path.join(table).join(part));
-        }
-    }
-    Ok(())
-}
-
-/// What `trace.json` of a folder says.
-pub(crate) fn manifest_in(place: &Place) -> io::Result<Manifest> {
-    let mut text = String::new();
-    let file = place.open_file("trace.json")?;
-    file.take(64 << 20).read_to_string(&mut text)?;
-    Manifest::from_json(&text).map_err(io::Error::other)
-}
-
-/// Whether a folder of this name is a table's.
-pub(crate) fn is_table_name(name: &str) -> bool {
-    // A drop-in's table has a name of its own; its parts name the trace too.
-    Table::ALL.iter().any(|table| table.name() == name) || name.starts_with("monitor_")
 }
 
 #[cfg(test)]

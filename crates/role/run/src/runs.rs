@@ -20,10 +20,7 @@ use lineside_trace::read::PartReader;
 use lineside_trace::{Manifest, State, TableSummary};
 
 use crate::older::{OlderRuns, say_removed};
-use crate::run::{TOOL, manifest_in};
-
-/// What the name of a run's folder begins with.
-pub(crate) const PREFIX: &str = "run=";
+use crate::own::{PREFIX, TOOL, manifest_in};
 
 /// Runs that may begin in the same second, before a clock that was set back comes to nothing.
 const NAMES_MAX: i64 = 10_000;

@@ -11,7 +11,7 @@ use lineside_capture::CaptureError;
 use lineside_forward::ForwardError;
 use lineside_host::MachineFacts;
 use lineside_lab::LabError;
-use lineside_load::run::LoadError;
+use lineside_load::error::LoadError;
 use lineside_load::words::UsageError;
 use lineside_path::emulate::EmulationError;
 use lineside_run::RunError;

@@ -1,9 +1,9 @@
 //! What a load keeps on the disk while it goes on, for the case that it is killed.
 
 use lineside_host::{FolderError, SystemClock};
+use lineside_load::outcome::RunSecond;
 use lineside_load::prepared::Prepared;
 use lineside_load::recording::Recording;
-use lineside_load::run::RunSecond;
 use lineside_load::so_far::SoFar;
 use lineside_run::Run;
 use lineside_time::Clock;

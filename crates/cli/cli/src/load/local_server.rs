@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, anyhow};
 use lineside_link::Setting;
-use lineside_load::stack_transport::StackSettings;
+use lineside_load::settings::StackSettings;
 use lineside_path::emulate::{CLIENT, INTERFACE, SERVER};
 use lineside_port::live::LinkEnd;
 use lineside_words::nearest;

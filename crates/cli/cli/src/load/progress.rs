@@ -4,8 +4,8 @@ use std::io::IsTerminal;
 
 use lineside_host::{FolderError, Signals};
 use lineside_load::hdr::HdrLog;
+use lineside_load::outcome::{Observer, RunSecond};
 use lineside_load::recording::Recording;
-use lineside_load::run::{Observer, RunSecond};
 use lineside_time::Nanoseconds;
 use lineside_words::{bytes, grouped, time};
 

@@ -8,7 +8,7 @@ use lineside_account::Budget;
 use lineside_load::client::{CatchUp, Plan};
 use lineside_load::prepared::Prepared;
 use lineside_load::protocol::{Carrier, Moves, PROTOCOLS, Protocol, must_fit, protocol, resolve};
-use lineside_load::run::{Settings, Transport, secret};
+use lineside_load::settings::{Settings, Transport, secret};
 use lineside_load::timetable::{PaceWords, Timetable};
 use lineside_load::words::Words;
 use lineside_load::{CloseBy, Patience, Timing};

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use lineside_host::{Capability, Privileges};
-use lineside_load::stack_transport::{Opened, StackSettings};
+use lineside_load::settings::{Opened, StackSettings};
 use lineside_port::Method;
 use lineside_tcp::Prefix;
 

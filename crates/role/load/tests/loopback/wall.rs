@@ -10,13 +10,16 @@ use lineside_account::Budget;
 use lineside_host::{RunClock, Stopwatch};
 use lineside_http::{Body, RequestTemplate, Responder, ResponseTemplate, Url};
 use lineside_load::client::{CatchUp, Pace, Plan};
+use lineside_load::error::LoadError;
+use lineside_load::outcome::{Observer, Outcome};
 use lineside_load::protocol::{
     Client, Echo, EchoServer, Http, HttpServer, Memcached, MemcachedServer, Mix, Server, Sink,
     SinkServer, Source, SourceServer,
 };
 use lineside_load::results::Cause;
-use lineside_load::run::{LoadError, Make, Observer, Outcome, Settings, Transport, run};
-use lineside_load::serve::{ServeSettings, Served, serve};
+use lineside_load::run::{Make, run};
+use lineside_load::serve::{Served, serve};
+use lineside_load::settings::{ServeSettings, Settings, Transport};
 use lineside_load::{CloseBy, Timing};
 use lineside_reactor::Wait;
 use lineside_workload::{Arrivals, Profile, Schedule, Share, Sizes, Unit, no_files};

@@ -20,8 +20,7 @@ use lineside_store::{FinishedRun, Older, Retention, RunFolder};
 use lineside_trace::read::PartReader;
 use lineside_trace::{CounterValue, Manifest, RemovedFacts, State, TableSummary};
 
-use crate::run::{TOOL, is_table_name, manifest_in};
-use crate::runs::PREFIX;
+use crate::own::{PREFIX, TOOL, is_table_name, manifest_in};
 use crate::verdict::add_limit;
 
 /// Runs that are over, in a folder that no other run begins in.

@@ -7,9 +7,10 @@ use lineside_trace::certificate::load::Fill;
 
 use super::{Memcached, Mix};
 use crate::client::{Client, Pace};
+use crate::error::LoadError;
 use crate::launch::{Launch, Requests};
-use crate::outcome::Outcome;
-use crate::run::{LoadError, Observer, OnlyStops, Part, run_each};
+use crate::outcome::{Observer, OnlyStops, Outcome};
+use crate::run::{Part, run_each};
 use crate::serve::Serve;
 use crate::words::UsageError;
 

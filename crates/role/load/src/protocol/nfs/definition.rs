@@ -12,10 +12,10 @@ use super::{
     Files, MixError, MountAt, NAMES, Nfs, NfsMix, NfsServer, Offsets, Preparation, Store,
     StoreSettings, prepare, status_name,
 };
+use crate::error::LoadError;
 use crate::launch::{Launch, Requests, Streams};
-use crate::outcome::Outcome;
+use crate::outcome::{Observer, OnlyStops, Outcome};
 use crate::protocol::{Key, KeyKind, Protocol, Service, ServiceWords};
-use crate::run::{LoadError, Observer, OnlyStops};
 use crate::serve::{Serve, ServeStreams};
 use crate::words::{UsageError, Words, sizes};
 

@@ -11,11 +11,13 @@
 //! * A call's xid is the low 32 bits of the request's number.
 //! * Not here: NFSv4, UDP, Kerberos, locks.
 
+mod call;
 mod client;
 mod content;
 mod definition;
 mod mix;
-pub mod prepare;
+mod preparation;
+mod prepare;
 mod preparer;
 mod rows;
 mod server;
@@ -26,7 +28,10 @@ mod work;
 pub use client::{Nfs, NfsReader, status_name};
 pub(super) use definition::NFS;
 pub use mix::{MixError, NAMES, NfsMix, NfsRequest, Offsets, PROCEDURES, Shares};
-pub use prepare::{Files, MountAt, Preparation, PrepareError, prepare, preparing};
+pub use preparation::{
+    DIRECTORIES_MAX, FILES_MAX, Files, MountAt, NFS_PORT, PORTMAP_PORT, Preparation, PrepareError,
+};
+pub use prepare::{prepare, preparing};
 pub use server::{NfsContent, NfsServer, NfsServerReader};
 pub use store::{Store, StoreError, StoreSettings};
 pub use tree::Tree;

@@ -11,7 +11,7 @@ use lineside_nfs_client::{
 use lineside_time::Nanoseconds;
 
 use super::client::credential;
-use super::prepare::{Handover, NFS_PORT, Preparation, PrepareError};
+use super::preparation::{Handover, NFS_PORT, Preparation, PrepareError};
 use super::tree::Tree;
 use super::work::{Job, Work};
 use crate::application::{Application, Calls, ConnectionId, End, Reason};

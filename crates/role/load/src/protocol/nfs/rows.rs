@@ -7,7 +7,7 @@ use lineside_nfs::v3;
 use lineside_operations::file_id;
 use lineside_rows::{OperationRow, Word};
 
-use super::client::{status, with_call};
+use super::call::{status, with_call};
 use super::mix::{NfsMix, NfsRequest};
 use super::tree::Tree;
 

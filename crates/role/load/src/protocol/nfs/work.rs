@@ -9,7 +9,7 @@ use lineside_rpc::xdr::{Handle, List, Name, Optional};
 
 use super::client::status_name;
 use super::content;
-use super::prepare::{DIRECTORIES_MAX, FILES_MAX, Files, Preparation, PrepareError};
+use super::preparation::{DIRECTORIES_MAX, FILES_MAX, Files, Preparation, PrepareError};
 use super::tree::Tree;
 
 /// Bytes of a WRITE that makes a file: what every server takes.

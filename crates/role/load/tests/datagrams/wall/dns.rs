@@ -8,8 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use lineside_dns::{NameBuf, Zone, kind};
+use lineside_load::outcome::Outcome;
 use lineside_load::protocol::{Dns, DnsServer};
-use lineside_load::run::Outcome;
 use lineside_workload::Template;
 
 use super::*;

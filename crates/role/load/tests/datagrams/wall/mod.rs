@@ -12,13 +12,15 @@ use std::thread;
 use lineside_account::Budget;
 use lineside_host::RunClock;
 use lineside_load::client::{CatchUp, DatagramClient, Pace, Plan, ThinkTimes};
+use lineside_load::outcome::{Observer, Outcome};
 use lineside_load::protocol::{
     DatagramClient as DatagramProtocol, DatagramServer, EchoDatagrams, SinkDatagrams, SinkFigures,
     Stamped, StampedHeader,
 };
 use lineside_load::results::{Cause, Unsent};
-use lineside_load::run::{Observer, Outcome, Part, Settings, Transport, run_each};
-use lineside_load::serve::{ServeSettings, Served, serve_datagrams};
+use lineside_load::run::{Part, run_each};
+use lineside_load::serve::{Served, serve_datagrams};
+use lineside_load::settings::{ServeSettings, Settings, Transport};
 use lineside_load::{CloseBy, End, Timing, rows};
 use lineside_reactor::Wait;
 use lineside_testkit::waiting::{unread_bytes, wait_until};

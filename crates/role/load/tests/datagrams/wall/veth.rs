@@ -4,7 +4,7 @@
 use std::os::fd::AsFd;
 
 use lineside_host::{NetNamespace, Netlink, may_make_network_namespaces};
-use lineside_load::stack_transport::{Opened, StackSettings};
+use lineside_load::settings::{Opened, StackSettings};
 use lineside_port::Method;
 use lineside_tcp::Prefix;
 use lineside_tcp::congestion::NEW_RENO;

@@ -15,7 +15,8 @@ use lineside_load::protocol::nfs::{NfsContent, NfsServerReader, Store, Tree};
 use lineside_load::protocol::{Answers, NfsServer, Server};
 use lineside_load::results::Cause;
 use lineside_load::run::run;
-use lineside_load::serve::{ServeSettings, serve};
+use lineside_load::serve::serve;
+use lineside_load::settings::ServeSettings;
 use lineside_reactor::Wait;
 use lineside_time::Random;
 

@@ -13,13 +13,15 @@ use std::thread;
 use lineside_account::Budget;
 use lineside_host::RunClock;
 use lineside_load::client::{CatchUp, Pace, Plan};
+use lineside_load::outcome::{Observer, Outcome};
 use lineside_load::protocol::nfs::{
     Files, MountAt, Offsets, PROCEDURES, Preparation, PrepareError, Store, StoreSettings, Tree,
     prepare,
 };
 use lineside_load::protocol::{Nfs, NfsMix, NfsServer};
-use lineside_load::run::{Make, Observer, Outcome, Settings, Transport, run};
-use lineside_load::serve::{ServeSettings, Served, serve};
+use lineside_load::run::{Make, run};
+use lineside_load::serve::{Served, serve};
+use lineside_load::settings::{ServeSettings, Settings, Transport};
 use lineside_load::{CloseBy, Timing};
 use lineside_nfs::v3::StableHow;
 use lineside_reactor::Wait;
