@@ -20,6 +20,8 @@ use crate::{Application, DatagramService, SocketLoop, StackLoop};
 
 /// Connections that wait to be accepted, as far as `net.core.somaxconn` lets them.
 const BACKLOG: u16 = 4_096;
+/// A server that is stopped takes what had come by then, for this long at most.
+const REST_NS: Nanoseconds = 1_000_000_000;
 
 /// What came of serving.
 #[derive(Debug, Default)]
@@ -316,11 +318,23 @@ fn drive<K: Kind>(
     stop: &AtomicBool,
 ) -> WorkerOutcome<K::Left> {
     let mut now = || clock.now();
+    let mut turn = |driver: &mut _| {
+        let turned = Driver::turn(driver, &mut now);
+        turned.map_err(|error| ServeError::Worker(0, error.to_string()))
+    };
     while !stop.load(Ordering::Relaxed) {
-        let turned = driver.turn(&mut now);
-        turned.map_err(|error| ServeError::Worker(0, error.to_string()))?;
+        turn(driver)?;
     }
-    let facts = driver.facts();
-    let (app, _) = driver.application_mut(now());
-    Ok((kind.left(app), facts, lineside_host::thread_cpu_ns()))
+    // What clients had sent by then counts.
+    let until = clock.now().saturating_add(REST_NS);
+    let mut taken = None;
+    loop {
+        let (app, _) = driver.application_mut(clock.now());
+        let left = kind.left(app);
+        if taken == Some(left.0.received_bytes) || clock.now() >= until {
+            return Ok((left, driver.facts(), lineside_host::thread_cpu_ns()));
+        }
+        taken = Some(left.0.received_bytes);
+        turn(driver)?;
+    }
 }
