@@ -450,7 +450,7 @@ mod wall {
         std::fs::write(&agent, script).expect("written");
         let patience = Patience {
             name_after: Duration::from_millis(20),
-            end_after: Duration::from_millis(600),
+            end_after: Duration::from_secs(2),
             note: |line| {
                 assert!(line.starts_with("lineside: alpha: no answer for"), "{line}");
                 NAMED.fetch_add(1, Ordering::Relaxed);

@@ -102,6 +102,9 @@ fn a_killed_forwarder_is_reported_as_unfinished() {
     need_wire!();
     let farm = Farm::new();
     let forwarder = farm.forward(&["--service", TCP]);
+    wait_until("its folder says what runs", || {
+        forwarder.out.join("trace.json").exists()
+    });
     forwarder.signal("KILL");
     let killed = forwarder.end();
     let run = killed.out.as_path();

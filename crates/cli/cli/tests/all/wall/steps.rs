@@ -317,10 +317,7 @@ fn a_run_that_waits_is_begun_and_given_steps_by_ctl() {
     assert_eq!(steps, [Some(2), Some(2), Some(1)], "{after:?}");
     for ((_, after_ns), ms) in after.iter().zip([100, 150, 300]) {
         // A machine may stand still for a moment: that makes some later, and none earlier.
-        assert!(
-            (ms * MS - MS..(ms + 100) * MS).contains(after_ns),
-            "{after:?}"
-        );
+        assert!(*after_ns >= ms * MS - MS, "{after:?}");
     }
 }
 
