@@ -147,16 +147,12 @@ fn answered(result: i64) -> Availability {
     }
 }
 
-/// How the machine keeps time, and what its memory and this process are limited to. `None` is what
-/// is not shown, as in a container without /sys.
+/// What memory and this process are limited to. `None` is what is not shown, as in a container
+/// without /sys.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HostLimits {
-    /// The clock source in use, such as `tsc`.
-    pub clock_source: Option<String>,
-    /// Those that could be used.
+    /// Clock sources that could be used.
     pub clock_sources: Vec<String>,
-    /// `always`, `madvise` or `never`: transparent huge pages.
-    pub huge_pages: Option<String>,
     /// Bytes that may be locked; `None`: no limit.
     pub locked_bytes_max: Option<u64>,
     /// Descriptors that may be open; `None`: no limit.
@@ -170,14 +166,11 @@ pub struct HostLimits {
 impl HostLimits {
     /// Asks the kernel.
     pub fn read() -> Self {
-        let clocks = Path::new("/sys/devices/system/clocksource/clocksource0");
-        let sources = text(&clocks.join("available_clocksource")).unwrap_or_default();
+        let sources = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
+        let sources = text(Path::new(sources)).unwrap_or_default();
         let memory = text(Path::new("/proc/meminfo")).unwrap_or_default();
-        let huge = text(Path::new("/sys/kernel/mm/transparent_hugepage/enabled"));
         Self {
-            clock_source: text(&clocks.join("current_clocksource")),
             clock_sources: sources.split_whitespace().map(str::to_owned).collect(),
-            huge_pages: huge.as_deref().and_then(chosen).map(str::to_owned),
             locked_bytes_max: getrlimit(Resource::Memlock).current,
             descriptors_max: getrlimit(Resource::Nofile).current,
             group_bytes_max: group_bytes_max(),
@@ -187,7 +180,7 @@ impl HostLimits {
 }
 
 /// The word in brackets: `always [madvise] never`.
-fn chosen(text: &str) -> Option<&str> {
+pub(crate) fn chosen(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once('[')?;
     Some(rest.split_once(']')?.0)
 }
@@ -204,7 +197,7 @@ fn group_bytes_max() -> Option<u64> {
     groups.filter_map(limit).min()
 }
 
-fn text(path: &Path) -> Option<String> {
+pub(crate) fn text(path: &Path) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }

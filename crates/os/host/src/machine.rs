@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read;
 use std::sync::OnceLock;
@@ -14,16 +15,35 @@ pub struct MachineFacts {
     pub kernel: Option<String>,
     /// Model of the processor.
     pub cpu_model: Option<String>,
+    /// How it is set, by name: boot flags, governor, clock source, load, steal, adapters, TCP.
+    pub settings: BTreeMap<String, String>,
 }
 
 impl MachineFacts {
-    /// Asks the machine, once a process; what it does not show stays `None`.
+    /// Asks the machine, once a process; what it does not show stays `None`. In a sandbox little is
+    /// shown: a process that enters one asks before.
     pub fn read() -> &'static Self {
         static FACTS: OnceLock<MachineFacts> = OnceLock::new();
         FACTS.get_or_init(Self::ask)
     }
 
-    fn ask() -> Self {
+    /// All facts by name, as texts.
+    pub fn by_name(&self) -> BTreeMap<String, String> {
+        let number = |of: Option<u64>| of.map(|number| number.to_string());
+        let named = [
+            ("cores", number(self.cores)),
+            ("memory_bytes", number(self.memory_bytes)),
+            ("kernel", self.kernel.clone()),
+            ("cpu_model", self.cpu_model.clone()),
+        ];
+        let mut all = self.settings.clone();
+        let named = named.into_iter();
+        all.extend(named.filter_map(|(name, value)| Some((name.to_owned(), value?))));
+        all
+    }
+
+    /// Asks the machine as it is now.
+    pub fn ask() -> Self {
         // The kernel takes long to describe all processors, and they are alike.
         let mut cpu = String::new();
         let file = File::open("/proc/cpuinfo");
@@ -35,6 +55,7 @@ impl MachineFacts {
             memory_bytes: kib_field(&read("/proc/meminfo"), "MemTotal"),
             kernel: kernel.ok().map(|release| release.trim().to_owned()),
             cpu_model: field(&cpu, "model name").map(str::to_owned),
+            settings: crate::facts::settings(),
         }
     }
 }
@@ -143,6 +164,9 @@ mod tests {
         assert!(facts.memory_bytes.is_some_and(|bytes| bytes > 1 << 20));
         let kernel = facts.kernel.as_ref();
         assert!(kernel.is_some_and(|release| !release.is_empty()));
+        let named = facts.by_name();
+        assert_eq!(Some(&named["kernel"]), kernel);
+        assert!(named.len() > facts.settings.len() + 2, "{named:?}");
         let used = MemoryUse::read();
         assert!(used.peak_bytes >= used.anonymous_bytes);
         assert!(used.anonymous_bytes.is_some_and(|bytes| bytes > 0));

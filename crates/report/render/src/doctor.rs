@@ -1,5 +1,6 @@
 //! The table for people.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use lineside_run::doctor::{Condition, Doctor, Finding};
@@ -25,10 +26,20 @@ pub fn doctor(found: &Doctor) -> String {
             let _ = writeln!(out, "{:LEAD$}try: {}", "", escape(remedy));
         }
     }
+    out.push_str(&facts(&found.facts));
     out.push_str(match found.can_capture {
         true => "Interfaces can be captured from.\n",
         false => "Live capture is not possible (see above). Reading files works.\n",
     });
+    out
+}
+
+/// Facts about a machine, a line each.
+pub fn facts(of: &BTreeMap<String, String>) -> String {
+    let mut out = String::new();
+    for (name, value) in of {
+        let _ = writeln!(out, "{:<35} {}", escape(name), escape(value));
+    }
     out
 }
 

@@ -46,7 +46,7 @@ mod text;
 pub use compared_calls::compared_calls;
 pub use comparison::comparison;
 pub use csv::csv;
-pub use doctor::doctor;
+pub use doctor::{doctor, facts};
 pub use explained::explained_lines;
 pub use forward_plan::forward_plan;
 pub use forwarder_lines::forwarder_lines;

@@ -61,7 +61,7 @@ impl Run {
         configuration: serde_json::Value,
         now_ns: i64,
     ) -> Self {
-        let machine = MachineFacts::read();
+        let machine = MachineFacts::ask();
         // Two runs of one machine differ in when they began and in their process.
         let seed = format!("{now_ns} {} {inputs:?}", std::process::id());
         let manifest = Manifest {
@@ -76,8 +76,9 @@ impl Run {
             machine: Machine {
                 cores: machine.cores,
                 memory_bytes: machine.memory_bytes,
-                kernel: machine.kernel.clone(),
-                cpu_model: machine.cpu_model.clone(),
+                kernel: machine.kernel,
+                cpu_model: machine.cpu_model,
+                settings: machine.settings,
             },
             ..Manifest::default()
         };

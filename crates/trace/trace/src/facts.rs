@@ -84,4 +84,7 @@ pub struct Machine {
     pub kernel: Option<String>,
     /// Model of the processor.
     pub cpu_model: Option<String>,
+    /// How it was set when the run began, by name; absent in traces of versions without it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, String>,
 }

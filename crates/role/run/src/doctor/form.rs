@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 /// The version of [`Doctor`].
-pub const DOCTOR_VERSION: &str = "1.0";
+pub const DOCTOR_VERSION: &str = "1.1";
 
 /// What a machine offers to live runs, and what is precise to what because of it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -21,6 +21,9 @@ pub struct Doctor {
     pub findings: Vec<Finding>,
     /// How late threads wake, measured.
     pub wake: Wake,
+    /// Facts about the machine by name, as each run keeps them.
+    #[serde(default)]
+    pub facts: BTreeMap<String, String>,
 }
 
 /// One thing that was looked at.

@@ -34,11 +34,11 @@ pub(super) fn of_time() -> (Wake, Vec<Finding>) {
 }
 
 fn clock() -> Finding {
-    let limits = HostLimits::read();
+    let settings = &MachineFacts::read().settings;
     let cost_ns = clock_read_ns(20_000);
     let figures = [("read_ns", Some(cost_ns.round() as u64))];
     let cost = format!("{} a reading", signed_time(cost_ns));
-    let Some(source) = limits.clock_source else {
+    let Some(source) = settings.get("clock_source") else {
         let effect = "stamps are as precise as a reading of the clock";
         let found = format!("not shown (no /sys); {cost}");
         return measured(
@@ -63,8 +63,8 @@ fn clock() -> Finding {
         finding("clock_source", Condition::Limited, found, effect),
         &figures,
     );
-    let others = limits.clock_sources.iter();
-    match { others }.find(|name| matches!(name.as_str(), "tsc" | "kvm-clock") && **name != source) {
+    let others = HostLimits::read().clock_sources.into_iter();
+    match { others }.find(|name| matches!(name.as_str(), "tsc" | "kvm-clock") && name != source) {
         Some(better) => helped(
             found,
             format!(
@@ -129,12 +129,16 @@ fn waking(wake: &Wake) -> Finding {
 /// Cores, memory and what this process is limited to.
 pub(super) fn of_limits() -> Vec<Finding> {
     let limits = HostLimits::read();
+    let settings = &MachineFacts::read().settings;
+    let setting = |name: &str| settings.get(name).map(String::as_str);
     vec![
         cores(),
         memory(&limits),
         locked(limits.locked_bytes_max),
         descriptors(limits.descriptors_max),
-        huge_pages(limits.huge_pages.as_deref()),
+        huge_pages(setting("huge_pages")),
+        governor(setting("governor")),
+        load(setting("load")),
     ]
 }
 
@@ -258,6 +262,52 @@ fn huge_pages(chosen: Option<&str>) -> Finding {
             Condition::Unknown,
             "not shown",
             "whether buffers take huge pages is not known",
+        ),
+    }
+}
+
+fn governor(chosen: Option<&str>) -> Finding {
+    let of = |state, found: &str, effect| finding("governor", state, found, effect);
+    match chosen {
+        Some("performance") => of(
+            Condition::Good,
+            "performance",
+            "processors keep their clock rate",
+        ),
+        Some(chosen) => helped(
+            of(
+                Condition::Limited,
+                chosen,
+                "processors change their clock rate: the first requests after a pause are slower",
+            ),
+            "sudo cpupower frequency-set -g performance",
+        ),
+        None => of(
+            Condition::Unknown,
+            "not shown",
+            "whether processors change their clock rate is not known",
+        ),
+    }
+}
+
+fn load(found: Option<&str>) -> Finding {
+    let of = |state, found: String, effect| finding("load", state, found, effect);
+    let load = found.and_then(|text| text.parse::<f64>().ok());
+    let cores = MachineFacts::read().cores.unwrap_or(1);
+    let Some(load) = load else {
+        let effect = "whether other programs want the cores is not known";
+        return of(Condition::Unknown, "not shown".to_owned(), effect);
+    };
+    let found = format!("{load:.2} over the last minute, of {cores} cores");
+    match load <= cores as f64 / 2.0 {
+        true => of(Condition::Good, found, "other programs leave cores to runs"),
+        false => helped(
+            of(
+                Condition::Limited,
+                found,
+                "other programs want the cores that runs want",
+            ),
+            "end them, or wait",
         ),
     }
 }

@@ -7,6 +7,8 @@ mod machine;
 
 use std::path::Path;
 
+use lineside_host::MachineFacts;
+
 pub use form::{Condition, DOCTOR_VERSION, Doctor, Finding, Wake};
 
 /// Looks at the machine; takes a fifth of a second.
@@ -24,5 +26,6 @@ pub fn examine(interfaces: &[String], out: Option<&Path>) -> Doctor {
         can_capture: may_capture && any_usable,
         findings,
         wake,
+        facts: MachineFacts::read().by_name(),
     }
 }
