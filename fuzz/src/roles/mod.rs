@@ -7,6 +7,7 @@ mod bytes;
 
 pub(crate) mod agents;
 pub(crate) mod answers;
+pub(crate) mod bundle;
 pub(crate) mod ctl;
 pub(crate) mod manifest;
 pub(crate) mod probe;
@@ -18,9 +19,10 @@ pub(crate) use bytes::Bytes;
 /// A target: it panics if something is wrong.
 pub(crate) type Target = fn(&[u8]);
 
-pub(crate) const TARGETS: [(&str, Target); 7] = [
+pub(crate) const TARGETS: [(&str, Target); 8] = [
     ("agents", agents::run),
     ("answers", answers::run),
+    ("bundle", bundle::run),
     ("ctl", ctl::run),
     ("manifest", manifest::run),
     ("probe", probe::run),

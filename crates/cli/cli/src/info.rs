@@ -17,6 +17,7 @@ use lineside_words::escape;
 
 use crate::confine::{self, Confining};
 use crate::exit::Exit;
+use crate::experiments;
 use crate::inputs::open;
 use crate::print::{
     exit, filter_line, input_lines, passed_over, print, print_json, table_lines, tally_lines,
@@ -27,7 +28,7 @@ use crate::runs;
 /// Flags of `info`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// A capture file (- is standard input), a folder of them, a trace, or a folder of runs
+    /// A capture file (- is standard input), a folder of them, a trace, a lab, or a folder of runs
     #[arg(value_name = "FILE|FOLDER|TRACE")]
     path: PathBuf,
     /// Print JSON
@@ -38,6 +39,10 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
+    if lineside_lab::Results::is_there(&arguments.path) {
+        { arguments.confining }.enter(confine::trace(&arguments.path), None)?;
+        return experiments::info(&arguments.path, arguments.json);
+    }
     // Without trace.json it may be a folder of captures, or an unfinished trace.
     let path = &arguments.path;
     let is_trace = path.join("trace.json").exists() || path.join("operations").is_dir();

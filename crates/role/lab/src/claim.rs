@@ -57,6 +57,9 @@ pub(crate) type Lookup<'a> = &'a dyn Fn(&str, &BTreeMap<String, String>) -> Opti
 /// The longer ones first.
 const RELATIONS: [&str; 6] = [">=", "<=", "==", "!=", ">", "<"];
 
+/// Letters of an assertion: each parenthesis is a call of the reader within another.
+const WORDS_MAX: usize = 2_000;
+
 /// What a claim may ask for.
 pub(crate) struct Known<'a> {
     pub(crate) axes: &'a [Axis],
@@ -67,6 +70,9 @@ pub(crate) struct Known<'a> {
 impl Claim {
     /// Reads a claim about a lab.
     pub(crate) fn parse(name: &str, words: &str, known: &Known<'_>) -> Result<Self, String> {
+        if words.len() > WORDS_MAX {
+            return Err(format!("an assertion has {WORDS_MAX} letters at most"));
+        }
         let mut reader = Reader {
             rest: words,
             words,

@@ -116,7 +116,7 @@ impl Experiment {
         Self::parse(file, text)
     }
 
-    fn parse(file: &Path, whole: String) -> Result<Self, LabError> {
+    pub(crate) fn parse(file: &Path, whole: String) -> Result<Self, LabError> {
         let text = Text { file, text: &whole };
         let table = text.parse()?;
         let keys = Keys::of_file(text, &table);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use lineside_host::{Descendants, Ender, Signals, Stopwatch};
 
+use crate::facts::{self, FACTS, FactsReader};
 use crate::point::{Setting, Went, run};
 use crate::record::{POINT, folder_of, run_in};
 use crate::results::EXPERIMENT;
@@ -39,7 +40,7 @@ pub enum Progress<'a> {
 const LOCK: Duration = Duration::from_secs(2);
 
 /// What the folder of a lab holds beside its points.
-const FILES: [&str; 3] = [EXPERIMENT, "lab.json", "points"];
+const FILES: [&str; 5] = [EXPERIMENT, FACTS, "about.json", "lab.json", "points"];
 
 impl<'a> Lab<'a> {
     /// Makes the folder, or goes on in one of the same experiment (`resumes`). `replaces` empties
@@ -95,12 +96,18 @@ impl<'a> Lab<'a> {
             );
             return Err(LabError::Usage(why));
         }
+        let reader = FactsReader::of(experiment, home);
+        if !folder.join(FACTS).exists() {
+            facts::keep(folder, &reader.read())?;
+        }
         let of = Setting {
             experiment,
             folder,
             home,
             signals,
             descendants,
+            facts: facts::facts_in(folder),
+            reader,
         };
         Ok(Self { of, _lock: lock })
     }
@@ -152,7 +159,7 @@ impl<'a> Lab<'a> {
 }
 
 /// Removes what a lab left in its folder; fails if something else is there.
-fn empty(folder: &Path) -> Result<(), LabError> {
+pub fn empty(folder: &Path) -> Result<(), LabError> {
     let read = || LabError::file(folder, "cannot be read");
     let entries = fs::read_dir(folder).map_err(read())?;
     let entries = entries.collect::<Result<Vec<_>, _>>().map_err(read())?;

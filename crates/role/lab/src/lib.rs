@@ -17,28 +17,38 @@
 //! Not here: the command line, and printing.
 #![forbid(unsafe_code)]
 
+mod bundle;
 mod claim;
 mod compare;
 mod error;
 mod experiment;
+mod facts;
 mod fit;
 mod keys;
 mod lab;
 mod metric;
 mod point;
 mod record;
+mod reproduce;
 mod results;
 mod statistics;
 mod sweep;
+pub mod tar;
 
+pub use bundle::{ABOUT, About, BUNDLE_TOP, BUNDLE_VERSION, Bundle, TRACE, run_files, run_folder};
 pub use claim::{Claim, Judged};
 pub use compare::{Change, Compared, beside_first, compare};
 pub use error::LabError;
 pub use experiment::{Experiment, Link, Node, Order};
+pub use facts::{
+    Differing, FACTS, Facts, RunFacts, differing, facts_in, facts_of_run, missing_programs,
+    published,
+};
 pub use fit::{Bound, Fit, answer, reach};
-pub use lab::{Lab, Progress};
+pub use lab::{Lab, Progress, empty};
 pub use metric::{Better, Metric, Source};
 pub use record::{Ended, PointRun};
-pub use results::Results;
+pub use reproduce::{MetricAgain, PointAgain, Reproduced};
+pub use results::{EXPERIMENT, Results};
 pub use statistics::Estimate;
 pub use sweep::{Axis, Planned};

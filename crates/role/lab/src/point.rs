@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::experiment::filled;
+use crate::facts::{self, Facts, FactsReader, Running};
 use crate::record::folder_of;
 use crate::sweep::point_text;
 use crate::{Ended, Experiment, LabError, Metric, Node, Planned, PointRun, Source};
@@ -43,6 +44,9 @@ pub(crate) struct Setting<'a> {
     pub(crate) home: &'a Path,
     pub(crate) signals: &'a Signals,
     pub(crate) descendants: Descendants,
+    /// The facts of the lab, and what reads them again.
+    pub(crate) facts: Facts,
+    pub(crate) reader: FactsReader,
 }
 
 /// What a point's process found.
@@ -74,6 +78,8 @@ pub(crate) fn run(lab: &Setting<'_>, planned: Planned, attempts: u32) -> Result<
     }
     let above = folder.parent().unwrap_or(lab.folder);
     std::fs::create_dir_all(above).map_err(LabError::file(above, "cannot be made"))?;
+    // The point's own process gives up what it would take to read them.
+    let running = Running::begin(&lab.reader);
     let ran = in_process(lab, planned, &folder)?;
     if ran.signal.is_some() {
         return Ok(Went::Interrupted);
@@ -86,6 +92,7 @@ pub(crate) fn run(lab: &Setting<'_>, planned: Planned, attempts: u32) -> Result<
     };
     place.check(&ran)?;
     let metrics = place.metrics(&ran)?;
+    facts::keep(&folder, &running.end(&lab.reader, &lab.facts))?;
     let names = experiment.nodes.iter().map(|node| node.name.clone());
     let awaited = experiment.nodes.iter().zip(&ran.nodes);
     let awaited = awaited.filter(|(node, _)| node.is_awaited);

@@ -9,7 +9,7 @@ use crate::sweep;
 use crate::{Experiment, Judged, LabError, Metric};
 
 /// The runs of a lab.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Results {
     /// The lab.
     pub lab: Experiment,
@@ -18,7 +18,7 @@ pub struct Results {
 }
 
 /// The experiment in a lab's folder.
-pub(crate) const EXPERIMENT: &str = "lab.toml";
+pub const EXPERIMENT: &str = "lab.toml";
 impl Results {
     /// Whether a folder is a lab's.
     pub fn is_there(folder: &Path) -> bool {

@@ -20,7 +20,7 @@ const RESAMPLES: usize = 2_000;
 /// What lies outside of an interval of 95 % on each side.
 const TAIL: f64 = 0.025;
 /// Fewer repeats have no interval: their resamples are hardly different from them.
-const REPEATS_MIN: usize = 3;
+pub(crate) const REPEATS_MIN: usize = 3;
 
 /// The median of some values.
 pub(crate) fn median(values: &[f64]) -> Option<f64> {
@@ -54,6 +54,35 @@ pub(crate) fn estimate(values: &[f64]) -> Option<Estimate> {
         .collect();
     medians.sort_by(f64::total_cmp);
     let at = |share: f64| medians[((medians.len() - 1) as f64 * share).round() as usize];
+    Some(Estimate {
+        value,
+        low: Some(at(TAIL)),
+        high: Some(at(1.0 - TAIL)),
+    })
+}
+
+/// The ratio of the medians of two samples that are no pairs, second to first, with its interval of
+/// 95 % by bootstrap of both; `None` where one of them may be 0 or of either sign.
+pub(crate) fn ratio(one: &[f64], other: &[f64]) -> Option<Estimate> {
+    let mut random = Random::new((one.len() + other.len()) as u64);
+    let mut drawn = |values: &[f64]| {
+        let one = |_| values[random.below(values.len() as u64) as usize];
+        let resample: Vec<_> = (0..values.len()).map(one).collect();
+        median(&resample)
+    };
+    let of = |one: f64, other: f64| Some(other / one).filter(|it| it.is_finite() && *it > 0.0);
+    let value = of(median(one)?, median(other)?)?;
+    if one.len().min(other.len()) < REPEATS_MIN {
+        return Some(Estimate {
+            value,
+            low: None,
+            high: None,
+        });
+    }
+    let ratios = (0..RESAMPLES).map(|_| of(drawn(one)?, drawn(other)?));
+    let mut ratios = ratios.collect::<Option<Vec<_>>>()?;
+    ratios.sort_by(f64::total_cmp);
+    let at = |share: f64| ratios[((ratios.len() - 1) as f64 * share).round() as usize];
     Some(Estimate {
         value,
         low: Some(at(TAIL)),

@@ -1,9 +1,8 @@
 //! `lineside bundle`: what a report of a fault needs, in one file that has no name, address, path
 //! or handle unless asked for.
 
-mod scrub;
+pub(crate) mod scrub;
 mod tables;
-mod tar;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read as _, Seek as _, SeekFrom};
@@ -11,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use lineside_lab::tar;
 use lineside_run::doctor::Doctor;
 use lineside_trace::{manifest_text, open_file};
 use serde_json::{Value, json};
@@ -54,11 +54,7 @@ pub(crate) struct Arguments {
 /// `tool` is what other verbs say of this program and this machine: `version`, and `doctor`.
 pub(crate) fn run(mut arguments: Arguments, tool: (String, Doctor)) -> anyhow::Result<Exit> {
     let named = confine::trace(&arguments.run);
-    anyhow::ensure!(
-        arguments.out.symlink_metadata().is_err(),
-        "{}: exists already and is not replaced: name another with -o",
-        arguments.out.display()
-    );
+    must_be_new(&arguments.out)?;
     arguments.confining.enter(named, Some(&arguments.out))?;
     runs::choose(&mut arguments.run);
     let arguments = &arguments;
@@ -74,21 +70,39 @@ pub(crate) fn run(mut arguments: Arguments, tool: (String, Doctor)) -> anyhow::R
         .with_context(|| format!("{}: damaged; send what there is of it", json.display()))?;
     let mut scrub = Scrub::default();
     let files = gathered(arguments, tool, &manifest, &mut scrub);
+    let bytes = write_new(&arguments.out, |file| write(file, &files, arguments))?;
+    print(&summary(arguments, &scrub, files.len(), bytes))?;
+    Ok(Exit::Done)
+}
+
+/// Has an archive written that was made when the sandbox was entered; its length.
+pub(crate) fn write_new(
+    out: &Path,
+    write: impl FnOnce(File) -> anyhow::Result<u64>,
+) -> anyhow::Result<u64> {
+    let opened = OpenOptions::new().write(true).open(out);
     // It was made for this, unless it could not be.
-    let opened = OpenOptions::new().write(true).open(&arguments.out);
-    let file = opened.or_else(|_| File::create_new(&arguments.out));
-    let file = file
-        .map_err(|error| anyhow::anyhow!("{}: cannot be made: {error}", arguments.out.display()))?;
+    let file = opened.or_else(|_| File::create_new(out));
+    let file =
+        file.map_err(|error| anyhow::anyhow!("{}: cannot be made: {error}", out.display()))?;
     let half = file.try_clone()?;
-    let written = write(file, &files, arguments);
+    let written = write(file);
     if written.is_err() {
         // Half of an archive is none, and goes when it is empty; the error of writing is the one to
         // report.
         let _ = half.set_len(0);
     }
-    let bytes = written.with_context(|| format!("{}: not written", arguments.out.display()))?;
-    print(&summary(arguments, &scrub, files.len(), bytes))?;
-    Ok(Exit::Done)
+    written.with_context(|| format!("{}: not written", out.display()))
+}
+
+/// Fails if an archive is there already.
+pub(crate) fn must_be_new(out: &Path) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        out.symlink_metadata().is_err(),
+        "{}: exists already and is not replaced: name another with -o",
+        out.display()
+    );
+    Ok(())
 }
 
 /// The files that are made here, by name.
@@ -128,13 +142,13 @@ fn gathered(
     files
 }
 
-fn text_of(value: &Value) -> Vec<u8> {
+pub(crate) fn text_of(value: &Value) -> Vec<u8> {
     let text = serde_json::to_string_pretty(value).expect("every key is a text");
     (text + "\n").into_bytes()
 }
 
 /// `trace.json` without what must not stand. Versions have points, which texts may not have.
-fn of_trace(manifest: &Value, scrub: &mut Scrub) -> Value {
+pub(crate) fn of_trace(manifest: &Value, scrub: &mut Scrub) -> Value {
     let mut out = scrub.json(manifest);
     let places = [
         ("/tool/version", false),
@@ -158,6 +172,7 @@ fn of_trace(manifest: &Value, scrub: &mut Scrub) -> Value {
 /// `what`, `state`, `effect` and figures are ours. What was found holds names of interfaces; the
 /// remedies hold the path of the program.
 fn of_doctor(examined: &mut Value, scrub: &mut Scrub) {
+    examined["facts"] = scrub.json(&examined["facts"]);
     let findings = examined["findings"].as_array_mut();
     for finding in findings.into_iter().flatten() {
         let found = finding["found"].as_str().unwrap_or_default();
@@ -181,7 +196,7 @@ fn logs(run: &Path) -> Vec<(String, String)> {
         .collect()
 }
 
-fn end_of(path: &Path) -> io::Result<String> {
+pub(crate) fn end_of(path: &Path) -> io::Result<String> {
     let mut file = open_file(path)?;
     let len = file.metadata()?.len();
     let begin = len.saturating_sub(LOG_BYTES);
@@ -224,19 +239,7 @@ fn summary(arguments: &Arguments, scrub: &Scrub, count: usize, bytes: u64) -> St
         arguments.out.display(),
         lineside_words::bytes(bytes)
     );
-    let counts = scrub.counts();
-    let replaced: Vec<String> = { counts.iter() }
-        .map(|(kind, count)| match (*kind, *count) {
-            (kind, 1) => format!("1 {kind}"),
-            ("address", count) => format!("{count} different addresses"),
-            (kind, count) => format!("{count} different {kind}s"),
-        })
-        .collect();
-    out += &match (arguments.with_names, replaced.is_empty()) {
-        (true, _) => "kept         every name, address and path (--with-names)\n".to_owned(),
-        (false, true) => "replaced     nothing: there was nothing to replace\n".to_owned(),
-        (false, false) => format!("replaced     {}\n", replaced.join(", ")),
-    };
+    out += &replaced(arguments.with_names, scrub);
     out += match arguments.with_tables {
         true => {
             "added        the tables: they hold every address, user, file name and handle that the \
@@ -245,4 +248,21 @@ fn summary(arguments: &Arguments, scrub: &Scrub, count: usize, bytes: u64) -> St
         false => "left out     the rows of all tables (--with-tables adds them)\n",
     };
     out
+}
+
+/// What was replaced, in a line.
+pub(crate) fn replaced(are_kept: bool, scrub: &Scrub) -> String {
+    let counts = scrub.counts();
+    let replaced: Vec<String> = { counts.iter() }
+        .map(|(kind, count)| match (*kind, *count) {
+            (kind, 1) => format!("1 {kind}"),
+            ("address", count) => format!("{count} different addresses"),
+            (kind, count) => format!("{count} different {kind}s"),
+        })
+        .collect();
+    match (are_kept, replaced.is_empty()) {
+        (true, _) => "kept         every name, address and path (--with-names)\n".to_owned(),
+        (false, true) => "replaced     nothing: there was nothing to replace\n".to_owned(),
+        (false, false) => format!("replaced     {}\n", replaced.join(", ")),
+    }
 }

@@ -34,7 +34,7 @@ const UNITS: [&str; 24] = [
 
 /// What was replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Address,
     Path,
     Name,
@@ -52,21 +52,34 @@ impl Kind {
 
 /// Replaces, and remembers by what.
 #[derive(Debug, Default)]
-pub(super) struct Scrub {
+pub(crate) struct Scrub {
     /// The number of each, by kind and text.
     known: HashMap<(Kind, String), usize>,
     counts: BTreeMap<Kind, usize>,
+    /// Words that stand elsewhere in the archive already.
+    own: HashSet<String>,
 }
 
 impl Scrub {
+    /// One that leaves the words of a text, which is in the archive itself.
+    pub(crate) fn beside(text: &str) -> Self {
+        let is_word = |letter: char| letter.is_ascii_alphanumeric() || "_-.".contains(letter);
+        let words = text.split(|letter: char| !is_word(letter));
+        let parts = words.flat_map(|word| word.split('.').chain([word]));
+        Self {
+            own: parts.map(str::to_owned).collect(),
+            ..Self::default()
+        }
+    }
+
     /// How many different ones were replaced, by kind.
-    pub(super) fn counts(&self) -> BTreeMap<&'static str, usize> {
+    pub(crate) fn counts(&self) -> BTreeMap<&'static str, usize> {
         let counts = self.counts.iter();
         counts.map(|(kind, count)| (kind.word(), *count)).collect()
     }
 
     /// A text with what must not stand replaced.
-    pub(super) fn text(&mut self, text: &str) -> String {
+    pub(crate) fn text(&mut self, text: &str) -> String {
         if TEXTS.contains(text) {
             return text.to_owned();
         }
@@ -78,7 +91,7 @@ impl Scrub {
     }
 
     /// JSON, its keys too.
-    pub(super) fn json(&mut self, value: &Value) -> Value {
+    pub(crate) fn json(&mut self, value: &Value) -> Value {
         match value {
             Value::String(text) => Value::String(self.text(text)),
             Value::Array(values) => values.iter().map(|value| self.json(value)).collect(),
@@ -102,7 +115,7 @@ impl Scrub {
             .is_some_and(|part| part.len() > 1 && is_word(part));
         let numbers = parts.clone().filter(|part| is_short_number(part)).count();
         let rest = parts.all(|part| is_word(part) || is_short_number(part));
-        match TEXTS.contains(key) || (begins && rest && numbers <= 1) {
+        match TEXTS.contains(key) || self.own.contains(key) || (begins && rest && numbers <= 1) {
             true => key.to_owned(),
             false => self.replaced(Kind::Name, key),
         }
@@ -122,7 +135,7 @@ impl Scrub {
         let (before, after) = (&whole[..begin], &whole[begin + core.len()..]);
         let core = match self.address(core) {
             Some(address) => address,
-            None if may_stand(core) => core.to_owned(),
+            None if may_stand(core) || self.own.contains(core) => core.to_owned(),
             None if core.contains('/') => self.replaced(Kind::Path, core),
             None => self.replaced(Kind::Name, core),
         };

@@ -1,8 +1,9 @@
 //! What a lab found, as `lab.json` and `--json` have it.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use lineside_lab::{Change, Estimate, Fit, Results, answer, beside_first};
+use lineside_lab::{Change, Estimate, Facts, Fit, Results, answer, beside_first, facts_in};
 use serde::Serialize;
 
 /// [`Figures::lab_version`].
@@ -35,6 +36,8 @@ pub(crate) struct Figures {
     pub(crate) beside_first: Vec<Change>,
     /// What bounds each metric over each delay and rate.
     pub(crate) fits: Vec<Fit>,
+    /// The system under test, by name.
+    pub(crate) facts: Facts,
 }
 
 /// An axis.
@@ -149,6 +152,15 @@ impl Figures {
             assertions: assertions.collect(),
             beside_first: beside_first(results, THRESHOLD),
             fits: answer(results),
+            facts: Facts::new(),
+        }
+    }
+
+    /// The same with the facts of a lab's folder.
+    pub(crate) fn with_facts(self, folder: &Path) -> Self {
+        Self {
+            facts: facts_in(folder),
+            ..self
         }
     }
 
@@ -162,7 +174,7 @@ impl Figures {
 
 #[cfg(test)]
 mod tests {
-    use lineside_lab::Compared;
+    use lineside_lab::{Compared, Reproduced};
 
     use super::*;
 
@@ -186,5 +198,7 @@ mod tests {
         );
         let compared = made().into_generator().into_root_schema_for::<Compared>();
         check("compare_lab", &compared);
+        let reproduced = made().into_generator().into_root_schema_for::<Reproduced>();
+        check("rerun_lab", &reproduced);
     }
 }

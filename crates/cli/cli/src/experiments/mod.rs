@@ -1,11 +1,15 @@
 //! What labs found, as `lab`, `report` and `compare` print it.
 
 pub(crate) mod figures;
+mod info;
 pub(crate) mod print;
+pub(crate) mod reproduced;
 
 use std::path::Path;
 
 use lineside_lab::Results;
+
+pub(crate) use info::info;
 
 use crate::exit::Exit;
 use crate::print::{print, print_json};
@@ -19,7 +23,7 @@ pub(crate) fn report(folder: &Path, target: Option<&str>, is_json: bool) -> anyh
         print(&(sentences.join("\n") + "\n"))?;
         return Ok(Exit::Done);
     }
-    let figures = Figures::of(&results, None);
+    let figures = Figures::of(&results, None).with_facts(folder);
     match is_json {
         true => print_json(&figures)?,
         false => print(&print::text(&figures, folder))?,

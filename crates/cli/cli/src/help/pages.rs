@@ -676,6 +676,10 @@ pub(crate) const PAGES: [Page; 26] = [
                 "RUN/point=N/repeat=R/",
                 "a run: outputs of its nodes, point.json, the links' trace.json",
             ),
+            (
+                "FILE.tar",
+                "a lab for others: 'lab bundle RUN' packs it, 'lab rerun FILE.tar' runs it again",
+            ),
         ],
         see_also: "lineside-emulate(1), lineside-load(1), lineside-predict(1)",
     },

@@ -2,14 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, Subcommand};
+
+use super::{bundle, rerun};
 
 /// Flags of `lab`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(super) other: Option<Other>,
     /// The experiment: nodes, links, sweep and assertions in TOML
-    #[arg(value_name = "FILE")]
-    pub(super) file: PathBuf,
+    #[arg(value_name = "FILE", required = true)]
+    file: Option<PathBuf>,
     /// Leave all runs in this folder; by default it has the name of FILE, without .toml
     #[arg(short, long, value_name = "RUN")]
     output: Option<PathBuf>,
@@ -39,11 +44,25 @@ pub(crate) struct Arguments {
     pub(super) quiet: bool,
 }
 
+/// What `lab` does beside running an experiment of this machine.
+#[derive(Debug, Subcommand)]
+pub(super) enum Other {
+    /// Pack a lab into one file, for others to run again
+    Bundle(bundle::Arguments),
+    /// Run the lab of a bundle here, and say what is reproduced
+    Rerun(rerun::Arguments),
+}
+
 impl Arguments {
+    /// The experiment.
+    pub(super) fn file(&self) -> &Path {
+        self.file.as_deref().unwrap_or_else(|| Path::new(""))
+    }
+
     /// The folder of all runs.
     pub(super) fn folder(&self) -> PathBuf {
         let of_file = || {
-            let name = self.file.with_extension("");
+            let name = self.file().with_extension("");
             PathBuf::from(name.file_name().unwrap_or(name.as_os_str()))
         };
         self.output.clone().unwrap_or_else(of_file)
@@ -51,9 +70,14 @@ impl Arguments {
 
     /// Where commands begin: beside the file.
     pub(super) fn home(&self) -> &Path {
-        match self.file.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        }
+        home_of(self.file())
+    }
+}
+
+/// The folder that a file is in.
+pub(super) fn home_of(file: &Path) -> &Path {
+    match file.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
     }
 }

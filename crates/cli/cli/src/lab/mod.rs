@@ -1,6 +1,9 @@
 //! `lineside lab`: an experiment from one file.
 
+mod bundle;
 mod flags;
+mod names;
+mod rerun;
 
 use std::path::Path;
 
@@ -10,6 +13,7 @@ use lineside_lab::{Experiment, Lab, Progress, Results};
 use lineside_trace::{GivenCell, GivenKind};
 
 pub(crate) use flags::Arguments;
+use flags::Other;
 
 use crate::config::ConfigError;
 use crate::exit::Exit;
@@ -27,8 +31,13 @@ const LAB: Kind = Kind {
     instead: "give another folder with -o",
 };
 
-pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
-    let experiment = Experiment::read(&arguments.file)?;
+pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<Exit> {
+    match arguments.other.take() {
+        Some(Other::Bundle(arguments)) => return bundle::run(arguments),
+        Some(Other::Rerun(arguments)) => return rerun::run(&arguments),
+        None => {}
+    }
+    let experiment = Experiment::read(arguments.file())?;
     let folder = arguments.folder();
     if arguments.dry_run {
         print(&text::plan(&experiment, &folder))?;
@@ -49,7 +58,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         return Err(ConfigError::usage(why).into());
     }
     if arguments.junit.is_some() && experiment.claims.is_empty() {
-        let file = arguments.file.display();
+        let file = arguments.file().display();
         let why = format!("--junit lists what came of assertions, and {file} has none");
         return Err(ConfigError::usage(&why).into());
     }
@@ -70,7 +79,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
     drop(lab);
     // Whatever ended it, all points so far stand.
     let results = Results::read(&folder)?;
-    let figures = Figures::of(&results, baseline.as_ref());
+    let figures = Figures::of(&results, baseline.as_ref()).with_facts(&folder);
     let kept = keep(&results, &figures, &folder);
     let signal = ran.inspect_err(|_| say(&resuming(&arguments, &results)))?;
     kept?;
@@ -103,7 +112,7 @@ fn resuming(arguments: &Arguments, results: &Results) -> String {
     format!(
         "{} of {all} runs are done and stand; 'lineside lab {} -o {} --resume' runs the others",
         results.runs.len(),
-        arguments.file.display(),
+        arguments.file().display(),
         arguments.folder().display(),
     )
 }

@@ -26,6 +26,7 @@ mod iperf;
 mod kept_runs;
 mod killed;
 mod lab;
+mod lab_bundles;
 mod live;
 mod load;
 mod load_bulk;
