@@ -3,6 +3,7 @@
 // Texts go out by way of `print`, which takes away what could steer a terminal.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
+mod archive;
 mod arguments;
 #[cfg(test)]
 mod before;

@@ -1,11 +1,10 @@
 //! `lineside bundle`: what a report of a fault needs, in one file that has no name, address, path
 //! or handle unless asked for.
 
-pub(crate) mod scrub;
 mod tables;
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Read as _, Seek as _, SeekFrom};
+use std::fs::{self, File};
+use std::io::{BufWriter, Read as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
@@ -15,16 +14,15 @@ use lineside_run::doctor::Doctor;
 use lineside_trace::{manifest_text, open_file};
 use serde_json::{Value, json};
 
+use crate::archive::scrub::Scrub;
+use crate::archive::{end_of, must_be_new, of_trace, replaced, text_of, write_new};
 use crate::confine::{self, Confining};
 use crate::exit::Exit;
 use crate::print::print;
 use crate::runs;
-use scrub::Scrub;
 
 /// The folder in the archive.
 const TOP: &str = "lineside-bundle";
-/// Of the end of a log.
-const LOG_BYTES: u64 = 64 << 10;
 
 /// Flags of `bundle`.
 #[derive(Debug, Args)]
@@ -75,36 +73,6 @@ pub(crate) fn run(mut arguments: Arguments, tool: (String, Doctor)) -> anyhow::R
     Ok(Exit::Done)
 }
 
-/// Has an archive written that was made when the sandbox was entered; its length.
-pub(crate) fn write_new(
-    out: &Path,
-    write: impl FnOnce(File) -> anyhow::Result<u64>,
-) -> anyhow::Result<u64> {
-    let opened = OpenOptions::new().write(true).open(out);
-    // It was made for this, unless it could not be.
-    let file = opened.or_else(|_| File::create_new(out));
-    let file =
-        file.map_err(|error| anyhow::anyhow!("{}: cannot be made: {error}", out.display()))?;
-    let half = file.try_clone()?;
-    let written = write(file);
-    if written.is_err() {
-        // Half of an archive is none, and goes when it is empty; the error of writing is the one to
-        // report.
-        let _ = half.set_len(0);
-    }
-    written.with_context(|| format!("{}: not written", out.display()))
-}
-
-/// Fails if an archive is there already.
-pub(crate) fn must_be_new(out: &Path) -> anyhow::Result<()> {
-    anyhow::ensure!(
-        out.symlink_metadata().is_err(),
-        "{}: exists already and is not replaced: name another with -o",
-        out.display()
-    );
-    Ok(())
-}
-
 /// The files that are made here, by name.
 fn gathered(
     arguments: &Arguments,
@@ -142,33 +110,6 @@ fn gathered(
     files
 }
 
-pub(crate) fn text_of(value: &Value) -> Vec<u8> {
-    let text = serde_json::to_string_pretty(value).expect("every key is a text");
-    (text + "\n").into_bytes()
-}
-
-/// `trace.json` without what must not stand. Versions have points, which texts may not have.
-pub(crate) fn of_trace(manifest: &Value, scrub: &mut Scrub) -> Value {
-    let mut out = scrub.json(manifest);
-    let places = [
-        ("/tool/version", false),
-        ("/schema_version", false),
-        ("/machine/kernel", true),
-    ];
-    for (place, is_begin) in places {
-        let was = manifest.pointer(place).and_then(Value::as_str);
-        if let (Some(was), Some(now)) = (was, out.pointer_mut(place)) {
-            // Of a kernel the distributor's part stays out.
-            let was = match is_begin {
-                true => was.split(['-', '+']).next().unwrap_or_default(),
-                false => was,
-            };
-            *now = scrub::version(was).into();
-        }
-    }
-    out
-}
-
 /// `what`, `state`, `effect` and figures are ours. What was found holds names of interfaces; the
 /// remedies hold the path of the program.
 fn of_doctor(examined: &mut Value, scrub: &mut Scrub) {
@@ -194,21 +135,6 @@ fn logs(run: &Path) -> Vec<(String, String)> {
     ends.enumerate()
         .map(|(at, end)| (format!("log-{}.txt", at + 1), end))
         .collect()
-}
-
-pub(crate) fn end_of(path: &Path) -> io::Result<String> {
-    let mut file = open_file(path)?;
-    let len = file.metadata()?.len();
-    let begin = len.saturating_sub(LOG_BYTES);
-    file.seek(SeekFrom::Start(begin))?;
-    let mut end = Vec::new();
-    file.take(LOG_BYTES).read_to_end(&mut end)?;
-    let end = String::from_utf8_lossy(&end).into_owned();
-    // The first line is not whole.
-    Ok(match begin {
-        0 => end,
-        _ => end.split_once('\n').map_or("", |(_, rest)| rest).to_owned(),
-    })
 }
 
 /// Writes the archive; its length.
@@ -248,21 +174,4 @@ fn summary(arguments: &Arguments, scrub: &Scrub, count: usize, bytes: u64) -> St
         false => "left out     the rows of all tables (--with-tables adds them)\n",
     };
     out
-}
-
-/// What was replaced, in a line.
-pub(crate) fn replaced(are_kept: bool, scrub: &Scrub) -> String {
-    let counts = scrub.counts();
-    let replaced: Vec<String> = { counts.iter() }
-        .map(|(kind, count)| match (*kind, *count) {
-            (kind, 1) => format!("1 {kind}"),
-            ("address", count) => format!("{count} different addresses"),
-            (kind, count) => format!("{count} different {kind}s"),
-        })
-        .collect();
-    match (are_kept, replaced.is_empty()) {
-        (true, _) => "kept         every name, address and path (--with-names)\n".to_owned(),
-        (false, true) => "replaced     nothing: there was nothing to replace\n".to_owned(),
-        (false, false) => format!("replaced     {}\n", replaced.join(", ")),
-    }
 }

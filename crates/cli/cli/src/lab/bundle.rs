@@ -13,8 +13,8 @@ use lineside_trace::open_file;
 use serde_json::Value;
 
 use super::names::Names;
-use crate::bundle::scrub::Scrub;
-use crate::bundle::{end_of, must_be_new, of_trace, replaced, text_of, write_new};
+use crate::archive::scrub::Scrub;
+use crate::archive::{end_of, must_be_new, of_trace, replaced, text_of, write_new};
 use crate::config::ConfigError;
 use crate::confine::{self, Confining};
 use crate::exit::Exit;

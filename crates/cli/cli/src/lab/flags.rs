@@ -70,14 +70,6 @@ impl Arguments {
 
     /// Where commands begin: beside the file.
     pub(super) fn home(&self) -> &Path {
-        home_of(self.file())
-    }
-}
-
-/// The folder that a file is in.
-pub(super) fn home_of(file: &Path) -> &Path {
-    match file.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
+        rerun::home_of(self.file())
     }
 }

@@ -11,7 +11,6 @@ use lineside_lab::{
     Bundle, EXPERIMENT, Experiment, Lab, Reproduced, Results, facts_in, missing_programs,
 };
 
-use super::flags::home_of;
 use super::{keep, on_progress};
 use crate::config::ConfigError;
 use crate::exit::Exit;
@@ -188,4 +187,12 @@ fn unpack(arguments: &Arguments, there: &Path) -> anyhow::Result<()> {
         written.map_err(|error| format!("{}: {error}", path.display()))
     })?;
     Ok(())
+}
+
+/// The folder that a file is in.
+pub(super) fn home_of(file: &Path) -> &Path {
+    match file.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
 }

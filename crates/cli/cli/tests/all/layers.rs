@@ -7,7 +7,8 @@ use std::path::Path;
 use lineside_testkit::layers::{Uses, part};
 
 /// Modules that several verbs use, and which use no verb.
-const SHARED: [&str; 18] = [
+const SHARED: [&str; 19] = [
+    "archive",
     "charset",
     "config",
     "congestion",

@@ -192,7 +192,8 @@ fn the_man_pages_are_set_without_warnings() {
     assert_eq!(printed(lineside().arg("man").arg(&pages)), "");
     let mut all = VERBS.map(|verb| format!("lineside-{verb}.1")).to_vec();
     all.extend(SOURCES.map(|source| format!("lineside-table-{source}.1")));
-    all.push("lineside-load-serve.1".to_owned());
+    let others = ["lab-bundle", "lab-rerun", "load-serve"];
+    all.extend(others.map(|other| format!("lineside-{other}.1")));
     all.push("lineside.1".to_owned());
     assert_eq!(std::fs::read_dir(&pages).expect("there").count(), all.len());
     let main = std::fs::read_to_string(pages.join("lineside.1")).expect("there");

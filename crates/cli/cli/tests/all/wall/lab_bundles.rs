@@ -71,7 +71,10 @@ impl Bench {
         let output = self.run(&["lab", "bundle", "it", "-o", "it.tar"]);
         assert!(output.status.success(), "{}", talk(&output));
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(text.contains("6 of 6 runs") && text.contains("replaced"), "{text}");
+        assert!(
+            text.contains("6 of 6 runs") && text.contains("replaced"),
+            "{text}"
+        );
     }
 }
 
@@ -88,7 +91,10 @@ fn a_lab_keeps_the_facts_of_what_it_ran_on() {
     assert!(program.contains(" bytes, XXH3 "), "{program}");
     let run = bench.json("it/point=2/repeat=3/facts.json");
     assert!(run["after"]["steal"].is_string(), "{run}");
-    assert!(run["before"]["kernel"].is_null(), "what is the same is not there: {run}");
+    assert!(
+        run["before"]["kernel"].is_null(),
+        "what is the same is not there: {run}"
+    );
     let trace = bench.json("it/point=2/repeat=3/trace.json");
     let settings = &trace["machine"]["settings"];
     assert!(settings["net.ipv4.tcp_wmem"].is_string(), "{trace}");
@@ -106,7 +112,10 @@ fn a_lab_keeps_the_facts_of_what_it_ran_on() {
     let doctor = bench.run(&["doctor", "--json"]);
     let doctor: Json = serde_json::from_slice(&doctor.stdout).expect("JSON");
     assert_eq!(doctor["facts"]["kernel"], lab["facts"]["kernel"]);
-    assert_eq!(doctor["facts"]["net.ipv4.tcp_rmem"], lab["facts"]["net.ipv4.tcp_rmem"]);
+    assert_eq!(
+        doctor["facts"]["net.ipv4.tcp_rmem"],
+        lab["facts"]["net.ipv4.tcp_rmem"]
+    );
 }
 
 #[test]
@@ -118,7 +127,10 @@ fn a_bundle_is_run_again_and_says_what_is_reproduced() {
     let asked = again(&["-o", "asked"]);
     assert_eq!(asked.status.code(), Some(2), "{}", talk(&asked));
     let text = talk(&asked);
-    assert!(text.contains("exec sleep 600") && text.contains("--yes"), "{text}");
+    assert!(
+        text.contains("exec sleep 600") && text.contains("--yes"),
+        "{text}"
+    );
     assert!(!bench.path("asked").exists());
     let same = again(&["-o", "same", "--yes"]);
     assert_eq!(same.status.code(), Some(0), "{}", talk(&same));
@@ -158,19 +170,32 @@ fn a_bundle_holds_no_name_of_the_machine_it_was_made_on() {
     }
     // Other tools open it, and find a lab.
     let mut unpack = Command::new("tar");
-    let unpacked = unpack.args(["-xf", "it.tar"]).current_dir(bench.ordinary.path());
+    let unpacked = unpack
+        .args(["-xf", "it.tar"])
+        .current_dir(bench.ordinary.path());
     assert!(unpacked.status().expect("tar runs").success());
     let report = bench.run(&["report", "lineside-lab"]);
     assert!(report.status.success(), "{}", talk(&report));
     let out = bench.path("lineside-lab/point=1/repeat=1/one.out");
-    assert!(fs::read_to_string(out).expect("there").contains("rate: 100"));
+    assert!(
+        fs::read_to_string(out)
+            .expect("there")
+            .contains("rate: 100")
+    );
     // An experiment that names its user's files is not for others.
-    bench.put("named.toml", &LAB.replace("cat secret;", "cat /home/zorkmid/x;"));
+    bench.put(
+        "named.toml",
+        &LAB.replace("cat secret;", "cat /home/zorkmid/x;"),
+    );
     let named = bench.run(&["lab", "named.toml"]);
     assert!(named.status.success(), "{}", talk(&named));
     let refused = bench.run(&["lab", "bundle", "named", "-o", "named.tar"]);
     assert_eq!(refused.status.code(), Some(2), "{}", talk(&refused));
-    assert!(talk(&refused).contains("named/lab.toml:7 names '/home'"), "{}", talk(&refused));
+    assert!(
+        talk(&refused).contains("named/lab.toml:7 names '/home'"),
+        "{}",
+        talk(&refused)
+    );
     assert!(!bench.path("named.tar").exists());
     let kept = bench.run(&["lab", "bundle", "named", "-o", "named.tar", "--with-names"]);
     assert!(kept.status.success(), "{}", talk(&kept));
@@ -207,7 +232,12 @@ fn a_bundle_that_is_damaged_is_refused_before_anything_runs() {
     let tar = with(b"\"program.sleep\"", b"\"program.cat70\"");
     fs::write(bench.path("other.tar"), tar).expect("written");
     let shown = bench.run(&["lab", "rerun", "other.tar", "-o", "none"]);
-    assert_eq!(shown.status.code(), Some(2), "its commands are there: {}", talk(&shown));
+    assert_eq!(
+        shown.status.code(),
+        Some(2),
+        "its commands are there: {}",
+        talk(&shown)
+    );
     // A file called as a word of this verb is still an experiment.
     fs::copy(bench.path("it.toml"), bench.path("bundle")).expect("copied");
     let plan = bench.run(&["lab", "./bundle", "--dry-run"]);

@@ -208,7 +208,7 @@ fn is_number(text: &str) -> bool {
 }
 
 /// A version, such as `0.1.0`; anything else becomes `?`. An address has four numbers.
-pub(super) fn version(text: &str) -> String {
+pub(crate) fn version(text: &str) -> String {
     let numbers: Vec<&str> = text.split('.').collect();
     let is_version = numbers.len() <= 3 && numbers.iter().all(|part| is_short_number(part));
     if is_version { text } else { "?" }.to_owned()
