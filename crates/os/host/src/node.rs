@@ -11,11 +11,14 @@
 //!   namespace: forks, sessions of their own, programs that ignore TERM.
 //! * It adopts and waits for all of them, so that their processor time is known.
 //! * It is started before the run drops its privileges: it keeps those that it needs to end others.
+//! * A command of another machine is a shell there: the first process connects at once, writes what
+//!   is to be run when it begins, and holds the shell's input, whose end ends all there.
 
-use std::io;
+use std::io::{self, Write as _};
+use std::net::{TcpStream, ToSocketAddrs as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -35,6 +38,8 @@ pub enum ReadyWhen {
     Listens(u16),
     /// This command, for a shell, succeeds in the node.
     Succeeds(String),
+    /// Something answers at this port of TCP on another machine.
+    Answers(String, u16),
 }
 
 /// What a node runs.
@@ -48,6 +53,8 @@ pub struct NodeCommand<'a> {
     pub folder: &'a Path,
     /// When others may ask it.
     pub ready: Option<&'a ReadyWhen>,
+    /// What a shell on another machine runs, to which `command` connects.
+    pub elsewhere: Option<&'a str>,
     /// Its standard output and standard error.
     pub outputs: [BorrowedFd<'a>; 2],
 }
@@ -55,6 +62,8 @@ pub struct NodeCommand<'a> {
 /// What became of a node's command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeEvent {
+    /// The shell on another machine answers.
+    Connected,
     /// It can be asked.
     Ready,
     /// It ended by itself.
@@ -154,6 +163,7 @@ fn written(event: NodeEvent) -> [u8; MESSAGE_LEN] {
         NodeEvent::NotStarted(error) => (2, [error.into(), 0, 0]),
         NodeEvent::Gone { cpu_ns } => (3, [cpu_ns.cast_signed(), 0, 0]),
         NodeEvent::Lost => (4, [0; 3]),
+        NodeEvent::Connected => (5, [0; 3]),
     };
     let mut message = [kind; MESSAGE_LEN];
     for (at, number) in numbers.iter().enumerate() {
@@ -179,6 +189,7 @@ fn read(message: &[u8; MESSAGE_LEN]) -> NodeEvent {
         3 => NodeEvent::Gone {
             cpu_ns: number(0).cast_unsigned(),
         },
+        5 => NodeEvent::Connected,
         _ => NodeEvent::Lost,
     }
 }
@@ -195,7 +206,23 @@ struct First<'a> {
     /// A command that finds that out, and when the next one may.
     asking: Option<Pid>,
     ask_at: Duration,
+    /// To and from the shell on another machine.
+    far: Option<Far>,
 }
+
+/// A shell on another machine.
+struct Far {
+    /// Its end ends what runs there.
+    input: Option<ChildStdin>,
+    output: ChildStdout,
+    /// What came before the line by which it is known, and after that nothing.
+    before: Option<Vec<u8>>,
+}
+
+/// A line that a shell prints when it is there. What a login says before it is no output.
+const HERE: &str = "lineside-is-here";
+/// More than a login says.
+const BEFORE_MAX: usize = 1 << 16;
 
 fn serve(socket: &OwnedFd, command: &NodeCommand<'_>) -> io::Result<()> {
     let [out, err] = command.outputs;
@@ -206,35 +233,73 @@ fn serve(socket: &OwnedFd, command: &NodeCommand<'_>) -> io::Result<()> {
     // its own (autogroup), unlike the same command beside the run.
     rustix::process::setpgid(None, None)?;
     see_own_processes();
+    let mut first = First {
+        socket,
+        command,
+        began: Stopwatch::start(),
+        main: None,
+        awaits: false,
+        asking: None,
+        ask_at: Duration::ZERO,
+        far: None,
+    };
+    if command.elsewhere.is_some() {
+        first.start_main()?;
+        while first.turn()? {}
+        return Ok(());
+    }
     let mut asked = [0];
     match receive(socket, &mut asked) {
         Some(_) if asked[0] == BEGIN => {}
         Some(_) => return report(socket, NodeEvent::Gone { cpu_ns: 0 }),
         None => return Ok(()),
     }
-    let mut first = First {
-        socket,
-        command,
-        began: Stopwatch::start(),
-        main: None,
-        awaits: command.ready.is_some(),
-        asking: None,
-        ask_at: Duration::ZERO,
-    };
-    match first.start(command.command, false) {
-        Ok(main) => first.main = Some((main, pidfd_open(main, PidfdFlags::empty())?)),
-        Err(error) => {
-            let error = error.raw_os_error().unwrap_or(libc::EIO);
-            report(socket, NodeEvent::NotStarted(error))?;
-        }
-    }
+    first.began = Stopwatch::start();
+    first.awaits = command.ready.is_some();
+    first.start_main()?;
     while first.turn()? {}
     Ok(())
 }
 
 impl First<'_> {
+    fn start_main(&mut self) -> io::Result<()> {
+        let started = self
+            .start(self.command.command, false)
+            .and_then(|mut child| {
+                let pid = pid_of(&child)?;
+                if let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) {
+                    // One that ends at once is found out by its end.
+                    let _ = writeln!(input, "echo {HERE}");
+                    self.far = Some(Far {
+                        input: Some(input),
+                        output,
+                        before: Some(Vec::new()),
+                    });
+                }
+                Ok((pid, pidfd_open(pid, PidfdFlags::empty())?))
+            });
+        match started {
+            Ok(main) => self.main = Some(main),
+            Err(error) => {
+                let error = error.raw_os_error().unwrap_or(libc::EIO);
+                report(self.socket, NodeEvent::NotStarted(error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the shell on another machine run what it is for.
+    fn begin_elsewhere(&mut self) {
+        self.began = Stopwatch::start();
+        self.awaits = self.command.ready.is_some();
+        let input = self.far.as_mut().and_then(|far| far.input.as_mut());
+        if let (Some(input), Some(script)) = (input, self.command.elsewhere) {
+            let _ = input.write_all(script.as_bytes());
+        }
+    }
+
     /// Starts a command of the node.
-    fn start(&self, command: &str, is_quiet: bool) -> io::Result<Pid> {
+    fn start(&self, command: &str, is_quiet: bool) -> io::Result<Child> {
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", command]).stdin(Stdio::null());
         shell.current_dir(self.command.folder);
@@ -245,8 +310,10 @@ impl First<'_> {
             true => shell.stdout(Stdio::null()).stderr(Stdio::null()),
             false => { shell.stdout(out.try_clone_to_owned()?) }.stderr(err.try_clone_to_owned()?),
         };
-        let child = shell.spawn()?;
-        Pid::from_raw(child.id().cast_signed()).ok_or_else(|| io::ErrorKind::Other.into())
+        if self.command.elsewhere.is_some() && !is_quiet {
+            shell.stdin(Stdio::piped()).stdout(Stdio::piped());
+        }
+        shell.spawn()
     }
 
     /// Waits for what comes next; whether it goes on.
@@ -255,8 +322,14 @@ impl First<'_> {
         let mut polled = vec![PollFd::new(self.socket, PollFlags::IN)];
         let main = self.main.as_ref();
         polled.extend(main.map(|(_, main)| PollFd::new(main, PollFlags::IN)));
+        let far = self.far.as_ref();
+        polled.extend(far.map(|far| PollFd::new(&far.output, PollFlags::IN)));
         let _ = poll(&mut polled, Some(&timeout(pause)));
         let is_asked = !polled[0].revents().is_empty();
+        let has_output = far.is_some() && polled.last().is_some_and(|it| !it.revents().is_empty());
+        if has_output {
+            self.relay()?;
+        }
         while let Some((process, status)) = ended() {
             self.on_end(process, status)?;
         }
@@ -267,13 +340,67 @@ impl First<'_> {
         if !is_asked {
             return Ok(true);
         }
+        let mut asked = [0];
+        let is_there = receive(self.socket, &mut asked).is_some();
+        if is_there && asked[0] == BEGIN {
+            self.begin_elsewhere();
+            return Ok(true);
+        }
         // Without the run all ends with this process.
-        if receive(self.socket, &mut [0]).is_some() {
+        if is_there {
+            self.end_elsewhere();
             end_all();
             let cpu_ns = cpu_of_children();
             report(self.socket, NodeEvent::Gone { cpu_ns })?;
         }
         Ok(false)
+    }
+
+    /// Passes on what came from another machine. Nothing more comes once it has ended.
+    fn relay(&mut self) -> io::Result<()> {
+        let Some(far) = &mut self.far else {
+            return Ok(());
+        };
+        let mut some = [0; 1 << 14];
+        let count = match rustix::io::read(&far.output, &mut some) {
+            Ok(0) => {
+                self.far = None;
+                return Ok(());
+            }
+            Ok(count) => count,
+            Err(_) => return Ok(()),
+        };
+        let bytes = &some[..count];
+        if let Some(before) = &mut far.before {
+            before.extend(bytes);
+            let line = format!("{HERE}\n");
+            let at = before
+                .windows(line.len())
+                .position(|it| it == line.as_bytes());
+            let Some(at) = at.filter(|_| before.len() <= BEFORE_MAX) else {
+                return Ok(());
+            };
+            let after = before[at + line.len()..].to_vec();
+            far.before = None;
+            report(self.socket, NodeEvent::Connected)?;
+            return written_whole(self.command.outputs[0], &after);
+        }
+        written_whole(self.command.outputs[0], bytes)
+    }
+
+    /// Ends what runs on another machine, and waits a moment until that is known here.
+    fn end_elsewhere(&mut self) {
+        let Some(far) = &mut self.far else { return };
+        far.input = None;
+        let since = Stopwatch::start();
+        while self.far.is_some() && since.elapsed() < PATIENCE {
+            let Some(far) = &self.far else { return };
+            let mut polled = [PollFd::new(&far.output, PollFlags::IN)];
+            let is_ready = poll(&mut polled, Some(&timeout(ASK))).is_ok_and(|count| count > 0);
+            if is_ready && self.relay().is_err() {
+                return;
+            }
+        }
     }
 
     fn on_end(&mut self, process: Pid, status: WaitStatus) -> io::Result<()> {
@@ -286,6 +413,8 @@ impl First<'_> {
             }
         }
         if self.main.take_if(|(main, _)| *main == process).is_some() {
+            // What is in the pipe is its output still.
+            self.end_elsewhere();
             let end = NodeEnd {
                 status: status.exit_status(),
                 signal: status.terminating_signal(),
@@ -305,14 +434,44 @@ impl First<'_> {
                 let mut ports = ports_in_use().into_iter();
                 ports.any(|it| it.protocol == "tcp" && it.listens && it.port == *port)
             }
+            Some(ReadyWhen::Answers(host, port)) => {
+                let is_due = self.began.elapsed() >= self.ask_at;
+                self.ask_at = if is_due {
+                    self.began.elapsed() + ASK
+                } else {
+                    self.ask_at
+                };
+                is_due && answers(host, *port)
+            }
             Some(ReadyWhen::Succeeds(command)) => {
                 if self.asking.is_none() && self.began.elapsed() >= self.ask_at {
-                    self.asking = self.start(command, true).ok();
+                    let started = self.start(command, true);
+                    self.asking = started.and_then(|child| pid_of(&child)).ok();
                 }
                 false
             }
         }
     }
+}
+
+/// Whether something answers at a port of another machine.
+fn answers(host: &str, port: u16) -> bool {
+    let addresses = (host, port).to_socket_addrs();
+    let mut addresses = addresses.into_iter().flatten();
+    addresses.any(|address| TcpStream::connect_timeout(&address, 10 * ASK).is_ok())
+}
+
+fn pid_of(child: &Child) -> io::Result<Pid> {
+    Pid::from_raw(child.id().cast_signed()).ok_or_else(|| io::ErrorKind::Other.into())
+}
+
+/// Writes all of it.
+fn written_whole(to: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let count = rustix::io::write(to, bytes)?;
+        bytes = &bytes[count..];
+    }
+    Ok(())
 }
 
 fn report(socket: &OwnedFd, event: NodeEvent) -> io::Result<()> {
@@ -411,6 +570,7 @@ mod tests {
             NodeEvent::NotStarted(libc::ENOENT),
             NodeEvent::Gone { cpu_ns: 1 << 40 },
             NodeEvent::Lost,
+            NodeEvent::Connected,
         ] {
             assert_eq!(read(&written(event)), event);
         }

@@ -14,6 +14,7 @@ use lineside_run::{LateLimits, of_word};
 use lineside_words::parse_duration;
 
 use crate::claim::Known;
+use crate::elsewhere;
 use crate::keys::{Keys, Text};
 use crate::sweep::{self, Axis, Planned, point_text};
 use crate::{Claim, LabError, Metric};
@@ -65,6 +66,8 @@ pub struct Node {
     pub name: String,
     /// Its command, for a shell.
     pub run: String,
+    /// The other machine on which it runs: `MACHINE` or `USER@MACHINE`.
+    pub host: Option<String>,
     /// Variables of its environment.
     pub env: Vec<(String, String)>,
     /// `tcp:PORT`, or a command that succeeds, when it is ready.
@@ -352,7 +355,7 @@ const LAB: [&str; 8] = [
     "limits",
     "wait",
 ];
-const NODE: [&str; 5] = ["run", "env", "ready", "wait", "metric"];
+const NODE: [&str; 6] = ["run", "host", "env", "ready", "wait", "metric"];
 fn whole(word: &str) -> String {
     format!("'{word}' is no whole number")
 }
@@ -366,6 +369,7 @@ fn nodes(keys: &Keys<'_>, text: Text<'_>) -> Result<Vec<Node>, LabError> {
         let (run, _) = run.ok_or_else(|| table.missing("run", "the node's command"))?;
         let mut node = Node {
             run,
+            host: table.read("host", elsewhere::host)?,
             env: Vec::new(),
             ready: table.read("ready", ready)?,
             is_awaited: table.truth("wait")?.unwrap_or_default(),
@@ -435,6 +439,12 @@ fn links(keys: &Keys<'_>, text: Text<'_>, nodes: &[Node]) -> Result<Vec<Link>, L
         };
         let between = ends.iter().map(place).collect::<Result<Vec<_>, _>>()?;
         let is_twice = (1..between.len()).any(|at| between[..at].contains(&between[at]));
+        let far = between.iter().find(|node| nodes[**node].host.is_some());
+        if let Some(far) = far {
+            let name = &nodes[*far].name;
+            let why = format!("{name} has a host, whose network is the real one: it has no link");
+            return Err(table.wrong("between", &why));
+        }
         if between.len() < 2 || is_twice || between.len() > PORTS_MAX {
             let why = format!("name 2 to {PORTS_MAX} different nodes");
             return Err(table.wrong("between", &why));
@@ -454,7 +464,7 @@ fn links(keys: &Keys<'_>, text: Text<'_>, nodes: &[Node]) -> Result<Vec<Link>, L
             words,
         });
     }
-    if links.is_empty() {
+    if links.is_empty() && nodes.iter().all(|node| node.host.is_none()) {
         let what = "nodes are joined by links: link.NAME = { between = [\"ONE\", \"OTHER\"] }";
         return Err(keys.missing("link", what));
     }

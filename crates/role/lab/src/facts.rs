@@ -266,7 +266,8 @@ pub fn missing_programs(lab: &Experiment, home: &Path, there: &Facts) -> Vec<Str
 /// The first program of each node's command at each point, and where it is.
 fn programs(lab: &Experiment, home: &Path) -> BTreeMap<String, Option<PathBuf>> {
     let mut found = BTreeMap::new();
-    for node in &lab.nodes {
+    // What is on other machines is not looked at.
+    for node in lab.nodes.iter().filter(|node| node.host.is_none()) {
         let is_filled = node.run.contains('{');
         let points = if is_filled { lab.points() } else { 1 };
         for point in 1..=points {

@@ -44,10 +44,10 @@ const FILES: [&str; 5] = [EXPERIMENT, FACTS, "about.json", "lab.json", "points"]
 
 impl<'a> Lab<'a> {
     /// Makes the folder, or goes on in one of the same experiment (`resumes`). `replaces` empties
-    /// one of any lab. To be called before there is another thread.
+    /// one of any lab. `rsh` starts a program on another machine. To be called before there is another thread.
     pub fn begin(
         experiment: &'a Experiment,
-        (folder, home): (&'a Path, &'a Path),
+        (folder, home, rsh): (&'a Path, &'a Path, &'a str),
         (resumes, replaces): (bool, bool),
         signals: &'a Signals,
     ) -> Result<Self, LabError> {
@@ -104,6 +104,7 @@ impl<'a> Lab<'a> {
             experiment,
             folder,
             home,
+            rsh,
             signals,
             descendants,
             facts: facts::facts_in(folder),

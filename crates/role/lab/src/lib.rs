@@ -20,6 +20,7 @@
 mod bundle;
 mod claim;
 mod compare;
+mod elsewhere;
 mod error;
 mod experiment;
 mod facts;

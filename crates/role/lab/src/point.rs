@@ -23,6 +23,7 @@ use lineside_trace::{State, Verdict};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::elsewhere::{self, Words};
 use crate::experiment::filled;
 use crate::facts::{self, Facts, FactsReader, Running};
 use crate::record::folder_of;
@@ -42,6 +43,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) folder: &'a Path,
     /// Where commands begin.
     pub(crate) home: &'a Path,
+    /// What starts a program on another machine.
+    pub(crate) rsh: &'a str,
     pub(crate) signals: &'a Signals,
     pub(crate) descendants: Descendants,
     /// The facts of the lab, and what reads them again.
@@ -169,24 +172,37 @@ fn found(lab: &Setting<'_>, planned: Planned, folder: &Path) -> Result<Ran, LabE
     let now_ns = SystemClock::default().now();
     let mut run = Run::begin(Some(folder), false, &planned, configuration, now_ns)?;
     let outputs = outputs(experiment, folder)?;
-    let words: Vec<_> = { experiment.nodes.iter() }
-        .map(|node| (filled(&node.run, &values), node.ready(&values)))
-        .collect();
+    let words = experiment.nodes.iter().enumerate().map(|(number, node)| {
+        let run = filled(&node.run, &values);
+        let environment = environment(lab, number, seed, &values);
+        match &node.host {
+            None => Words {
+                command: run,
+                ready: node.ready(&values),
+                elsewhere: None,
+                environment,
+            },
+            Some(host) => {
+                elsewhere::words((lab.rsh, host), (&run, node.ready(&values)), environment)
+            }
+        }
+    });
+    let words: Vec<Words> = words.collect();
     let plans = experiment
         .nodes
         .iter()
         .zip(&words)
         .zip(&outputs)
         .enumerate();
-    let plans = plans.map(
-        |(number, ((node, (command, ready)), [out, err]))| NodePlan {
-            command,
-            environment: environment(lab, number, seed, &values),
-            ready: ready.as_ref(),
-            is_awaited: node.is_awaited,
-            outputs: [out.as_fd(), err.as_fd()],
-        },
-    );
+    let plans = plans.map(|(number, ((node, words), [out, err]))| NodePlan {
+        command: &words.command,
+        environment: words.environment.clone(),
+        ready: words.ready.as_ref(),
+        elsewhere: words.elsewhere.as_deref(),
+        is_outside: experiment.is_outside(number),
+        is_awaited: node.is_awaited,
+        outputs: [out.as_fd(), err.as_fd()],
+    });
     let plans: Vec<NodePlan<'_>> = plans.collect();
     let sandbox = lineside_run::sandbox(run.folder.as_ref());
     let tapping = taking(experiment, &run, &budget)?.map(Taking::tapping);
@@ -240,6 +256,11 @@ fn of_nodes(
         elapsed_ns: node.end.map(|end| end.elapsed_ns),
         cpu_ns: node.cpu_ns,
     });
+    let ended = ended.zip(&lab.nodes).map(|(ended, node)| Ended {
+        // That of what connects to another machine says nothing.
+        cpu_ns: ended.cpu_ns.filter(|_| node.host.is_none()),
+        ..ended
+    });
     Ran {
         nodes: ended.collect(),
         not_started: nodes.iter().map(|node| node.not_started).collect(),
@@ -276,6 +297,12 @@ fn taking<'a>(
 /// What went wrong, and with which node.
 fn trouble_text(lab: &Experiment, trouble: Trouble) -> (String, usize) {
     match trouble {
+        Trouble::Unreached(node) => {
+            let host = lab.nodes[node].host.as_deref().unwrap_or_default();
+            let wait = lineside_words::time(lab.ready_wait.as_nanos() as u64);
+            let text = format!("was not reached at {host} within {wait}, lab.ready_wait");
+            (text, node)
+        }
         Trouble::NeverReady(node) => {
             let ready = lab.nodes[node].ready.as_deref().unwrap_or_default();
             let wait = lineside_words::time(lab.ready_wait.as_nanos() as u64);
@@ -371,13 +398,23 @@ fn environment(
             add(format!("LINESIDE_PEER6_{name}"), end.v6.to_string());
         }
     }
+    for (number, other) in experiment.nodes.iter().enumerate() {
+        let Some(host) = other.host.as_deref().map(elsewhere::machine) else {
+            continue;
+        };
+        match number == node {
+            true => add("LINESIDE_ADDRESS".to_owned(), host.to_owned()),
+            false => {
+                let name = other.name.to_uppercase();
+                add(format!("LINESIDE_PEER_{name}"), host.to_owned());
+            }
+        }
+    }
     add("LINESIDE_SEED".to_owned(), seed.to_string());
-    // This program, if nothing else has its name.
-    if let Some(folder) = std::env::current_exe()
-        .ok()
-        .as_deref()
-        .and_then(Path::parent)
-    {
+    // This program, if nothing else has its name. Another machine has its own.
+    let own = std::env::current_exe().ok();
+    let own = own.filter(|_| experiment.nodes[node].host.is_none());
+    if let Some(folder) = own.as_deref().and_then(Path::parent) {
         let path = std::env::var("PATH").unwrap_or_default();
         add("PATH".to_owned(), format!("{path}:{}", folder.display()));
     }

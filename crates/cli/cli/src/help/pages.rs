@@ -657,7 +657,7 @@ pub(crate) const PAGES: [Page; 26] = [
             ("Output", &["output", "force", "json", "quiet"]),
             ("Judgement", &["baseline", "strict"]),
         ],
-        more: &[("Judgement", &["junit"])],
+        more: &[("Runs", &["rsh"]), ("Judgement", &["junit"])],
         examples: &[
             ("lineside lab memcached.toml --dry-run", "what it would run"),
             (

@@ -68,6 +68,14 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         ))
         .into());
     }
+    let far = results.lab.nodes.iter().find(|node| node.host.is_some());
+    if let Some(far) = far.filter(|_| !arguments.with_names) {
+        return Err(ConfigError::usage(&format!(
+            "node.{}.host names another machine: keep all names, --with-names",
+            far.name
+        ))
+        .into());
+    }
     let mut packing = Packing {
         results: &results,
         folder: run,

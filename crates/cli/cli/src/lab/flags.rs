@@ -39,6 +39,14 @@ pub(crate) struct Arguments {
     /// Print JSON (docs/schema/lab.schema.json)
     #[arg(long)]
     pub(super) json: bool,
+    /// Command that starts a program on the other machine of a node's 'host'
+    #[arg(
+        long,
+        value_name = "WORDS",
+        default_value = "ssh",
+        allow_hyphen_values = true
+    )]
+    pub(super) rsh: String,
     /// Say nothing while it runs
     #[arg(short, long)]
     pub(super) quiet: bool,

@@ -64,7 +64,7 @@ pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<Exit> {
     }
     let junit = Junit::open(arguments.junit.as_deref(), experiment.claims.len())?;
     let signals = Signals::register().context("cannot handle signals")?;
-    let places = (folder.as_path(), arguments.home());
+    let places = (folder.as_path(), arguments.home(), arguments.rsh.as_str());
     let lab = Lab::begin(
         &experiment,
         places,

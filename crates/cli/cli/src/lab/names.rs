@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::fs;
 
+use lineside_host::Netlink;
+
 /// What this machine and its user are called.
 #[derive(Debug, Default)]
 pub(super) struct Names {
@@ -43,7 +45,11 @@ impl Names {
             let is_common = COMMON.contains(&name.as_str());
             name.chars().count() >= LETTERS_MIN && !is_common
         };
+        let addresses = Netlink::open().and_then(|netlink| netlink.addresses());
+        let addresses = addresses.into_iter().flatten().map(|(_, address)| address);
+        let addresses = addresses.filter(|address| !address.is_loopback());
         let hosts = [host, first].map(str::to_owned).into_iter();
+        let hosts = hosts.chain(addresses.map(|address| address.to_string()));
         Self {
             users: users.into_iter().filter(counts).collect(),
             hosts: hosts.filter(counts).collect(),

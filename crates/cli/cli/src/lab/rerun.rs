@@ -43,6 +43,14 @@ pub(super) struct Arguments {
     /// Print JSON (docs/schema/rerun_lab.schema.json)
     #[arg(long)]
     json: bool,
+    /// Command that starts a program on the other machine of a node's 'host'
+    #[arg(
+        long,
+        value_name = "WORDS",
+        default_value = "ssh",
+        allow_hyphen_values = true
+    )]
+    rsh: String,
     /// Say nothing while it runs
     #[arg(short, long)]
     quiet: bool,
@@ -88,7 +96,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let experiment = Experiment::read(&there.join(EXPERIMENT))?;
     let signals = Signals::register().context("cannot handle signals")?;
     let kept = (arguments.resume, arguments.force);
-    let lab = Lab::begin(&experiment, (&here, home), kept, &signals)?;
+    let lab = Lab::begin(&experiment, (&here, home, &arguments.rsh), kept, &signals)?;
     let ran = lab.run(&mut |progress| {
         if !arguments.quiet {
             on_progress(&experiment, &progress);

@@ -45,6 +45,10 @@ pub struct NodePlan<'a> {
     pub ready: Option<&'a ReadyWhen>,
     /// Whether the run goes on until it ends.
     pub is_awaited: bool,
+    /// What a shell on another machine runs, to which `command` connects.
+    pub elsewhere: Option<&'a str>,
+    /// Whether it is in the network of this machine, rather than in one of its own.
+    pub is_outside: bool,
     /// Its standard output and standard error.
     pub outputs: [BorrowedFd<'a>; 2],
 }
@@ -83,6 +87,8 @@ pub struct Nodes<'a> {
 /// What became of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NodeOutcome {
+    /// Whether its shell on another machine answered.
+    pub was_connected: bool,
     /// Whether it was found ready.
     pub was_ready: bool,
     /// How it ended by itself.
@@ -96,6 +102,8 @@ pub struct NodeOutcome {
 /// Why a run ended before the nodes that it waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trouble {
+    /// The machine of this node did not answer.
+    Unreached(usize),
     /// This node was not ready in time.
     NeverReady(usize),
     /// This one ended, or could not be started, although others depend on it.
@@ -150,13 +158,18 @@ impl Nodes<'_> {
         // What is left of nodes when this process ends early is killed with it.
         let all = Descendants::adopt(Ender::default());
         let all = all.map_err(EmulationError::system("cannot adopt processes"))?;
+        // No way leads back to the network of this machine.
+        let mut nodes: Vec<Option<Node>> = Vec::new();
+        for plan in &self.nodes {
+            nodes.push(plan.is_outside.then(|| self.make_node(plan)).transpose()?);
+        }
         let mut opened = self.open(clock)?;
         check_carriers(&path, &mut opened.sides)?;
         if is_in_own_namespace {
             lineside_host::hand_down_network_rights()
                 .map_err(EmulationError::system("cannot hand down privileges"))?;
         }
-        let nodes = self.make_nodes(&opened.namespaces)?;
+        let nodes = self.make_nodes(nodes, &opened.namespaces)?;
         drop(opened.namespaces);
         confine(self.sandbox.as_ref(), is_in_own_namespace, record, on_event)?;
         path.begin(clock.now());
@@ -220,21 +233,36 @@ impl Nodes<'_> {
         })
     }
 
-    /// Makes the first process of each node.
-    fn make_nodes(&self, namespaces: &[NetNamespace]) -> Result<Vec<Node>, EmulationError> {
+    /// Makes the first process of each node that has none yet.
+    fn make_nodes(
+        &self,
+        made: Vec<Option<Node>>,
+        namespaces: &[NetNamespace],
+    ) -> Result<Vec<Node>, EmulationError> {
         let mut nodes = Vec::new();
-        for (plan, namespace) in self.nodes.iter().zip(namespaces) {
-            namespace.enter()?;
-            let made = Node::make(&NodeCommand {
-                command: plan.command,
-                environment: &plan.environment,
-                folder: self.folder,
-                ready: plan.ready,
-                outputs: plan.outputs,
+        for ((plan, namespace), made) in self.nodes.iter().zip(namespaces).zip(made) {
+            nodes.push(match made {
+                Some(node) => node,
+                None => {
+                    namespace.enter()?;
+                    self.make_node(plan)?
+                }
             });
-            nodes.push(made.map_err(EmulationError::system("cannot make a PID namespace"))?);
         }
         Ok(nodes)
+    }
+
+    /// Makes the first process of a node in the network of the caller.
+    fn make_node(&self, plan: &NodePlan<'_>) -> Result<Node, EmulationError> {
+        let made = Node::make(&NodeCommand {
+            command: plan.command,
+            environment: &plan.environment,
+            folder: self.folder,
+            ready: plan.ready,
+            elsewhere: plan.elsewhere,
+            outputs: plan.outputs,
+        });
+        made.map_err(EmulationError::system("cannot make a PID namespace"))
     }
 
     /// Turns the loop until the nodes have ended that are waited for.
@@ -277,6 +305,8 @@ struct Course<'a> {
     nodes: Vec<Node>,
     outcomes: Vec<NodeOutcome>,
     looked: Duration,
+    /// When all other machines were there, and nodes began that others wait for.
+    joined: Option<Duration>,
     /// When the nodes began that wait for others.
     began: Option<Duration>,
     trouble: Option<Trouble>,
@@ -285,17 +315,40 @@ struct Course<'a> {
 impl<'a> Course<'a> {
     /// Begins with the nodes that others wait for.
     fn new(plan: &'a Nodes<'a>, nodes: Vec<Node>) -> Self {
-        let early = plan.nodes.iter().zip(&nodes);
-        let early = early.filter(|(plan, _)| plan.ready.is_some());
-        early.for_each(|(_, node)| node.begin());
         Self {
             plan,
             outcomes: vec![NodeOutcome::default(); nodes.len()],
             nodes,
             looked: Duration::ZERO,
+            joined: None,
             began: None,
             trouble: None,
         }
+        .joining(Duration::ZERO)
+    }
+
+    /// Begins once all other machines are there.
+    fn joining(mut self, elapsed: Duration) -> Self {
+        self.join(elapsed);
+        self
+    }
+
+    /// The same. A machine that is not there, if one has no more time to come.
+    fn join(&mut self, elapsed: Duration) -> Option<Trouble> {
+        let is_there = |node: &usize| {
+            self.plan.nodes[*node].elsewhere.is_none() || self.outcomes[*node].was_connected
+        };
+        let Some(missing) = (0..self.nodes.len()).find(|node| !is_there(node)) else {
+            let early = self.plan.nodes.iter().zip(&self.nodes);
+            let early = early.filter(|(plan, _)| plan.ready.is_some());
+            early.for_each(|(_, node)| node.begin());
+            self.joined = Some(elapsed);
+            return None;
+        };
+        let outcome = &self.outcomes[missing];
+        let has_ended = outcome.end.is_some() || outcome.not_started.is_some();
+        let is_late = elapsed > self.plan.ready_wait;
+        (has_ended || is_late).then_some(Trouble::Unreached(missing))
     }
 
     /// Looks after the nodes; whether the run is over.
@@ -305,6 +358,10 @@ impl<'a> Course<'a> {
         }
         self.looked = elapsed;
         (0..self.nodes.len()).for_each(|node| self.take_events(node));
+        let Some(joined) = self.joined else {
+            self.trouble = self.join(elapsed);
+            return self.trouble.is_some();
+        };
         let all = 0..self.nodes.len();
         let is_early = |node: &usize| self.plan.nodes[*node].ready.is_some();
         let has_ended = |node: &usize| {
@@ -331,7 +388,7 @@ impl<'a> Course<'a> {
                 self.began = Some(elapsed);
                 return false;
             }
-            let late = late.filter(|_| elapsed > self.plan.ready_wait);
+            let late = late.filter(|_| elapsed - joined > self.plan.ready_wait);
             trouble = trouble.or_else(|| late.map(Trouble::NeverReady));
             self.trouble = trouble;
             return trouble.is_some();
@@ -348,6 +405,7 @@ impl<'a> Course<'a> {
         let outcome = &mut self.outcomes[node];
         while let Some(event) = self.nodes[node].event() {
             match event {
+                NodeEvent::Connected => outcome.was_connected = true,
                 NodeEvent::Ready => outcome.was_ready = true,
                 NodeEvent::Ended(end) => outcome.end = Some(end),
                 NodeEvent::NotStarted(error) => outcome.not_started = Some(error),

@@ -47,7 +47,7 @@ impl Bench {
 }
 
 /// Processes that have a word in their environment.
-fn marked(mark: &str) -> usize {
+pub(crate) fn marked(mark: &str) -> usize {
     let processes = std::fs::read_dir("/proc").expect("processes");
     let is_marked = |entry: std::io::Result<std::fs::DirEntry>| {
         let path = entry.ok()?.path().join("environ");
@@ -59,7 +59,7 @@ fn marked(mark: &str) -> usize {
 }
 
 /// A variable that no other process has.
-fn mark() -> (String, String) {
+pub(crate) fn mark() -> (String, String) {
     let value = format!("{}-{:?}", std::process::id(), std::thread::current().id());
     let value: String = value.chars().filter(char::is_ascii_alphanumeric).collect();
     (format!("LAB_TEST={value}"), value)
