@@ -190,7 +190,7 @@ fn noise(one: &Results, other: &Results) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use lineside_time::Random;
     use lineside_trace::State;
 
@@ -199,7 +199,7 @@ mod tests {
     use crate::experiment::tests::{WHOLE, parse};
 
     /// A lab whose runs have this factor and some noise.
-    fn results(factor: f64, noise: f64, seed: u64, points: usize) -> Results {
+    pub(crate) fn results(factor: f64, noise: f64, seed: u64, points: usize) -> Results {
         let text = WHOLE.replace("repeats = 2", "repeats = 5");
         let lab = parse(&text).expect("it is right");
         let mut random = Random::new(seed);

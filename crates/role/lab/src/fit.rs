@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use lineside_link::Setting;
-use lineside_words::{number, percent, signed_time};
+use lineside_words::{bit_rate, number, percent, signed_time};
 use serde::Serialize;
 
 use crate::sweep::{rate_bits, time_ns};
@@ -130,22 +130,95 @@ pub fn reach(results: &Results, target: &str) -> Result<Vec<String>, LabError> {
     }
     let fits = answer(results).into_iter();
     let fits = fits.filter(|fit| fit.metric == metric);
-    let sentences: Vec<_> = fits.map(|fit| fit.place() + &fit.reach(least)).collect();
-    match sentences.is_empty() {
-        true => Err(wrong(
-            "no axis is the delay or the rate of a link alone".to_owned(),
-        )),
-        false => Ok(sentences),
+    let mut sentences: Vec<_> = fits.map(|fit| fit.place() + &fit.reach(least)).collect();
+    if sentences.is_empty() {
+        let why = "no axis is the delay or the rate of a link alone";
+        return Err(wrong(why.to_owned()));
+    }
+    sentences.extend(measured(results, metric, least));
+    Ok(sentences)
+}
+
+/// Points of an answer that are named.
+const NAMED_MAX: usize = 4;
+
+/// Which of the points that were measured reach this much with all of their interval, and need no
+/// better network than others that do: a sentence for each value of the other axes.
+fn measured(results: &Results, metric: &str, least: f64) -> Vec<String> {
+    let lab = &results.lab;
+    let costs: Vec<_> = { lab.sweep.iter() }
+        .filter_map(|axis| Some((axis, over(lab, axis)?)))
+        .collect();
+    let mut groups: BTreeMap<BTreeMap<String, String>, Vec<(Vec<f64>, String)>> = BTreeMap::new();
+    for point in 1..=lab.points() {
+        let (mut others, mut network) = (lab.values(point), Vec::new());
+        let mut words = BTreeMap::new();
+        for (axis, over) in &costs {
+            let value = others.remove(&axis.name).unwrap_or_default();
+            // What is less is the easier to have.
+            network.push(match over {
+                Over::Delay => -time_ns(&value).unwrap_or_default(),
+                Over::Rate => rate_bits(&value).unwrap_or_default(),
+            });
+            words.insert(axis.name.clone(), value);
+        }
+        let reached = groups.entry(others).or_default();
+        let estimate = results.estimate(point, metric);
+        if estimate.is_some_and(|it| it.low.unwrap_or(it.value) >= least) {
+            reached.push((network, crate::sweep::point_text(&words)));
+        }
+    }
+    let goal = format!("{metric} >= {}", number(least));
+    let sentences = groups.into_iter().map(|(at, reached)| {
+        let is_easier = |one: &[f64], other: &[f64]| {
+            one != other && one.iter().zip(other).all(|(one, other)| one <= other)
+        };
+        let easiest = { reached.iter() }
+            .filter(|(one, _)| !reached.iter().any(|(other, _)| is_easier(other, one)));
+        let names: Vec<&str> = easiest.map(|(_, words)| words.as_str()).collect();
+        let more = match names.len().saturating_sub(NAMED_MAX) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let shown = names[..names.len().min(NAMED_MAX)].join(", or ");
+        let place = place(&at);
+        match names.is_empty() {
+            true => format!("{place}{goal} was measured at no point"),
+            false => {
+                format!("{place}{goal} was measured at {shown}{more}, with all of its interval")
+            }
+        }
+    });
+    sentences.collect()
+}
+
+/// Where it is, for the beginning of a sentence.
+fn place(at: &BTreeMap<String, String>) -> String {
+    match crate::sweep::point_text(at) {
+        at if at.is_empty() => at,
+        at => format!("{at}: "),
     }
 }
 
 impl Fit {
     /// Where it is, for the beginning of a sentence.
     pub fn place(&self) -> String {
-        match crate::sweep::point_text(&self.at) {
-            at if at.is_empty() => at,
-            at => format!("{at}: "),
-        }
+        place(&self.at)
+    }
+
+    /// What the law has at this delay, in nanoseconds, or this rate; `None` without a law.
+    pub fn at(&self, x: f64) -> Option<f64> {
+        self.residual_max?;
+        let over = match self.rtt0_ns {
+            Some(_) => Over::Delay,
+            None => Over::Rate,
+        };
+        let law = Law {
+            cap: self.cap,
+            c: self.c,
+            rtt0: self.rtt0_ns.unwrap_or_default() / 1e9,
+        };
+        Some(law.at(x, over))
     }
 
     /// What it takes to reach this much.
@@ -180,7 +253,7 @@ impl Fit {
                 }
             },
             (Some(c), None) => {
-                let rate = lineside_words::bit_rate(least / c);
+                let rate = bit_rate(least / c);
                 format!("{metric} >= {goal} takes a {over} of {rate} at least, within {off}")
             }
         }
@@ -410,9 +483,13 @@ fn describe(results: &Results, fit: &mut Fit, samples: &[Sample], law: Law, over
             || format!("not bound by {axis}"),
             |_| format!("bound by {else_by}"),
         );
-        fit.sentence = format!("{metric} is {by}: {cap} at every {axis}, within {off}");
+        fit.sentence = format!(
+            "{metric} is {by}: {cap} at every {axis}, within {off}; another one would bring nothing"
+        );
         return;
     };
+    // The greatest delay, or the least rate.
+    let last = samples.last().map_or(0.0, |it| it.x);
     match over {
         Over::Delay => {
             fit.bound = Bound::Delay;
@@ -424,37 +501,45 @@ fn describe(results: &Results, fit: &mut Fit, samples: &[Sample], law: Law, over
             fit.sentence = match fit.knee {
                 Some(knee) => format!(
                     "{metric} is bound by delay beyond {} each way ({law_text}), and at {cap} below \
-                     that by {else_by}",
-                    signed_time(knee)
+                     that by {else_by}; {} is {} times that, and half of it would bring {} %",
+                    signed_time(knee),
+                    signed_time(last),
+                    number(last / knee),
+                    number(gain(law, last, last / 2.0, over))
                 ),
                 None => format!(
                     "{metric} is bound by delay: {law_text}; half the delay of {} would bring {} %",
-                    signed_time(samples.last().map_or(0.0, |it| it.x)),
-                    number(gain(samples, law))
+                    signed_time(last),
+                    number(gain(law, last, last / 2.0, over))
                 ),
             };
         }
         Over::Rate => {
             fit.bound = Bound::Rate;
-            let each = lineside_words::bit_rate(1.0 / c);
+            let each = bit_rate(1.0 / c);
             let each = each.trim_end_matches("/s");
             fit.sentence = match fit.knee {
                 Some(knee) => format!(
                     "{metric} is bound by rate below {} ({each} each, within {off}), and at {cap} \
-                     above that by {else_by}",
-                    lineside_words::bit_rate(knee)
+                     above that by {else_by}; {} is {} of that, and twice as much would bring {} %",
+                    bit_rate(knee),
+                    bit_rate(last),
+                    percent(last / knee),
+                    number(gain(law, last, last * 2.0, over))
                 ),
-                None => format!("{metric} is bound by rate: {each} each, within {off}"),
+                None => format!(
+                    "{metric} is bound by rate: {each} each, within {off}; up to {} nothing else \
+                     bounds it",
+                    bit_rate(samples.first().map_or(0.0, |it| it.x))
+                ),
             };
         }
     }
 }
 
-/// What half the greatest delay would bring, in percent.
-fn gain(samples: &[Sample], law: Law) -> f64 {
-    let last = samples.last().map_or(0.0, |it| it.x);
-    let ratio = law.at(last / 2.0, Over::Delay) / law.at(last, Over::Delay);
-    ((ratio - 1.0) * 100.0).round()
+/// What another delay or rate would bring, in percent.
+fn gain(law: Law, from: f64, to: f64, over: Over) -> f64 {
+    ((law.at(to, over) / law.at(from, over) - 1.0) * 100.0).round()
 }
 
 #[cfg(test)]
@@ -543,6 +628,25 @@ mod tests {
         assert!(text.contains("10 Mb/s at least"), "{text}");
         let unknown = fit(None, None, None, None);
         assert!(unknown.reach(1.0).contains("cannot be known"));
+    }
+
+    #[test]
+    fn the_easiest_network_that_was_measured_is_named() {
+        // 1,000 and 2,000 with 1 and 4 connections, and 3,000 and 4,000 at 25 us.
+        let results = crate::compare::tests::results(1.0, 0.01, 1, 4);
+        let sentences = measured(&results, "answered", 1_500.0);
+        assert_eq!(
+            sentences,
+            [
+                "connections=1: answered >= 1,500 was measured at delay=25us, with all of its interval",
+                "connections=4: answered >= 1,500 was measured at delay=25us, with all of its interval",
+            ]
+        );
+        let none = measured(&results, "answered", 3_500.0);
+        assert_eq!(
+            none[0],
+            "connections=1: answered >= 3,500 was measured at no point"
+        );
     }
 
     #[test]

@@ -1,5 +1,9 @@
 //! Medians with intervals from few repeats.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
 use lineside_time::Random;
 use serde::Serialize;
 
@@ -44,20 +48,26 @@ pub(crate) fn estimate(values: &[f64]) -> Option<Estimate> {
             high: None,
         });
     }
-    let mut random = Random::new(values.len() as u64);
-    let mut medians: Vec<_> = (0..RESAMPLES)
-        .filter_map(|_| {
-            let one = |_| values[random.below(values.len() as u64) as usize];
-            let resample: Vec<_> = (0..values.len()).map(one).collect();
-            median(&resample)
-        })
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middles = middles(values.len());
+    let mut medians: Vec<(f64, usize)> = { middles.iter() }
+        .map(|&([one, other], count)| (f64::midpoint(sorted[one], sorted[other]), count))
         .collect();
-    medians.sort_by(f64::total_cmp);
-    let at = |share: f64| medians[((medians.len() - 1) as f64 * share).round() as usize];
+    medians.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let at = |share: f64| {
+        let rank = ((RESAMPLES - 1) as f64 * share).round() as usize;
+        let mut before = 0;
+        let found = medians.iter().find(|(_, count)| {
+            before += count;
+            before > rank
+        });
+        found.map(|(median, _)| *median)
+    };
     Some(Estimate {
         value,
-        low: Some(at(TAIL)),
-        high: Some(at(1.0 - TAIL)),
+        low: at(TAIL),
+        high: at(1.0 - TAIL),
     })
 }
 
@@ -88,6 +98,31 @@ pub(crate) fn ratio(one: &[f64], other: &[f64]) -> Option<Estimate> {
         low: Some(at(TAIL)),
         high: Some(at(1.0 - TAIL)),
     })
+}
+
+/// The places of the middle one, or of the two in the middle, in a sorted resample, and how many
+/// resamples have them.
+type Middles = Vec<([usize; 2], usize)>;
+
+thread_local! {
+    /// By the number of values: a lab has thousands of points with the same number of repeats.
+    static MIDDLES: RefCell<BTreeMap<usize, Rc<Middles>>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+fn middles(count: usize) -> Rc<Middles> {
+    let draw = || {
+        let mut random = Random::new(count as u64);
+        let mut counts: BTreeMap<[usize; 2], usize> = BTreeMap::new();
+        let mut places = vec![0; count];
+        for _ in 0..RESAMPLES {
+            places.fill_with(|| random.below(count as u64) as usize);
+            places.sort_unstable();
+            let middle = [places[(count - 1) / 2], places[count / 2]];
+            *counts.entry(middle).or_default() += 1;
+        }
+        Rc::new(counts.into_iter().collect())
+    };
+    MIDDLES.with_borrow_mut(|known| known.entry(count).or_insert_with(draw).clone())
 }
 
 #[cfg(test)]
