@@ -2,11 +2,14 @@
 //! HTML form draw them and decide nothing but how they look. Texts may come from the wire: the code
 //! that draws them makes them harmless.
 
+use std::borrow::Cow;
+
 use lineside_analyze::{Concentration, Zone};
 use lineside_trace::State;
 use lineside_words::{bytes, grouped, time};
 
 use crate::monitored::{Histogram, Timeline};
+use crate::points::{Axis, Metric, Value};
 
 /// A heading with what stands below it.
 pub(crate) struct Section {
@@ -23,11 +26,17 @@ pub(crate) enum Block {
     List(Vec<Fact>),
     Meters(Meters),
     Text(String),
+    /// Sentences that stand for themselves.
+    Sentences(Vec<String>),
+    /// Lines as they are in a file.
+    Code(String),
     /// What stands out, and what is done about it.
     Findings(Vec<Insight>),
     Chart(Chart),
     Curve(Curve),
     Shares(ShareCurve),
+    Cuts(Cuts),
+    Contours(Contours),
     Histogram(Histogram),
     Timeline(Timeline),
     Table(Table),
@@ -180,6 +189,39 @@ pub(crate) struct ShareCurve {
     pub(crate) lines: Vec<(&'static str, Colour, Vec<Option<u64>>)>,
 }
 
+/// Lines of a drawing: more look alike.
+pub(crate) const LINES_MAX: usize = 6;
+
+/// A metric over an axis.
+pub(crate) struct Cuts {
+    pub(crate) title: String,
+    pub(crate) axis: Axis,
+    pub(crate) metric: Metric,
+    pub(crate) lines: Vec<CutLine>,
+    /// How many more there are.
+    pub(crate) rest: String,
+}
+
+/// A line of a cut.
+pub(crate) struct CutLine {
+    /// The values of the other axes; may be empty.
+    pub(crate) name: String,
+    /// For each value of the axis.
+    pub(crate) values: Vec<Option<Value>>,
+    /// The law, if there is one.
+    pub(crate) law: Vec<(f64, f64)>,
+}
+
+/// A metric over two axes.
+pub(crate) struct Contours {
+    pub(crate) title: String,
+    pub(crate) x: Axis,
+    pub(crate) y: Axis,
+    pub(crate) metric: Metric,
+    /// For each value of `x` those of `y`.
+    pub(crate) values: Vec<Vec<Option<f64>>>,
+}
+
 /// Which share of all is with the first few.
 pub(crate) struct Curve {
     pub(crate) title: String,
@@ -198,9 +240,9 @@ pub(crate) struct Table {
     pub(crate) axis: Option<[String; 2]>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Column {
-    pub(crate) head: &'static str,
+    pub(crate) head: Cow<'static, str>,
     pub(crate) kind: Kind,
     /// Only where there is room.
     pub(crate) wide: bool,
@@ -222,23 +264,24 @@ pub(crate) enum Kind {
 
 pub(crate) enum Cell {
     Text(String),
+    /// Where it leads, and its text.
+    Link(String, String),
     Bar(f64),
     Spark(Vec<u64>),
 }
 
-pub(crate) const fn column(head: &'static str, kind: Kind) -> Column {
+pub(crate) fn column(head: impl Into<Cow<'static, str>>, kind: Kind) -> Column {
     Column {
-        head,
+        head: head.into(),
         kind,
         wide: false,
     }
 }
 
-pub(crate) const fn wide(head: &'static str, kind: Kind) -> Column {
+pub(crate) fn wide(head: &'static str, kind: Kind) -> Column {
     Column {
-        head,
-        kind,
         wide: true,
+        ..column(head, kind)
     }
 }
 

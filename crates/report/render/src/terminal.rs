@@ -12,6 +12,8 @@ use crate::block::{
 };
 use crate::monitors_text::{histogram_lines, timeline_lines};
 use crate::page::{Page, page};
+use crate::points::Points;
+use crate::section::points;
 use crate::summary::Summary;
 use crate::text::{LABEL, SCREEN, Style, axis, bars, front, lead, lines_of, within};
 
@@ -64,6 +66,23 @@ pub fn report(report: &Report, style: &Style) -> String {
     pen.title(&title, &about);
     { certificate.iter().chain(&sections) }.for_each(|each| pen.section(each));
     pen.out
+}
+
+/// A lab or a prediction: a row for each point, and what they say. Rows are as long as they need.
+pub fn points(of: &Points, style: &Style) -> String {
+    let style = Style {
+        width: usize::MAX,
+        ..style.clone()
+    };
+    let mut pen = Pen::new(&style);
+    let sections = [
+        Some(points::points(of, false)),
+        points::beside_first(of),
+        points::sentences(of),
+        points::assertions(of),
+    ];
+    sections.iter().flatten().for_each(|each| pen.section(each));
+    pen.out.split_off(1)
 }
 
 /// Writes line by line.
@@ -282,6 +301,10 @@ impl<'a> Pen<'a> {
             }
             Block::Meters(meters) => self.labelled(meters.label, &meters_text(meters)),
             Block::Text(text) => self.wrapped("", text),
+            Block::Sentences(all) => all.iter().for_each(|text| self.wrapped("", text)),
+            Block::Code(lines) => lines.lines().for_each(|line| self.wrapped("", line)),
+            // Their numbers are those of the points.
+            Block::Cuts(_) | Block::Contours(_) => (),
             Block::Findings(findings) => {
                 for (at, finding) in findings.iter().enumerate() {
                     for line in self.finding(at + 1, finding, Detail::All) {
@@ -401,10 +424,10 @@ impl<'a> Pen<'a> {
             .map(|(place, (_, column))| match (place, column.kind) {
                 (0, Kind::Name | Kind::Path) => escape(&table.caption),
                 (_, Kind::Spark(_)) => table.axis.as_ref().map_or_else(
-                    || column.head.to_owned(),
+                    || column.head.to_string(),
                     |[from, to]| format!("{from} {to:>0$}", SPARK - from.chars().count() - 1),
                 ),
-                _ => column.head.to_owned(),
+                _ => column.head.to_string(),
             })
             .collect();
         let widths = widths(&columns, &heads, &rows, self.style.width);
@@ -502,7 +525,7 @@ fn widths(
 
 fn cell(cell: &Cell) -> String {
     match cell {
-        Cell::Text(text) => escape(text),
+        Cell::Text(text) | Cell::Link(_, text) => escape(text),
         Cell::Bar(share) => "▪".repeat((share * BAR as f64).ceil() as usize),
         Cell::Spark(counts) => {
             let group = counts.len().div_ceil(SPARK).max(1);

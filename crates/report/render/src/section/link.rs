@@ -9,7 +9,7 @@ use lineside_trace::certificate::run::LoopFacts;
 use lineside_words::{bytes, grouped, signed_time};
 
 use super::switch;
-use crate::block::{Block, Cell, Column, Fact, Kind, Section, Table, Verdict, fact};
+use crate::block::{Block, Cell, Fact, Kind, Section, Table, Verdict, column, fact};
 
 /// The certificate in words.
 pub(crate) fn sections(emulation: &Emulation) -> Vec<Section> {
@@ -45,11 +45,6 @@ pub(crate) fn sections(emulation: &Emulation) -> Vec<Section> {
 
 /// What was changed, and what frames had until then.
 fn changes_section(changes: &[ChangeReport]) -> Section {
-    let column = |head, kind| Column {
-        head,
-        kind,
-        wide: false,
-    };
     let columns = vec![
         column("after", Kind::Number),
         column("direction", Kind::Name),
@@ -281,14 +276,9 @@ fn facts(direction: &DirectionReport) -> Vec<Fact> {
 
 /// How delays were asked for, drawn and realised; `None` if no frame was delayed.
 fn delays_table(delays: &Delays) -> Option<Block> {
-    let head = |head, kind| Column {
-        head,
-        kind,
-        wide: false,
-    };
     let names = ["mean", "deviation", "p1", "p50", "p99", "p99.9", "max"];
-    let mut columns = vec![head("", Kind::Name)];
-    columns.extend(names.map(|name| head(name, Kind::Number)));
+    let mut columns = vec![column("", Kind::Name)];
+    columns.extend(names.map(|name| column(name, Kind::Number)));
     let rows: Vec<Vec<Cell>> = [
         ("asked", Some(&delays.asked)),
         ("drawn", delays.drawn.as_ref()),

@@ -449,7 +449,7 @@ mod tests {
         let Some(Block::Table(times)) = section.blocks.get(2) else {
             panic!("times after the facts");
         };
-        let heads = times.columns.iter().map(|column| column.head);
+        let heads = times.columns.iter().map(|column| column.head.as_ref());
         let heads: Vec<_> = heads.collect();
         assert_eq!(heads, ["", "p50", "p90", "p99", "p99.9", "max", "count"]);
         let Cell::Text(p90) = &times.rows[0][2] else {

@@ -9,6 +9,7 @@ pub(crate) mod load;
 pub(crate) mod load_pictures;
 pub(crate) mod load_summary;
 pub(crate) mod monitors;
+pub(crate) mod points;
 pub(crate) mod replay;
 mod switch;
 pub(crate) mod two_taps;

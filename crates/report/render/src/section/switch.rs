@@ -3,7 +3,7 @@
 use lineside_trace::certificate::link::{CorePort, CoreReport};
 use lineside_words::{grouped, time};
 
-use crate::block::{Block, Cell, Colour, Column, Kind, Section, Table, fact};
+use crate::block::{Block, Cell, Colour, Column, Kind, Section, Table, column, fact};
 
 /// The account of the switch in words.
 pub(crate) fn section(core: &CoreReport) -> Section {
@@ -57,7 +57,10 @@ fn frames(count: u64) -> String {
 
 /// What came and left at each port, drawn beside one another.
 fn ports(core: &CoreReport) -> Table {
-    let column = |head, kind, wide| Column { head, kind, wide };
+    let column = |head: &'static str, kind, wide| Column {
+        wide,
+        ..column(head, kind)
+    };
     let columns = vec![
         column("port", Kind::Name, false),
         column("came", Kind::Number, false),

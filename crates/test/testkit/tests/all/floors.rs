@@ -20,7 +20,7 @@ const ANALYZE: Floors = &[
 
 /// Lines and blocks; what a report holds in blocks; drawings of blocks; the page; its two forms.
 const RENDER: Floors = &[
-    &["lib", "monitored", "text"],
+    &["lib", "monitored", "points", "text"],
     &[
         "block",
         "adapter",
@@ -43,10 +43,11 @@ const RENDER: Floors = &[
         "link_line",
         "monitors_svg",
         "probe",
+        "scale",
         "summary",
         "table",
     ],
-    &["page", "share_curve"],
+    &["contours cuts", "page", "share_curve"],
     &["html", "terminal"],
 ];
 
