@@ -3,14 +3,15 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use lineside_analyze::{Assertion, Zone};
 use lineside_lab::{Change, Compared, Experiment, PointRun, Results};
+use lineside_render::points::Points;
 use lineside_render::slow::table;
+use lineside_render::terminal;
 use lineside_words::{escape, number, percent, time};
 
-use super::figures::{Figures, Point, Value};
-
-/// Where assertions do not hold that are shown; JSON has all.
-const SHOWN_MAX: usize = 5;
+use super::figures::Figures;
+use crate::print::style;
 
 /// The points and their order, before anything runs.
 pub(crate) fn plan(lab: &Experiment, folder: &Path) -> String {
@@ -45,7 +46,10 @@ pub(crate) fn plan(lab: &Experiment, folder: &Path) -> String {
 }
 
 /// The values of axes in the order of the file.
-fn axes(lab: &Experiment, values: &std::collections::BTreeMap<String, String>) -> String {
+pub(super) fn axes(
+    lab: &Experiment,
+    values: &std::collections::BTreeMap<String, String>,
+) -> String {
     let words = lab.sweep.iter().filter_map(|axis| {
         let value = values.get(&axis.name)?;
         Some(format!("{}={value}", axis.name))
@@ -102,94 +106,20 @@ fn with_unit(value: f64, unit: &str) -> String {
 
 /// What was found.
 pub(crate) fn text(of: &Figures, folder: &Path) -> String {
-    let mut out = points(of);
-    if let Some(first) = of.axes.first().filter(|_| !of.beside_first.is_empty()) {
-        let heading = format!("TO {}={}", first.name, first.values[0]);
-        let at = |change: &Change| {
-            let values = of.axes.iter().filter_map(|axis| {
-                let value = change.at.as_ref()?.get(&axis.name)?;
-                Some(format!("{}={value}", axis.name))
-            });
-            values.collect::<Vec<_>>().join(" ")
-        };
-        out.push('\n');
-        out.push_str(&changes(&of.beside_first, &heading, at));
-    }
-    if !of.fits.is_empty() {
-        out.push('\n');
-    }
-    for fit in &of.fits {
-        let _ = writeln!(out, "{}", escape(&(fit.place() + &fit.sentence)));
-    }
-    for assertion in &of.assertions {
-        let (name, words) = (escape(&assertion.name), escape(&assertion.words));
-        let _ = writeln!(out, "\nassert {name}: {words}: {}", assertion.state);
-        for why in assertion.why.iter().take(SHOWN_MAX) {
-            let _ = writeln!(out, "  {}", escape(why));
-        }
-        if let Some(more @ 1..) = assertion.why.len().checked_sub(SHOWN_MAX) {
-            let _ = writeln!(out, "  {more} more: lab.json has all");
-        }
-    }
+    let mut out = points(&super::points::of_lab(of));
     let _ = writeln!(
         out,
         "\n{} of {} runs in {}",
         of.runs,
         of.runs_planned,
-        folder.display()
+        escape(&folder.display().to_string())
     );
     out
 }
 
-/// A line a point.
-fn points(of: &Figures) -> String {
-    let axes: Vec<String> = of
-        .axes
-        .iter()
-        .map(|axis| axis.name.to_uppercase())
-        .collect();
-    let metrics = of
-        .points
-        .first()
-        .map(|point| &point.metrics[..])
-        .unwrap_or_default();
-    let metrics: Vec<String> = { metrics.iter() }
-        .map(|value| match value.unit.as_str() {
-            "" => value.metric.to_uppercase(),
-            unit => format!("{} ({unit})", value.metric.to_uppercase()),
-        })
-        .collect();
-    let mut heading = vec![("POINT", true)];
-    heading.extend(axes.iter().map(|axis| (axis.as_str(), true)));
-    heading.push(("RUNS", true));
-    for metric in &metrics {
-        heading.extend([(metric.as_str(), true), ("95 %", true)]);
-    }
-    let row = |point: &Point| {
-        let mut row = vec![point.point.to_string()];
-        let values = of.axes.iter().map(|axis| point.axes.get(&axis.name));
-        row.extend(values.map(|value| escape(value.map_or("", String::as_str))));
-        row.push(match point.disturbed {
-            0 => point.repeats.to_string(),
-            disturbed => format!("{} ({disturbed} disturbed)", point.repeats),
-        });
-        row.extend(point.metrics.iter().flat_map(cells));
-        row
-    };
-    let rows: Vec<Vec<String>> = of.points.iter().map(row).collect();
-    table(&heading, &rows)
-}
-
-fn cells(value: &Value) -> [String; 2] {
-    let Some(estimate) = value.estimate else {
-        return ["-".to_owned(), "-".to_owned()];
-    };
-    let interval = estimate.low.zip(estimate.high);
-    let interval = interval.map(|(low, high)| format!("{} to {}", number(low), number(high)));
-    [
-        number(estimate.value),
-        interval.unwrap_or_else(|| "-".to_owned()),
-    ]
+/// Points of a lab or of a prediction.
+pub(crate) fn points(of: &Points) -> String {
+    terminal::points(of, &style(Zone::default()))
 }
 
 /// Ratios, a line each.
@@ -241,6 +171,37 @@ pub(crate) fn compared(of: &Compared, lab: &Experiment) -> String {
         noise.unwrap_or_default()
     );
     out
+}
+
+/// Each metric at each point as an assertion: that it is not worse.
+pub(super) fn cases(of: &Compared, lab: &Experiment) -> Vec<Assertion> {
+    let case = |change: &Change| {
+        let at = change.at.as_ref().map(|at| axes(lab, at));
+        let ratio = change.ratio.map(|it| it.value);
+        let interval = change.ratio.and_then(|it| it.low.zip(it.high));
+        let words = match (ratio, interval) {
+            (Some(ratio), Some((low, high))) => format!("{ratio:.3}, {low:.3} to {high:.3}"),
+            (Some(ratio), None) => format!("{ratio:.3}, without an interval"),
+            (None, _) => "no pair".to_owned(),
+        };
+        Assertion {
+            assertion: format!(
+                "{} {}",
+                change.metric,
+                at.unwrap_or_else(|| "all".to_owned())
+            ),
+            holds: !matches!(change.state, "worse" | "undecided"),
+            undecided: change.state == "undecided",
+            value: ratio,
+            bound: of.threshold,
+            operations: change.pairs as u64,
+            what: format!(
+                "{}: B to A is {words} ({} pairs)",
+                change.state, change.pairs
+            ),
+        }
+    };
+    of.changes.iter().map(case).collect()
 }
 
 /// What there is to say of runs that were disturbed.

@@ -109,7 +109,7 @@ pub(crate) const PAGES: [Page; 26] = [
                 "Operations",
                 &["server", "file", "user", "connection", "utc"],
             ),
-            ("Form", &["top"]),
+            ("Form", &["top", "markdown"]),
             ("Judgement", &["threshold", "control", "junit", "strict"]),
         ],
         examples: &[

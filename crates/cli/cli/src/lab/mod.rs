@@ -20,7 +20,7 @@ use crate::exit::Exit;
 use crate::experiments::figures::{Assertion, Figures};
 use crate::experiments::print as text;
 use crate::junit::Junit;
-use crate::print::{json_text, print, print_json, say, warn};
+use crate::print::{json_text, print, print_json, print_styled, say, warn};
 use crate::tables::{Folder, Kind, push, table};
 
 /// What a lab's folder holds beside its points.
@@ -85,7 +85,7 @@ pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<Exit> {
     kept?;
     match arguments.json {
         true => print_json(&figures)?,
-        false => print(&text::text(&figures, &folder))?,
+        false => print_styled(&text::text(&figures, &folder))?,
     }
     if let Some(signal) = signal {
         say(&resuming(&arguments, &results));

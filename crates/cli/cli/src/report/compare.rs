@@ -1,5 +1,7 @@
 //! `lineside compare`: what changed between two traces; and the judgement of `--assert`.
 
+use std::path::Path;
+
 use lineside_analyze::{Assert, Assertion, Comparison, Filter};
 use lineside_host::Sandbox;
 use lineside_lab::Results;
@@ -8,7 +10,7 @@ use lineside_trace::State;
 use super::flags::CompareArguments;
 use crate::config::ConfigError;
 use crate::exit::Exit;
-use crate::experiments;
+use crate::experiments::{self, Comparing};
 use crate::junit::Junit;
 use crate::print::{exit, print_csv, print_json, print_styled, say, style};
 
@@ -26,20 +28,12 @@ pub(crate) fn run(arguments: CompareArguments) -> anyhow::Result<Exit> {
             );
             return Err(ConfigError::usage(&why).into());
         }
-        let others = [arguments.calls, arguments.csv, arguments.junit.is_some()];
-        if others.contains(&true) || !arguments.assert.is_empty() {
-            let why = "of two labs there is the text, --json, --threshold and --control";
-            return Err(ConfigError::usage(why).into());
-        }
-        let (threshold, control) = (arguments.threshold, arguments.control.as_deref());
-        let folders = [Some(arguments.a.as_path()), Some(b), control];
-        let named = { folders.into_iter().flatten() }.fold(Sandbox::new(), Sandbox::may_read_below);
-        { arguments.confining }.enter(named, None)?;
-        return experiments::compare((&arguments.a, b), control, threshold, arguments.json);
+        return labs(&arguments, b);
     }
-    if arguments.threshold.is_some() || arguments.control.is_some() {
+    let is_of_labs = arguments.threshold.is_some() || arguments.control.is_some();
+    if is_of_labs || arguments.markdown.is_some() {
         let a = arguments.a.display();
-        let why = format!("--threshold and --control are of labs, and {a} is none");
+        let why = format!("--threshold, --control and --markdown are of labs, and {a} is none");
         return Err(ConfigError::usage(&why).into());
     }
     let folders = [Some(&arguments.a), arguments.b.as_ref()];
@@ -69,6 +63,35 @@ pub(crate) fn run(arguments: CompareArguments) -> anyhow::Result<Exit> {
         junit.finish("compare", &both, &assertions)?;
     }
     Ok(judged(&assertions, done))
+}
+
+/// Compares two labs.
+fn labs(arguments: &CompareArguments, b: &Path) -> anyhow::Result<Exit> {
+    if arguments.calls || arguments.csv || !arguments.assert.is_empty() {
+        let why = "of two labs there is the text, --json, --markdown, --junit, --threshold and \
+                   --control";
+        return Err(ConfigError::usage(why).into());
+    }
+    let asked = Comparing {
+        folders: [&arguments.a, b],
+        control: arguments.control.as_deref(),
+        threshold: arguments.threshold,
+        is_json: arguments.json,
+        markdown: arguments.markdown.as_deref(),
+    };
+    let read = asked.folders.into_iter().chain(asked.control);
+    let named = read.fold(Sandbox::new(), Sandbox::may_read_below);
+    // Its cases are the metrics at the points, of which a lab has at least one.
+    let junit = Junit::open(arguments.junit.as_deref(), 1)?;
+    let outs = [asked.markdown, arguments.junit.as_deref()];
+    let outs: Vec<_> = outs.into_iter().flatten().collect();
+    { arguments.confining }.enter_writing(named, &outs)?;
+    let (state, cases) = experiments::compare(&asked)?;
+    if let Some(junit) = junit {
+        let both = format!("{} {}", arguments.a.display(), b.display());
+        junit.finish("compare", &both, &cases)?;
+    }
+    Ok(state)
 }
 
 /// Prints the comparison. Returns what came of assertions, and whether all could be read.

@@ -100,10 +100,14 @@ pub(crate) struct CompareArguments {
     /// Of two labs: another run of A; below what it differs from A nothing is claimed
     #[arg(long, value_name = "RUN")]
     pub(super) control: Option<PathBuf>,
+    /// Of two labs: write a table for a pull request to FILE (- is standard output)
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    pub(super) markdown: Option<PathBuf>,
     /// Exit with 4 unless the verdicts of both are complete
     #[arg(long)]
     pub(super) strict: bool,
-    /// Write what came of each --assert as JUnit's XML, for Jenkins and GitLab
+    /// Write what came of each --assert, or of each metric of two labs, as JUnit's XML, for Jenkins
+    /// and GitLab
     #[arg(long, value_name = "FILE")]
     pub(super) junit: Option<PathBuf>,
     #[command(flatten)]

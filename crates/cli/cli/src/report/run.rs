@@ -1,9 +1,6 @@
 //! `lineside report` and `lineside slow`: the account of the capture and of the workload in a
 //! trace.
 
-use std::fs;
-
-use anyhow::Context;
 use lineside_analyze::{Assertion, SLOW_MAX, Slow};
 use lineside_render::{html, slow, terminal};
 use lineside_run::check_new_file;
@@ -23,16 +20,9 @@ use crate::print::{
 use crate::runs;
 
 pub(crate) fn run(arguments: ReportArguments) -> anyhow::Result<Exit> {
-    if lineside_lab::Results::is_there(&arguments.trace) {
-        let page = arguments.html.is_some() || arguments.junit.is_some() || arguments.csv;
-        if page || arguments.interval.is_some() || !arguments.assert.is_empty() {
-            let why = "of a lab there is the text and --json; its file has assertions, and \
-                       RUN/points/*.parquet all values";
-            return Err(ConfigError::usage(why).into());
-        }
-        { arguments.confining }.enter(confine::trace(&arguments.trace), None)?;
-        let target = arguments.target.as_deref();
-        return experiments::report(&arguments.trace, target, arguments.json);
+    let is_lab = lineside_lab::Results::is_there(&arguments.trace);
+    if is_lab || experiments::predicted::is_there(&arguments.trace) {
+        return experiment(&arguments, is_lab);
     }
     if arguments.target.is_some() {
         let why = format!(
@@ -58,6 +48,35 @@ pub(crate) fn run(arguments: ReportArguments) -> anyhow::Result<Exit> {
     Ok(judged(&assertions, done))
 }
 
+/// Prints a lab or a prediction, or writes its page.
+fn experiment(arguments: &ReportArguments, is_lab: bool) -> anyhow::Result<Exit> {
+    let is_more = arguments.junit.is_some() || arguments.csv || arguments.interval.is_some();
+    if is_more || !arguments.assert.is_empty() {
+        let why = "of a lab there is the text, --html and --json; its file has assertions, and \
+                   RUN/points/*.parquet all values";
+        return Err(ConfigError::usage(why).into());
+    }
+    if !is_lab && (arguments.json || arguments.target.is_some()) {
+        let why =
+            "of a prediction there is the text and --html: predict.json in its folder has all";
+        return Err(ConfigError::usage(why).into());
+    }
+    let (folder, target) = (arguments.trace.as_path(), arguments.target.as_deref());
+    let named = confine::trace(folder);
+    let Some(file) = &arguments.html else {
+        { arguments.confining }.enter(named, None)?;
+        match is_lab {
+            true => experiments::report(folder, target, arguments.json)?,
+            false => experiments::report_predicted(folder)?,
+        }
+        return Ok(Exit::Done);
+    };
+    check_new_file(file, "--html", arguments.force)?;
+    { arguments.confining }.enter_writing(named, &[file])?;
+    experiments::write_text(&experiments::page(folder, target, file)?, file)?;
+    Ok(Exit::Done)
+}
+
 /// Prints the report. Returns what came of assertions, and whether all could be read.
 fn report(arguments: &ReportArguments) -> anyhow::Result<(Vec<Assertion>, Exit)> {
     let filter = arguments.filter.filter();
@@ -81,14 +100,7 @@ fn report(arguments: &ReportArguments) -> anyhow::Result<(Vec<Assertion>, Exit)>
         report.assertions = lineside_analyze::assert(&arguments.trace, &filter, &arguments.assert)?;
     }
     if let Some(path) = &arguments.html {
-        let page = html::page(&report, &zone);
-        if path.as_os_str() == "-" {
-            print_data(&page)?;
-        } else {
-            fs::write(path, page)
-                .with_context(|| format!("{}: cannot write the page", path.display()))?;
-            say(&format!("wrote {}", path.display()));
-        }
+        experiments::write_text(&html::page(&report, &zone), path)?;
     } else if arguments.json {
         print_json(&report)?;
     } else if arguments.csv {

@@ -185,3 +185,42 @@ fn a_prediction_names_what_it_needs() {
     let output = run(&folder, &["predict", ".", "--delay", "1ms"]);
     assert!(!output.status.success());
 }
+
+#[test]
+fn a_prediction_has_a_page_as_a_lab_has() {
+    let folder = traced(&example());
+    let words = [
+        "predict",
+        "trace",
+        "--delay",
+        "0ms,5ms,20ms",
+        "--rate",
+        "10mbit,1gbit",
+    ];
+    printed(&run(&folder, &[&words[..], &["-o", "to"]].concat()));
+    let page = printed(&run(&folder, &["report", "to", "--html", "-"]));
+    for part in [
+        "elapsed over delay and rate",
+        "class=\"contour\"",
+        "p99 over rate",
+        "rate=10mbit: ",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    let text = printed(&run(&folder, &["report", "to"]));
+    let lines = text
+        .lines()
+        .filter(|line| line.contains("mbit") || line.contains("gbit"));
+    assert_eq!(lines.count(), 6, "{text}");
+    let refused = run(&folder, &["report", "to", "--json"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", talk(&refused));
+    // What is no prediction is named.
+    std::fs::write(folder.path().join("to/predict.json"), "{}").expect("written");
+    let broken = run(&folder, &["report", "to", "--html", "-"]);
+    assert_eq!(broken.status.code(), Some(1), "{}", talk(&broken));
+    assert!(
+        talk(&broken).contains("it is no prediction"),
+        "{}",
+        talk(&broken)
+    );
+}
