@@ -27,6 +27,7 @@ mod kept_runs;
 mod killed;
 mod lab;
 mod lab_bundles;
+mod lab_examples;
 mod lab_hosts;
 mod live;
 mod load;
