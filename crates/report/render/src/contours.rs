@@ -4,12 +4,15 @@
 use std::fmt::Write;
 
 use crate::block::Contours;
-use crate::cuts::{Frame, spans};
+use crate::cuts::{Frame, spans, tick};
 use crate::scale::{labels, places};
 use crate::svg::{HEIGHT, WIDTH};
 
 /// Contours of a drawing, at most.
 const LEVELS_MAX: usize = 7;
+
+/// Points that are marked.
+const NODES_MAX: usize = 400;
 
 /// A corner: where it lies, from 0 to 1, and what was found there.
 type Corner = [f64; 3];
@@ -24,7 +27,7 @@ impl Contours {
         let low = self.known().fold(f64::INFINITY, f64::min);
         let high = self.known().fold(f64::NEG_INFINITY, f64::max);
         let between = |level: &f64| *level > low && *level < high;
-        if !(low < high) {
+        if low >= high {
             return Vec::new();
         }
         if low > 0.0 && high / low > 10.0 {
@@ -53,53 +56,20 @@ impl Contours {
             order.sort_by(|one, other| places[*one].total_cmp(&places[*other]));
             order
         });
-        let corner = |x: usize, y: usize| -> Option<Corner> {
-            Some([xs[x], ys[y], self.values.get(x)?.get(y).copied()??])
-        };
         let mut drawing = String::new();
         let mut marks = Vec::new();
         for level in self.levels() {
-            let (mut region, mut line) = (String::new(), String::new());
-            let mut place: Option<(f64, f64)> = None;
-            for row in up.windows(2) {
-                // Parts of a row that are above all over are one.
-                let mut open: Option<(f64, f64)> = None;
-                for column in across.windows(2) {
-                    let corners = [
-                        corner(column[0], row[0]),
-                        corner(column[1], row[0]),
-                        corner(column[1], row[1]),
-                        corner(column[0], row[1]),
-                    ];
-                    let [Some(a), Some(b), Some(c), Some(d)] = corners else {
-                        close(&mut open, ys[row[0]], ys[row[1]], &mut region);
-                        continue;
-                    };
-                    let cell = [a, b, c, d];
-                    if cell.iter().all(|corner| corner[2] >= level) {
-                        open = Some((open.map_or(a[0], |it| it.0), b[0]));
-                        continue;
-                    }
-                    close(&mut open, ys[row[0]], ys[row[1]], &mut region);
-                    if cell.iter().any(|corner| corner[2] >= level) {
-                        let crossed = split(cell, level, &mut region, &mut line);
-                        // The label is where the contour is nearest to the middle.
-                        let off = |(x, y): (f64, f64)| (x - 0.5).abs() + (y - 0.5).abs();
-                        if place.is_none_or(|place| off(crossed) < off(place)) {
-                            place = Some(crossed);
-                        }
-                    }
-                }
-                close(&mut open, ys[row[0]], ys[row[1]], &mut region);
-            }
+            let (region, line, place) = self.above(level, [&xs, &ys], [&across, &up]);
             let _ = write!(
                 drawing,
                 "<path class=\"above\" d=\"{region}\"/><path class=\"contour\" d=\"{line}\"/>"
             );
-            marks.extend(place.map(|(x, y)| (x, y, self.metric.text(level))));
+            marks.extend(place.map(|(x, y)| (x, y, tick(&self.metric, level))));
         }
         drawing.push_str("<path class=\"dot node\" d=\"");
-        for (x, row) in self.values.iter().enumerate() {
+        // Where there are many they hide the rest.
+        let is_dense = self.known().count() > NODES_MAX;
+        for (x, row) in { self.values.iter().enumerate() }.filter(|_| !is_dense) {
             for y in (0..row.len()).filter(|y| row[*y].is_some()) {
                 let _ = write!(
                     drawing,
@@ -135,6 +105,48 @@ impl Contours {
             rest: "",
         }
         .write(out);
+    }
+
+    /// What is above a level, the line where it is equal, and a place for its label: where that is
+    /// nearest to the middle.
+    fn above(
+        &self,
+        level: f64,
+        [xs, ys]: [&[f64]; 2],
+        [across, up]: [&[usize]; 2],
+    ) -> (String, String, Option<(f64, f64)>) {
+        let (mut region, mut line) = (String::new(), String::new());
+        let corner = |x: usize, y: usize| -> Option<Corner> {
+            Some([xs[x], ys[y], self.values.get(x)?.get(y).copied()??])
+        };
+        let off = |(x, y): (f64, f64)| (x - 0.5).abs() + (y - 0.5).abs();
+        let mut place: Option<(f64, f64)> = None;
+        for row in up.windows(2) {
+            let (low, high) = (ys[row[0]], ys[row[1]]);
+            // Parts of a row that are above all over are one.
+            let mut open: Option<(f64, f64)> = None;
+            for column in across.windows(2) {
+                let cell = [(0, 0), (1, 0), (1, 1), (0, 1)].map(|(x, y)| corner(column[x], row[y]));
+                let [Some(a), Some(b), Some(c), Some(d)] = cell else {
+                    close(&mut open, low, high, &mut region);
+                    continue;
+                };
+                let cell = [a, b, c, d];
+                if cell.iter().all(|corner| corner[2] >= level) {
+                    open = Some((open.map_or(a[0], |it| it.0), b[0]));
+                    continue;
+                }
+                close(&mut open, low, high, &mut region);
+                if cell.iter().any(|corner| corner[2] >= level) {
+                    let crossed = split(cell, level, &mut region, &mut line);
+                    if place.is_none_or(|place| off(crossed) < off(place)) {
+                        place = Some(crossed);
+                    }
+                }
+            }
+            close(&mut open, low, high, &mut region);
+        }
+        (region, line, place)
     }
 
     fn tip(&self, x: usize, y: usize) -> String {

@@ -3,8 +3,8 @@
 
 use std::fmt::Write;
 
-use crate::block::{CutLine, Cuts, LINES_MAX};
-use crate::points::Value;
+use crate::block::{CutLine, Cuts, LINES_MAX, short};
+use crate::points::{Metric, Value};
 use crate::scale::{Scale, labels, places};
 use crate::svg::{HEIGHT, Text, WIDTH};
 
@@ -119,7 +119,7 @@ impl Cuts {
             x_name: &self.axis.name,
             x: labels(&self.axis),
             y: { scale.ticks().into_iter() }
-                .map(|tick| (scale.at(tick), self.metric.text(tick)))
+                .map(|at| (scale.at(at), tick(&self.metric, at)))
                 .collect(),
             tips: tips(&places, &order, |at| self.tip(at)),
             marks: Vec::new(),
@@ -136,6 +136,15 @@ impl Cuts {
         };
         let tips: Vec<_> = ends.into_iter().map(|at| self.tip(at)).collect();
         format!("{}. {}", self.title, tips.join(". "))
+    }
+}
+
+/// A value along an edge, whose title has the unit.
+pub(crate) fn tick(metric: &Metric, value: f64) -> String {
+    match metric.is_time() {
+        true => metric.text(value),
+        false if value.abs() >= 1e12 => format!("{value:.1e}"),
+        false => short(value),
     }
 }
 

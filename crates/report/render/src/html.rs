@@ -11,7 +11,9 @@ use std::fmt::{self, Display, Write};
 use lineside_analyze::{Report, Zone, share};
 use lineside_words::{escape_json, grouped, percent};
 
-use crate::block::{Block, Cell, Colour, Column, Fact, Kind, Meters, Section, Table, Verdict};
+use crate::block::{
+    Block, Cell, Colour, Column, Fact, Insight, Kind, Meters, Section, Table, Verdict,
+};
 use crate::chart::{chart, curve};
 use crate::monitors_svg;
 use crate::page::{Page, page as words};
@@ -188,31 +190,7 @@ fn block(block: &Block, out: &mut String) {
         }
         Block::Cuts(cuts) => cuts.write(out),
         Block::Contours(contours) => contours.write(out),
-        Block::Findings(findings) => {
-            out.push_str("<ol class=\"findings\">");
-            for finding in findings {
-                let _ = write!(
-                    out,
-                    "<li><strong>{}.</strong>",
-                    Text(&capital(&finding.what))
-                );
-                for quiet in [&finding.lost, &finding.evidence] {
-                    if !quiet.is_empty() {
-                        let _ = write!(
-                            out,
-                            " <span class=\"quiet\">{}.</span>",
-                            Text(&capital(quiet))
-                        );
-                    }
-                }
-                let _ = write!(
-                    out,
-                    " <span class=\"do\">{}.</span></li>",
-                    Text(&capital(&finding.advice))
-                );
-            }
-            out.push_str("</ol>");
-        }
+        Block::Findings(all) => findings(all, out),
         Block::Chart(values) => chart(values, out),
         Block::Curve(shares) => curve(shares, out),
         Block::Shares(curve) => share_curve(curve, out),
@@ -239,6 +217,33 @@ fn sentences(all: &[String], out: &mut String) {
         let _ = write!(out, "<li>{}</li>", Text(sentence));
     }
     out.push_str("</ul>");
+}
+
+/// What stands out, each with what is done about it.
+fn findings(all: &[Insight], out: &mut String) {
+    out.push_str("<ol class=\"findings\">");
+    for finding in all {
+        let _ = write!(
+            out,
+            "<li><strong>{}.</strong>",
+            Text(&capital(&finding.what))
+        );
+        for quiet in [&finding.lost, &finding.evidence] {
+            if !quiet.is_empty() {
+                let _ = write!(
+                    out,
+                    " <span class=\"quiet\">{}.</span>",
+                    Text(&capital(quiet))
+                );
+            }
+        }
+        let _ = write!(
+            out,
+            " <span class=\"do\">{}.</span></li>",
+            Text(&capital(&finding.advice))
+        );
+    }
+    out.push_str("</ol>");
 }
 
 fn verdict(verdict: &Verdict, out: &mut String) {
@@ -448,7 +453,7 @@ mod tests {
     }
 
     fn drawn(of: &Points) -> String {
-        let page = super::points(of, "lineside lab");
+        let page = points(of, "lineside lab");
         for wrong in ["NaN", "inf"] {
             assert!(!page.contains(wrong), "{wrong} in a page");
         }
@@ -480,9 +485,9 @@ mod tests {
         of.sentences.push("answered is bound by delay".to_owned());
         let page = drawn(&of);
         for part in [
-            "answered over delay and rate",
+            "answered (/s) over delay and rate",
             "class=\"contour\"",
-            "answered over rate",
+            "answered (/s) over rate",
             "class=\"band c0\"",
             "class=\"law c1\"",
             "delay=1ms rate=10mbit: 1,000/s",

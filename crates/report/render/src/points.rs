@@ -94,17 +94,23 @@ fn numbers(values: &[String]) -> Option<Vec<f64>> {
 pub struct Metric {
     /// Its name.
     pub name: String,
-    /// What it is counted in; may be empty. `s` are seconds.
+    /// What it is counted in; may be empty. Times are in `s` or `ns`.
     pub unit: String,
     /// Whether it is what a link carried.
     pub is_of_link: bool,
 }
 
 impl Metric {
+    /// Whether each value has its unit.
+    pub(crate) fn is_time(&self) -> bool {
+        matches!(self.unit.as_str(), "s" | "ns")
+    }
+
     /// `answered (/s)`
     pub(crate) fn title(&self) -> String {
         match self.unit.as_str() {
             "" => self.name.clone(),
+            _ if self.is_time() => self.name.clone(),
             unit => format!("{} ({unit})", self.name),
         }
     }
@@ -113,6 +119,7 @@ impl Metric {
     pub fn text(&self, value: f64) -> String {
         match self.unit.as_str() {
             "s" if (0.0..1e9).contains(&value) => time((value * 1e9).round() as u64),
+            "ns" if (0.0..1e18).contains(&value) => time(value.round() as u64),
             _ if value.abs() >= 1e15 => format!("{value:.3e}"),
             "/s" => format!("{}/s", number(value)),
             "" => number(value),

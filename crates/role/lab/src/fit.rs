@@ -142,6 +142,9 @@ pub fn reach(results: &Results, target: &str) -> Result<Vec<String>, LabError> {
 /// Points of an answer that are named.
 const NAMED_MAX: usize = 4;
 
+/// What the networks of points cost, and their words.
+type Reached = Vec<(Vec<f64>, String)>;
+
 /// Which of the points that were measured reach this much with all of their interval, and need no
 /// better network than others that do: a sentence for each value of the other axes.
 fn measured(results: &Results, metric: &str, least: f64) -> Vec<String> {
@@ -149,7 +152,7 @@ fn measured(results: &Results, metric: &str, least: f64) -> Vec<String> {
     let costs: Vec<_> = { lab.sweep.iter() }
         .filter_map(|axis| Some((axis, over(lab, axis)?)))
         .collect();
-    let mut groups: BTreeMap<BTreeMap<String, String>, Vec<(Vec<f64>, String)>> = BTreeMap::new();
+    let mut groups = Groups::default();
     for point in 1..=lab.points() {
         let (mut others, mut network) = (lab.values(point), Vec::new());
         let mut words = BTreeMap::new();
@@ -162,14 +165,14 @@ fn measured(results: &Results, metric: &str, least: f64) -> Vec<String> {
             });
             words.insert(axis.name.clone(), value);
         }
-        let reached = groups.entry(others).or_default();
+        let reached: &mut Reached = groups.at(others);
         let estimate = results.estimate(point, metric);
         if estimate.is_some_and(|it| it.low.unwrap_or(it.value) >= least) {
             reached.push((network, crate::sweep::point_text(&words)));
         }
     }
     let goal = format!("{metric} >= {}", number(least));
-    let sentences = groups.into_iter().map(|(at, reached)| {
+    let sentences = groups.0.into_iter().map(|(at, reached)| {
         let is_easier = |one: &[f64], other: &[f64]| {
             one != other && one.iter().zip(other).all(|(one, other)| one <= other)
         };
@@ -272,14 +275,32 @@ fn over(lab: &Experiment, axis: &Axis) -> Option<Over> {
     (links.any(|link| is(link.texts(Setting::Rate))) && all(rate_bits)).then_some(Over::Rate)
 }
 
+/// Something for each value of some axes, in the order of the points.
+#[derive(Default)]
+struct Groups<T>(
+    Vec<(BTreeMap<String, String>, T)>,
+    BTreeMap<BTreeMap<String, String>, usize>,
+);
+
+impl<T: Default> Groups<T> {
+    fn at(&mut self, at: BTreeMap<String, String>) -> &mut T {
+        let new = self.0.len();
+        let number = *self.1.entry(at.clone()).or_insert(new);
+        if number == new {
+            self.0.push((at, T::default()));
+        }
+        &mut self.0[number].1
+    }
+}
+
 /// The samples along an axis for all values of the others.
 fn cuts(
     results: &Results,
     metric: &str,
     axis: &Axis,
     over: Over,
-) -> BTreeMap<BTreeMap<String, String>, Vec<Sample>> {
-    let mut cuts: BTreeMap<_, Vec<Sample>> = BTreeMap::new();
+) -> Vec<(BTreeMap<String, String>, Vec<Sample>)> {
+    let mut cuts = Groups::default();
     for point in 1..=results.lab.points() {
         let mut at = results.lab.values(point);
         let value = at.remove(&axis.name).unwrap_or_default();
@@ -287,20 +308,20 @@ fn cuts(
             Over::Delay => time_ns(&value),
             Over::Rate => rate_bits(&value),
         };
-        let all = cuts.entry(at).or_default();
+        let all: &mut Vec<Sample> = cuts.at(at);
         if let (Some(x), Some(y)) = (x, results.estimate(point, metric)) {
             let cpu = results.busiest(point);
             all.push(Sample { x, y, cpu });
         }
     }
-    for samples in cuts.values_mut() {
+    for (_, samples) in &mut cuts.0 {
         samples.sort_by(|one, other| one.x.total_cmp(&other.x));
         if over == Over::Rate {
             // As with delays, what is least bound comes first.
             samples.reverse();
         }
     }
-    cuts
+    cuts.0
 }
 
 fn fit(
@@ -462,14 +483,7 @@ fn describe(results: &Results, fit: &mut Fit, samples: &[Sample], law: Law, over
     let (metric, axis) = (&fit.metric, &fit.over);
     let off = percent(fit.residual_max.unwrap_or_default());
     let cap = law.cap.map(number).unwrap_or_default();
-    // What bounds it where the axis does not.
-    let capped = samples
-        .iter()
-        .filter(|it| law.c.is_none() || it.y.value >= 0.9 * law.cap.unwrap_or(f64::INFINITY));
-    let busy = capped
-        .filter_map(|sample| sample.cpu)
-        .max_by(|one, other| one.0.total_cmp(&other.0));
-    let busy = busy.filter(|(cores, _)| *cores >= CPU_MIN);
+    let busy = busy(samples, law);
     let else_by = match busy {
         Some((cores, node)) => {
             let name = &results.lab.nodes[node].name;
@@ -535,6 +549,16 @@ fn describe(results: &Results, fit: &mut Fit, samples: &[Sample], law: Law, over
             };
         }
     }
+}
+
+/// The node that takes all of a core where the axis does not bound a metric.
+fn busy(samples: &[Sample], law: Law) -> Option<(f64, usize)> {
+    let cap = law.cap.unwrap_or(f64::INFINITY);
+    let capped = { samples.iter() }.filter(|it| law.c.is_none() || it.y.value >= 0.9 * cap);
+    let busiest = capped
+        .filter_map(|sample| sample.cpu)
+        .max_by(|one, other| one.0.total_cmp(&other.0));
+    busiest.filter(|(cores, _)| *cores >= CPU_MIN)
 }
 
 /// What another delay or rate would bring, in percent.

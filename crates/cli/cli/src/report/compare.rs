@@ -67,7 +67,8 @@ pub(crate) fn run(arguments: CompareArguments) -> anyhow::Result<Exit> {
 
 /// Compares two labs.
 fn labs(arguments: &CompareArguments, b: &Path) -> anyhow::Result<Exit> {
-    if arguments.calls || arguments.csv || !arguments.assert.is_empty() {
+    let others = [arguments.calls, arguments.csv, arguments.html.is_some()];
+    if others.contains(&true) || !arguments.assert.is_empty() {
         let why = "of two labs there is the text, --json, --markdown, --junit, --threshold and \
                    --control";
         return Err(ConfigError::usage(why).into());

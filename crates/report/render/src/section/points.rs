@@ -161,10 +161,7 @@ pub(crate) fn points(of: &Points, has_folders: bool) -> Section {
 fn cells(metric: &Metric, value: Option<Value>) -> Vec<Cell> {
     // The head has the unit.
     let bare = Metric::default();
-    let of = match metric.unit.as_str() {
-        "s" => metric,
-        _ => &bare,
-    };
+    let of = if metric.is_time() { metric } else { &bare };
     let dash = || "-".to_owned();
     let mut cells = vec![text(value.map_or_else(dash, |it| of.text(it.value)))];
     if !metric.is_of_link {
@@ -286,7 +283,7 @@ fn cuts(of: &Points, metric: usize) -> Vec<Cuts> {
             continue;
         }
         all.push(Cuts {
-            title: format!("{} over {}", of.metrics[metric].name, axis.name),
+            title: format!("{} over {}", of.metrics[metric].title(), axis.name),
             axis: axis.clone(),
             metric: of.metrics[metric].clone(),
             lines,
@@ -319,7 +316,7 @@ fn contours(of: &Points, metric: usize) -> Vec<Block> {
             let values = along(of, metric, y, &place).into_iter();
             values.map(|value| Some(value?.value)).collect()
         };
-        let name = &of.metrics[metric].name;
+        let name = of.metrics[metric].title();
         let drawn = Contours {
             title: match of.place_text(place, &[x, y]).as_str() {
                 "" => format!("{name} over {} and {}", x_axis.name, y_axis.name),
