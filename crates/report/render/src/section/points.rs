@@ -263,7 +263,6 @@ fn cuts(of: &Points, metric: usize) -> Vec<Cuts> {
         if axis.values.len() < 2 || all.len() >= DRAWINGS_MAX {
             continue;
         }
-        let places = others(of, &[number]);
         let line = |place: &Vec<usize>| CutLine {
             name: of.place_text(place, &[number]),
             values: along(of, metric, number, place),
@@ -272,13 +271,15 @@ fn cuts(of: &Points, metric: usize) -> Vec<Cuts> {
                 .map(<[_]>::to_vec)
                 .unwrap_or_default(),
         };
-        let measured = |line: &CutLine| line.values.iter().any(Option::is_some);
+        // A lab may leave points out.
+        let measured = |place: &Vec<usize>| {
+            let values = along(of, metric, number, place);
+            values.iter().any(Option::is_some)
+        };
+        let mut places = others(of, &[number]);
+        places.retain(measured);
         let chosen = some(places.len(), LINES_MAX);
-        let lines: Vec<_> = chosen
-            .iter()
-            .map(|at| line(&places[*at]))
-            .filter(measured)
-            .collect();
+        let lines: Vec<_> = chosen.iter().map(|at| line(&places[*at])).collect();
         if lines.is_empty() {
             continue;
         }
