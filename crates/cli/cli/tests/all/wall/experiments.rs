@@ -16,18 +16,18 @@ use crate::support::{talk, wait_until};
 use crate::wall::commands::{Ordinary, is_forbidden};
 
 /// An ordinary user with the file of a lab.
-pub(super) struct Bench {
-    pub(super) ordinary: Ordinary,
+pub(crate) struct Bench {
+    ordinary: Ordinary,
 }
 
 impl Bench {
-    pub(super) fn new(text: &str) -> Self {
+    pub(crate) fn new(text: &str) -> Self {
         let ordinary = Ordinary::new();
         std::fs::write(ordinary.path().join("it.toml"), text).expect("written");
         Self { ordinary }
     }
 
-    pub(super) fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.ordinary.path().join(name)
     }
 
@@ -37,11 +37,11 @@ impl Bench {
         command
     }
 
-    pub(super) fn run(&self, words: &[&str]) -> Output {
+    pub(crate) fn run(&self, words: &[&str]) -> Output {
         self.command(words).output().expect("it runs")
     }
 
-    pub(super) fn json(&self, name: &str) -> Json {
+    pub(crate) fn json(&self, name: &str) -> Json {
         let text = std::fs::read(self.path(name)).expect(name);
         serde_json::from_slice(&text).expect("JSON")
     }
@@ -67,7 +67,7 @@ pub(crate) fn mark() -> (String, String) {
 }
 
 /// The metric at each point.
-pub(super) fn medians(lab: &Json, metric: &str) -> Vec<f64> {
+pub(crate) fn medians(lab: &Json, metric: &str) -> Vec<f64> {
     let points = lab["points"].as_array().expect("points");
     let of = |point: &Json| {
         let metrics = point["metrics"].as_array().expect("metrics");
