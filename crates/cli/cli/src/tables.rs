@@ -3,9 +3,11 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use lineside_host::{make_folders, own};
 use lineside_trace::{GivenCell, GivenColumn, GivenKind, GivenPart, GivenTable};
 
 /// What such a folder holds.
@@ -32,7 +34,7 @@ impl Folder {
     /// nothing else.
     pub(crate) fn make(path: &Path, kind: &'static Kind, force: bool) -> anyhow::Result<Self> {
         let name = path.display();
-        fs::create_dir_all(path).with_context(|| format!("{name}: cannot make it"))?;
+        make_folders(path).with_context(|| format!("{name}: cannot make it"))?;
         let files = files_of(path, kind).with_context(|| format!("{name}: cannot be read"))?;
         if !files.is_empty() && !force {
             bail!("{name} exists already: {}", kind.instead);
@@ -50,8 +52,7 @@ impl Folder {
         }
         for table in kind.tables {
             let table = path.join(table);
-            fs::create_dir_all(&table)
-                .with_context(|| format!("{}: cannot make it", table.display()))?;
+            make_folders(&table).with_context(|| format!("{}: cannot make it", table.display()))?;
         }
         Ok(Self {
             path: path.to_owned(),
@@ -63,7 +64,7 @@ impl Folder {
     pub(crate) fn within(path: &Path, kind: &'static Kind) -> anyhow::Result<Self> {
         for table in kind.tables {
             let table = path.join(table);
-            let made = fs::create_dir_all(&table);
+            let made = make_folders(&table);
             made.with_context(|| format!("{}: cannot make it", table.display()))?;
         }
         Ok(Self {
@@ -95,6 +96,7 @@ impl Folder {
         let (open, done) = (folder.join(format!(".{name}.tmp")), folder.join(name));
         let write = || {
             let mut file = fs::File::create(&open)?;
+            own(file.as_fd());
             pieces
                 .iter()
                 .try_for_each(|piece| file.write_all(piece.as_ref()))?;

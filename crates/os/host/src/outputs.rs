@@ -68,6 +68,17 @@ pub fn make_output(path: &Path) -> bool {
     true
 }
 
+/// Makes a folder, and those above it that are not there. What is made belongs to who called sudo.
+pub fn make_folders(path: &Path) -> Result<(), FolderError> {
+    if path.as_os_str().is_empty() || path.is_dir() {
+        return Ok(());
+    }
+    if let Some(above) = path.parent() {
+        make_folders(above)?;
+    }
+    Place::make(path).map(drop)
+}
+
 /// Has a file go at the end of the run if it is empty then: one that the run opened and emptied.
 pub fn goes_if_empty(path: &Path, file: &File) {
     let kept = Place::above(path).ok().zip(file.try_clone().ok());

@@ -68,6 +68,14 @@ pub struct Entry {
     pub written_ns: i64,
 }
 
+/// Gives what this process has just made to the user that called sudo. A file system on which root
+/// may not do that still holds it.
+pub fn own(made: BorrowedFd<'_>) {
+    if let Some((user, group)) = caller_of_sudo() {
+        let _ = rustix::fs::fchown(made, Some(user), Some(group));
+    }
+}
+
 impl Place {
     /// The folder at a path that the user named, which may be a link to it; for root one of its
     /// own, since links of others could lead it anywhere.
@@ -100,10 +108,7 @@ impl Place {
             let error = io::Error::other("another one was put in its place");
             return Err(FolderError::io(path, "open the folder", error));
         }
-        if let Some((user, group)) = caller_of_sudo() {
-            // A file system on which root may not do that still holds the run.
-            let _ = rustix::fs::fchown(&folder, Some(user), Some(group));
-        }
+        own(folder.as_fd());
         Ok((Self::of(path, parent, name, folder), true))
     }
 
@@ -150,9 +155,7 @@ impl Place {
             Err(error) => return Err(self.failed(name, "create the folder", error)),
         }
         let made = self.child(name)?;
-        if let Some((user, group)) = caller_of_sudo() {
-            let _ = rustix::fs::fchown(made.file(), Some(user), Some(group));
-        }
+        own(made.file().as_fd());
         Ok(Some(made))
     }
 
@@ -279,7 +282,8 @@ impl Place {
         }
     }
 
-    /// Makes a file; whatever has its name is an error, and with `replaces` goes.
+    /// Makes a file, which belongs to the user that called sudo; whatever has its name is an error,
+    /// and with `replaces` goes.
     pub fn make_file(&self, name: &OsStr, replaces: bool) -> Result<File, Errno> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(0o666);
@@ -290,7 +294,9 @@ impl Place {
             }
             opened => opened,
         };
-        opened.map(File::from)
+        let file = opened.map(File::from)?;
+        own(file.as_fd());
+        Ok(file)
     }
 
     /// Makes a file and writes it, in pieces. What a run before has left, or somebody else has put

@@ -345,9 +345,25 @@ pub fn without_privileges<T>(work: impl FnOnce() -> T) -> Result<T, PrivilegeErr
 /// Gives up every capability but `kept`, for good, and what the execution of another program could
 /// gain; the user stays. To be called before there is another thread.
 pub fn keep_capabilities(kept: &[Capability]) -> Result<(), PrivilegeError> {
+    keep_as(None, kept)
+}
+
+/// The same as the user that called sudo, to whom belongs what is made from now on.
+pub fn keep_capabilities_of_caller(kept: &[Capability]) -> Result<(), PrivilegeError> {
+    keep_as(caller_of_sudo(), kept)
+}
+
+fn keep_as(caller: Option<(Uid, Gid)>, kept: &[Capability]) -> Result<(), PrivilegeError> {
     refuse_threads()?;
     let held = capabilities(None).map_err(cannot("read the capabilities"))?;
     empty_bounding_set()?;
+    if let Some((user, group)) = caller {
+        // Ends with the first program that this process executes, as `no_new_privs` has it anyway.
+        set_keep_capabilities(true).map_err(cannot("keep a capability"))?;
+        set_thread_groups(&[]).map_err(cannot("leave the groups"))?;
+        set_thread_res_gid(group, group, group).map_err(cannot("change the group"))?;
+        set_thread_res_uid(user, user, user).map_err(cannot("change the user"))?;
+    }
     clear_ambient_capability_set().map_err(cannot("clear the ambient capabilities"))?;
     let kept = { kept.iter() }.fold(CapabilitySet::empty(), |all, each| all | each.set());
     let sets = CapabilitySets {

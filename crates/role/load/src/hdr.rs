@@ -50,13 +50,16 @@ impl HdrLog {
     pub fn create(path: &Path, force: bool) -> Result<Self, LoadError> {
         let is_new = check_new_file(path, "--hdr", force);
         is_new.map_err(|error| UsageError(error.to_string()))?;
+        let is_made = lineside_host::make_output(path);
         let mut options = File::options();
         let opened = options.write(true).create(true).truncate(false).open(path);
         let file = opened.map_err(|error| LoadError::File {
             path: path.to_owned(),
             error,
         })?;
-        lineside_host::goes_if_empty(path, &file);
+        if !is_made {
+            lineside_host::goes_if_empty(path, &file);
+        }
         Ok(Self {
             path: path.to_owned(),
             out: BufWriter::new(file),

@@ -36,20 +36,22 @@ pub fn with_capture_file(
 }
 
 /// Drops every capability but those that reading what the user named takes, and writing folders and
-/// files of others where `writes` has one. Landlock limits both to what was named.
+/// files of others where `writes` has one, as the user that called sudo. Landlock limits both to what was named.
 pub fn keep_file_capabilities<'a>(
     writes: impl Iterator<Item = &'a Path>,
 ) -> Result<(), PrivilegeError> {
     let mut kept = vec![Capability::DacReadSearch];
     kept.extend(to_write(writes));
-    lineside_host::keep_capabilities(&kept)
+    lineside_host::keep_capabilities_of_caller(&kept)
 }
 
 /// What writing these folders and files takes, where one of them belongs to another user.
 pub fn to_write<'a>(mut writes: impl Iterator<Item = &'a Path>) -> Option<Capability> {
+    let own =
+        lineside_host::caller_of_sudo().map_or_else(lineside_host::user, |(user, _)| user.as_raw());
     let is_others = |path: &Path| {
         let owner = path.metadata().map(|facts| facts.uid());
-        owner.is_ok_and(|owner| owner != lineside_host::user())
+        owner.is_ok_and(|owner| owner != own)
     };
     writes.any(is_others).then_some(Capability::DacOverride)
 }

@@ -22,7 +22,7 @@ impl Files {
         if folder.exists() && !force {
             bail!("{name} is there already: give another folder, or --force");
         }
-        fs::create_dir_all(folder).with_context(|| format!("{name}: cannot make it"))?;
+        lineside_host::make_folders(folder).with_context(|| format!("{name}: cannot make it"))?;
         Ok(Self {
             folder: folder.to_owned(),
         })

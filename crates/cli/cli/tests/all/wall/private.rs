@@ -233,6 +233,43 @@ mod wall {
         }
     }
 
+    /// Also of what is no live run: files and folders that any verb makes.
+    #[test]
+    fn what_any_verb_makes_belongs_to_who_called_sudo() {
+        need_wire!();
+        let folder = private_folder();
+        let capture = example().into_os_string().into_string().expect("UTF-8");
+        let verbs = [
+            format!("capture {capture} -q -o run"),
+            "report run --html page.html --assert max(READ)<1h --junit results.xml".to_owned(),
+            "bundle run -o fault.tar".to_owned(),
+            "plan run -o plan/of/it".to_owned(),
+            "predict run --delay 1ms -o points".to_owned(),
+            format!("emulate {capture} --delay 1ms -w late.pcapng"),
+            "load http://127.0.0.1:9/ -n 1 -q -o load --hdr times.hlog".to_owned(),
+        ];
+        let user = USER.to_string();
+        for words in &verbs {
+            let mut command = lineside();
+            command.current_dir(folder.path()).args(words.split(' '));
+            command.env("SUDO_UID", &user).env("SUDO_GID", &user);
+            let output = command.output().expect("it runs");
+            // Nobody serves the load; its folder says so.
+            let is_load = words.starts_with("load");
+            assert!(
+                output.status.success() || is_load,
+                "{words}: {}",
+                talk(&output)
+            );
+        }
+        let made = everything_in(folder.path());
+        assert!(made.len() > 20, "{made:?}");
+        for path in made.iter().filter(|path| *path != folder.path()) {
+            let owner = path.metadata().expect("there").uid();
+            assert_eq!(owner, USER, "{}", path.display());
+        }
+    }
+
     /// What is written lands in the folder that the run made, and nobody else's changes its owner.
     #[test]
     fn a_link_put_in_the_place_of_a_run_is_not_followed() {
