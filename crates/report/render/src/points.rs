@@ -1,5 +1,5 @@
-//! Points of a lab or of a prediction, as they are printed and drawn: axes, what was measured at each
-//! point, and what is known of it.
+//! Points of a lab or of a prediction, as they are printed and drawn: axes, what was measured at
+//! each point, and what is known of it.
 //!
 //! Numbers may be anything that a program printed: those that are not finite are missing here.
 

@@ -493,10 +493,10 @@ fn describe(results: &Results, fit: &mut Fit, samples: &[Sample], law: Law, over
     };
     let Some(c) = law.c else {
         fit.bound = busy.map_or(Bound::Nothing, |_| Bound::Cpu);
-        let by = busy.map_or_else(
-            || format!("not bound by {axis}"),
-            |_| format!("bound by {else_by}"),
-        );
+        let by = match busy {
+            Some(_) => format!("bound by {else_by}"),
+            None => format!("not bound by {axis}"),
+        };
         fit.sentence = format!(
             "{metric} is {by}: {cap} at every {axis}, within {off}; another one would bring nothing"
         );
@@ -512,19 +512,17 @@ fn describe(results: &Results, fit: &mut Fit, samples: &[Sample], law: Law, over
                 "{} under way over a round trip of {rtt0} and twice the delay, within {off}",
                 number(c)
             );
+            let (half, far) = (number(gain(law, last, last / 2.0, over)), signed_time(last));
             fit.sentence = match fit.knee {
                 Some(knee) => format!(
                     "{metric} is bound by delay beyond {} each way ({law_text}), and at {cap} below \
-                     that by {else_by}; {} is {} times that, and half of it would bring {} %",
+                     that by {else_by}; {far} is {} times that, and half of it would bring {half} %",
                     signed_time(knee),
-                    signed_time(last),
-                    number(last / knee),
-                    number(gain(law, last, last / 2.0, over))
+                    number(last / knee)
                 ),
                 None => format!(
-                    "{metric} is bound by delay: {law_text}; half the delay of {} would bring {} %",
-                    signed_time(last),
-                    number(gain(law, last, last / 2.0, over))
+                    "{metric} is bound by delay: {law_text}; half the delay of {far} would bring \
+                     {half} %"
                 ),
             };
         }
