@@ -173,7 +173,7 @@ impl Threads {
     }
 }
 
-fn set_of(cores: &[usize]) -> CpuSet {
+pub(crate) fn set_of(cores: &[usize]) -> CpuSet {
     let mut set = CpuSet::new();
     for &core in cores.iter().filter(|&&core| core < CpuSet::MAX_CPU) {
         set.set(core);

@@ -79,7 +79,7 @@ pub use namespaces::{
 };
 pub use neighbours::Neighbour;
 pub use netlink::{Link, LinkStats, Netlink, Rule};
-pub use node::{Node, NodeCommand, NodeEnd, NodeEvent, ReadyWhen};
+pub use node::{Node, NodeCommand, NodeEnd, NodeEvent, NodeLimits, ReadyWhen};
 pub use outputs::{end_outputs, goes_if_empty, make_folders, make_output, watch_outputs};
 pub use owners::Owners;
 pub use piped_child::{ChildOutput, Ended, PipedChild, Weighed};
@@ -89,8 +89,8 @@ pub use ports_in_use::{PortInUse, ports_in_use};
 pub use priority::{LOOP_PRIORITY, PriorityError, set_normal_priority, set_real_time_priority};
 pub use privileges::{
     Capability, Dropped, Heirloom, PrivilegeError, Privileges, caller_of_sudo, drop_privileges,
-    drop_privileges_but, heir, keep_capabilities, keep_capabilities_of_caller, may_read, user,
-    without_privileges,
+    drop_privileges_but, heir, keep_capabilities, keep_capabilities_of_caller, may_read,
+    other_user, user, without_privileges,
 };
 pub use probe::{Ping, ProbeError, connect_round_trip};
 pub use programs::{Descendants, Program, Readiness, ask_to_end, end_with_parent};

@@ -17,16 +17,20 @@
 use std::io::{self, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
-use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, pidfd_open};
-use rustix::thread::{UnshareFlags, unshare_unsafe};
+use rustix::process::{
+    Pid, PidfdFlags, Resource, Rlimit, Signal, WaitOptions, WaitStatus, pidfd_open, setrlimit,
+};
+use rustix::thread::{UnshareFlags, sched_setaffinity, unshare_unsafe};
 
 use crate::clock::Stopwatch;
+use crate::cores::set_of;
 use crate::give_back::{beside, receive};
 use crate::ports_in_use::ports_in_use;
 use crate::sandboxed_reader::{close_others, fork};
@@ -42,6 +46,17 @@ pub enum ReadyWhen {
     Answers(String, u16),
 }
 
+/// What the processes of a node may use.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeLimits {
+    /// These CPUs; none: all.
+    pub cpus: Vec<usize>,
+    /// Bytes of memory of its own that each of them may have (RLIMIT_DATA).
+    pub memory: Option<u64>,
+    /// The user and the group that they are.
+    pub user: Option<(u32, u32)>,
+}
+
 /// What a node runs.
 #[derive(Debug)]
 pub struct NodeCommand<'a> {
@@ -55,6 +70,8 @@ pub struct NodeCommand<'a> {
     pub ready: Option<&'a ReadyWhen>,
     /// What a shell on another machine runs, to which `command` connects.
     pub elsewhere: Option<&'a str>,
+    /// What it may use.
+    pub limits: &'a NodeLimits,
     /// Its standard output and standard error.
     pub outputs: [BorrowedFd<'a>; 2],
 }
@@ -312,6 +329,29 @@ impl First<'_> {
         };
         if self.command.elsewhere.is_some() && !is_quiet {
             shell.stdin(Stdio::piped()).stdout(Stdio::piped());
+        }
+        let limits = self.command.limits;
+        if let Some((user, group)) = limits.user {
+            shell.uid(user).gid(group);
+        }
+        let cpus = set_of(&limits.cpus);
+        let (has_cpus, memory) = (!limits.cpus.is_empty(), limits.memory);
+        // SAFETY: between fork and exec there are system calls alone.
+        // JUSTIFICATION: this process has to stay without these limits.
+        unsafe {
+            shell.pre_exec(move || {
+                if has_cpus {
+                    sched_setaffinity(None, &cpus)?;
+                }
+                if memory.is_some() {
+                    let limit = Rlimit {
+                        current: memory,
+                        maximum: memory,
+                    };
+                    setrlimit(Resource::Data, limit)?;
+                }
+                Ok(())
+            });
         }
         shell.spawn()
     }

@@ -478,6 +478,20 @@ pub fn caller_of_sudo() -> Option<(Uid, Gid)> {
     own.or(sudo).filter(is_mapped)
 }
 
+/// The user of this name, and its group, that processes of root can be.
+pub fn other_user(name: &str) -> Result<(u32, u32), String> {
+    if !geteuid().is_root() {
+        return Err("root alone runs programs as another user: sudo, or leave it out".to_owned());
+    }
+    let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let user = user_named(&users, name)
+        .ok_or_else(|| format!("/etc/passwd has no user '{name}', or it is root"))?;
+    match is_mapped(&(Uid::from_raw(user.0), Gid::from_raw(user.1))) {
+        true => Ok(user),
+        false => Err(format!("this user namespace has no user '{name}'")),
+    }
+}
+
 /// The users that root becomes if nobody called it, the first that there is.
 fn stand_ins() -> Vec<(Uid, Gid)> {
     let users = fs::read_to_string("/etc/passwd").unwrap_or_default();

@@ -4,20 +4,17 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use lineside_host::ReadyWhen;
 use lineside_link::Setting;
-use lineside_link::words::LinkWords;
-use lineside_path::PORTS_MAX;
-use lineside_path::settings::{LinkSpec, Ways};
 use lineside_reactor::Wait;
 use lineside_run::{LateLimits, of_word};
-use lineside_words::parse_duration;
+use lineside_words::{nearest, parse_duration};
 
 use crate::claim::Known;
-use crate::elsewhere;
 use crate::keys::{Keys, Text};
-use crate::sweep::{self, Axis, Planned, point_text};
-use crate::{Claim, LabError, Metric};
+use crate::link::{self, Link};
+use crate::node::{self, Node};
+use crate::sweep::{self, Axis, Given, Planned, point_text};
+use crate::{Claim, LabError, Metric, Source};
 
 /// A lab, as its file describes it.
 #[derive(Debug, Clone)]
@@ -26,8 +23,12 @@ pub struct Experiment {
     pub text: String,
     /// The seed of all seeds and orders.
     pub seed: u64,
-    /// How often each point is run.
+    /// How often each point is run at most.
     pub repeats: u32,
+    /// How often at least.
+    pub repeats_least: u32,
+    /// When a point has been run often enough before that.
+    pub width: Option<Width>,
     /// In which order.
     pub order: Order,
     /// How often a point is run again whose links were disturbed.
@@ -46,8 +47,19 @@ pub struct Experiment {
     pub links: Vec<Link>,
     /// The axes.
     pub sweep: Vec<Axis>,
+    /// The points that are run, as numbers of those that the axes span.
+    chosen: Vec<usize>,
     /// What must hold.
     pub claims: Vec<Claim>,
+}
+
+/// How close to each other runs of a point have to be, that there are enough of them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Width {
+    /// The interval of a median, as a share of it.
+    pub share: f64,
+    /// Of this metric; otherwise of all.
+    pub metric: Option<String>,
 }
 
 /// The order of runs.
@@ -57,42 +69,6 @@ pub enum Order {
     Random,
     /// Points that differ in the first axis alone one after the other, ABBA.
     Paired,
-}
-
-/// A node.
-#[derive(Debug, Clone)]
-pub struct Node {
-    /// Its name.
-    pub name: String,
-    /// Its command, for a shell.
-    pub run: String,
-    /// The other machine on which it runs: `MACHINE` or `USER@MACHINE`.
-    pub host: Option<String>,
-    /// Variables of its environment.
-    pub env: Vec<(String, String)>,
-    /// `tcp:PORT`, or a command that succeeds, when it is ready.
-    pub ready: Option<String>,
-    /// Whether a point goes on until it ends.
-    pub is_awaited: bool,
-    /// What is measured of it.
-    pub metrics: Vec<Metric>,
-}
-
-/// A link between two nodes, or a switch of more.
-#[derive(Debug, Clone)]
-pub struct Link {
-    /// Its name, and that of its interfaces.
-    pub name: String,
-    /// The numbers of its nodes.
-    pub between: Vec<usize>,
-    /// Their names.
-    names: Vec<String>,
-    /// Whether what passes it is captured into the trace of each run.
-    pub has_tap: bool,
-    /// The words of its settings.
-    words: LinkWords,
-    /// Where it stands in the file.
-    at: usize,
 }
 
 /// The longest name of an interface (IFNAMSIZ, without the zero).
@@ -123,14 +99,16 @@ impl Experiment {
         let text = Text { file, text: &whole };
         let table = text.parse()?;
         let keys = Keys::of_file(text, &table);
-        let keys = keys.only(&["lab", "node", "link", "sweep", "assert"])?;
-        let nodes = nodes(&keys, text)?;
-        let links = links(&keys, text, &nodes)?;
-        let sweep = axes(&keys)?;
+        let keys = keys.only(&["lab", "node", "link", "sweep", "points", "except", "assert"])?;
+        let nodes = node::nodes(&keys, text)?;
+        let links = link::links(&keys, text, &nodes)?;
+        let (sweep, chosen) = points(&keys, text)?;
         let mut experiment = Self {
             text: String::new(),
             seed: 0,
             repeats: 1,
+            repeats_least: 1,
+            width: None,
             order: Order::Random,
             retries: 2,
             limits: LateLimits::default(),
@@ -140,13 +118,14 @@ impl Experiment {
             nodes,
             links,
             sweep,
+            chosen,
             claims: Vec::new(),
         };
         if let Some(lab) = keys.table("lab")? {
             experiment.read_lab(&lab.only(&LAB)?)?;
         }
         experiment.await_some();
-        experiment.check_sweep(&keys, text)?;
+        experiment.check_sweep(&keys)?;
         if let Some(claims) = keys.table("assert")? {
             for (name, _) in claims.names() {
                 let metrics = experiment.metrics().map(|metric| metric.name.as_str());
@@ -154,7 +133,13 @@ impl Experiment {
                     axes: &experiment.sweep,
                     metrics: metrics.collect(),
                 };
-                let claim = claims.read(&name, |words| Claim::parse(&name, words, &known))?;
+                let claim = claims.read(&name, |words| {
+                    let claim = Claim::parse(&name, words, &known)?;
+                    match claim.points(&experiment).is_empty() {
+                        true => Err(format!("'{words}' names points that are not run")),
+                        false => Ok(claim),
+                    }
+                })?;
                 experiment.claims.extend(claim);
             }
         }
@@ -167,9 +152,21 @@ impl Experiment {
         let number = |word: &str| word.parse::<u64>().map_err(|_| whole(word));
         let count = |word: &str| word.parse::<u32>().map_err(|_| whole(word));
         self.seed = keys.read("seed", number)?.unwrap_or(0);
-        self.repeats = keys.read("repeats", count)?.unwrap_or(1);
-        if self.repeats == 0 {
-            return Err(keys.wrong("repeats", "give 1 or more"));
+        let range = |words: &str| match words.split_once("..") {
+            Some((least, most)) => Ok((count(least.trim())?, count(most.trim())?)),
+            None => count(words).map(|count| (count, count)),
+        };
+        if let Some((least, most)) = keys.read("repeats", range)? {
+            if least == 0 || most < least {
+                return Err(keys.wrong("repeats", "give 1 or more, or LEAST..MOST"));
+            }
+            (self.repeats_least, self.repeats) = (least, most);
+        }
+        let metrics: Vec<&str> = self.metrics().map(|metric| metric.name.as_str()).collect();
+        self.width = keys.read("width", |words| Width::parse(words, &metrics))?;
+        if self.width.is_some() != (self.repeats_least < self.repeats) {
+            let why = "it goes with repeats = \"LEAST..MOST\", and that with it: width = \"5%\"";
+            return Err(keys.wrong("width", why));
         }
         self.retries = keys.read("retries", count)?.unwrap_or(self.retries);
         let order = keys.read("order", |word| match word {
@@ -219,22 +216,18 @@ impl Experiment {
         }
     }
 
-    fn check_sweep(&self, keys: &Keys<'_>, text: Text<'_>) -> Result<(), LabError> {
-        let Some(table) = keys.table("sweep")? else {
-            return Ok(());
-        };
-        if sweep::count(&self.sweep).is_none() {
-            return Err(text.wrong(
-                keys.place("sweep"),
-                "sweep: it spans more than 100,000 points",
-            ));
-        }
+    fn check_sweep(&self, keys: &Keys<'_>) -> Result<(), LabError> {
         for axis in &self.sweep {
             let placeholder = format!("{{{}}}", axis.name);
             let mut words = self.all_words();
             if !words.any(|word| word.contains(&placeholder)) {
                 let why = format!("nothing uses it: write {placeholder} where its values belong");
-                return Err(table.wrong(&axis.name, &why));
+                return Err(
+                    match keys.table("sweep")?.filter(|table| table.has(&axis.name)) {
+                        Some(table) => table.wrong(&axis.name, &why),
+                        None => keys.wrong("points", &format!("{}: {why}", axis.name)),
+                    },
+                );
             }
         }
         Ok(())
@@ -242,48 +235,75 @@ impl Experiment {
 
     /// All words in which axes may stand.
     fn all_words(&self) -> impl Iterator<Item = &str> {
-        let nodes = self.nodes.iter().flat_map(|node| {
-            let env = node.env.iter().map(|(_, value)| value.as_str());
-            [node.run.as_str()]
-                .into_iter()
-                .chain(node.ready.as_deref())
-                .chain(env)
-        });
+        let nodes = self.nodes.iter().flat_map(Node::words);
         let links = self.links.iter().flat_map(|link| {
             let settings = Setting::ALL.into_iter();
             settings
-                .flat_map(|setting| link.words.of(setting))
+                .flat_map(|setting| link.texts(setting))
                 .map(String::as_str)
         });
         nodes.chain(links)
     }
 
     fn check_words(&self, text: Text<'_>) -> Result<(), LabError> {
-        for link in &self.links {
-            for point in 1..=self.points() {
-                let values = self.values(point);
-                if let Err(error) = link.spec(&values) {
-                    let name = &link.name;
-                    let at = point_text(&values);
-                    let why = match at.is_empty() {
-                        true => format!("link.{name}: {error}"),
-                        false => format!("link.{name}, {at}: {error}"),
-                    };
-                    return Err(text.wrong(link.at, why));
-                }
+        for point in 1..=self.points() {
+            let values = self.values(point);
+            let at = match point_text(&values) {
+                at if at.is_empty() => at,
+                at => format!(", {at}"),
+            };
+            for link in &self.links {
+                let spec = link.spec(&values, home(text.file));
+                spec.map_err(|why| text.wrong(link.at, format!("link.{}{at}: {why}", link.name)))?;
             }
+            let limits = node::limits(&self.nodes, &values);
+            limits.map_err(|(node, key, why)| {
+                let node = &self.nodes[node];
+                text.wrong(node.at(key), format!("node.{}.{key}{at}: {why}", node.name))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Fails, with its place in the file, for words of a figure of which `check` says what is wrong.
+    pub fn check_figures(
+        &self,
+        file: &Path,
+        check: &dyn Fn(&str) -> Result<(), String>,
+    ) -> Result<(), LabError> {
+        let has_tap = self.links.iter().any(|link| link.has_tap);
+        for metric in self.metrics() {
+            let Source::Tap(words, at) = &metric.source else {
+                continue;
+            };
+            let checked = match has_tap {
+                true => check(words),
+                false => Err("no link has tap = true".to_owned()),
+            };
+            let text = Text {
+                file,
+                text: &self.text,
+            };
+            let name = &metric.name;
+            checked.map_err(|why| text.wrong(*at, format!("metric {name}: {why}")))?;
         }
         Ok(())
     }
 
     /// How many points there are.
     pub fn points(&self) -> usize {
-        sweep::count(&self.sweep).unwrap_or_default()
+        self.chosen.len()
     }
 
     /// The values of the axes at a point, which are numbered from 1.
     pub fn values(&self, point: usize) -> BTreeMap<String, String> {
-        sweep::values(&self.sweep, point)
+        sweep::values(&self.sweep, self.chosen[point - 1])
+    }
+
+    /// The point at these values, which are those of all axes, if it is run.
+    pub(crate) fn point_at(&self, values: &BTreeMap<String, String>) -> Option<usize> {
+        let point = sweep::point(&self.sweep, values)?;
+        self.chosen.binary_search(&point).ok().map(|at| at + 1)
     }
 
     /// The seed of a run.
@@ -296,8 +316,32 @@ impl Experiment {
         let (points, repeats) = (self.points(), self.repeats);
         match self.order {
             Order::Random => sweep::random(points, repeats, self.seed),
-            Order::Paired => sweep::paired(&self.sweep, points, repeats, self.seed),
+            Order::Paired => sweep::paired(&self.sweep, &self.chosen, repeats, self.seed),
         }
+    }
+
+    /// A point, and those that run back to back with it.
+    pub(crate) fn beside(&self, point: usize) -> Vec<usize> {
+        let Some(first) = self.sweep.first().filter(|_| self.order == Order::Paired) else {
+            return vec![point];
+        };
+        let mut values = self.values(point);
+        let points = first.values.iter().filter_map(|value| {
+            values.insert(first.name.clone(), value.clone());
+            self.point_at(&values)
+        });
+        points.collect()
+    }
+
+    /// What nodes ask for first, each command once.
+    pub fn installs(&self) -> Vec<&str> {
+        let mut steps = Vec::<&str>::new();
+        for step in self.nodes.iter().flat_map(|node| &node.install) {
+            if !steps.contains(&step.as_str()) {
+                steps.push(step);
+            }
+        }
+        steps
     }
 
     /// All metrics, in the order of the file.
@@ -306,48 +350,43 @@ impl Experiment {
     }
 }
 
-impl Node {
-    /// When it is ready, at a point.
-    pub(crate) fn ready(&self, values: &BTreeMap<String, String>) -> Option<ReadyWhen> {
-        let words = filled(self.ready.as_deref()?, values);
-        let port = words.strip_prefix("tcp:").map(str::trim);
-        Some(match port.and_then(|port| port.parse().ok()) {
-            Some(port) => ReadyWhen::Listens(port),
-            None => ReadyWhen::Succeeds(words),
+impl Width {
+    fn parse(words: &str, metrics: &[&str]) -> Result<Self, String> {
+        let (share, metric) = match words.split_once(" of ") {
+            Some((share, metric)) => (share, Some(metric.trim())),
+            None => (words, None),
+        };
+        if let Some(metric) = metric.filter(|metric| !metrics.contains(metric)) {
+            let nearest = nearest(metric, metrics.iter().copied());
+            return Err(format!("no metric {metric}; the nearest one is {nearest}"));
+        }
+        let read = lineside_words::parse_share(share.trim()).filter(|share| *share > 0.0);
+        Ok(Self {
+            share: read.ok_or_else(|| {
+                format!("'{share}' is no share above 0: write 5%, or 5% of METRIC")
+            })?,
+            metric: metric.map(str::to_owned),
         })
     }
-}
 
-impl Link {
-    /// The words of a setting, as they stand in the file.
-    pub(crate) fn texts(&self, setting: Setting) -> &[String] {
-        self.words.of(setting)
-    }
-
-    /// Its settings at a point. A switch's ports are its nodes.
-    pub(crate) fn spec(&self, values: &BTreeMap<String, String>) -> Result<LinkSpec, String> {
-        let mut words = LinkWords::default();
-        for setting in Setting::ALL {
-            for text in self.words.of(setting) {
-                words.add(setting, filled(text, values));
-            }
-        }
-        let ports = (self.names.len() > 2).then_some(&self.names[..]);
-        let ways = Ways::between(ports).map_err(|error| error.to_string())?;
-        LinkSpec::read(&words, ways, &[]).map_err(|error| error.to_string())
+    /// Whether it is asked of a metric.
+    pub(crate) fn is_of(&self, metric: &str) -> bool {
+        self.metric.as_deref().is_none_or(|of| of == metric)
     }
 }
 
-/// A text with the values of axes in place of their names in braces.
-pub(crate) fn filled(text: &str, values: &BTreeMap<String, String>) -> String {
-    values.iter().fold(text.to_owned(), |text, (name, value)| {
-        text.replace(&format!("{{{name}}}"), value)
-    })
+/// Where commands begin, and files that words name are looked for: beside the file.
+pub fn home(file: &Path) -> &Path {
+    match file.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
 }
 
-const LAB: [&str; 8] = [
+const LAB: [&str; 9] = [
     "seed",
     "repeats",
+    "width",
     "order",
     "retries",
     "timeout",
@@ -355,165 +394,105 @@ const LAB: [&str; 8] = [
     "limits",
     "wait",
 ];
-const NODE: [&str; 6] = ["run", "host", "env", "ready", "wait", "metric"];
+
 fn whole(word: &str) -> String {
     format!("'{word}' is no whole number")
 }
 
-fn nodes(keys: &Keys<'_>, text: Text<'_>) -> Result<Vec<Node>, LabError> {
-    let mut nodes = Vec::<Node>::new();
-    for (name, table) in keys.tables("node")? {
-        check_name(&name).map_err(|why| table.wrong("", &why))?;
-        let table = table.only(&NODE)?;
-        let run = table.text("run")?;
-        let (run, _) = run.ok_or_else(|| table.missing("run", "the node's command"))?;
-        let mut node = Node {
-            run,
-            host: table.read("host", elsewhere::host)?,
-            env: Vec::new(),
-            ready: table.read("ready", ready)?,
-            is_awaited: table.truth("wait")?.unwrap_or_default(),
-            metrics: Vec::new(),
-            name,
-        };
-        if let Some(env) = table.table("env")? {
-            for (name, _) in env.names() {
-                let value = env.text(&name)?.map(|(value, _)| value);
-                node.env.push((name, value.unwrap_or_default()));
-            }
-        }
-        for (name, keys) in table.tables("metric")? {
-            let mut all = nodes
-                .iter()
-                .flat_map(|node| &node.metrics)
-                .chain(&node.metrics);
-            if all.any(|metric| metric.name == name) {
-                let why = "another metric has this name: give each its own";
-                return Err(keys.wrong("", why));
-            }
-            check_word(&name).map_err(|why| keys.wrong("", &why))?;
-            node.metrics.push(Metric::read(name, keys, text)?);
-        }
-        nodes.push(node);
-    }
-    match nodes.is_empty() {
-        true => Err(keys.missing("node", "a lab has nodes: node.NAME = { run = \"COMMAND\" }")),
-        false => Ok(nodes),
-    }
-}
-
-fn ready(words: &str) -> Result<String, String> {
-    let port = words.strip_prefix("tcp:").map(str::trim);
-    let is_port = port.is_none_or(|port| port.contains('{') || port.parse::<u16>().is_ok());
-    let kind = words.split_once(':').map(|(kind, _)| kind);
-    match (is_port, kind) {
-        (false, _) => Err(format!(
-            "'{words}': write tcp:PORT, or a command that succeeds"
-        )),
-        (_, Some("udp")) => Err("a port of UDP shows nothing: give a command".to_owned()),
-        _ => Ok(words.to_owned()),
-    }
-}
-
-fn links(keys: &Keys<'_>, text: Text<'_>, nodes: &[Node]) -> Result<Vec<Link>, LabError> {
-    let mut links = Vec::new();
-    for (name, table) in keys.tables("link")? {
-        if let Err(why) = check_name(&name) {
-            return Err(table.wrong("", &why));
-        }
-        let settings = Setting::ALL.map(Setting::name);
-        let table = table.only(&[&["between", "tap"], &settings[..]].concat())?;
-        let ends = table.texts("between")?;
-        let what = "the nodes that it joins: between = [\"client\", \"server\"]";
-        let (ends, _) = ends.ok_or_else(|| table.missing("between", what))?;
-        let place = |end: &String| {
-            let place = nodes.iter().position(|node| node.name == *end);
-            let known = nodes.iter().map(|node| node.name.as_str());
-            place.ok_or_else(|| {
-                let nearest = lineside_words::nearest(end, known);
-                table.wrong(
-                    "between",
-                    &format!("no node '{end}'; the nearest one is {nearest}"),
-                )
-            })
-        };
-        let between = ends.iter().map(place).collect::<Result<Vec<_>, _>>()?;
-        let is_twice = (1..between.len()).any(|at| between[..at].contains(&between[at]));
-        let far = between.iter().find(|node| nodes[**node].host.is_some());
-        if let Some(far) = far {
-            let name = &nodes[*far].name;
-            let why = format!("{name} has a host, whose network is the real one: it has no link");
-            return Err(table.wrong("between", &why));
-        }
-        if between.len() < 2 || is_twice || between.len() > PORTS_MAX {
-            let why = format!("name 2 to {PORTS_MAX} different nodes");
-            return Err(table.wrong("between", &why));
-        }
-        let mut words = LinkWords::default();
-        for setting in Setting::ALL {
-            let texts = table.texts(setting.name())?;
-            let texts = texts.map(|(texts, _)| texts).unwrap_or_default();
-            texts.into_iter().for_each(|text| words.add(setting, text));
-        }
-        links.push(Link {
-            at: table.place(""),
-            has_tap: table.truth("tap")?.unwrap_or_default(),
-            name,
-            between,
-            names: ends,
-            words,
-        });
-    }
-    if links.is_empty() && nodes.iter().all(|node| node.host.is_none()) {
-        let what = "nodes are joined by links: link.NAME = { between = [\"ONE\", \"OTHER\"] }";
-        return Err(keys.missing("link", what));
-    }
-    if links.len() > 1 && links.iter().any(|link: &Link| link.has_tap) {
-        let why = "link: tap is for a lab of one link: what passes several is in no one trace";
-        return Err(text.wrong(keys.place("link"), why));
-    }
-    let ports: usize = links.iter().map(|link| link.between.len()).sum();
-    let has_switch = links.iter().any(|link| link.between.len() > 2);
-    if has_switch && links.len() > 1 || ports > PORTS_MAX {
-        let why = format!(
-            "link: a lab has one switch of up to {PORTS_MAX} nodes, or up to {} links of two",
-            PORTS_MAX / 2
-        );
-        return Err(text.wrong(keys.place("link"), why));
-    }
-    Ok(links)
-}
-
-fn axes(keys: &Keys<'_>) -> Result<Vec<Axis>, LabError> {
-    let Some(table) = keys.table("sweep")? else {
-        return Ok(Vec::new());
-    };
+/// The axes, and the points that are run.
+fn points(keys: &Keys<'_>, text: Text<'_>) -> Result<(Vec<Axis>, Vec<usize>), LabError> {
     let mut axes = Vec::new();
-    for (name, _) in table.names() {
-        check_word(&name).map_err(|why| table.wrong(&name, &why))?;
-        let values = match table.is_list(&name) {
-            true => table.texts(&name)?.map(|(values, _)| values),
-            false => table.read(&name, sweep::range)?,
-        };
-        let values = values.unwrap_or_default();
-        let is_twice = (1..values.len()).any(|at| values[..at].contains(&values[at]));
-        if values.is_empty() || is_twice {
-            return Err(table.wrong(&name, "give different values, one at least"));
+    if let Some(table) = keys.table("sweep")? {
+        for (name, _) in table.names() {
+            check_word(&name).map_err(|why| table.wrong(&name, &why))?;
+            let values = match table.is_list(&name) {
+                true => table.texts(&name)?.map(|(values, _)| values),
+                false => table.read(&name, sweep::range)?,
+            };
+            let values = values.unwrap_or_default();
+            let is_twice = (1..values.len()).any(|at| values[..at].contains(&values[at]));
+            if values.is_empty() || is_twice {
+                return Err(table.wrong(&name, "give different values, one at least"));
+            }
+            axes.push(Axis { name, values });
         }
-        axes.push(Axis { name, values });
     }
-    Ok(axes)
+    let of_sweep = axes.len();
+    let points = given(keys, "points", &mut axes, of_sweep)?;
+    // What is left out has no axes of its own.
+    let all = axes.len();
+    let except = given(keys, "except", &mut axes, all)?;
+    let chosen = sweep::chosen(&axes, &points, &except).ok_or_else(|| {
+        text.wrong(
+            keys.place("sweep"),
+            "sweep: it spans more than 100,000 points",
+        )
+    })?;
+    match chosen.is_empty() {
+        true => Err(text.wrong(keys.place("except"), "except: it leaves no point")),
+        false => Ok((axes, chosen)),
+    }
+}
+
+/// Values of axes: those of the sweep, or else those that each of these tables has.
+fn given(
+    keys: &Keys<'_>,
+    key: &str,
+    axes: &mut Vec<Axis>,
+    of_sweep: usize,
+) -> Result<Vec<Given>, LabError> {
+    let mut all = Vec::new();
+    for table in keys.list(key)? {
+        let mut given = Given::new();
+        for (name, _) in table.names() {
+            check_word(&name).map_err(|why| table.wrong(&name, &why))?;
+            let (value, _) = table.text(&name)?.unwrap_or_default();
+            let place = axes.iter().position(|axis| axis.name == name);
+            let (place, is_new) = match place {
+                Some(place) => (place, false),
+                None if key == "points" && all.is_empty() => {
+                    let values = Vec::new();
+                    axes.push(Axis {
+                        name: name.clone(),
+                        values,
+                    });
+                    (axes.len() - 1, true)
+                }
+                None => {
+                    let nearest = nearest(&name, axes.iter().map(|axis| axis.name.as_str()));
+                    let why = format!("no axis of the others; the nearest one is {nearest}");
+                    return Err(table.wrong(&name, &why));
+                }
+            };
+            let values = &mut axes[place].values;
+            match (values.contains(&value), place < of_sweep) {
+                (true, _) => {}
+                (false, false) if is_new || key == "points" => values.push(value.clone()),
+                (false, _) => {
+                    let why = format!("'{value}' is none of its values: {}", values.join(", "));
+                    return Err(table.wrong(&name, &why));
+                }
+            }
+            given.insert(name, value);
+        }
+        let own = axes.iter().skip(of_sweep);
+        if let Some(axis) = own.clone().find(|axis| !given.contains_key(&axis.name)) {
+            return Err(table.missing(&axis.name, "each point has a value of it"));
+        }
+        all.push(given);
+    }
+    Ok(all)
 }
 
 /// A name that an interface or a variable can have.
-fn check_name(name: &str) -> Result<(), String> {
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
     match name.len() <= NAME_MAX {
         true => check_word(name),
         false => Err(format!("'{name}' has more than {NAME_MAX} letters")),
     }
 }
 
-fn check_word(name: &str) -> Result<(), String> {
+pub(crate) fn check_word(name: &str) -> Result<(), String> {
     let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     match name.starts_with(|first: char| first.is_ascii_alphabetic()) && name.chars().all(is_word) {
         true => Ok(()),
@@ -537,10 +516,52 @@ assert = { near = 'answered(delay="25us") >= 0.5 * answered(delay="0")' }
 "#;
 
     pub(crate) fn parse(text: &str) -> Result<Experiment, LabError> {
-        let file = Path::new("lab.toml");
+        let file = Path::new("some/lab.toml");
         let experiment = Experiment::parse(file, text.to_owned())?;
         experiment.check_words(Text { file, text })?;
         Ok(experiment)
+    }
+
+    #[test]
+    fn points_are_those_that_are_chosen() {
+        let chosen = |words: &str| {
+            let text = WHOLE.replace("sweep = {", &format!("{words}\nsweep = {{"));
+            let lab = parse(&text).expect(words);
+            let points = (1..=lab.points()).map(|point| point_text(&lab.values(point)));
+            (points.collect::<Vec<_>>(), lab)
+        };
+        let (points, lab) = chosen("points = [{ delay = \"25us\" }, { connections = 4 }]");
+        let expected = [
+            "connections=4 delay=0",
+            "connections=1 delay=25us",
+            "connections=4 delay=25us",
+        ];
+        assert_eq!(points, expected);
+        for point in 1..=3 {
+            assert_eq!(lab.point_at(&lab.values(point)), Some(point));
+        }
+        // The claim is asked where both of its points are run.
+        assert_eq!(lab.claims[0].points(&lab).len(), 1);
+        assert_eq!(lab.beside(1), [1, 3]);
+        assert_eq!(
+            chosen("except = [{ delay = 0, connections = 1 }]").0,
+            points
+        );
+        let alone = WHOLE.replace(
+            "sweep = { delay = [\"0\", \"25us\"], connections = [1, 4] }",
+            "",
+        );
+        let tables =
+            "points = [{ delay = 0, connections = 4 }, { connections = 9, delay = \"25us\" }]";
+        let alone =
+            alone
+                .replace("; \n", "")
+                .replacen("lab = {", &format!("{tables}\nlab = {{"), 1);
+        let without_claim = alone.lines().filter(|line| !line.starts_with("assert"));
+        let lab = parse(&without_claim.collect::<Vec<_>>().join("\n")).expect("its own axes");
+        let points = (1..=lab.points()).map(|point| point_text(&lab.values(point)));
+        let expected = ["connections=4 delay=0", "connections=9 delay=25us"];
+        assert_eq!(points.collect::<Vec<_>>(), expected);
     }
 
     #[test]
@@ -551,8 +572,151 @@ assert = { near = 'answered(delay="25us") >= 0.5 * answered(delay="0")' }
         assert_eq!(names, ["delay", "connections"], "in the order of the file");
         let awaited: Vec<_> = lab.nodes.iter().map(|node| node.is_awaited).collect();
         assert_eq!(awaited, [false, true], "the measured one");
-        assert_eq!(filled("-c {connections} ${x}", &lab.values(2)), "-c 4 ${x}");
     }
+
+    /// What is changed in the file, into what, and what the error says.
+    const WRONG: [(&str, &str, &str); 31] = [
+        (
+            "repeats",
+            "repeat",
+            "some/lab.toml:2:19: unknown key lab.repeat; the nearest known one is repeats",
+        ),
+        (
+            "ready = ",
+            "redy = ",
+            "some/lab.toml:3:32: unknown key node.server.redy; the nearest known one is ready",
+        ),
+        (
+            "\"paired\"",
+            "\"pared\"",
+            "some/lab.toml:2:40: lab.order: 'pared' is unknown",
+        ),
+        (
+            "delay = \"{delay}\"",
+            "delay = \"1ms\"",
+            "some/lab.toml:6:11: sweep.delay: nothing uses it",
+        ),
+        (
+            "[\"client\"",
+            "[\"cleint\"",
+            "no node 'cleint'; the nearest one is client",
+        ),
+        ("\"25us\"]", "\"25us\", \"1uz\"]", "some/lab.toml:5:"),
+        (
+            "better = \"more\"",
+            "better = \"most\"",
+            "write more or less",
+        ),
+        (
+            "answered(delay=\"0\")",
+            "answred(delay=\"0\")",
+            "the nearest one is answered",
+        ),
+        ("run = \"serve\", ", "", "some/lab.toml:3:"),
+        ("[1, 4]", "[1, 1]", "give different values"),
+        ("sweep = {", "sweep = ", "some/lab.toml:6:"),
+        (
+            "json = \"/a\", ",
+            "",
+            "give one of json, regex, hdr, tap, exit, elapsed and cpu",
+        ),
+        (
+            "repeats = 2",
+            "repeats = \"2..9\"",
+            "lab.width: it goes with repeats",
+        ),
+        (
+            "repeats = 2",
+            "repeats = 2, width = \"5%\"",
+            "some/lab.toml:2:32: lab.width: it goes with",
+        ),
+        (
+            "repeats = 2",
+            "repeats = \"9..2\", width = \"5%\"",
+            "some/lab.toml:2:19: lab.repeats: give 1 or more, or LEAST..MOST",
+        ),
+        (
+            "repeats = 2",
+            "repeats = \"2..9\", width = \"0%\"",
+            "some/lab.toml:2:44: lab.width: '0%' is no share above 0",
+        ),
+        (
+            "repeats = 2",
+            "repeats = \"2..9\", width = \"5% of answred\"",
+            "lab.width: no metric answred; the nearest one is answered",
+        ),
+        (
+            "sweep = {",
+            "points = [{ delay = \"1s\" }]\nsweep = {",
+            "some/lab.toml:6:13: points.delay: '1s' is none of its values: 0, 25us",
+        ),
+        (
+            "sweep = {",
+            "points = [{ delay = \"25us\" }]\nsweep = {",
+            "assert.near: 'answered(delay=\"25us\") >= 0.5 * answered(delay=\"0\")' names points \
+         that are not run",
+        ),
+        (
+            "sweep = {",
+            "except = [{}]\nsweep = {",
+            "some/lab.toml:6:1: except: it leaves no point",
+        ),
+        (
+            "sweep = {",
+            "except = [{ dely = 0 }]\nsweep = {",
+            "some/lab.toml:6:13: except.dely: no axis of the others; the nearest one is delay",
+        ),
+        (
+            "sweep = {",
+            "points = \"all\"\nsweep = {",
+            "points: write a list of tables",
+        ),
+        (
+            "sweep = {",
+            "points = [{ mtu = 1 }, { mtu = 2 }]\nsweep = {",
+            "some/lab.toml:6:1: points: mtu: nothing uses it",
+        ),
+        (
+            "run = \"serve\"",
+            "run = \"serve\", files = { \"../x\" = \"\" }",
+            "some/lab.toml:3:43: node.server.files.../x: a file's name leads nowhere else",
+        ),
+        (
+            "run = \"serve\"",
+            "run = \"serve\", cpus = [99999]",
+            "some/lab.toml:3:39: node.server.cpus, connections=1 delay=0: no CPU 99999: there are",
+        ),
+        (
+            "run = \"serve\"",
+            "run = \"serve\", cpus = 99999",
+            "node.server.cpus, connections=1 delay=0: 99999 CPUs for it alone",
+        ),
+        (
+            "run = \"serve\"",
+            "run = \"serve\", memory = \"1k\"",
+            "some/lab.toml:3:41: node.server.memory, connections=1 delay=0: 1k is too little",
+        ),
+        (
+            "run = \"serve\"",
+            "run = \"serve\", user = \"nobody-at-all\"",
+            "some/lab.toml:3:39: node.server.user, connections=1 delay=0: ",
+        ),
+        (
+            "json = \"/a\"",
+            "json = \"/a\", from = \"/etc/passwd\"",
+            "write out, err, or a file in $LINESIDE_FILES",
+        ),
+        (
+            "json = \"/a\"",
+            "hdr = \"99\"",
+            "some/lab.toml:4:76: node.client.metric.answered.hdr: '99' is no quantile",
+        ),
+        (
+            "rate = [\"out: 1gbit\"]",
+            "path = \"no-such-file\"",
+            "some/lab.toml:5:1: link.wire, connections=1 delay=0: path: some/no-such-file: cannot",
+        ),
+    ];
 
     #[test]
     fn what_is_wrong_is_named_by_line_and_column() {
@@ -562,52 +726,7 @@ assert = { near = 'answered(delay="25us") >= 0.5 * answered(delay="0")' }
             assert!(error.is_usage());
             error.to_string()
         };
-        for (from, to, expected) in [
-            (
-                "repeats",
-                "repeat",
-                "lab.toml:2:19: unknown key lab.repeat; the nearest known one is repeats",
-            ),
-            (
-                "ready = ",
-                "redy = ",
-                "lab.toml:3:32: unknown key node.server.redy; the nearest known one is ready",
-            ),
-            (
-                "\"paired\"",
-                "\"pared\"",
-                "lab.toml:2:40: lab.order: 'pared' is unknown",
-            ),
-            (
-                "delay = \"{delay}\"",
-                "delay = \"1ms\"",
-                "lab.toml:6:11: sweep.delay: nothing uses it",
-            ),
-            (
-                "[\"client\"",
-                "[\"cleint\"",
-                "no node 'cleint'; the nearest one is client",
-            ),
-            ("\"25us\"]", "\"25us\", \"1uz\"]", "lab.toml:5:"),
-            (
-                "better = \"more\"",
-                "better = \"most\"",
-                "write more or less",
-            ),
-            (
-                "answered(delay=\"0\")",
-                "answred(delay=\"0\")",
-                "the nearest one is answered",
-            ),
-            ("run = \"serve\", ", "", "lab.toml:3:"),
-            ("[1, 4]", "[1, 1]", "give different values"),
-            ("sweep = {", "sweep = ", "lab.toml:6:"),
-            (
-                "json = \"/a\", ",
-                "",
-                "give one of json, regex, exit, elapsed and cpu",
-            ),
-        ] {
+        for (from, to, expected) in WRONG {
             let error = changed(from, to);
             assert!(error.contains(expected), "{error}");
         }

@@ -14,7 +14,7 @@ use lineside_host::{MachineFacts, StealCounts};
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
-use crate::experiment::filled;
+use crate::node::filled;
 use crate::record::folder_of;
 use crate::{Experiment, LabError, Planned, PointRun};
 

@@ -114,6 +114,31 @@ impl<'a> Keys<'a> {
         }))
     }
 
+    /// The tables of a list.
+    pub(crate) fn list(&self, key: &str) -> Result<Vec<Self>, LabError> {
+        let Some(value) = self.get(key) else {
+            return Ok(Vec::new());
+        };
+        let array = value.get_ref().as_array();
+        let array = array.filter(|array| !array.is_empty());
+        let refused = || self.refused(key, "a list of tables: [{ delay = \"0\" }]");
+        let tables = array.ok_or_else(refused)?.iter().map(|each| {
+            let table = each.get_ref().as_table().ok_or_else(refused)?;
+            Ok(Self {
+                text: self.text,
+                table,
+                name: self.full(key),
+                at: each.span().start,
+            })
+        });
+        tables.collect()
+    }
+
+    /// Whether a key is there.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.get(key).is_some()
+    }
+
     /// The tables within a table of this one, by their names.
     pub(crate) fn tables(&self, key: &str) -> Result<Vec<(String, Self)>, LabError> {
         let Some(above) = self.table(key)? else {

@@ -2,14 +2,15 @@
 
 use std::fs::{self, File};
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use lineside_host::{Descendants, Ender, Signals, Stopwatch};
 
 use crate::facts::{self, FACTS, FactsReader};
-use crate::point::{Setting, Went, run};
+use crate::point::{Figure, Setting, Went, last_lines, run};
 use crate::record::{POINT, folder_of, run_in};
-use crate::results::EXPERIMENT;
+use crate::results::{EXPERIMENT, is_spared};
 use crate::{Experiment, LabError, Planned, PointRun};
 
 /// A lab that runs.
@@ -40,7 +41,17 @@ pub enum Progress<'a> {
 const LOCK: Duration = Duration::from_secs(2);
 
 /// What the folder of a lab holds beside its points.
-const FILES: [&str; 5] = [EXPERIMENT, FACTS, "about.json", "lab.json", "points"];
+const FILES: [&str; 6] = [
+    EXPERIMENT,
+    FACTS,
+    "about.json",
+    "lab.json",
+    "points",
+    INSTALLED,
+];
+
+/// What a step of install printed.
+const INSTALLED: &str = "install.log";
 
 impl<'a> Lab<'a> {
     /// Makes the folder, or goes on in one of the same experiment (`resumes`). `replaces` empties
@@ -49,6 +60,7 @@ impl<'a> Lab<'a> {
         experiment: &'a Experiment,
         (folder, home, rsh): (&'a Path, &'a Path, &'a str),
         (resumes, replaces): (bool, bool),
+        figure: &'a Figure,
         signals: &'a Signals,
     ) -> Result<Self, LabError> {
         let descendants = Descendants::adopt(Ender::default());
@@ -105,12 +117,44 @@ impl<'a> Lab<'a> {
             folder,
             home,
             rsh,
+            figure,
             signals,
             descendants,
             facts: facts::facts_in(folder),
             reader,
         };
         Ok(Self { of, _lock: lock })
+    }
+
+    /// Runs what nodes ask for first, as this process's user and with the machine's network. `on`
+    /// is given each command before it runs. The signal that ended it, if one did.
+    pub fn install(&self, on: &mut dyn FnMut(&str)) -> Result<Option<u8>, LabError> {
+        let path = self.of.folder.join(INSTALLED);
+        for step in self.of.experiment.installs() {
+            on(step);
+            let log = File::create(&path).map_err(LabError::file(&path, "cannot be made"))?;
+            let error = log
+                .try_clone()
+                .map_err(LabError::file(&path, "cannot be made"))?;
+            let mut shell = Command::new("/bin/sh");
+            shell.args(["-c", step]).current_dir(self.of.home);
+            let status = shell
+                .stdin(Stdio::null())
+                .stdout(log)
+                .stderr(error)
+                .status();
+            let status = status.map_err(LabError::system("cannot start a step of install"))?;
+            if let Some(signal) = self.of.signals.stop() {
+                return Ok(Some(signal));
+            }
+            if !status.success() {
+                let lines = last_lines(&path);
+                return Err(LabError::Point(format!(
+                    "install: '{step}': {status}{lines}"
+                )));
+            }
+        }
+        Ok(None)
     }
 
     /// Runs what is missing. The signal that ended it, if one did.
@@ -121,6 +165,9 @@ impl<'a> Lab<'a> {
         let missing: Vec<_> = order.into_iter().filter(is_missing).collect();
         let before = all - missing.len();
         for (number, planned) in missing.into_iter().enumerate() {
+            if is_spared(self.of.experiment, planned, &|point| self.runs_of(point)) {
+                continue;
+            }
             let done = before + number;
             on(Progress::Begins { planned, done, all });
             for attempt in 1.. {
@@ -141,6 +188,13 @@ impl<'a> Lab<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// The runs of a point that are there.
+    fn runs_of(&self, point: usize) -> Vec<PointRun> {
+        let runs = 1..=self.of.experiment.repeats;
+        let runs = runs.map(|repeat| folder_of(self.of.folder, Planned { point, repeat }));
+        runs.filter_map(|folder| run_in(&folder)).collect()
     }
 
     /// Writes what was measured, whole or not at all: from then on the run is there.

@@ -25,9 +25,12 @@ mod error;
 mod experiment;
 mod facts;
 mod fit;
+mod hdr;
 mod keys;
 mod lab;
+mod link;
 mod metric;
+mod node;
 mod point;
 mod record;
 mod reproduce;
@@ -40,14 +43,18 @@ pub use bundle::{ABOUT, About, BUNDLE_TOP, BUNDLE_VERSION, Bundle, TRACE, run_fi
 pub use claim::{Claim, Judged};
 pub use compare::{Change, Compared, beside_first, compare};
 pub use error::LabError;
-pub use experiment::{Experiment, Link, Node, Order};
+pub use experiment::{Experiment, Order, Width, home};
 pub use facts::{
     Differing, FACTS, Facts, RunFacts, differing, facts_in, facts_of_run, missing_programs,
     published,
 };
 pub use fit::{Bound, Fit, answer, reach};
+pub use hdr::Quantile;
 pub use lab::{Lab, Progress, empty};
-pub use metric::{Better, Metric, Source};
+pub use link::Link;
+pub use metric::{Better, From, Metric, Source};
+pub use node::Node;
+pub use point::Figure;
 pub use record::{Ended, PointRun};
 pub use reproduce::{MetricAgain, PointAgain, Reproduced};
 pub use results::{EXPERIMENT, Results};

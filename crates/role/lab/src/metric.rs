@@ -3,7 +3,9 @@
 use regex_lite::Regex;
 use serde_json::Value;
 
+use crate::hdr::Quantile;
 use crate::keys::{Keys, Text};
+use crate::node::is_below;
 use crate::{Ended, LabError};
 
 /// A number of a node, once a run.
@@ -13,6 +15,10 @@ pub struct Metric {
     pub name: String,
     /// Where it comes from.
     pub source: Source,
+    /// What is read for that, if something is.
+    pub from: From,
+    /// What is found, times this, is the value.
+    pub scale: f64,
     /// Which direction is better, if one is.
     pub better: Option<Better>,
     /// Its unit, as it is shown.
@@ -31,15 +37,14 @@ pub enum Better {
 /// Where a metric comes from.
 #[derive(Debug, Clone)]
 pub enum Source {
-    /// A number at this pointer of the JSON document on standard output (RFC 6901).
+    /// A number at this pointer of the JSON document in a text (RFC 6901).
     Json(String),
-    /// The group of an expression that matches standard output once, or standard error.
-    Expression {
-        /// The expression, with one group.
-        expression: Regex,
-        /// Whether standard error is searched.
-        is_error: bool,
-    },
+    /// The group of an expression that matches a text once.
+    Expression(Regex),
+    /// A quantile of the log of histograms in a text, of the intervals with this tag.
+    Histogram(Quantile, Option<String>),
+    /// A figure of what the tap captured, in the words of assertions, and their place in the file.
+    Tap(String, usize),
     /// The exit status.
     Exit,
     /// Seconds until the command ended.
@@ -48,8 +53,20 @@ pub enum Source {
     Cpu,
 }
 
-const KNOWN: [&str; 8] = [
-    "json", "regex", "exit", "elapsed", "cpu", "better", "unit", "from",
+/// The text of a node that a metric reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum From {
+    /// Standard output.
+    Out,
+    /// Standard error.
+    Err,
+    /// A file in the node's folder.
+    File(String),
+}
+
+const KNOWN: [&str; 12] = [
+    "json", "regex", "hdr", "tap", "exit", "elapsed", "cpu", "better", "unit", "from", "tag",
+    "scale",
 ];
 
 impl Metric {
@@ -61,9 +78,12 @@ impl Metric {
             other => Err(format!("'{other}' is unknown: write more or less")),
         })?;
         let from = keys.read("from", |word| match word {
-            "out" => Ok(false),
-            "err" => Ok(true),
-            other => Err(format!("'{other}' is unknown: write out or err")),
+            "out" => Ok(From::Out),
+            "err" => Ok(From::Err),
+            file if is_below(file) => Ok(From::File(file.to_owned())),
+            other => Err(format!(
+                "'{other}': write out, err, or a file in $LINESIDE_FILES"
+            )),
         })?;
         let mut sources = Vec::new();
         let json = keys.read("json", |pointer| match pointer.starts_with('/') {
@@ -73,7 +93,11 @@ impl Metric {
             )),
         })?;
         sources.extend(json);
-        sources.extend(keys.read("regex", |words| expression(words, from == Some(true)))?);
+        sources.extend(keys.read("regex", expression)?);
+        let tag = keys.text("tag")?.map(|(tag, _)| tag);
+        let quantile = keys.read("hdr", Quantile::parse)?;
+        sources.extend(quantile.map(|quantile| Source::Histogram(quantile, tag.clone())));
+        sources.extend(keys.text("tap")?.map(|(words, at)| Source::Tap(words, at)));
         for (key, source) in [
             ("exit", Source::Exit),
             ("elapsed", Source::Elapsed),
@@ -82,15 +106,25 @@ impl Metric {
             sources.extend((keys.truth(key)? == Some(true)).then_some(source));
         }
         let unit = keys.text("unit")?.map(|(unit, _)| unit);
-        let is_odd = from.is_some() && !matches!(sources[..], [Source::Expression { .. }]);
-        if is_odd {
-            return Err(keys.wrong("from", "it is for regex alone"));
-        }
+        let scale = keys.read("scale", |word| {
+            let scale = word.parse().ok().filter(|scale: &f64| scale.is_normal());
+            scale.ok_or_else(|| format!("'{word}' is no factor: write 1e-9, of ns to s"))
+        })?;
         let mut sources = sources.into_iter();
         let (Some(source), None) = (sources.next(), sources.next()) else {
-            let why = "give one of json, regex, exit, elapsed and cpu";
+            let why = "give one of json, regex, hdr, tap, exit, elapsed and cpu";
             return Err(text.wrong(keys.place(""), format!("metric {name}: {why}")));
         };
+        let is_of_text = match source {
+            Source::Json(_) | Source::Expression(_) | Source::Histogram(..) => true,
+            Source::Tap(..) | Source::Exit | Source::Elapsed | Source::Cpu => false,
+        };
+        if from.is_some() && !is_of_text {
+            return Err(keys.wrong("from", "it is for json, regex and hdr"));
+        }
+        if tag.is_some() && !matches!(source, Source::Histogram(..)) {
+            return Err(keys.wrong("tag", "it is for hdr alone"));
+        }
         let of_source = match source {
             Source::Elapsed | Source::Cpu => "s",
             _ => "",
@@ -98,37 +132,41 @@ impl Metric {
         Ok(Self {
             name,
             source,
+            from: from.unwrap_or(From::Out),
+            scale: scale.unwrap_or(1.0),
             better,
             unit: unit.unwrap_or_else(|| of_source.to_owned()),
         })
     }
 
-    /// Its value. The error says what was found instead.
-    pub(crate) fn value(&self, ended: &Ended, out: &str, err: &str) -> Result<f64, String> {
+    /// Its value; `text` and `figure` are those of the run. The error says what was found instead.
+    pub(crate) fn value(
+        &self,
+        ended: &Ended,
+        text: impl FnOnce(&From) -> Result<String, String>,
+        figure: impl FnOnce(&str) -> Result<f64, String>,
+    ) -> Result<f64, String> {
         let seconds = |ns: u64| ns as f64 / 1e9;
-        match &self.source {
-            Source::Json(pointer) => of_json(pointer, out),
-            Source::Expression {
-                expression,
-                is_error,
-            } => of_expression(expression, if *is_error { err } else { out }),
+        let found = match &self.source {
+            Source::Json(pointer) => of_json(pointer, &text(&self.from)?, &self.from),
+            Source::Expression(expression) => of_expression(expression, &text(&self.from)?),
+            Source::Histogram(quantile, tag) => quantile.of(&text(&self.from)?, tag.as_deref()),
+            Source::Tap(words, _) => figure(words),
             Source::Exit => { ended.status.map(f64::from) }
                 .ok_or_else(|| "it has no exit status: a signal ended it".to_owned()),
             Source::Elapsed => { ended.elapsed_ns.map(seconds) }
                 .ok_or_else(|| "it had not ended by itself".to_owned()),
             Source::Cpu => { ended.cpu_ns.map(seconds) }
                 .ok_or_else(|| "its processor time is not known".to_owned()),
-        }
+        };
+        found.map(|found| found * self.scale)
     }
 }
 
-fn expression(words: &str, is_error: bool) -> Result<Source, String> {
+fn expression(words: &str) -> Result<Source, String> {
     let expression = Regex::new(words).map_err(|error| error.to_string())?;
     match expression.captures_len() {
-        2 => Ok(Source::Expression {
-            expression,
-            is_error,
-        }),
+        2 => Ok(Source::Expression(expression)),
         count => Err(format!(
             "it has {} groups: put the number alone in one, as in 'rate: ([0-9.]+)'",
             count - 1
@@ -136,15 +174,20 @@ fn expression(words: &str, is_error: bool) -> Result<Source, String> {
     }
 }
 
-fn of_json(pointer: &str, out: &str) -> Result<f64, String> {
+fn of_json(pointer: &str, text: &str, from: &From) -> Result<f64, String> {
+    let name = match from {
+        From::Out => "its standard output",
+        From::Err => "its standard error",
+        From::File(name) => name,
+    };
     // A program may print lines before its document.
-    let begin = out.find('{').map_or(out, |at| &out[at..]);
+    let begin = text.find('{').map_or(text, |at| &text[at..]);
     let mut documents = serde_json::Deserializer::from_str(begin).into_iter::<Value>();
     let Some(Ok(document)) = documents.next() else {
-        return Err("its standard output has no JSON document".to_owned());
+        return Err(format!("{name} has no JSON document"));
     };
     if documents.next().is_some_and(|next| next.is_ok()) {
-        return Err("its standard output has several JSON documents".to_owned());
+        return Err(format!("{name} has several JSON documents"));
     }
     match document.pointer(pointer) {
         None => Err(format!("its JSON has nothing at {pointer}")),
@@ -175,8 +218,8 @@ mod tests {
 
     #[test]
     fn a_metric_matches_once_or_says_what_it_found() {
-        let of = |words: &str, text: &str| match expression(words, false) {
-            Ok(Source::Expression { expression, .. }) => of_expression(&expression, text),
+        let of = |words: &str, text: &str| match expression(words) {
+            Ok(Source::Expression(expression)) => of_expression(&expression, text),
             other => panic!("{other:?}"),
         };
         assert_eq!(of("rate: ([0-9.,]+)", "rate: 1,234.5 /s"), Ok(1234.5));
@@ -184,8 +227,9 @@ mod tests {
         assert!(twice.contains("more than once"), "{twice}");
         let none = of("rate: ([0-9]+)", "nothing").expect_err("none");
         assert!(none.contains("matches nothing"), "{none}");
-        assert!(expression("no group", false).is_err());
-        assert!(expression("(one) (two)", false).is_err());
+        assert!(expression("no group").is_err());
+        assert!(expression("(one) (two)").is_err());
+        let of_json = |pointer: &str, text: &str| of_json(pointer, text, &From::Out);
         let json = "starting\n{\"rates\": {\"answered\": 5, \"name\": \"x\"}}\n";
         assert_eq!(of_json("/rates/answered", json), Ok(5.0));
         assert!(of_json("/rates/name", json).is_err());

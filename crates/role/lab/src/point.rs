@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lineside_account::Budget;
 use lineside_host::{
-    Descendants, Signals, Stopwatch, SystemClock, ask_to_end, end_with_parent, fork, wait_for,
-    wait_to_read,
+    Descendants, NodeLimits, Signals, Stopwatch, SystemClock, ask_to_end, end_with_parent, fork,
+    wait_for, wait_to_read,
 };
 use lineside_path::emulate::{
     NodeLink, NodeOutcome, NodePlan, Nodes, Taken, Taking, Trouble, Wanted, node_end,
@@ -24,11 +24,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::elsewhere::{self, Words};
-use crate::experiment::filled;
 use crate::facts::{self, Facts, FactsReader, Running};
+use crate::node::{self, filled};
 use crate::record::folder_of;
 use crate::sweep::point_text;
-use crate::{Ended, Experiment, LabError, Metric, Node, Planned, PointRun, Source};
+use crate::{Ended, Experiment, From, LabError, Metric, Node, Planned, PointRun, Source};
 
 /// Memory of the links of a point.
 const BUDGET_BYTES: usize = 256 << 20;
@@ -36,6 +36,9 @@ const BUDGET_BYTES: usize = 256 << 20;
 const LINES: usize = 5;
 /// The most bytes of a node's output that metrics look at.
 const OUTPUT_MAX: u64 = 64 << 20;
+
+/// Finds a figure, in the words of assertions, of the trace in a folder.
+pub type Figure = dyn Fn(&Path, &str) -> Result<f64, String>;
 
 /// What all runs of a lab have in common.
 pub(crate) struct Setting<'a> {
@@ -45,6 +48,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) home: &'a Path,
     /// What starts a program on another machine.
     pub(crate) rsh: &'a str,
+    /// What finds figures of what a tap captured.
+    pub(crate) figure: &'a Figure,
     pub(crate) signals: &'a Signals,
     pub(crate) descendants: Descendants,
     /// The facts of the lab, and what reads them again.
@@ -93,8 +98,12 @@ pub(crate) fn run(lab: &Setting<'_>, planned: Planned, attempts: u32) -> Result<
         planned,
         folder: &folder,
     };
+    for node in &experiment.nodes {
+        // One that nobody used.
+        let _ = std::fs::remove_dir(files_of(&folder, node));
+    }
     place.check(&ran)?;
-    let metrics = place.metrics(&ran)?;
+    let metrics = place.metrics(&ran, lab.figure)?;
     facts::keep(&folder, &running.end(&lab.reader, &lab.facts))?;
     let names = experiment.nodes.iter().map(|node| node.name.clone());
     let awaited = experiment.nodes.iter().zip(&ran.nodes);
@@ -164,17 +173,19 @@ fn found(lab: &Setting<'_>, planned: Planned, folder: &Path) -> Result<Ran, LabE
     let values = experiment.values(planned.point);
     let seed = experiment.seed_of(planned);
     let budget = Budget::new(BUDGET_BYTES);
-    let path = path(experiment, &values, seed, &budget);
+    let path = path(lab, &values, seed, &budget);
     let mut path = path.map_err(LabError::Usage)?;
+    let limits = limits(experiment, &values)?;
     path.set_late_limits(experiment.limits);
     let configuration = json!({ "lab": { "point": planned.point, "repeat": planned.repeat,
         "axes": values, "seed": seed } });
     let now_ns = SystemClock::default().now();
     let mut run = Run::begin(Some(folder), false, &planned, configuration, now_ns)?;
     let outputs = outputs(experiment, folder)?;
+    let homes = make_folders(experiment, folder, &values, &limits)?;
     let words = experiment.nodes.iter().enumerate().map(|(number, node)| {
         let run = filled(&node.run, &values);
-        let environment = environment(lab, number, seed, &values);
+        let environment = environment(lab, number, seed, &values, &homes[number]);
         match &node.host {
             None => Words {
                 command: run,
@@ -201,19 +212,21 @@ fn found(lab: &Setting<'_>, planned: Planned, folder: &Path) -> Result<Ran, LabE
         elsewhere: words.elsewhere.as_deref(),
         is_outside: experiment.is_outside(number),
         is_awaited: node.is_awaited,
+        limits: &limits[number],
         outputs: [out.as_fd(), err.as_fd()],
     });
     let plans: Vec<NodePlan<'_>> = plans.collect();
     let sandbox = lineside_run::sandbox(run.folder.as_ref());
     let tapping = taking(experiment, &run, &budget)?.map(Taking::tapping);
+    let links = experiment.links.iter().map(|link| NodeLink {
+        name: &link.name,
+        nodes: link.between.clone(),
+    });
+    let links = links.collect();
     let (ran, taken) = run.drive(Ok(sandbox), |sandbox, record| {
-        let links = experiment.links.iter().map(|link| NodeLink {
-            name: &link.name,
-            nodes: link.between.clone(),
-        });
         let nodes = Nodes {
             nodes: plans,
-            links: links.collect(),
+            links,
             folder: lab.home,
             ready_wait: experiment.ready_wait,
             timeout: experiment.timeout,
@@ -233,13 +246,21 @@ fn found(lab: &Setting<'_>, planned: Planned, folder: &Path) -> Result<Ran, LabE
     run.manifest.inputs = outcome.inputs;
     run.manifest.certificate = serde_json::to_value(&outcome.certificate).ok();
     let verdict = outcome.certificate.verdict.clone();
-    run.end(
-        outcome.certificate.verdict.clone(),
-        SystemClock::default().now(),
-    )?;
+    run.end(verdict.clone(), SystemClock::default().now())?;
     Ok(Ran {
         signal: outcome.signal,
         ..of_nodes(experiment, &ran.nodes, ran.trouble, verdict)
+    })
+}
+
+/// What nodes may use.
+fn limits(
+    lab: &Experiment,
+    values: &BTreeMap<String, String>,
+) -> Result<Vec<NodeLimits>, LabError> {
+    node::limits(&lab.nodes, values).map_err(|(node, key, why)| {
+        let node = &lab.nodes[node];
+        LabError::Usage(format!("node.{}.{key}: {why}", node.name))
     })
 }
 
@@ -277,10 +298,8 @@ fn taking<'a>(
     run: &Run,
     budget: &'a Budget,
 ) -> Result<Option<Taking<'a>>, LabError> {
-    let folder = run
-        .folder
-        .as_ref()
-        .filter(|_| lab.links.iter().any(|link| link.has_tap));
+    let tapped = lab.links.iter().position(|link| link.has_tap);
+    let folder = run.folder.as_ref().filter(|_| tapped.is_some());
     let wanted = Wanted {
         words: &[],
         drop_ins: &DropInSettings::default(),
@@ -288,6 +307,10 @@ fn taking<'a>(
         stopped: Vec::new(),
         writer: None,
         trace: folder.map(|folder| (folder.clone(), run.manifest.trace_id.clone())),
+        // Several links have two ports each.
+        link: tapped
+            .filter(|_| lab.links.len() > 1)
+            .map(|link| [2 * link, 2 * link + 1]),
     };
     let ports = ports(lab);
     let ports: Vec<_> = ports.iter().map(String::as_str).collect();
@@ -319,12 +342,13 @@ fn trouble_text(lab: &Experiment, trouble: Trouble) -> (String, usize) {
 
 /// The links at a point.
 fn path(
-    lab: &Experiment,
+    lab: &Setting<'_>,
     values: &BTreeMap<String, String>,
     seed: u64,
     budget: &Budget,
 ) -> Result<lineside_path::Path, String> {
-    let specs = lab.links.iter().map(|link| link.spec(values));
+    let (lab, home) = (lab.experiment, lab.home);
+    let specs = lab.links.iter().map(|link| link.spec(values, home));
     let specs = specs.collect::<Result<Vec<_>, _>>()?;
     let path = match (&specs[..], &lab.links[..]) {
         ([spec], [link]) if link.between.len() > 2 => spec.path(seed, budget),
@@ -364,12 +388,63 @@ fn outputs(lab: &Experiment, folder: &Path) -> Result<Vec<[File; 2]>, LabError> 
         .collect()
 }
 
+/// The folder of a node in that of a run.
+fn files_of(folder: &Path, node: &Node) -> PathBuf {
+    folder.join(format!("{}.files", node.name))
+}
+
+/// Makes the folders of all nodes.
+fn make_folders(
+    lab: &Experiment,
+    folder: &Path,
+    values: &BTreeMap<String, String>,
+    limits: &[NodeLimits],
+) -> Result<Vec<PathBuf>, LabError> {
+    let nodes = lab.nodes.iter().zip(limits);
+    let made = nodes.map(|(node, limits)| make_folder(node, folder, values, limits.user));
+    made.collect()
+}
+
+/// Makes the folder of a node, with its files, for the user that it runs as.
+fn make_folder(
+    node: &Node,
+    folder: &Path,
+    values: &BTreeMap<String, String>,
+    user: Option<(u32, u32)>,
+) -> Result<PathBuf, LabError> {
+    let home = files_of(folder, node);
+    let home = std::path::absolute(&home).unwrap_or(home);
+    let mut made = vec![home.clone()];
+    std::fs::create_dir(&home).map_err(LabError::file(&home, "cannot be made"))?;
+    for (name, text) in &node.files {
+        let file = home.join(name);
+        let folders = { file.ancestors().skip(1) }.take_while(|above| *above != home);
+        for folder in folders.collect::<Vec<_>>().into_iter().rev() {
+            if !folder.exists() {
+                std::fs::create_dir(folder).map_err(LabError::file(folder, "cannot be made"))?;
+                made.push(folder.to_owned());
+            }
+        }
+        let written = std::fs::write(&file, filled(text, values));
+        written.map_err(LabError::file(&file, "cannot be written"))?;
+        made.push(file);
+    }
+    if let Some((user, group)) = user {
+        for path in made {
+            let given = std::os::unix::fs::chown(&path, Some(user), Some(group));
+            given.map_err(LabError::file(&path, "cannot be given to its user"))?;
+        }
+    }
+    Ok(home)
+}
+
 /// What a node finds in its environment.
 fn environment(
     lab: &Setting<'_>,
     node: usize,
     seed: u64,
     values: &BTreeMap<String, String>,
+    home: &Path,
 ) -> Vec<(String, String)> {
     let experiment = lab.experiment;
     let mut all = Vec::new();
@@ -395,6 +470,10 @@ fn environment(
                 node_end(number, place),
             );
             add(format!("LINESIDE_PEER_{name}"), end.v4.to_string());
+            add(
+                format!("LINESIDE_PEER_{name}_{link_name}"),
+                end.v4.to_string(),
+            );
             add(format!("LINESIDE_PEER6_{name}"), end.v6.to_string());
         }
     }
@@ -414,6 +493,9 @@ fn environment(
     // This program, if nothing else has its name. Another machine has its own.
     let own = std::env::current_exe().ok();
     let own = own.filter(|_| experiment.nodes[node].host.is_none());
+    if own.is_some() {
+        add("LINESIDE_FILES".to_owned(), home.display().to_string());
+    }
     if let Some(folder) = own.as_deref().and_then(Path::parent) {
         let path = std::env::var("PATH").unwrap_or_default();
         add("PATH".to_owned(), format!("{path}:{}", folder.display()));
@@ -470,16 +552,14 @@ impl Place<'_> {
         Ok(())
     }
 
-    fn metrics(&self, ran: &Ran) -> Result<BTreeMap<String, f64>, LabError> {
+    fn metrics(&self, ran: &Ran, figure: &Figure) -> Result<BTreeMap<String, f64>, LabError> {
         let mut values = BTreeMap::new();
         for (number, (node, ended)) in self.experiment.nodes.iter().zip(&ran.nodes).enumerate() {
-            if node.metrics.is_empty() {
-                continue;
-            }
-            let [out, err] = ["out", "err"].map(|end| self.output(node, end));
             for metric in &node.metrics {
                 let Metric { name, .. } = metric;
-                let value = metric.value(ended, &out, &err);
+                let text = |from: &From| self.text(node, from);
+                let figure = |words: &str| figure(self.folder, words);
+                let value = metric.value(ended, text, figure);
                 let value =
                     value.map_err(|why| self.wrong(number, &format!("metric {name}: {why}")));
                 values.insert(name.clone(), value?);
@@ -488,12 +568,25 @@ impl Place<'_> {
         Ok(values)
     }
 
+    /// What a metric reads.
+    fn text(&self, node: &Node, from: &From) -> Result<String, String> {
+        let name = match from {
+            From::Out => return Ok(self.output(node, "out")),
+            From::Err => return Ok(self.output(node, "err")),
+            From::File(name) => name,
+        };
+        let path = files_of(self.folder, node).join(name);
+        let is_file = path.symlink_metadata().map(|it| it.is_file());
+        match is_file.and_then(|is_file| is_file.then(|| read(&path)).transpose()) {
+            Ok(Some(text)) => Ok(text),
+            Ok(None) => Err(format!("{name} in $LINESIDE_FILES is no file")),
+            Err(error) => Err(format!("{name} in $LINESIDE_FILES cannot be read: {error}")),
+        }
+    }
+
     fn output(&self, node: &Node, end: &str) -> String {
-        let mut bytes = Vec::new();
-        let file = File::open(self.folder.join(format!("{}.{end}", node.name)));
         // One that is not there is empty.
-        let _ = file.and_then(|file| file.take(OUTPUT_MAX).read_to_end(&mut bytes));
-        String::from_utf8_lossy(&bytes).into_owned()
+        read(&self.folder.join(format!("{}.{end}", node.name))).unwrap_or_default()
     }
 
     /// An error of a node, with its last lines.
@@ -502,23 +595,38 @@ impl Place<'_> {
         let mut text = place_text(self.experiment, self.planned);
         text += &format!("node {} {why}", node.name);
         for end in ["err", "out"] {
-            let output = self.output(node, end);
-            let lines: Vec<_> = output
-                .lines()
-                .filter(|line| !line.trim().is_empty())
-                .collect();
-            let lines = &lines[lines.len().saturating_sub(LINES)..];
+            let lines = last_lines(&self.folder.join(format!("{}.{end}", node.name)));
+            text += &lines;
             if !lines.is_empty() {
-                let file = self.folder.join(format!("{}.{end}", node.name));
-                text += &format!("; the last lines of {}:", file.display());
-                for line in lines {
-                    text += &format!("\n  {}", lineside_words::escape(line));
-                }
                 break;
             }
         }
         LabError::Point(text)
     }
+}
+
+/// The end of a file, as a part of an error.
+pub(crate) fn last_lines(file: &Path) -> String {
+    let output = read(file).unwrap_or_default();
+    let lines: Vec<_> = { output.lines() }
+        .filter(|line| !line.trim().is_empty())
+        .collect();
+    let lines = &lines[lines.len().saturating_sub(LINES)..];
+    let mut text = match lines.is_empty() {
+        true => String::new(),
+        false => format!("; the last lines of {}:", file.display()),
+    };
+    for line in lines {
+        text += &format!("\n  {}", lineside_words::escape(line));
+    }
+    text
+}
+
+/// A file that a node wrote.
+fn read(file: &Path) -> std::io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(file)?.take(OUTPUT_MAX).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn how(ended: &Ended) -> String {

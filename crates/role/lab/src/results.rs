@@ -1,12 +1,11 @@
 //! The runs of a lab's folder, from their own files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::record::{PointRun, folder_of, run_in};
 use crate::statistics::{Estimate, estimate};
-use crate::sweep;
-use crate::{Experiment, Judged, LabError, Metric};
+use crate::{Experiment, Judged, LabError, Metric, Planned};
 
 /// The runs of a lab.
 #[derive(Debug, Clone)]
@@ -19,6 +18,39 @@ pub struct Results {
 
 /// The experiment in a lab's folder.
 pub const EXPERIMENT: &str = "lab.toml";
+
+/// Whether a run is not needed, since those before it, and those of the points that it is compared
+/// with, are close enough to each other. `runs` are those of a point that are there.
+pub(crate) fn is_spared(
+    lab: &Experiment,
+    planned: Planned,
+    runs: &dyn Fn(usize) -> Vec<PointRun>,
+) -> bool {
+    planned.repeat > lab.repeats_least && is_enough(lab, planned.point, planned.repeat, runs)
+}
+
+fn is_enough(
+    lab: &Experiment,
+    point: usize,
+    before: u32,
+    runs: &dyn Fn(usize) -> Vec<PointRun>,
+) -> bool {
+    let Some(width) = &lab.width else {
+        return false;
+    };
+    lab.beside(point).into_iter().all(|point| {
+        let mut runs = runs(point);
+        runs.retain(|run| run.repeat < before);
+        let mut metrics = lab.metrics().filter(|metric| width.is_of(&metric.name));
+        runs.len() >= lab.repeats_least as usize
+            && metrics.all(|metric| {
+                let values = { runs.iter() }.filter_map(|run| run.metrics.get(&metric.name));
+                let values: Vec<f64> = values.copied().collect();
+                estimate(&values).is_some_and(|it| it.is_within(width.share))
+            })
+    })
+}
+
 impl Results {
     /// Whether a folder is a lab's.
     pub fn is_there(folder: &Path) -> bool {
@@ -60,7 +92,7 @@ impl Results {
 
     /// The point at these values of all axes, if it has runs.
     pub(crate) fn point_at(&self, values: &BTreeMap<String, String>) -> Option<usize> {
-        let point = sweep::point(&self.lab.sweep, values)?;
+        let point = self.lab.point_at(values)?;
         (!self.at_point(point).is_empty()).then_some(point)
     }
 
@@ -98,13 +130,29 @@ impl Results {
         Some(self.estimate(self.point_at(values)?, metric)?.value)
     }
 
+    /// How many runs are there or still wanted.
+    pub fn planned(&self) -> usize {
+        let runs = |point| self.at_point(point).to_vec();
+        let is_enough = |point: &usize| is_enough(&self.lab, *point, u32::MAX, &runs);
+        let points = 1..=self.lab.points();
+        let enough: BTreeSet<usize> = points.filter(is_enough).collect();
+        let order = self.lab.order().into_iter();
+        let is_there = |planned: &Planned| {
+            let mut runs = self.at_point(planned.point).iter();
+            runs.any(|run| run.repeat == planned.repeat)
+        };
+        order
+            .filter(|planned| !enough.contains(&planned.point) || is_there(planned))
+            .count()
+    }
+
     /// What must hold, judged.
     pub fn judge(&self, baseline: Option<&Self>) -> Vec<Judged> {
         let value = |metric: &str, values: &BTreeMap<String, String>| self.at(metric, values);
         let before = |metric: &str, values: &BTreeMap<String, String>| baseline?.at(metric, values);
         let claims = self.lab.claims.iter();
         claims
-            .map(|claim| claim.judge(&self.lab.sweep, &value, &before))
+            .map(|claim| claim.judge(&self.lab, &value, &before))
             .collect()
     }
 

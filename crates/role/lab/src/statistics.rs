@@ -19,6 +19,14 @@ pub struct Estimate {
     pub high: Option<f64>,
 }
 
+impl Estimate {
+    /// Whether the interval is not wider than a share of the median.
+    pub(crate) fn is_within(&self, share: f64) -> bool {
+        let bounds = self.low.zip(self.high);
+        bounds.is_some_and(|(low, high)| high - low <= share * self.value.abs())
+    }
+}
+
 /// Resamples of an interval.
 const RESAMPLES: usize = 2_000;
 /// What lies outside of an interval of 95 % on each side.

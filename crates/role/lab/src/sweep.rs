@@ -1,6 +1,6 @@
 //! The axes of a sweep, the points that they span, and the order in which these are run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lineside_time::Random;
 use lineside_words::{format_duration, parse_duration, parse_rate};
@@ -29,11 +29,52 @@ const POINTS_MAX: usize = 100_000;
 /// The most values of a range.
 const VALUES_MAX: usize = 10_000;
 
-/// How many points axes span; `None` if they are too many.
-pub(crate) fn count(axes: &[Axis]) -> Option<usize> {
-    let counts = axes.iter().map(|axis| axis.values.len());
-    let count = counts.fold(1_usize, usize::saturating_mul);
-    (count <= POINTS_MAX).then_some(count)
+/// Values of some axes: all points that have them.
+pub(crate) type Given = BTreeMap<String, String>;
+
+/// The points that are run, in order, as numbers of all that axes span: those with the values of
+/// one of `points`, or all, but for those with the values of one of `except`. `None` if they are
+/// too many.
+pub(crate) fn chosen(axes: &[Axis], points: &[Given], except: &[Given]) -> Option<Vec<usize>> {
+    let mut counts = axes.iter().map(|axis| axis.values.len());
+    counts.try_fold(1, usize::checked_mul)?;
+    let all = [Given::new()];
+    let mut chosen = BTreeSet::new();
+    for given in if points.is_empty() { &all } else { points } {
+        let free = |axis: &&Axis| !given.contains_key(&axis.name);
+        let free = axes.iter().filter(free).map(|axis| axis.values.len());
+        let count = free.fold(1, usize::saturating_mul);
+        if count.saturating_add(chosen.len()) > POINTS_MAX {
+            return None;
+        }
+        chosen.extend(spanned(axes, given));
+    }
+    let has = |point: &usize, given: &Given| {
+        let values = values(axes, *point);
+        given.iter().all(|(axis, value)| values[axis] == *value)
+    };
+    chosen.retain(|point| !except.iter().any(|given| has(point, given)));
+    Some(chosen.into_iter().collect())
+}
+
+/// The numbers of all points that have these values.
+fn spanned(axes: &[Axis], given: &Given) -> Vec<usize> {
+    axes.iter()
+        .fold(vec![0], |before, axis| {
+            let places = axis.values.iter().enumerate();
+            let places =
+                places.filter(|(_, value)| given.get(&axis.name).is_none_or(|it| it == *value));
+            let places: Vec<usize> = places.map(|(place, _)| place).collect();
+            let next = |index: usize| {
+                places
+                    .iter()
+                    .map(move |place| index * axis.values.len() + place)
+            };
+            before.into_iter().flat_map(next).collect()
+        })
+        .into_iter()
+        .map(|index| index + 1)
+        .collect()
 }
 
 /// The numbers of a point's values, the last axis the fastest.
@@ -95,28 +136,28 @@ pub(crate) fn random(points: usize, repeats: u32, seed: u64) -> Vec<Planned> {
 
 /// Points that differ in the first axis alone one after the other: forwards in one repeat,
 /// backwards in the next (ABBA), so that a drift of the machine is the same for all of them.
-pub(crate) fn paired(axes: &[Axis], points: usize, repeats: u32, seed: u64) -> Vec<Planned> {
-    let first = axes.first().map_or(1, |axis| axis.values.len());
-    let others = points / first;
-    let mut random = Random::new(seed);
-    let mut groups: Vec<_> = (1..=others).collect();
-    shuffle(&mut groups, &mut random);
+pub(crate) fn paired(axes: &[Axis], chosen: &[usize], repeats: u32, seed: u64) -> Vec<Planned> {
+    let others = axes.iter().skip(1).map(|axis| axis.values.len());
+    let others = others.product::<usize>();
+    let mut groups = BTreeMap::<usize, Vec<usize>>::new();
+    for (place, point) in chosen.iter().enumerate() {
+        let group = groups.entry((point - 1) % others).or_default();
+        group.push(place + 1);
+    }
+    let mut groups: Vec<_> = groups.into_values().collect();
+    shuffle(&mut groups, &mut Random::new(seed));
     let mut all = Vec::new();
     // What is compared runs back to back, also over repeats.
-    for group in groups {
+    for mut points in groups {
         for repeat in 1..=repeats {
-            let points = (0..first).map(|value| value * others + group);
-            let mut points: Vec<_> = points.collect();
-            if repeat % 2 == 0 {
-                points.reverse();
-            }
-            all.extend(points.into_iter().map(|point| Planned { point, repeat }));
+            all.extend(points.iter().map(|&point| Planned { point, repeat }));
+            points.reverse();
         }
     }
     all
 }
 
-fn shuffle(all: &mut [usize], random: &mut Random) {
+fn shuffle<T>(all: &mut [T], random: &mut Random) {
     for at in (1..all.len()).rev() {
         all.swap(at, random.below(at as u64 + 1) as usize);
     }
@@ -246,7 +287,7 @@ mod tests {
     #[test]
     fn a_point_has_a_value_of_each_axis() {
         let axes = axes();
-        assert_eq!(count(&axes), Some(6));
+        assert_eq!(chosen(&axes, &[], &[]), Some(vec![1, 2, 3, 4, 5, 6]));
         assert_eq!(indices(&axes, 1), [0, 0]);
         assert_eq!(indices(&axes, 6), [1, 2]);
         let values = values(&axes, 5);
@@ -260,7 +301,7 @@ mod tests {
             assert_eq!(point(&axes, &at), Some(number));
         }
         assert_eq!(point(&axes[..1], &values), None, "of another lab");
-        let seeds: std::collections::BTreeSet<_> = points
+        let seeds: BTreeSet<_> = points
             .flat_map(|point| (1..=5).map(move |repeat| (point, repeat)))
             .map(|(point, repeat)| seed(7, &super::values(&axes, point), repeat))
             .collect();
@@ -270,7 +311,8 @@ mod tests {
     #[test]
     fn orders_have_every_run_once_and_depend_on_the_seed() {
         let axes = axes();
-        let orders = |seed| [random(6, 4, seed), paired(&axes, 6, 4, seed)];
+        let of_pairs = |seed| paired(&axes, &[1, 2, 3, 4, 5, 6], 4, seed);
+        let orders = |seed| [random(6, 4, seed), of_pairs(seed)];
         for (kind, order) in orders(1).iter().enumerate() {
             let mut all: Vec<_> = order.iter().map(|it| (it.point, it.repeat)).collect();
             all.sort_unstable();
@@ -280,11 +322,50 @@ mod tests {
         }
         assert_eq!(orders(1), orders(1));
         // A and B, back to back, in the order ABBA.
-        for pair in paired(&axes, 6, 4, 1).chunks(4) {
+        for pair in of_pairs(1).chunks(4) {
             let points: Vec<_> = pair.iter().map(|it| it.point).collect();
             assert_eq!((points[0], points[1]), (points[3], points[2]));
             assert_eq!(points[0] + 3, points[1]);
         }
+    }
+
+    #[test]
+    fn points_are_chosen_or_left_out_by_their_values() {
+        let axes = axes();
+        let given = |words: &[(&str, &str)]| -> Given {
+            let words = words.iter();
+            words
+                .map(|(axis, value)| ((*axis).to_owned(), (*value).to_owned()))
+                .collect()
+        };
+        let (a, one) = (given(&[("build", "a")]), given(&[("delay", "1ms")]));
+        let last = given(&[("build", "b"), ("delay", "2ms")]);
+        let chosen = |points: &[Given], except: &[Given]| chosen(&axes, points, except);
+        assert_eq!(
+            chosen(&[one.clone(), a.clone()], &[]),
+            Some(vec![1, 2, 3, 5])
+        );
+        assert_eq!(chosen(&[], &[last.clone()]), Some(vec![1, 2, 3, 4, 5]));
+        assert_eq!(chosen(&[a, last], &[one]), Some(vec![1, 3, 6]));
+        // Numbered as they are run, and beside each other by the other axes.
+        let order = paired(&axes, &[1, 3, 6], 1, 1);
+        let order: Vec<_> = order.iter().map(|planned| planned.point).collect();
+        assert!(
+            [[1, 2, 3], [2, 3, 1]].contains(&[order[0], order[1], order[2]]),
+            "{order:?}"
+        );
+        // Few of very many.
+        let wide = |name: &str| Axis {
+            name: name.to_owned(),
+            values: (0..5_000).map(|value| value.to_string()).collect(),
+        };
+        let wide = [wide("x"), wide("y")];
+        let two = [
+            given(&[("x", "4"), ("y", "7")]),
+            given(&[("x", "9"), ("y", "0")]),
+        ];
+        assert_eq!(super::chosen(&wide, &two, &[]), Some(vec![20_008, 45_001]));
+        assert_eq!(super::chosen(&wide, &[], &two), None);
     }
 
     #[test]

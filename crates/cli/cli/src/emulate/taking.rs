@@ -31,6 +31,7 @@ impl Arguments {
             stopped: keys.stopped_monitors()?,
             writer: writer(keys, sides, budget)?,
             trace: folder.map(|folder| (folder, notes.run.manifest.trace_id.clone())),
+            link: None,
         };
         Ok(Taking::new(wanted, sides, budget)?)
     }

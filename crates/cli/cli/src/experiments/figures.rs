@@ -144,7 +144,7 @@ impl Figures {
         Self {
             lab_version: LAB_VERSION,
             seed: lab.seed,
-            runs_planned: lab.order().len(),
+            runs_planned: results.planned(),
             runs: results.runs.len(),
             disturbed: results.disturbed(),
             axes: lab.sweep.iter().map(axis).collect(),

@@ -102,6 +102,9 @@ mod tests {
     #[test]
     fn words_of_a_lab_stay_words() {
         assert_eq!(text("a|b"), "a&#124;b");
-        assert_eq!(text("<img src=x>\n@all"), "&lt;img src=x&gt;&#92;u{a}&#64;all");
+        assert_eq!(
+            text("<img src=x>\n@all"),
+            "&lt;img src=x&gt;&#92;u{a}&#64;all"
+        );
     }
 }

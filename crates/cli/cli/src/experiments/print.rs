@@ -16,25 +16,43 @@ use crate::print::style;
 /// The points and their order, before anything runs.
 pub(crate) fn plan(lab: &Experiment, folder: &Path) -> String {
     let order = lab.order();
-    let mut out = format!(
-        "{} points, each {} times: {} runs\n",
-        lab.points(),
-        lab.repeats,
-        order.len()
-    );
+    let least = lab.points() * lab.repeats_least as usize;
+    let (times, runs) = match &lab.width {
+        None => (lab.repeats.to_string(), order.len().to_string()),
+        Some(width) => (
+            format!(
+                "{} to {} times, until intervals of 95 % of {} are within {}",
+                lab.repeats_least,
+                lab.repeats,
+                width.metric.as_deref().unwrap_or("all metrics"),
+                percent(width.share)
+            ),
+            format!("{least} to {}", order.len()),
+        ),
+    };
+    let times = times + if lab.width.is_none() { " times" } else { "" };
+    let mut out = format!("{} points, each {times}: {runs} runs\n", lab.points());
+    for step in lab.installs() {
+        let _ = writeln!(out, "install: {}", escape(step));
+    }
     let known = Results::read(folder).ok();
     let took: Vec<u64> = { known.iter().flat_map(|known| &known.runs) }
         .map(|run| run.elapsed_ns)
         .collect();
     let all_ns = took.iter().sum::<u64>().checked_div(took.len() as u64);
     let _ = match all_ns {
-        Some(each_ns) => writeln!(
-            out,
-            "time: {}, as {} runs of before took {} each",
-            time(each_ns * order.len() as u64),
-            took.len(),
-            time(each_ns)
-        ),
+        Some(each_ns) => {
+            let most = time(each_ns * order.len() as u64);
+            let all = match lab.width {
+                Some(_) => format!("{} to {most}", time(each_ns * least as u64)),
+                None => most,
+            };
+            let (count, each) = (took.len(), time(each_ns));
+            writeln!(
+                out,
+                "time: {all}, as {count} runs of before took {each} each"
+            )
+        }
         None => writeln!(out, "time: that of the commands, and about 0.3 s a run"),
     };
     for planned in order {

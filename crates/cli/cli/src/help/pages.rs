@@ -653,7 +653,7 @@ pub(crate) const PAGES: [Page; 26] = [
     Page {
         verb: "lab",
         groups: &[
-            ("Runs", &["dry-run", "resume"]),
+            ("Runs", &["dry-run", "resume", "install"]),
             ("Output", &["output", "force", "json", "quiet"]),
             ("Judgement", &["baseline", "strict"]),
         ],

@@ -27,6 +27,9 @@ pub(crate) struct Arguments {
     /// Print the points, their order and their time, and run nothing
     #[arg(long)]
     pub(super) dry_run: bool,
+    /// Run the steps of 'install' in FILE first, as you and with this machine's network
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(super) install: bool,
     /// The lab that 'baseline' in assertions stands for
     #[arg(long, value_name = "RUN")]
     pub(super) baseline: Option<PathBuf>,
@@ -78,6 +81,6 @@ impl Arguments {
 
     /// Where commands begin: beside the file.
     pub(super) fn home(&self) -> &Path {
-        rerun::home_of(self.file())
+        lineside_lab::home(self.file())
     }
 }

@@ -1,6 +1,7 @@
 //! `lineside lab`: an experiment from one file.
 
 mod bundle;
+mod figures;
 mod flags;
 mod names;
 mod rerun;
@@ -9,7 +10,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use lineside_host::Signals;
-use lineside_lab::{Experiment, Lab, Progress, Results};
+use lineside_lab::{Experiment, Lab, LabError, Progress, Results};
 use lineside_trace::{GivenCell, GivenKind};
 
 pub(crate) use flags::Arguments;
@@ -38,6 +39,7 @@ pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<Exit> {
         None => {}
     }
     let experiment = Experiment::read(arguments.file())?;
+    experiment.check_figures(arguments.file(), &|words| figures::read(words).map(drop))?;
     let folder = arguments.folder();
     if arguments.dry_run {
         print(&text::plan(&experiment, &folder))?;
@@ -69,13 +71,10 @@ pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<Exit> {
         &experiment,
         places,
         (arguments.resume, arguments.force),
+        &figures::of,
         &signals,
     )?;
-    let ran = lab.run(&mut |progress| {
-        if !arguments.quiet {
-            on_progress(&experiment, &progress);
-        }
-    });
+    let ran = ran(&arguments, &experiment, &lab);
     drop(lab);
     // Whatever ended it, all points so far stand.
     let results = Results::read(&folder)?;
@@ -106,23 +105,44 @@ pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<Exit> {
     })
 }
 
+/// Runs what is asked for first, if that is wanted, and what is missing. The signal that ended it.
+fn ran(
+    arguments: &Arguments,
+    experiment: &Experiment,
+    lab: &Lab<'_>,
+) -> Result<Option<u8>, LabError> {
+    let show = |text: &str| {
+        if !arguments.quiet {
+            say(text);
+        }
+    };
+    let installed = match arguments.install {
+        true => lab.install(&mut |step| show(&format!("install: {step}"))),
+        false => {
+            let steps = experiment.installs().into_iter();
+            steps.for_each(|step| show(&format!("not run without --install: {step}")));
+            Ok(None)
+        }
+    };
+    installed.and_then(|signal| match signal {
+        Some(signal) => Ok(Some(signal)),
+        None => lab.run(&mut |progress| match progress {
+            Progress::Begins { .. } => {}
+            Progress::Measured(ran) => show(&text::measured(experiment, ran)),
+            Progress::Again(ran) => show(&text::again(experiment, ran)),
+        }),
+    })
+}
+
 /// How a lab that did not come to its end goes on.
 fn resuming(arguments: &Arguments, results: &Results) -> String {
-    let all = results.lab.order().len();
+    let all = results.planned();
     format!(
         "{} of {all} runs are done and stand; 'lineside lab {} -o {} --resume' runs the others",
         results.runs.len(),
         arguments.file().display(),
         arguments.folder().display(),
     )
-}
-
-fn on_progress(experiment: &Experiment, progress: &Progress<'_>) {
-    match progress {
-        Progress::Begins { .. } => {}
-        Progress::Measured(ran) => say(&text::measured(experiment, ran)),
-        Progress::Again(ran) => say(&text::again(experiment, ran)),
-    }
 }
 
 /// Writes table `points`, and the document.

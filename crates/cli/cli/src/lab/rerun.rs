@@ -83,7 +83,7 @@ impl Arguments {
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     // All of it is looked at before anything of it is written or run.
     let bundle = arguments.read(|_, _| Ok(()))?;
-    let home = home_of(&arguments.file);
+    let home = lineside_lab::home(&arguments.file);
     must_have_programs(&bundle, home)?;
     if !arguments.yes && !is_agreed(&bundle.experiment, home)? {
         say("nothing was run");
@@ -195,12 +195,4 @@ fn unpack(arguments: &Arguments, there: &Path) -> anyhow::Result<()> {
         written.map_err(|error| format!("{}: {error}", path.display()))
     })?;
     Ok(())
-}
-
-/// The folder that a file is in.
-pub(super) fn home_of(file: &Path) -> &Path {
-    match file.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    }
 }

@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use lineside_account::Budget;
 use lineside_host::{
-    Descendants, Ender, NetNamespace, Netlink, Node, NodeCommand, NodeEnd, NodeEvent, ReadyWhen,
-    RunClock, Sandbox, Signals,
+    Descendants, Ender, NetNamespace, Netlink, Node, NodeCommand, NodeEnd, NodeEvent, NodeLimits,
+    ReadyWhen, RunClock, Sandbox, Signals,
 };
 use lineside_port::live::{EndOptions, LinkEnd, StampClock, open_end};
 use lineside_port::{LivePort, PortError};
@@ -49,6 +49,8 @@ pub struct NodePlan<'a> {
     pub elsewhere: Option<&'a str>,
     /// Whether it is in the network of this machine, rather than in one of its own.
     pub is_outside: bool,
+    /// What it may use.
+    pub limits: &'a NodeLimits,
     /// Its standard output and standard error.
     pub outputs: [BorrowedFd<'a>; 2],
 }
@@ -260,6 +262,7 @@ impl Nodes<'_> {
             folder: self.folder,
             ready: plan.ready,
             elsewhere: plan.elsewhere,
+            limits: plan.limits,
             outputs: plan.outputs,
         });
         made.map_err(EmulationError::system("cannot make a PID namespace"))

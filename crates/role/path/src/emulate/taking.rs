@@ -34,6 +34,8 @@ pub struct Wanted<'w> {
     pub writer: Option<CaptureWriter>,
     /// The folder and the id of the trace that departures are captured into.
     pub trace: Option<(RunFolder, String)>,
+    /// Those of these two sides alone, which a link of several joins.
+    pub link: Option<[usize; 2]>,
 }
 
 /// Why the thread beside a run has not done all.
@@ -61,6 +63,7 @@ pub struct Taking<'a> {
     writer: Option<CaptureWriter>,
     /// The folder and the id of the trace that departures are captured into.
     trace: Option<(RunFolder, String)>,
+    link: Option<[usize; 2]>,
     points: TapPoints,
     /// Where steps switch monitors.
     switches: Option<Sender<MonitorSwitch>>,
@@ -87,6 +90,7 @@ impl<'a> Taking<'a> {
             stopped,
             writer,
             trace,
+            link,
         } = wanted;
         let mut switches = None;
         if let Some(mut measures) = measuring.take() {
@@ -105,6 +109,7 @@ impl<'a> Taking<'a> {
             measuring,
             writer,
             trace,
+            link,
             points,
             switches,
         }))
@@ -141,7 +146,7 @@ impl<'a> Taking<'a> {
             Some((folder, trace_id)) => {
                 let mut departures = Departures {
                     port: &mut port,
-                    inputs: inputs_by_exit(firsts),
+                    inputs: inputs_by_exit(firsts, self.link),
                 };
                 let wanted =
                     |table: &Table| *table != Table::Packets && !Table::MONITORS.contains(table);
@@ -287,19 +292,24 @@ fn points(
 }
 
 /// The input that frames which leave by each port count to: of two ports the other one, by which
-/// they had come; with a switch between, which knows more of them, the port itself.
-fn inputs_by_exit(firsts: &[u16]) -> Vec<u16> {
-    match firsts {
-        &[one, other] => vec![other, one],
-        firsts => firsts.to_vec(),
-    }
+/// they had come; with a switch between, which knows more of them, the port itself. `None` of ports
+/// that are not of the link.
+fn inputs_by_exit(firsts: &[u16], link: Option<[usize; 2]>) -> Vec<Option<u16>> {
+    let of_two = link.or((firsts.len() == 2).then_some([0, 1]));
+    let input = |exit: usize| match of_two {
+        Some([one, other]) if exit == one => Some(firsts[other]),
+        Some([one, other]) if exit == other => Some(firsts[one]),
+        Some(_) => None,
+        None => Some(firsts[exit]),
+    };
+    (0..firsts.len()).map(input).collect()
 }
 
 /// The frames that left.
 struct Departures<'a, P> {
     port: &'a mut P,
     /// By the port by which they left.
-    inputs: Vec<u16>,
+    inputs: Vec<Option<u16>>,
 }
 
 impl<P: Receive> Wrapper for Departures<'_, P> {
@@ -320,8 +330,10 @@ impl<P: Receive> Wrapper for Departures<'_, P> {
         for at in start..burst.len() {
             let input = usize::from(burst[at].descriptor().input);
             let (exit, point) = (input / Point::ALL.len(), input % Point::ALL.len());
-            if point == Point::Left as usize {
-                burst[at].descriptor_mut().input = self.inputs[exit];
+            if point == Point::Left as usize
+                && let Some(input) = self.inputs[exit]
+            {
+                burst[at].descriptor_mut().input = input;
                 burst.swap(kept, at);
                 kept += 1;
             }

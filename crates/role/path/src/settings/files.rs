@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use lineside_link::{Deliveries, PathFile, Table, format};
 use lineside_run::ConfigError;
@@ -11,6 +11,8 @@ use lineside_run::ConfigError;
 /// The source of files' texts.
 #[derive(Debug, Default)]
 pub(super) struct Files {
+    /// Where names begin.
+    folder: PathBuf,
     known: BTreeMap<String, String>,
     used: BTreeSet<String>,
     /// The texts of those that have been sent; others may not be read.
@@ -18,12 +20,20 @@ pub(super) struct Files {
 }
 
 impl Files {
+    /// Those whose names begin in a folder.
+    pub(super) fn within(folder: &Path) -> Self {
+        Self {
+            folder: folder.to_owned(),
+            ..Self::default()
+        }
+    }
+
     /// These and no others.
     pub(super) fn of(known: BTreeMap<String, String>) -> Self {
         Self {
             known,
-            used: BTreeSet::new(),
             is_closed: true,
+            ..Self::default()
         }
     }
 
@@ -38,7 +48,7 @@ impl Files {
             if self.is_closed {
                 return Err(format!("{name}: it was not sent"));
             }
-            let text = read_text(name.as_ref())?;
+            let text = read_text(&self.folder.join(name))?;
             self.known.insert(name.to_owned(), text);
         }
         self.used.insert(name.to_owned());

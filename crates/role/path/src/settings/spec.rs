@@ -1,6 +1,7 @@
 //! A link as requested: the words of its settings, read, and the settings that they resolve to.
 
 use std::collections::BTreeMap;
+use std::path::Path as Folder;
 
 use lineside_account::Budget;
 use lineside_link::words::LinkWords;
@@ -115,10 +116,24 @@ impl LinkSpec {
     /// Reads words for these ways, and the files that they name. The frames that `later` words tell
     /// apart can be told apart from the beginning on.
     pub fn read(words: &LinkWords, ways: Ways, later: &[&LinkWords]) -> Result<Self, ConfigError> {
+        Self::with_files(words, ways, later, &mut Files::default())
+    }
+
+    /// The same; names of files begin in a folder.
+    pub fn read_in(folder: &Folder, words: &LinkWords, ways: Ways) -> Result<Self, ConfigError> {
+        Self::with_files(words, ways, &[], &mut Files::within(folder))
+    }
+
+    fn with_files(
+        words: &LinkWords,
+        ways: Ways,
+        later: &[&LinkWords],
+        files: &mut Files,
+    ) -> Result<Self, ConfigError> {
         refuse_doubles(words, &ways)?;
         let all: Vec<_> = [words].into_iter().chain(later.iter().copied()).collect();
         let expressions = expressions(&ways, &all)?;
-        let given = given(words, &ways, false, &mut Files::default())?;
+        let given = given(words, &ways, false, files)?;
         Self::of(ways, given, Vec::new(), expressions)
     }
 

@@ -34,7 +34,7 @@ const PROGRAMS: [&str; 14] = [
 ];
 
 /// Commands that are not run here, and why.
-const ELSEWHERE: [(&str, &str); 16] = [
+const ELSEWHERE: [(&str, &str); 18] = [
     ("./demo", "builds the program"),
     ("./test", "runs this"),
     ("cargo ", "builds"),
@@ -59,6 +59,14 @@ const ELSEWHERE: [(&str, &str); 16] = [
     (
         "nfs://SERVER",
         "an NFS server: `imaged` has tests of its own",
+    ),
+    (
+        "labs/loop",
+        "an NFS server: `experiment_keys` has tests of its own",
+    ),
+    (
+        "--install",
+        "installs: `experiment_keys` has tests of its own",
     ),
     ("spark-submit", "Spark is half a gigabyte"),
     ("dpkg -i", "installs: `package` has tests of its own"),

@@ -41,6 +41,17 @@ impl Bench {
         self.command(words).output().expect("it runs")
     }
 
+    /// In another folder than the file's.
+    pub(crate) fn run_elsewhere(&self) -> Output {
+        let mut command = self.ordinary.verb_by(&[]);
+        command
+            .current_dir("/")
+            .arg("lab")
+            .arg(self.path("it.toml"));
+        command.arg("-o").arg(self.path("run"));
+        command.output().expect("it runs")
+    }
+
     pub(crate) fn json(&self, name: &str) -> Json {
         let text = std::fs::read(self.path(name)).expect(name);
         serde_json::from_slice(&text).expect("JSON")

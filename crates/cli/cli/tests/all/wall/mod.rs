@@ -13,6 +13,7 @@ mod cut_short;
 mod doctor;
 mod documents;
 mod drop_ins;
+mod experiment_keys;
 mod experiments;
 mod forward;
 mod forward_checks;

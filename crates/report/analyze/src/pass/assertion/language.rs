@@ -175,7 +175,24 @@ impl std::str::FromStr for Assert {
         let (at, length, comparator) = place.ok_or_else(|| {
             fault("no comparison; write it as in p99(READ) < 10ms, in quotes".to_owned())
         })?;
-        let (left, right) = (text[..at].trim(), text[at + length..].trim());
+        Self::read(text, at, Some((length, comparator)))
+    }
+}
+
+impl Assert {
+    /// The figure of an assertion alone, which is compared with nothing.
+    pub fn figure(words: &str) -> Result<Self, AssertError> {
+        Self::read(words, words.len(), None)
+    }
+
+    /// Reads what is compared, up to `at`, and with what, after so many letters.
+    fn read(
+        text: &str,
+        at: usize,
+        compared: Option<(usize, Comparator)>,
+    ) -> Result<Self, AssertError> {
+        let fault = |what: String| AssertError(format!("'{text}': {what}"));
+        let left = text[..at].trim();
         if let Some(word) = ["&&", "||", " and ", " or "]
             .iter()
             .find(|word| text.contains(*word))
@@ -209,7 +226,10 @@ impl std::str::FromStr for Assert {
             let why = "it is of all calls of both traces; the flags choose calls";
             return Err(fault(format!("{why}; write {name} {}", &text[at..])));
         }
+        let (length, comparator) = compared.unwrap_or((0, Comparator::AtLeast));
+        let right = text[at + length..].trim();
         let (of, bound) = match (of, metric.unit(), right.strip_suffix('%')) {
+            _ if compared.is_none() => (of, Ok(0.0)),
             // A share of a time can only be that of the other trace's.
             (Of::Trace, Unit::Time, Some(percent)) => (
                 Of::Ratio,
@@ -227,12 +247,15 @@ impl std::str::FromStr for Assert {
             bound: bound.map_err(fault)?,
         })
     }
-}
 
-impl Assert {
     /// Whether it names one of two traces: there has to be a second.
     pub fn is_of_two(&self) -> bool {
         self.of != Of::Trace || self.is_of_calls()
+    }
+
+    /// Whether its value is a time.
+    pub fn is_of_time(&self) -> bool {
+        self.metric.unit() == Unit::Time
     }
 
     /// Whether it is of what `compare --calls` counts.
