@@ -638,7 +638,7 @@ assert = { near = 'answered(delay="25us") >= 0.5 * answered(delay="0")' }
         (
             "repeats = 2",
             "repeats = \"2..9\", width = \"0%\"",
-            "some/lab.toml:2:44: lab.width: '0%' is no share above 0",
+            "some/lab.toml:2:45: lab.width: '0%' is no share above 0",
         ),
         (
             "repeats = 2",
@@ -679,7 +679,7 @@ assert = { near = 'answered(delay="25us") >= 0.5 * answered(delay="0")' }
         (
             "run = \"serve\"",
             "run = \"serve\", files = { \"../x\" = \"\" }",
-            "some/lab.toml:3:43: node.server.files.../x: a file's name leads nowhere else",
+            "some/lab.toml:3:42: node.server.files.../x: a file's name leads nowhere else",
         ),
         (
             "run = \"serve\"",
@@ -693,8 +693,8 @@ assert = { near = 'answered(delay="25us") >= 0.5 * answered(delay="0")' }
         ),
         (
             "run = \"serve\"",
-            "run = \"serve\", memory = \"1k\"",
-            "some/lab.toml:3:41: node.server.memory, connections=1 delay=0: 1k is too little",
+            "run = \"serve\", memory = \"1K\"",
+            "some/lab.toml:3:41: node.server.memory, connections=1 delay=0: 1K is too little",
         ),
         (
             "run = \"serve\"",
@@ -709,12 +709,12 @@ assert = { near = 'answered(delay="25us") >= 0.5 * answered(delay="0")' }
         (
             "json = \"/a\"",
             "hdr = \"99\"",
-            "some/lab.toml:4:76: node.client.metric.answered.hdr: '99' is no quantile",
+            "some/lab.toml:4:73: node.client.metric.answered.hdr: '99' is no quantile",
         ),
         (
             "rate = [\"out: 1gbit\"]",
             "path = \"no-such-file\"",
-            "some/lab.toml:5:1: link.wire, connections=1 delay=0: path: some/no-such-file: cannot",
+            "some/lab.toml:5:6: link.wire, connections=1 delay=0: path: some/no-such-file: cannot",
         ),
     ];
 

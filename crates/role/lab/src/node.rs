@@ -332,6 +332,6 @@ mod tests {
             let error = cpus(words, &there).expect_err(words);
             assert!(error.contains(expected), "{words}: {error}");
         }
-        assert!(memory("64MiB").is_ok() && memory("1k").is_err() && memory("much").is_err());
+        assert!(memory("64MiB").is_ok() && memory("1K").is_err() && memory("much").is_err());
     }
 }

@@ -345,7 +345,10 @@ mod tests {
             chosen(&[one.clone(), a.clone()], &[]),
             Some(vec![1, 2, 3, 5])
         );
-        assert_eq!(chosen(&[], &[last.clone()]), Some(vec![1, 2, 3, 4, 5]));
+        assert_eq!(
+            chosen(&[], std::slice::from_ref(&last)),
+            Some(vec![1, 2, 3, 4, 5])
+        );
         assert_eq!(chosen(&[a, last], &[one]), Some(vec![1, 3, 6]));
         // Numbered as they are run, and beside each other by the other axes.
         let order = paired(&axes, &[1, 3, 6], 1, 1);

@@ -295,7 +295,7 @@ fn points(
 /// they had come; with a switch between, which knows more of them, the port itself. `None` of ports
 /// that are not of the link.
 fn inputs_by_exit(firsts: &[u16], link: Option<[usize; 2]>) -> Vec<Option<u16>> {
-    let of_two = link.or((firsts.len() == 2).then_some([0, 1]));
+    let of_two = link.or_else(|| (firsts.len() == 2).then_some([0, 1]));
     let input = |exit: usize| match of_two {
         Some([one, other]) if exit == one => Some(firsts[other]),
         Some([one, other]) if exit == other => Some(firsts[one]),

@@ -241,7 +241,7 @@ fn a_metric_that_cannot_be_had_is_named_by_its_place() {
         ),
         (
             "exit 1\ndone",
-            "exit 1\ndone\nsed -i 's/.\{20\}$//' $LINESIDE_FILES/*",
+            "exit 1\ndone\nsed -i 's/.\\{20\\}$//' $LINESIDE_FILES/*",
             1,
             "metric logged: line ",
         ),
