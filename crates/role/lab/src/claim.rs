@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lineside_words::nearest;
 
-use crate::Experiment;
-use crate::sweep::{Axis, point_text};
+use crate::sweep::{Axis, Plan, point_text};
 
 /// Something that must hold.
 #[derive(Debug, Clone, PartialEq)]
@@ -113,34 +112,29 @@ impl Claim {
     }
 
     /// The values of axes that it leaves free, at which all points are run that it names.
-    pub(crate) fn points(&self, lab: &Experiment) -> BTreeSet<BTreeMap<String, String>> {
+    pub(crate) fn points(&self, plan: Plan<'_>) -> BTreeSet<BTreeMap<String, String>> {
         let mut found = Vec::new();
         self.left.metrics(&mut found);
         self.right.metrics(&mut found);
         let is_free = |axis: &str| found.iter().any(|(_, given)| !given.contains_key(axis));
-        let names = lab.sweep.iter().map(|axis| axis.name.as_str());
+        let names = plan.axes.iter().map(|axis| axis.name.as_str());
         let free: BTreeSet<&str> = names.filter(|axis| is_free(axis)).collect();
-        let points = (1..=lab.points()).map(|point| {
-            let mut values = lab.values(point);
+        let points = (1..=plan.chosen.len()).map(|point| {
+            let mut values = plan.values(point);
             values.retain(|axis, _| free.contains(axis.as_str()));
             values
         });
         let mut points: BTreeSet<_> = points.collect();
         points.retain(|at| {
             let mut given = found.iter().map(|(_, given)| over(at, given));
-            given.all(|values| lab.point_at(&values).is_some())
+            given.all(|values| plan.point_at(&values).is_some())
         });
         points
     }
 
     /// Judges it at every point that it leaves free.
-    pub(crate) fn judge(
-        &self,
-        lab: &Experiment,
-        value: Lookup<'_>,
-        baseline: Lookup<'_>,
-    ) -> Judged {
-        let points = self.points(lab);
+    pub(crate) fn judge(&self, plan: Plan<'_>, value: Lookup<'_>, baseline: Lookup<'_>) -> Judged {
+        let points = self.points(plan);
         let mut judged = Judged {
             name: self.name.clone(),
             words: self.words.clone(),
@@ -389,7 +383,7 @@ mod tests {
     use super::*;
     use crate::experiment::tests::{WHOLE, parse};
 
-    fn known(lab: &Experiment) -> Known<'_> {
+    fn known(lab: &crate::Experiment) -> Known<'_> {
         Known {
             axes: &lab.sweep,
             metrics: lab.metrics().map(|metric| metric.name.as_str()).collect(),
@@ -406,7 +400,7 @@ mod tests {
         };
         let baseline =
             |_: &str, at: &BTreeMap<String, String>| (at["delay"] == "0").then_some(1_000.0);
-        claim.judge(&lab, &value, &baseline)
+        claim.judge(lab.plan(), &value, &baseline)
     }
 
     #[test]

@@ -13,7 +13,8 @@ use crate::claim::Known;
 use crate::keys::{Keys, Text};
 use crate::link::{self, Link};
 use crate::node::{self, Node};
-use crate::sweep::{self, Axis, Given, Planned, point_text};
+use crate::sweep::{self, Axis, Given, Plan, Planned, point_text};
+use crate::words::check_word;
 use crate::{Claim, LabError, Metric, Source};
 
 /// A lab, as its file describes it.
@@ -70,9 +71,6 @@ pub enum Order {
     /// Points that differ in the first axis alone one after the other, ABBA.
     Paired,
 }
-
-/// The longest name of an interface (IFNAMSIZ, without the zero).
-const NAME_MAX: usize = 15;
 
 impl Experiment {
     /// Reads a file, and the words of its links at all points: a wrong one is found before anything
@@ -135,7 +133,7 @@ impl Experiment {
                 };
                 let claim = claims.read(&name, |words| {
                     let claim = Claim::parse(&name, words, &known)?;
-                    match claim.points(&experiment).is_empty() {
+                    match claim.points(experiment.plan()).is_empty() {
                         true => Err(format!("'{words}' names points that are not run")),
                         false => Ok(claim),
                     }
@@ -265,7 +263,7 @@ impl Experiment {
         Ok(())
     }
 
-    /// Fails, with its place in the file, for words of a figure of which `check` says what is wrong.
+    /// Fails, with its place in the file, for a figure of whose words `check` says what is wrong.
     pub fn check_figures(
         &self,
         file: &Path,
@@ -297,13 +295,19 @@ impl Experiment {
 
     /// The values of the axes at a point, which are numbered from 1.
     pub fn values(&self, point: usize) -> BTreeMap<String, String> {
-        sweep::values(&self.sweep, self.chosen[point - 1])
+        self.plan().values(point)
     }
 
     /// The point at these values, which are those of all axes, if it is run.
     pub(crate) fn point_at(&self, values: &BTreeMap<String, String>) -> Option<usize> {
-        let point = sweep::point(&self.sweep, values)?;
-        self.chosen.binary_search(&point).ok().map(|at| at + 1)
+        self.plan().point_at(values)
+    }
+
+    pub(crate) fn plan(&self) -> Plan<'_> {
+        Plan {
+            axes: &self.sweep,
+            chosen: &self.chosen,
+        }
     }
 
     /// The seed of a run.
@@ -484,24 +488,6 @@ fn given(
     Ok(all)
 }
 
-/// A name that an interface or a variable can have.
-pub(crate) fn check_name(name: &str) -> Result<(), String> {
-    match name.len() <= NAME_MAX {
-        true => check_word(name),
-        false => Err(format!("'{name}' has more than {NAME_MAX} letters")),
-    }
-}
-
-pub(crate) fn check_word(name: &str) -> Result<(), String> {
-    let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
-    match name.starts_with(|first: char| first.is_ascii_alphabetic()) && name.chars().all(is_word) {
-        true => Ok(()),
-        false => Err(format!(
-            "'{name}': a name is letters, digits and _, a letter first"
-        )),
-    }
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -541,7 +527,7 @@ assert = { near = 'answered(delay="25us") >= 0.5 * answered(delay="0")' }
             assert_eq!(lab.point_at(&lab.values(point)), Some(point));
         }
         // The claim is asked where both of its points are run.
-        assert_eq!(lab.claims[0].points(&lab).len(), 1);
+        assert_eq!(lab.claims[0].points(lab.plan()).len(), 1);
         assert_eq!(lab.beside(1), [1, 3]);
         assert_eq!(
             chosen("except = [{ delay = 0, connections = 1 }]").0,

@@ -14,8 +14,8 @@ use lineside_host::{MachineFacts, StealCounts};
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
-use crate::node::filled;
 use crate::record::folder_of;
+use crate::words::filled;
 use crate::{Experiment, LabError, Planned, PointRun};
 
 /// Facts by name, as texts.

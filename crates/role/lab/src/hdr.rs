@@ -58,11 +58,11 @@ impl Quantile {
                 "its log has several tags: choose one with tag: {names}"
             ));
         }
-        let all: u64 = counts.values().sum();
-        let wanted = ((all as f64 * self.0).ceil() as u64).clamp(1, all.max(1));
+        let all: u128 = counts.values().map(|count| u128::from(*count)).sum();
+        let wanted = ((all as f64 * self.0).ceil() as u128).clamp(1, all.max(1));
         let mut before = 0;
         let value = counts.into_iter().find(|(_, count)| {
-            before += count;
+            before += u128::from(*count);
             before >= wanted
         });
         value
@@ -209,6 +209,10 @@ mod tests {
         \"Interval_Compressed_Histogram\"\n";
 
     fn line(tag: &str, counts: &[i64]) -> String {
+        packed(tag, &histogram(counts))
+    }
+
+    fn histogram(counts: &[i64]) -> Vec<u8> {
         let mut payload = Vec::new();
         for count in counts {
             // Small numbers have one byte.
@@ -222,13 +226,36 @@ mod tests {
         bytes.extend([1, 86_400_000_u64].map(u64::to_be_bytes).concat());
         bytes.extend(1_f64.to_be_bytes());
         bytes.extend(payload);
+        bytes
+    }
+
+    fn packed(tag: &str, bytes: &[u8]) -> String {
         let mut encoder = ZlibEncoder::new(Vec::new(), flate2::Compression::default());
-        encoder.write_all(&bytes).expect("memory");
+        encoder.write_all(bytes).expect("memory");
         let body = encoder.finish().expect("memory");
         let mut all = (COOKIE_COMPRESSED | 0x10).to_be_bytes().to_vec();
         all.extend((body.len() as u32).to_be_bytes());
         all.extend(body);
         format!("{tag}0.000,1.000,0.001,{}\n", encoded(&all))
+    }
+
+    #[test]
+    fn no_histogram_is_too_odd() {
+        let whole = histogram(&[2, -2, 1, -6, 60, 60, 60, 60, 60, 60, 60, 60, 60, 60, 1]);
+        for at in 0..whole.len() {
+            for byte in [0, 1, 5, 0x7f, 0x80, 0xff] {
+                // From here on, and this one alone.
+                let mut bytes = whole.clone();
+                bytes[at] = byte;
+                let one = packed("", &bytes);
+                bytes[at..].fill(byte);
+                let rest = packed("", &bytes);
+                let cut = packed("", &whole[..at]);
+                for log in [&one, &rest, &cut, &format!("{one}{rest}")] {
+                    let _ = Quantile(0.99).of(log, None);
+                }
+            }
+        }
     }
 
     fn encoded(bytes: &[u8]) -> String {

@@ -38,6 +38,7 @@ mod results;
 mod statistics;
 mod sweep;
 pub mod tar;
+mod words;
 
 pub use bundle::{ABOUT, About, BUNDLE_TOP, BUNDLE_VERSION, Bundle, TRACE, run_files, run_folder};
 pub use claim::{Claim, Judged};

@@ -10,9 +10,9 @@ use lineside_path::settings::{LinkSpec, Ways};
 use lineside_words::nearest;
 
 use crate::LabError;
-use crate::experiment::check_name;
 use crate::keys::{Keys, Text};
-use crate::node::{Node, filled};
+use crate::node::Node;
+use crate::words::{check_name, filled};
 
 /// A link between two nodes, or a switch of more.
 #[derive(Debug, Clone)]

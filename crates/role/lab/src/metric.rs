@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::hdr::Quantile;
 use crate::keys::{Keys, Text};
-use crate::node::is_below;
+use crate::words::is_below;
 use crate::{Ended, LabError};
 
 /// A number of a node, once a run.

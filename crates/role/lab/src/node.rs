@@ -1,14 +1,13 @@
 //! Nodes: what they run, what they find, and what they may use.
 
 use std::collections::BTreeMap;
-use std::path::{Component, Path};
 
 use lineside_host::{Cores, NodeLimits, ReadyWhen};
 use lineside_words::parse_size;
 
 use crate::elsewhere;
-use crate::experiment::{check_name, check_word};
 use crate::keys::{Keys, Text};
+use crate::words::{check_name, check_word, filled, is_below};
 use crate::{LabError, Metric};
 
 /// A node.
@@ -122,12 +121,6 @@ fn node(name: String, table: Keys<'_>, text: Text<'_>, others: &[Node]) -> Resul
         node.metrics.push(Metric::read(name, keys, text)?);
     }
     Ok(node)
-}
-
-/// Whether a name stays below the folder that it is of.
-pub(crate) fn is_below(name: &str) -> bool {
-    let mut parts = Path::new(name).components();
-    !name.is_empty() && parts.all(|part| matches!(part, Component::Normal(_)))
 }
 
 fn ready(words: &str) -> Result<String, String> {
@@ -263,59 +256,9 @@ fn memory(words: &str) -> Result<u64, String> {
     }
 }
 
-/// A text with the values of axes in place of their names in braces. What a value has in braces
-/// stays.
-pub(crate) fn filled(text: &str, values: &BTreeMap<String, String>) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find('{') {
-        out.push_str(&rest[..at]);
-        rest = &rest[at..];
-        let named = rest[1..].split_once('}');
-        let named = named.and_then(|(name, after)| Some((values.get(name)?, after)));
-        rest = match named {
-            Some((value, after)) => {
-                out.push_str(value);
-                after
-            }
-            None => {
-                out.push('{');
-                &rest[1..]
-            }
-        };
-    }
-    out + rest
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_value_is_filled_in_once() {
-        let values: [(&str, &str); 3] = [("a", "{b}"), ("b", "1"), ("ab", "{{a}")];
-        let values = values.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let values = BTreeMap::from(values);
-        for (text, expected) in [
-            ("{a} {b}", "{b} 1"),
-            ("{ab}{b}", "{{a}1"),
-            ("${x} {{a}} { {", "${x} {{b}} { {"),
-            ("http { listen {b}; }", "http { listen 1; }"),
-            ("{", "{"),
-        ] {
-            assert_eq!(filled(text, &values), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn a_files_name_stays_below_its_folder() {
-        for name in ["nginx.conf", "conf/nginx.conf", "..conf"] {
-            assert!(is_below(name), "{name}");
-        }
-        for name in ["", "/etc/passwd", "../x", "a/../../x", "a/..", "."] {
-            assert!(!is_below(name), "{name}");
-        }
-    }
 
     #[test]
     fn cpus_are_those_there_are() {

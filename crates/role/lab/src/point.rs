@@ -25,9 +25,10 @@ use serde_json::json;
 
 use crate::elsewhere::{self, Words};
 use crate::facts::{self, Facts, FactsReader, Running};
-use crate::node::{self, filled};
+use crate::node;
 use crate::record::folder_of;
 use crate::sweep::point_text;
+use crate::words::filled;
 use crate::{Ended, Experiment, From, LabError, Metric, Node, Planned, PointRun, Source};
 
 /// Memory of the links of a point.
@@ -215,18 +216,16 @@ fn found(lab: &Setting<'_>, planned: Planned, folder: &Path) -> Result<Ran, LabE
         limits: &limits[number],
         outputs: [out.as_fd(), err.as_fd()],
     });
-    let plans: Vec<NodePlan<'_>> = plans.collect();
     let sandbox = lineside_run::sandbox(run.folder.as_ref());
     let tapping = taking(experiment, &run, &budget)?.map(Taking::tapping);
     let links = experiment.links.iter().map(|link| NodeLink {
         name: &link.name,
         nodes: link.between.clone(),
     });
-    let links = links.collect();
     let (ran, taken) = run.drive(Ok(sandbox), |sandbox, record| {
         let nodes = Nodes {
-            nodes: plans,
-            links,
+            nodes: plans.collect(),
+            links: links.collect(),
             folder: lab.home,
             ready_wait: experiment.ready_wait,
             timeout: experiment.timeout,

@@ -152,7 +152,7 @@ impl Results {
         let before = |metric: &str, values: &BTreeMap<String, String>| baseline?.at(metric, values);
         let claims = self.lab.claims.iter();
         claims
-            .map(|claim| claim.judge(&self.lab, &value, &before))
+            .map(|claim| claim.judge(self.lab.plan(), &value, &before))
             .collect()
     }
 

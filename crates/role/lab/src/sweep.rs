@@ -110,6 +110,27 @@ pub(crate) fn point(axes: &[Axis], values: &BTreeMap<String, String>) -> Option<
     (values.len() == axes.len()).then_some(index + 1)
 }
 
+/// The points that are run, of those that axes span: numbered from 1, in their order.
+#[derive(Clone, Copy)]
+pub(crate) struct Plan<'a> {
+    pub(crate) axes: &'a [Axis],
+    /// As [`chosen`] has them.
+    pub(crate) chosen: &'a [usize],
+}
+
+impl Plan<'_> {
+    /// The values of the axes at a point.
+    pub(crate) fn values(self, point: usize) -> Given {
+        values(self.axes, self.chosen[point - 1])
+    }
+
+    /// The point at these values, which are those of all axes, if it is run.
+    pub(crate) fn point_at(self, values: &Given) -> Option<usize> {
+        let point = point(self.axes, values)?;
+        self.chosen.binary_search(&point).ok().map(|at| at + 1)
+    }
+}
+
 /// The values of a point, in words.
 pub(crate) fn point_text(values: &BTreeMap<String, String>) -> String {
     let words = values.iter().map(|(name, value)| format!("{name}={value}"));

@@ -204,7 +204,10 @@ fn check_forms(bench: &Bench) {
     // Two repeats have no interval: nothing can be judged.
     assert_eq!(compared.status.code(), Some(3), "{}", talk(&compared));
     let text = String::from_utf8_lossy(&compared.stdout).into_owned();
-    assert!(text.starts_with("### it to it: 4 undecided, 2 same\n"), "{text}");
+    assert!(
+        text.starts_with("### it to it: 4 undecided, 2 same\n"),
+        "{text}"
+    );
     assert!(
         text.contains("| answered | delay=10ms connections=1 | 1.000 | - | 2 |"),
         "{text}"
