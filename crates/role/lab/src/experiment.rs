@@ -76,11 +76,14 @@ impl Experiment {
     /// Reads a file, and the words of its links at all points: a wrong one is found before anything
     /// runs.
     pub fn read(file: &Path) -> Result<Self, LabError> {
+        Self::read_in(file, home(file))
+    }
+
+    /// The same of a file whose commands begin elsewhere.
+    pub fn read_in(file: &Path, home: &Path) -> Result<Self, LabError> {
         let experiment = Self::described(file)?;
-        experiment.check_words(Text {
-            file,
-            text: &experiment.text,
-        })?;
+        let text = &experiment.text;
+        experiment.check_words(Text { file, text }, home)?;
         Ok(experiment)
     }
 
@@ -243,7 +246,7 @@ impl Experiment {
         nodes.chain(links)
     }
 
-    fn check_words(&self, text: Text<'_>) -> Result<(), LabError> {
+    fn check_words(&self, text: Text<'_>, home: &Path) -> Result<(), LabError> {
         for point in 1..=self.points() {
             let values = self.values(point);
             let at = match point_text(&values) {
@@ -251,7 +254,7 @@ impl Experiment {
                 at => format!(", {at}"),
             };
             for link in &self.links {
-                let spec = link.spec(&values, home(text.file));
+                let spec = link.spec(&values, home);
                 spec.map_err(|why| text.wrong(link.at, format!("link.{}{at}: {why}", link.name)))?;
             }
             let limits = node::limits(&self.nodes, &values);

@@ -74,7 +74,7 @@ pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<Exit> {
         &figures::of,
         &signals,
     )?;
-    let ran = ran(&arguments, &experiment, &lab);
+    let ran = ran(arguments.quiet, arguments.install, &experiment, &lab);
     drop(lab);
     // Whatever ended it, all points so far stand.
     let results = Results::read(&folder)?;
@@ -107,16 +107,17 @@ pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<Exit> {
 
 /// Runs what is asked for first, if that is wanted, and what is missing. The signal that ended it.
 fn ran(
-    arguments: &Arguments,
+    is_quiet: bool,
+    installs: bool,
     experiment: &Experiment,
     lab: &Lab<'_>,
 ) -> Result<Option<u8>, LabError> {
     let show = |text: &str| {
-        if !arguments.quiet {
+        if !is_quiet {
             say(text);
         }
     };
-    let installed = match arguments.install {
+    let installed = match installs {
         true => lab.install(&mut |step| show(&format!("install: {step}"))),
         false => {
             let steps = experiment.installs().into_iter();

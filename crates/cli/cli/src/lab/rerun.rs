@@ -11,7 +11,7 @@ use lineside_lab::{
     Bundle, EXPERIMENT, Experiment, Lab, Reproduced, Results, facts_in, missing_programs,
 };
 
-use super::{keep, on_progress};
+use super::{figures, keep, ran};
 use crate::config::ConfigError;
 use crate::exit::Exit;
 use crate::experiments::figures::Figures;
@@ -93,19 +93,17 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let [there, here] = ["there", "here"].map(|name| folder.join(name));
     unpack(arguments, &there)?;
     // The words of links may name files, which are looked at now.
-    let experiment = Experiment::read(&there.join(EXPERIMENT))?;
+    let experiment = Experiment::read_in(&there.join(EXPERIMENT), home)?;
     let signals = Signals::register().context("cannot handle signals")?;
     let kept = (arguments.resume, arguments.force);
-    let lab = Lab::begin(&experiment, (&here, home, &arguments.rsh), kept, &signals)?;
-    let ran = lab.run(&mut |progress| {
-        if !arguments.quiet {
-            on_progress(&experiment, &progress);
-        }
-    });
+    let places = (here.as_path(), home, arguments.rsh.as_str());
+    let lab = Lab::begin(&experiment, places, kept, &figures::of, &signals)?;
+    // Its steps of install are shown: who runs another's experiment decides by hand.
+    let ran = ran(arguments.quiet, false, &experiment, &lab);
     drop(lab);
     let [of_there, of_here] = [Results::read(&there)?, Results::read(&here)?];
-    let figures = Figures::of(&of_here, None).with_facts(&here);
-    keep(&of_here, &figures, &here)?;
+    let found_here = Figures::of(&of_here, None).with_facts(&here);
+    keep(&of_here, &found_here, &here)?;
     let facts = [facts_in(&there), facts_in(&here)];
     let (there, here) = ((&of_there, &facts[0]), (&of_here, &facts[1]));
     let found = Reproduced::of(there, here, arguments.threshold)?;
