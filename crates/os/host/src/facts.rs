@@ -1,15 +1,74 @@
 //! How the machine is set, as far as results depend on it: each fact has a name and a text.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::path::Path;
+use std::sync::OnceLock;
+use std::thread;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use crate::kernel::{chosen, text};
-use crate::machine::StealCounts;
+use crate::machine::{StealCounts, field, kib_field, read};
 use crate::netlink::{Link, Netlink};
+
+/// The facts of the machine that belong into a result.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MachineFacts {
+    /// Cores that this process may use (affinity and cgroup quota counted).
+    pub cores: Option<u64>,
+    /// Bytes of memory.
+    pub memory_bytes: Option<u64>,
+    /// Release of the kernel.
+    pub kernel: Option<String>,
+    /// Model of the processor.
+    pub cpu_model: Option<String>,
+    /// How it is set, by name: boot flags, governor, clock source, load, steal, adapters, TCP.
+    pub settings: BTreeMap<String, String>,
+}
+
+impl MachineFacts {
+    /// Asks the machine, once a process; what it does not show stays `None`. In a sandbox little is
+    /// shown: a process that enters one asks before.
+    pub fn read() -> &'static Self {
+        static FACTS: OnceLock<MachineFacts> = OnceLock::new();
+        FACTS.get_or_init(Self::ask)
+    }
+
+    /// All facts by name, as texts.
+    pub fn by_name(&self) -> BTreeMap<String, String> {
+        let number = |of: Option<u64>| of.map(|number| number.to_string());
+        let named = [
+            ("cores", number(self.cores)),
+            ("memory_bytes", number(self.memory_bytes)),
+            ("kernel", self.kernel.clone()),
+            ("cpu_model", self.cpu_model.clone()),
+        ];
+        let mut all = self.settings.clone();
+        let named = named.into_iter();
+        all.extend(named.filter_map(|(name, value)| Some((name.to_owned(), value?))));
+        all
+    }
+
+    /// Asks the machine as it is now.
+    pub fn ask() -> Self {
+        // The kernel takes long to describe all processors, and they are alike.
+        let mut cpu = String::new();
+        let file = File::open("/proc/cpuinfo");
+        let _ = file.and_then(|file| file.take(1024).read_to_string(&mut cpu));
+        let cores = thread::available_parallelism();
+        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease");
+        Self {
+            cores: cores.ok().map(|cores| cores.get() as u64),
+            memory_bytes: kib_field(&read("/proc/meminfo"), "MemTotal"),
+            kernel: kernel.ok().map(|release| release.trim().to_owned()),
+            cpu_model: field(&cpu, "model name").map(str::to_owned),
+            settings: settings(),
+        }
+    }
+}
 
 /// Flags of the kernel's command line on which times depend, by their names. Others stay out: they
 /// name disks, hosts and networks.
@@ -81,7 +140,7 @@ const SYSCTLS: [&str; 21] = [
 const ADAPTERS_MAX: usize = 16;
 
 /// What is found now; what the machine does not show is not there.
-pub(crate) fn settings() -> BTreeMap<String, String> {
+fn settings() -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let mut add = |name: &str, value: Option<String>| {
         if let Some(value) = value.filter(|value| !value.is_empty()) {
@@ -242,6 +301,18 @@ mod tests {
                     mitigations=off token=zorkmid nohz_full=2-3 -- idle=poll --secret";
         assert_eq!(boot(line), "isolcpus=2-3 mitigations=off nohz_full=2-3");
         assert!(BOOT.is_sorted() && SYSCTLS.is_sorted());
+    }
+
+    #[test]
+    fn this_machine_says_what_it_is() {
+        let facts = MachineFacts::read();
+        assert!(facts.cores.is_some_and(|cores| cores > 0));
+        assert!(facts.memory_bytes.is_some_and(|bytes| bytes > 1 << 20));
+        let kernel = facts.kernel.as_ref();
+        assert!(kernel.is_some_and(|release| !release.is_empty()));
+        let named = facts.by_name();
+        assert_eq!(Some(&named["kernel"]), kernel);
+        assert!(named.len() > facts.settings.len() + 2, "{named:?}");
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub use datagrams::{Datagram, Datagrams, Peer};
 pub use descriptors::{DescriptorError, Descriptors};
 pub use ender::Ender;
 pub use epoll::{Epoll, Interest, Ready, wait_to_read, wait_to_write};
-pub use facts::ADAPTER;
+pub use facts::{ADAPTER, MachineFacts};
 pub use file_maker::FileMaker;
 pub use folder_error::{FolderError, is_full, way_out};
 pub use give_back::GiveBack;
@@ -70,7 +70,7 @@ pub use kernel::{
 pub use link_switch::LinkSwitch;
 pub use lock::{is_alive, lock_holder, named};
 pub use locked::{LockError, lock_memory, unlock_memory};
-pub use machine::{MachineFacts, MemoryUse, StealCounts};
+pub use machine::{MemoryUse, StealCounts};
 pub use masquerade::Masquerade;
 pub use memory::{prefer_huge_pages, release_free_pages, share_one_heap};
 pub use namespaces::{

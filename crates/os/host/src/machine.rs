@@ -1,64 +1,4 @@
-use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::Read;
-use std::sync::OnceLock;
-use std::thread;
-
-/// The facts of the machine that belong into a result.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct MachineFacts {
-    /// Cores that this process may use (affinity and cgroup quota counted).
-    pub cores: Option<u64>,
-    /// Bytes of memory.
-    pub memory_bytes: Option<u64>,
-    /// Release of the kernel.
-    pub kernel: Option<String>,
-    /// Model of the processor.
-    pub cpu_model: Option<String>,
-    /// How it is set, by name: boot flags, governor, clock source, load, steal, adapters, TCP.
-    pub settings: BTreeMap<String, String>,
-}
-
-impl MachineFacts {
-    /// Asks the machine, once a process; what it does not show stays `None`. In a sandbox little is
-    /// shown: a process that enters one asks before.
-    pub fn read() -> &'static Self {
-        static FACTS: OnceLock<MachineFacts> = OnceLock::new();
-        FACTS.get_or_init(Self::ask)
-    }
-
-    /// All facts by name, as texts.
-    pub fn by_name(&self) -> BTreeMap<String, String> {
-        let number = |of: Option<u64>| of.map(|number| number.to_string());
-        let named = [
-            ("cores", number(self.cores)),
-            ("memory_bytes", number(self.memory_bytes)),
-            ("kernel", self.kernel.clone()),
-            ("cpu_model", self.cpu_model.clone()),
-        ];
-        let mut all = self.settings.clone();
-        let named = named.into_iter();
-        all.extend(named.filter_map(|(name, value)| Some((name.to_owned(), value?))));
-        all
-    }
-
-    /// Asks the machine as it is now.
-    pub fn ask() -> Self {
-        // The kernel takes long to describe all processors, and they are alike.
-        let mut cpu = String::new();
-        let file = File::open("/proc/cpuinfo");
-        let _ = file.and_then(|file| file.take(1024).read_to_string(&mut cpu));
-        let cores = thread::available_parallelism();
-        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease");
-        Self {
-            cores: cores.ok().map(|cores| cores.get() as u64),
-            memory_bytes: kib_field(&read("/proc/meminfo"), "MemTotal"),
-            kernel: kernel.ok().map(|release| release.trim().to_owned()),
-            cpu_model: field(&cpu, "model name").map(str::to_owned),
-            settings: crate::facts::settings(),
-        }
-    }
-}
+use std::fs;
 
 /// Memory of this process, for `--stats`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -118,12 +58,12 @@ impl StealCounts {
     }
 }
 
-fn read(path: &str) -> String {
+pub(crate) fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
 /// The value of the first line `name : value`.
-fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+pub(crate) fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;
         (key.trim() == name).then(|| value.trim())
@@ -159,14 +99,6 @@ mod tests {
 
     #[test]
     fn this_machine_says_something() {
-        let facts = MachineFacts::read();
-        assert!(facts.cores.is_some_and(|cores| cores > 0));
-        assert!(facts.memory_bytes.is_some_and(|bytes| bytes > 1 << 20));
-        let kernel = facts.kernel.as_ref();
-        assert!(kernel.is_some_and(|release| !release.is_empty()));
-        let named = facts.by_name();
-        assert_eq!(Some(&named["kernel"]), kernel);
-        assert!(named.len() > facts.settings.len() + 2, "{named:?}");
         let used = MemoryUse::read();
         assert!(used.peak_bytes >= used.anonymous_bytes);
         assert!(used.anonymous_bytes.is_some_and(|bytes| bytes > 0));

@@ -68,10 +68,10 @@ pub struct NodeCommand<'a> {
     pub folder: &'a Path,
     /// When others may ask it.
     pub ready: Option<&'a ReadyWhen>,
-    /// What a shell on another machine runs, to which `command` connects.
-    pub elsewhere: Option<&'a str>,
     /// What it may use.
     pub limits: &'a NodeLimits,
+    /// What a shell on another machine runs, to which `command` connects.
+    pub elsewhere: Option<&'a str>,
     /// Its standard output and standard error.
     pub outputs: [BorrowedFd<'a>; 2],
 }

@@ -7,8 +7,6 @@
 
 use lineside_host::ReadyWhen;
 
-use crate::Experiment;
-
 /// What a node runs at a point.
 pub(crate) struct Words {
     pub(crate) command: String,
@@ -71,7 +69,7 @@ fn script(command: &str, environment: &[(String, String)]) -> String {
 /// whole before it begins, and the rest of its input is for what waits for its end.
 fn held(command: &str, environment: &[(String, String)]) -> String {
     format!(
-        "{{\n{}exec 3<&0\nsetsid sh -c {} </dev/null 3<&- &\np=$!\n\
+        "{{\n{}exec 3<&0\nsetsid sh -c {} </dev/null 3<&- &\np=$!\nexec 2>/dev/null\n\
          (cat <&3; kill -TERM -$p; sleep 2; kill -KILL -$p) >/dev/null 2>&1 &\nw=$!\n\
          wait $p; s=$?\nkill $w\nexit $s\n}}\n",
         { environment.iter() }
@@ -84,15 +82,6 @@ fn held(command: &str, environment: &[(String, String)]) -> String {
 /// A word of a shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
-}
-
-impl Experiment {
-    /// Whether a node is in the network of this machine or of another one: beside other machines,
-    /// one without a link is.
-    pub(crate) fn is_outside(&self, node: usize) -> bool {
-        let is_linked = self.links.iter().any(|link| link.between.contains(&node));
-        !is_linked && self.nodes.iter().any(|node| node.host.is_some())
-    }
 }
 
 #[cfg(test)]

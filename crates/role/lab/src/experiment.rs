@@ -74,13 +74,13 @@ pub enum Order {
 
 impl Experiment {
     /// Reads a file, and the words of its links at all points: a wrong one is found before anything
-    /// runs.
+    /// runs. Files that words name are beside it.
     pub fn read(file: &Path) -> Result<Self, LabError> {
-        Self::read_in(file, home(file))
+        Self::read_for(file, home(file))
     }
 
-    /// The same of a file whose commands begin elsewhere.
-    pub fn read_in(file: &Path, home: &Path) -> Result<Self, LabError> {
+    /// The same; files that words name are in a folder.
+    pub fn read_for(file: &Path, home: &Path) -> Result<Self, LabError> {
         let experiment = Self::described(file)?;
         let text = &experiment.text;
         experiment.check_words(Text { file, text }, home)?;
@@ -507,7 +507,7 @@ assert = { near = 'answered(delay="25us") >= 0.5 * answered(delay="0")' }
     pub(crate) fn parse(text: &str) -> Result<Experiment, LabError> {
         let file = Path::new("some/lab.toml");
         let experiment = Experiment::parse(file, text.to_owned())?;
-        experiment.check_words(Text { file, text })?;
+        experiment.check_words(Text { file, text }, home(file))?;
         Ok(experiment)
     }
 

@@ -1,6 +1,6 @@
 //! Facts of the system under test: the machine, and the first program of each node's command.
 //!
-//! A lab has them once, in `facts.json`; a run of a point has what differed before it, and after it.
+//! A lab has them once, in `facts.json`; a run of a point has what differed before and after it.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -55,7 +55,8 @@ const INSTALLED: &str = "install.log";
 
 impl<'a> Lab<'a> {
     /// Makes the folder, or goes on in one of the same experiment (`resumes`). `replaces` empties
-    /// one of any lab. `rsh` starts a program on another machine. To be called before there is another thread.
+    /// one of any lab. `rsh` starts a program on another machine. To be called before there is
+    /// another thread.
     pub fn begin(
         experiment: &'a Experiment,
         (folder, home, rsh): (&'a Path, &'a Path, &'a str),

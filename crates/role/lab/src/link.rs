@@ -63,51 +63,7 @@ pub(crate) fn links(
 ) -> Result<Vec<Link>, LabError> {
     let mut links = Vec::new();
     for (name, table) in keys.tables("link")? {
-        if let Err(why) = check_name(&name) {
-            return Err(table.wrong("", &why));
-        }
-        let settings = Setting::ALL.map(Setting::name);
-        let table = table.only(&[&["between", "tap"], &settings[..]].concat())?;
-        let ends = table.texts("between")?;
-        let what = "the nodes that it joins: between = [\"client\", \"server\"]";
-        let (ends, _) = ends.ok_or_else(|| table.missing("between", what))?;
-        let place = |end: &String| {
-            let place = nodes.iter().position(|node| node.name == *end);
-            let known = nodes.iter().map(|node| node.name.as_str());
-            place.ok_or_else(|| {
-                let nearest = nearest(end, known);
-                table.wrong(
-                    "between",
-                    &format!("no node '{end}'; the nearest one is {nearest}"),
-                )
-            })
-        };
-        let between = ends.iter().map(place).collect::<Result<Vec<_>, _>>()?;
-        let is_twice = (1..between.len()).any(|at| between[..at].contains(&between[at]));
-        let far = between.iter().find(|node| nodes[**node].host.is_some());
-        if let Some(far) = far {
-            let name = &nodes[*far].name;
-            let why = format!("{name} has a host, whose network is the real one: it has no link");
-            return Err(table.wrong("between", &why));
-        }
-        if between.len() < 2 || is_twice || between.len() > PORTS_MAX {
-            let why = format!("name 2 to {PORTS_MAX} different nodes");
-            return Err(table.wrong("between", &why));
-        }
-        let mut words = LinkWords::default();
-        for setting in Setting::ALL {
-            let texts = table.texts(setting.name())?;
-            let texts = texts.map(|(texts, _)| texts).unwrap_or_default();
-            texts.into_iter().for_each(|text| words.add(setting, text));
-        }
-        links.push(Link {
-            at: table.place(""),
-            has_tap: table.truth("tap")?.unwrap_or_default(),
-            name,
-            between,
-            names: ends,
-            words,
-        });
+        links.push(link(name, table, nodes)?);
     }
     if links.is_empty() && nodes.iter().all(|node| node.host.is_none()) {
         let what = "nodes are joined by links: link.NAME = { between = [\"ONE\", \"OTHER\"] }";
@@ -130,4 +86,52 @@ pub(crate) fn links(
         return Err(text.wrong(keys.place("link"), why));
     }
     Ok(links)
+}
+
+fn link(name: String, table: Keys<'_>, nodes: &[Node]) -> Result<Link, LabError> {
+    if let Err(why) = check_name(&name) {
+        return Err(table.wrong("", &why));
+    }
+    let settings = Setting::ALL.map(Setting::name);
+    let table = table.only(&[&["between", "tap"], &settings[..]].concat())?;
+    let ends = table.texts("between")?;
+    let what = "the nodes that it joins: between = [\"client\", \"server\"]";
+    let (ends, _) = ends.ok_or_else(|| table.missing("between", what))?;
+    let place = |end: &String| {
+        let place = nodes.iter().position(|node| node.name == *end);
+        let known = nodes.iter().map(|node| node.name.as_str());
+        place.ok_or_else(|| {
+            let nearest = nearest(end, known);
+            table.wrong(
+                "between",
+                &format!("no node '{end}'; the nearest one is {nearest}"),
+            )
+        })
+    };
+    let between = ends.iter().map(place).collect::<Result<Vec<_>, _>>()?;
+    let is_twice = (1..between.len()).any(|at| between[..at].contains(&between[at]));
+    let far = between.iter().find(|node| nodes[**node].host.is_some());
+    if let Some(far) = far {
+        let name = &nodes[*far].name;
+        let why = format!("{name} has a host, whose network is the real one: it has no link");
+        return Err(table.wrong("between", &why));
+    }
+    if between.len() < 2 || is_twice || between.len() > PORTS_MAX {
+        let why = format!("name 2 to {PORTS_MAX} different nodes");
+        return Err(table.wrong("between", &why));
+    }
+    let mut words = LinkWords::default();
+    for setting in Setting::ALL {
+        let texts = table.texts(setting.name())?;
+        let texts = texts.map(|(texts, _)| texts).unwrap_or_default();
+        texts.into_iter().for_each(|text| words.add(setting, text));
+    }
+    Ok(Link {
+        at: table.place(""),
+        has_tap: table.truth("tap")?.unwrap_or_default(),
+        name,
+        between,
+        names: ends,
+        words,
+    })
 }

@@ -102,14 +102,12 @@ fn node(name: String, table: Keys<'_>, text: Text<'_>, others: &[Node]) -> Resul
         };
         node.limits.extend(limit.map(|limit| (key, limit)));
     }
-    if node.host.is_some() {
-        let own = ["files", "install", CPUS, MEMORY, USER];
-        let names = table.names();
-        let own = { own.into_iter() }.find(|key| names.iter().any(|(name, _)| name == key));
-        if let Some(key) = own {
-            let why = "it is of this machine, and the node has a host";
-            return Err(table.wrong(key, why));
-        }
+    let here = ["files", "install", CPUS, MEMORY, USER].into_iter();
+    if let Some(key) = here
+        .filter(|_| node.host.is_some())
+        .find(|key| table.has(key))
+    {
+        return Err(table.wrong(key, "it is of this machine, and the node has a host"));
     }
     for (name, keys) in table.tables("metric")? {
         let mut all = { others.iter().flat_map(|node| &node.metrics) }.chain(&node.metrics);

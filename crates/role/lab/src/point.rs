@@ -47,10 +47,10 @@ pub(crate) struct Setting<'a> {
     pub(crate) folder: &'a Path,
     /// Where commands begin.
     pub(crate) home: &'a Path,
-    /// What starts a program on another machine.
-    pub(crate) rsh: &'a str,
     /// What finds figures of what a tap captured.
     pub(crate) figure: &'a Figure,
+    /// What starts a program on another machine.
+    pub(crate) rsh: &'a str,
     pub(crate) signals: &'a Signals,
     pub(crate) descendants: Descendants,
     /// The facts of the lab, and what reads them again.
@@ -184,38 +184,10 @@ fn found(lab: &Setting<'_>, planned: Planned, folder: &Path) -> Result<Ran, LabE
     let mut run = Run::begin(Some(folder), false, &planned, configuration, now_ns)?;
     let outputs = outputs(experiment, folder)?;
     let homes = make_folders(experiment, folder, &values, &limits)?;
-    let words = experiment.nodes.iter().enumerate().map(|(number, node)| {
-        let run = filled(&node.run, &values);
-        let environment = environment(lab, number, seed, &values, &homes[number]);
-        match &node.host {
-            None => Words {
-                command: run,
-                ready: node.ready(&values),
-                elsewhere: None,
-                environment,
-            },
-            Some(host) => {
-                elsewhere::words((lab.rsh, host), (&run, node.ready(&values)), environment)
-            }
-        }
-    });
-    let words: Vec<Words> = words.collect();
-    let plans = experiment
-        .nodes
-        .iter()
-        .zip(&words)
-        .zip(&outputs)
-        .enumerate();
-    let plans = plans.map(|(number, ((node, words), [out, err]))| NodePlan {
-        command: &words.command,
-        environment: words.environment.clone(),
-        ready: words.ready.as_ref(),
-        elsewhere: words.elsewhere.as_deref(),
-        is_outside: experiment.is_outside(number),
-        is_awaited: node.is_awaited,
-        limits: &limits[number],
-        outputs: [out.as_fd(), err.as_fd()],
-    });
+    let words = words(lab, seed, &values, &homes);
+    let plans = words.iter().zip(&outputs).enumerate();
+    let plans = plans
+        .map(|(node, (words, outputs))| plan((experiment, node), (words, &limits[node]), outputs));
     let sandbox = lineside_run::sandbox(run.folder.as_ref());
     let tapping = taking(experiment, &run, &budget)?.map(Taking::tapping);
     let links = experiment.links.iter().map(|link| NodeLink {
@@ -252,6 +224,32 @@ fn found(lab: &Setting<'_>, planned: Planned, folder: &Path) -> Result<Ran, LabE
     })
 }
 
+/// What each node runs at a point.
+fn words(
+    lab: &Setting<'_>,
+    seed: u64,
+    values: &BTreeMap<String, String>,
+    homes: &[PathBuf],
+) -> Vec<Words> {
+    let nodes = lab.experiment.nodes.iter().enumerate();
+    let words = nodes.map(|(number, node)| {
+        let run = filled(&node.run, values);
+        let environment = environment(lab, number, seed, values, &homes[number]);
+        match &node.host {
+            None => Words {
+                command: run,
+                ready: node.ready(values),
+                elsewhere: None,
+                environment,
+            },
+            Some(host) => {
+                elsewhere::words((lab.rsh, host), (&run, node.ready(values)), environment)
+            }
+        }
+    });
+    words.collect()
+}
+
 /// What nodes may use.
 fn limits(
     lab: &Experiment,
@@ -261,6 +259,26 @@ fn limits(
         let node = &lab.nodes[node];
         LabError::Usage(format!("node.{}.{key}: {why}", node.name))
     })
+}
+
+fn plan<'a>(
+    (lab, node): (&Experiment, usize),
+    (words, limits): (&'a Words, &'a NodeLimits),
+    [out, err]: &'a [File; 2],
+) -> NodePlan<'a> {
+    // Beside other machines a node without a link is in the network of this one.
+    let is_linked = lab.links.iter().any(|link| link.between.contains(&node));
+    let has_others = lab.nodes.iter().any(|node| node.host.is_some());
+    NodePlan {
+        command: &words.command,
+        environment: words.environment.clone(),
+        ready: words.ready.as_ref(),
+        elsewhere: words.elsewhere.as_deref(),
+        is_outside: has_others && !is_linked,
+        is_awaited: lab.nodes[node].is_awaited,
+        limits,
+        outputs: [out.as_fd(), err.as_fd()],
+    }
 }
 
 /// What became of the nodes.
@@ -489,12 +507,13 @@ fn environment(
         }
     }
     add("LINESIDE_SEED".to_owned(), seed.to_string());
-    // This program, if nothing else has its name. Another machine has its own.
-    let own = std::env::current_exe().ok();
-    let own = own.filter(|_| experiment.nodes[node].host.is_none());
-    if own.is_some() {
+    // Another machine has its own.
+    if experiment.nodes[node].host.is_none() {
         add("LINESIDE_FILES".to_owned(), home.display().to_string());
     }
+    // This program, if nothing else has its name.
+    let own = std::env::current_exe().ok();
+    let own = own.filter(|_| experiment.nodes[node].host.is_none());
     if let Some(folder) = own.as_deref().and_then(Path::parent) {
         let path = std::env::var("PATH").unwrap_or_default();
         add("PATH".to_owned(), format!("{path}:{}", folder.display()));

@@ -149,7 +149,7 @@ impl Path {
         budget: &Budget,
     ) -> Option<Self> {
         let lease = budget.lease(memory_bytes)?;
-        let memory_bytes = memory_bytes / sides.len();
+        let memory_bytes = memory_bytes / sides.len().max(1);
         let side = |(name, settings, stream)| Side {
             name,
             chain: {

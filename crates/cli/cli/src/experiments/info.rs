@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use lineside_lab::{Order, Results, facts_in, facts_of_run};
+use lineside_lab::{Experiment, Order, Results, facts_in, facts_of_run};
 use lineside_words::{escape, time};
 use serde_json::json;
 
@@ -35,6 +35,29 @@ pub(crate) fn info(folder: &Path, is_json: bool) -> anyhow::Result<Exit> {
         }))?;
         return Ok(Exit::Done);
     }
+    let mut out = described(lab);
+    let _ = writeln!(
+        out,
+        "runs         {} of {}, in {}; {} disturbed in every attempt",
+        results.runs.len(),
+        lab.order().len(),
+        time(elapsed_ns),
+        results.disturbed()
+    );
+    if moved > 0 {
+        let _ = writeln!(
+            out,
+            "             facts were others in {moved} runs: facts.json of each"
+        );
+    }
+    out += "\n";
+    out += &lineside_render::facts(&facts);
+    print(&out)?;
+    Ok(Exit::Done)
+}
+
+/// What an experiment is, in lines.
+fn described(lab: &Experiment) -> String {
     let mut out = String::new();
     let order = match lab.order {
         Order::Random => "random",
@@ -65,22 +88,5 @@ pub(crate) fn info(folder: &Path, is_json: bool) -> anyhow::Result<Exit> {
     }
     let metrics: Vec<_> = lab.metrics().map(|metric| metric.name.as_str()).collect();
     let _ = writeln!(out, "metrics      {}", metrics.join(", "));
-    let _ = writeln!(
-        out,
-        "runs         {} of {}, in {}; {} disturbed in every attempt",
-        results.runs.len(),
-        lab.order().len(),
-        time(elapsed_ns),
-        results.disturbed()
-    );
-    if moved > 0 {
-        let _ = writeln!(
-            out,
-            "             facts were others in {moved} runs: facts.json of each"
-        );
-    }
-    out += "\n";
-    out += &lineside_render::facts(&facts);
-    print(&out)?;
-    Ok(Exit::Done)
+    out
 }

@@ -34,10 +34,13 @@ const LAB: Kind = Kind {
 
 pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<Exit> {
     match arguments.other.take() {
-        Some(Other::Bundle(arguments)) => return bundle::run(arguments),
-        Some(Other::Rerun(arguments)) => return rerun::run(&arguments),
-        None => {}
+        Some(Other::Bundle(arguments)) => bundle::run(arguments),
+        Some(Other::Rerun(arguments)) => rerun::run(&arguments, keep, on_progress),
+        None => run_here(&arguments),
     }
+}
+
+fn run_here(arguments: &Arguments) -> anyhow::Result<Exit> {
     let experiment = Experiment::read(arguments.file())?;
     experiment.check_figures(arguments.file(), &|words| figures::read(words).map(drop))?;
     let folder = arguments.folder();
@@ -74,20 +77,20 @@ pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<Exit> {
         &figures::of,
         &signals,
     )?;
-    let ran = ran(arguments.quiet, arguments.install, &experiment, &lab);
+    let ran = ran(arguments, &experiment, &lab);
     drop(lab);
     // Whatever ended it, all points so far stand.
     let results = Results::read(&folder)?;
     let figures = Figures::of(&results, baseline.as_ref()).with_facts(&folder);
     let kept = keep(&results, &figures, &folder);
-    let signal = ran.inspect_err(|_| say(&resuming(&arguments, &results)))?;
+    let signal = ran.inspect_err(|_| say(&resuming(arguments, &results)))?;
     kept?;
     match arguments.json {
         true => print_json(&figures)?,
         false => print_styled(&text::text(&figures, &folder))?,
     }
     if let Some(signal) = signal {
-        say(&resuming(&arguments, &results));
+        say(&resuming(arguments, &results));
         return Ok(Exit::Signal(signal));
     }
     if let Some(junit) = junit {
@@ -107,17 +110,16 @@ pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<Exit> {
 
 /// Runs what is asked for first, if that is wanted, and what is missing. The signal that ended it.
 fn ran(
-    is_quiet: bool,
-    installs: bool,
+    arguments: &Arguments,
     experiment: &Experiment,
     lab: &Lab<'_>,
 ) -> Result<Option<u8>, LabError> {
     let show = |text: &str| {
-        if !is_quiet {
+        if !arguments.quiet {
             say(text);
         }
     };
-    let installed = match installs {
+    let installed = match arguments.install {
         true => lab.install(&mut |step| show(&format!("install: {step}"))),
         false => {
             let steps = experiment.installs().into_iter();
@@ -127,12 +129,20 @@ fn ran(
     };
     installed.and_then(|signal| match signal {
         Some(signal) => Ok(Some(signal)),
-        None => lab.run(&mut |progress| match progress {
-            Progress::Begins { .. } => {}
-            Progress::Measured(ran) => show(&text::measured(experiment, ran)),
-            Progress::Again(ran) => show(&text::again(experiment, ran)),
+        None => lab.run(&mut |progress| {
+            if !arguments.quiet {
+                on_progress(experiment, &progress);
+            }
         }),
     })
+}
+
+fn on_progress(experiment: &Experiment, progress: &Progress<'_>) {
+    match progress {
+        Progress::Begins { .. } => {}
+        Progress::Measured(ran) => say(&text::measured(experiment, ran)),
+        Progress::Again(ran) => say(&text::again(experiment, ran)),
+    }
 }
 
 /// How a lab that did not come to its end goes on.

@@ -8,10 +8,10 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use lineside_host::Signals;
 use lineside_lab::{
-    Bundle, EXPERIMENT, Experiment, Lab, Reproduced, Results, facts_in, missing_programs,
+    Bundle, EXPERIMENT, Experiment, Lab, Progress, Reproduced, Results, facts_in, missing_programs,
 };
 
-use super::{figures, keep, ran};
+use super::figures;
 use crate::config::ConfigError;
 use crate::exit::Exit;
 use crate::experiments::figures::Figures;
@@ -80,7 +80,14 @@ impl Arguments {
     }
 }
 
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
+/// Leaves what a lab found in its folder.
+type Keep = fn(&Results, &Figures, &Path) -> anyhow::Result<()>;
+
+pub(super) fn run(
+    arguments: &Arguments,
+    keep: Keep,
+    on_progress: fn(&Experiment, &Progress<'_>),
+) -> anyhow::Result<Exit> {
     // All of it is looked at before anything of it is written or run.
     let bundle = arguments.read(|_, _| Ok(()))?;
     let home = lineside_lab::home(&arguments.file);
@@ -93,17 +100,25 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let [there, here] = ["there", "here"].map(|name| folder.join(name));
     unpack(arguments, &there)?;
     // The words of links may name files, which are looked at now.
-    let experiment = Experiment::read_in(&there.join(EXPERIMENT), home)?;
+    let experiment = Experiment::read_for(&there.join(EXPERIMENT), home)?;
     let signals = Signals::register().context("cannot handle signals")?;
     let kept = (arguments.resume, arguments.force);
-    let places = (here.as_path(), home, arguments.rsh.as_str());
-    let lab = Lab::begin(&experiment, places, kept, &figures::of, &signals)?;
-    // Its steps of install are shown: who runs another's experiment decides by hand.
-    let ran = ran(arguments.quiet, false, &experiment, &lab);
+    let lab = Lab::begin(
+        &experiment,
+        (&here, home, &arguments.rsh),
+        kept,
+        &figures::of,
+        &signals,
+    )?;
+    let ran = lab.run(&mut |progress| {
+        if !arguments.quiet {
+            on_progress(&experiment, &progress);
+        }
+    });
     drop(lab);
     let [of_there, of_here] = [Results::read(&there)?, Results::read(&here)?];
-    let found_here = Figures::of(&of_here, None).with_facts(&here);
-    keep(&of_here, &found_here, &here)?;
+    let figures = Figures::of(&of_here, None).with_facts(&here);
+    keep(&of_here, &figures, &here)?;
     let facts = [facts_in(&there), facts_in(&here)];
     let (there, here) = ((&of_there, &facts[0]), (&of_here, &facts[1]));
     let found = Reproduced::of(there, here, arguments.threshold)?;
@@ -117,7 +132,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let resuming = || {
         let (file, folder) = (arguments.file.display(), folder.display());
         say(&format!(
-            "all runs so far stand; 'lineside lab rerun {file} -o {folder} --resume' runs the others"
+            "all runs so far stand; 'lineside lab rerun {file} -o {folder} --resume' runs the \
+             others"
         ));
     };
     let signal = ran.inspect_err(|_| resuming())?;

@@ -45,12 +45,12 @@ pub struct NodePlan<'a> {
     pub ready: Option<&'a ReadyWhen>,
     /// Whether the run goes on until it ends.
     pub is_awaited: bool,
+    /// What it may use.
+    pub limits: &'a NodeLimits,
     /// What a shell on another machine runs, to which `command` connects.
     pub elsewhere: Option<&'a str>,
     /// Whether it is in the network of this machine, rather than in one of its own.
     pub is_outside: bool,
-    /// What it may use.
-    pub limits: &'a NodeLimits,
     /// Its standard output and standard error.
     pub outputs: [BorrowedFd<'a>; 2],
 }
@@ -261,8 +261,8 @@ impl Nodes<'_> {
             environment: &plan.environment,
             folder: self.folder,
             ready: plan.ready,
-            elsewhere: plan.elsewhere,
             limits: plan.limits,
+            elsewhere: plan.elsewhere,
             outputs: plan.outputs,
         });
         made.map_err(EmulationError::system("cannot make a PID namespace"))

@@ -34,7 +34,7 @@ const PROGRAMS: [&str; 14] = [
 ];
 
 /// Commands that are not run here, and why.
-const ELSEWHERE: [(&str, &str); 18] = [
+const ELSEWHERE: [(&str, &str); 19] = [
     ("./demo", "builds the program"),
     ("./test", "runs this"),
     ("cargo ", "builds"),
@@ -51,6 +51,7 @@ const ELSEWHERE: [(&str, &str); 18] = [
         "load -i eth1",
         "a network whose other end answers: `load` has tests of its own",
     ),
+    ("lab rerun", "asks: `lab_bundles` has tests of its own"),
     ("--hosts", "other hosts: `load` has tests of its own"),
     (
         "--search",

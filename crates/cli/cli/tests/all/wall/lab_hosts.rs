@@ -16,12 +16,12 @@ use crate::wall::wire::{Wire, need_wire, run};
 const LAB: &str = r#"
 lab = { seed = 4, retries = 0, ready_wait = "20s" }
 [node.server]
-host = "SERVER"
+host = "FAR"
 run = "echo of $LINESIDE_ADDRESS; exec python3 -m http.server 8080 --bind 10.9.0.1"
 ready = "tcp:8080"
 env = { LAB_TEST = "MARK" }
 [node.client]
-host = "CLIENT"
+host = "NEAR"
 run = """
 echo "peer: $LINESIDE_PEER_SERVER, it's '$A B'"
 curl -sS -o body -w 'status: %{http_code}' http://10.9.0.1:8080/
@@ -76,7 +76,9 @@ fn nodes_on_other_machines_run_and_end_with_a_lab() {
     let folder = private_folder();
     let [server, client] = [wire.tap.name(), wire.generator.name()];
     let text = LAB.replace("MARK", &value);
-    let text = text.replace("SERVER", server).replace("CLIENT", client);
+    let text = text.replace("FAR", server).replace("NEAR", client);
+    // The name of a namespace is no name of a machine.
+    let text = text.replace("tcp:8080", "curl -sS http://10.9.0.1:8080/");
     let rsh = "ip netns exec";
     let output = lab(&wire, folder.path(), &text, rsh)
         .output()
@@ -89,7 +91,8 @@ fn nodes_on_other_machines_run_and_end_with_a_lab() {
         let began = folder.path().join("began");
         let _ = fs::remove_file(&began);
         let mut child = lab(&wire, folder.path(), &endless, rsh);
-        let mut child = child.stderr(Stdio::null()).spawn().expect("it runs");
+        let child = child.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = child.spawn().expect("it runs");
         wait_until("it runs", || marked(&variable) >= 2 && began.exists());
         run(Command::new("kill").args(["-s", signal, &child.id().to_string()]));
         child.wait().expect("ours");
@@ -160,8 +163,8 @@ fn nodes_run_on_machines_that_ssh_reaches() {
     );
     let text = LAB.replace("MARK", &value);
     let text = text
-        .replace("SERVER", "root@10.9.0.1")
-        .replace("CLIENT", "root@10.9.0.2");
+        .replace("FAR", "root@10.9.0.1")
+        .replace("NEAR", "root@10.9.0.2");
     let output = lab(&wire, folder.path(), &text, &rsh)
         .output()
         .expect("it runs");
