@@ -299,6 +299,15 @@ impl Place {
         Ok(file)
     }
 
+    /// A file to be written and read that has no name, and is gone when it is closed.
+    pub fn nameless_file(&self) -> Result<File, Errno> {
+        let name = temporary_name(&format!("nameless-{}", std::process::id()));
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let made = openat(self.file(), &*name, flags, Mode::from_raw_mode(0o600))?;
+        unlinkat(self.file(), &*name, AtFlags::empty())?;
+        Ok(made.into())
+    }
+
     /// Makes a file and writes it, in pieces. What a run before has left, or somebody else has put
     /// there, goes: a link too, which is not followed.
     pub fn write_new<P: AsRef<[u8]>>(&self, name: &str, pieces: &[P]) -> io::Result<File> {
