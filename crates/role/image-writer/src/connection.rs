@@ -1,20 +1,22 @@
-//! `lineside-nfs-client` on a blocking socket of the kernel's: calls of NFSv3, several under way.
+//! `lineside-nfs-client` on a blocking socket of the kernel's: calls of NFSv3, several under way,
+//! which become compounds where NFSv4.1 was asked for.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use lineside_frame::Piece;
-use lineside_host::Stopwatch;
+use lineside_host::{Stopwatch, SystemClock};
 use lineside_nfs::v3;
 use lineside_nfs_client::{
     Answer, Client, ClientError, Config, Connection as Channel, Credential, Event, Mount, MountAt,
     Request, Service, Transport, Version,
 };
 use lineside_rpc::xdr::{Handle, Name, Optional};
-use lineside_time::Nanoseconds;
+use lineside_time::{Clock, Nanoseconds};
 
 use crate::url::Url;
+use crate::version4;
 
 /// How long a server may take for a reply.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -27,7 +29,8 @@ const WINDOW: usize = 32;
 pub enum ServerError {
     /// It cannot be reached.
     #[error(
-        "cannot connect to {service} at {to}: {error}; is the server up, and exports by NFSv3?"
+        "cannot connect to {service} at {to}: {error}; is the server up, and exports by NFSv3? If \
+        by NFSv4 alone, write ?version=4.1 behind the URL"
     )]
     NoConnection {
         /// Which of its services.
@@ -39,8 +42,8 @@ pub enum ServerError {
     },
     /// It does not let this client in.
     #[error(
-        "{server} refuses {export}: {error}; export it to this host by NFSv3 (on Linux with \
-        'insecure'), or give ?mountport=N"
+        "{server} refuses {export}: {error}; export it to this host (on Linux with 'insecure'), or \
+        give ?mountport=N, or ?version=4.1 if it has no NFSv3"
     )]
     NoMount {
         /// The server.
@@ -62,7 +65,7 @@ pub enum ServerError {
         error: io::Error,
     },
     /// Its bytes are no replies of NFS.
-    #[error("{0} sends what is no reply of NFSv3: is it an NFS server?")]
+    #[error("{0} sends what is no reply of NFS: is it an NFS server?")]
     NoServer(SocketAddr),
     /// The directory is there.
     #[error("{0} exists already: an image overwrites nothing; give another directory")]
@@ -99,6 +102,7 @@ pub(crate) struct Connection {
     socket: Option<TcpStream>,
     server: SocketAddr,
     export: String,
+    is_version4: bool,
     credential: Credential,
     watch: Stopwatch,
     /// Procedures of the calls under way, by tag.
@@ -116,7 +120,13 @@ impl std::fmt::Debug for Connection {
 impl Connection {
     /// Mounts the export of a URL.
     pub(crate) fn open(url: &Url, server: SocketAddr) -> Result<Self, ServerError> {
-        let mut config = Config::new(Version::V3, &[], [0; 8]);
+        let owner = format!("lineside-image-{}", std::process::id());
+        let started = SystemClock::default().now().to_be_bytes();
+        let (version, owner, verifier) = match url.is_version4 {
+            true => (Version::V4(version4::MINOR), owner.as_bytes(), started),
+            false => (Version::V3, &[][..], [0; 8]),
+        };
+        let mut config = Config::new(version, owner, verifier);
         config.port = server.port();
         let user = rustix::process::geteuid().as_raw();
         let group = rustix::process::getegid().as_raw();
@@ -134,6 +144,7 @@ impl Connection {
             socket: None,
             server,
             export,
+            is_version4: url.is_version4,
             watch: Stopwatch::start(),
             asked: Vec::new(),
             heard: Vec::new(),
@@ -166,11 +177,16 @@ impl Connection {
         let Some(channel) = self.channel else {
             return Err(ServerError::NoServer(self.server));
         };
-        let request = Request::Nfs3(call, data);
-        let taken = self
-            .client
-            .call(now, channel, tag, &self.credential, request);
-        taken.map_err(|_| ServerError::NoServer(self.server))?;
+        let (client, credential) = (&mut self.client, &self.credential);
+        let mut take = |request: Request<'_>| client.call(now, channel, tag, credential, request);
+        let taken = match self.is_version4 {
+            true => version4::compound(call, data, take),
+            false => Some(take(Request::Nfs3(call, data))),
+        };
+        let taken = taken.is_some_and(|taken| taken.is_ok());
+        if !taken {
+            return Err(ServerError::NoServer(self.server));
+        }
         self.asked.push((tag, call.procedure()));
         self.flush()
     }
@@ -221,7 +237,7 @@ impl Connection {
         };
         let now = self.now();
         let (asked, heard) = (&mut self.asked, &mut self.heard);
-        let mut is_broken = false;
+        let (mut is_broken, is_version4) = (false, self.is_version4);
         let took = self
             .client
             .on_bytes(now, channel, &self.buffer[..len], |reply| {
@@ -232,7 +248,16 @@ impl Connection {
                     is_broken = true;
                     return;
                 };
-                match read_reply(tag, procedure, &mut results.cursor()) {
+                let reply = match is_version4 {
+                    true => version4::results(results).map(|done| Heard {
+                        tag,
+                        status: done.status,
+                        handle: done.handle,
+                        count: done.count,
+                    }),
+                    false => read_reply(tag, procedure, &mut results.cursor()),
+                };
+                match reply {
                     Some(reply) => heard.push(reply),
                     None => is_broken = true,
                 }

@@ -19,6 +19,7 @@ mod connection;
 mod folder;
 mod nfs;
 mod url;
+mod version4;
 
 use std::io;
 

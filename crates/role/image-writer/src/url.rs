@@ -4,7 +4,10 @@ use std::net::{SocketAddr, ToSocketAddrs};
 
 /// What is wrong with a URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no place on a server: give nfs://SERVER[:PORT]/EXPORT/DIR[?mountport=N]; {1}")]
+#[error(
+    "'{0}' is no place on a server: give nfs://SERVER[:PORT]/EXPORT/DIR, perhaps with ?mountport=N \
+    or ?version=4.1 behind; {1}"
+)]
 pub struct UrlError(String, &'static str);
 
 /// A directory that is to be made on a server.
@@ -15,6 +18,8 @@ pub struct Url {
     pub port: u16,
     /// The port of MOUNT, unless the port mapper has it.
     pub mount_port: Option<u16>,
+    /// By NFSv4.1 instead of NFSv3.
+    pub is_version4: bool,
     /// What is mounted.
     pub export: String,
     /// The directory in it.
@@ -30,15 +35,24 @@ impl Url {
             Some((rest, query)) => (rest, Some(query)),
             None => (rest, None),
         };
-        let mount_port = query.map(|query| {
-            let port = query.strip_prefix("mountport=");
-            port.and_then(|port| port.parse().ok().filter(|port| *port > 0))
-        });
-        let mount_port = match mount_port {
-            Some(None) => return Err(wrong("behind ? stands mountport=N, a port")),
-            Some(port) => port,
-            None => None,
-        };
+        let (mut mount_port, mut is_version4) = (None, false);
+        for word in query.into_iter().flat_map(|query| query.split('&')) {
+            match word.split_once('=') {
+                Some(("version", "3")) => is_version4 = false,
+                Some(("version", "4.1")) => is_version4 = true,
+                Some(("mountport", port)) => {
+                    mount_port = port.parse().ok().filter(|port| *port > 0);
+                    if mount_port.is_none() {
+                        return Err(wrong("mountport is a port"));
+                    }
+                }
+                _ => {
+                    return Err(wrong(
+                        "behind ? stands mountport=N, version=3 or version=4.1",
+                    ));
+                }
+            }
+        }
         let (at, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let (host, port) = match at.rsplit_once(':') {
             Some((host, port)) if !port.contains(']') => {
@@ -66,6 +80,7 @@ impl Url {
             host: host.to_owned(),
             port,
             mount_port,
+            is_version4,
             export: export.to_owned(),
             directory: directory.to_owned(),
         })
@@ -99,6 +114,8 @@ mod tests {
             url.resolve().expect("an address").to_string(),
             "[fd77::1]:2050"
         );
+        let url = Url::parse("nfs://s/e/d?version=4.1&mountport=1").expect("a URL");
+        assert_eq!((url.is_version4, url.mount_port), (true, Some(1)));
         for wrong in [
             "",
             "server:/e/d",
@@ -111,6 +128,8 @@ mod tests {
             "nfs://s:x/e/d",
             "nfs://s/e/d?port=1",
             "nfs://s/e/d?mountport=0",
+            "nfs://s/e/d?version=4.0",
+            "nfs://s/e/d?version",
         ] {
             assert!(Url::parse(wrong).is_err(), "{wrong}");
         }

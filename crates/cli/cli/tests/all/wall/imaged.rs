@@ -22,7 +22,7 @@ fn url(path: &str) -> String {
 /// `lineside image` in the client's namespace.
 fn image(folder: &TempDir, to: &str, more: &[&str]) -> Output {
     let mut command = Command::new("ip");
-    let to = format!("nfs://192.0.2.1/{to}?mountport=20048");
+    let to = format!("nfs://192.0.2.1/{to}");
     let command = command.args(["netns", "exec", CLIENT, env!("CARGO_BIN_EXE_lineside")]);
     let command = command
         .args(["image", "trace", "--json", "--to", &to])
@@ -97,9 +97,25 @@ fn an_image_on_a_real_server_is_as_planned() {
     }
     plant(&lab.files());
     let folder = traced(&lab);
-    let output = image(&folder, "vfs/new", &["--repairs", "repairs"]);
+    for (name, query) in [("new", V3), ("new4", V4)] {
+        is_as_planned(&lab, &folder, name, query);
+        refusals(&lab, &folder, query);
+    }
+}
+
+/// By either version, as users write it.
+const V3: &str = "mountport=20048";
+const V4: &str = "version=4.1";
+
+fn is_as_planned(lab: &Lab, folder: &TempDir, name: &str, query: &str) {
+    let repairs = format!("repairs-{name}");
+    let output = image(
+        folder,
+        &format!("vfs/{name}?{query}"),
+        &["--repairs", &repairs],
+    );
     let figures: Json = serde_json::from_str(&printed(&output)).expect("JSON");
-    let (tree, made) = (lab.files().join("tree"), top(&lab.files().join("new")));
+    let (tree, made) = (lab.files().join("tree"), top(&lab.files().join(name)));
     let facts = |top: &Path, path: &str| {
         let facts = fs::symlink_metadata(top.join(path)).expect("it is there");
         let size = facts.len() * u64::from(!facts.is_dir());
@@ -128,7 +144,7 @@ fn an_image_on_a_real_server_is_as_planned() {
     assert_eq!(zeros.blocks(), 0, "zeros are a hole");
     // nfs-ls sees it as the server has it.
     let listed = Command::new("ip")
-        .args(["netns", "exec", CLIENT, "nfs-ls", "-R", &url("new")])
+        .args(["netns", "exec", CLIENT, "nfs-ls", "-R", &url(name)])
         .output()
         .expect("it runs");
     assert!(listed.status.success(), "{}", talk(&listed));
@@ -137,7 +153,35 @@ fn an_image_on_a_real_server_is_as_planned() {
         assert!(listed.contains(name), "{name}: {listed}");
     }
     checksums_are_those_of_the_trace(&tree, &made);
-    refusals(&lab, &folder);
+}
+
+/// A server that serves NFSv4 alone.
+#[test]
+fn an_image_is_made_where_there_is_no_nfsv3() {
+    if let Some(why) = obstacle(&["nfs-cat", "nfs-ls"]) {
+        println!("SKIP: no libnfs: {why}");
+        return;
+    }
+    let folder = {
+        let Some(lab) = Lab::up(&[]) else { return };
+        plant(&lab.files());
+        traced(&lab)
+    };
+    let only4 = |text: String| text.replace("Protocols = 3, 4;", "Protocols = 4;");
+    let Some(lab) = Lab::up_as(&["--nfs4"], only4) else {
+        return;
+    };
+    let output = image(&folder, "vfs/new", &[]);
+    assert_eq!(output.status.code(), Some(1), "{}", talk(&output));
+    let text = talk(&output);
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(text.contains("?version=4.1"), "{text}");
+    printed(&image(&folder, "vfs/new?version=4.1", &[]));
+    assert!(
+        top(&lab.files().join("new"))
+            .join("deep/er/empty")
+            .is_file()
+    );
 }
 
 /// Each whole block has the checksum of the source's.
@@ -152,9 +196,9 @@ fn checksums_are_those_of_the_trace(tree: &Path, made: &Path) {
 }
 
 /// What a server does not take is one line with the way out, and leaves what is there.
-fn refusals(lab: &Lab, folder: &TempDir) {
+fn refusals(lab: &Lab, folder: &TempDir, query: &str) {
     let text = |to: &str| {
-        let output = image(folder, to, &[]);
+        let output = image(folder, &format!("{to}?{query}"), &[]);
         assert_eq!(output.status.code(), Some(1), "{to}");
         let text = talk(&output);
         assert_eq!(text.lines().count(), 1, "{text}");
@@ -174,7 +218,7 @@ fn refusals(lab: &Lab, folder: &TempDir) {
     // What the export has left.
     let mut filler = fs::File::create(&full).expect("made");
     let _ = std::io::copy(&mut std::io::repeat(1), &mut filler);
-    let text = text("vfs/full");
+    let text = text(&format!("vfs/full-{query}"));
     assert!(
         text.contains("NOSPC") && text.contains("make room"),
         "{text}"

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use lineside_testkit::tshark;
 use lineside_testkit::waiting::Turn;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use twox_hash::XxHash3_64;
 
-use crate::support::{Trace, repository, talk};
+use crate::support::{Guarded, Trace, repository, talk, wait_until};
 use crate::tshark::compare;
 use crate::wall::wire::obstacle;
 
@@ -33,6 +33,11 @@ pub(crate) struct Lab {
 impl Lab {
     /// Prints the reason and returns `None` where there can be no lab.
     pub(crate) fn up(options: &[&str]) -> Option<Self> {
+        Self::up_as(options, |configuration| configuration)
+    }
+
+    /// The same with another configuration of nfs-ganesha.
+    pub(crate) fn up_as(options: &[&str], of: impl FnOnce(String) -> String) -> Option<Self> {
         let tools = ["ss", "rpcbind", "ganesha.nfsd", "tcpdump"];
         if let Some(why) = obstacle(&tools) {
             println!("SKIP: no lab: {why}");
@@ -48,7 +53,14 @@ impl Lab {
             state: tempfile::tempdir().expect("a folder"),
             _only: only,
         };
-        let output = lab.command("up").args(options).output();
+        let usual = repository().join("crates/test/nfs-lab/ganesha.conf");
+        let usual = std::fs::read_to_string(usual).expect("it is there");
+        std::fs::write(lab.configuration(), of(usual)).expect("written");
+        let mut up = lab.command("up");
+        let up = up
+            .args(options)
+            .env("LINESIDE_LAB_CONF", lab.configuration());
+        let output = up.output();
         let output = output.expect("the lab\'s up runs");
         assert!(output.status.success(), "{}", talk(&output));
         Some(lab)
@@ -82,6 +94,48 @@ impl Lab {
     pub(crate) fn server_process(&self) -> String {
         let id = std::fs::read_to_string(self.state.path().join("ganesha.pid"));
         id.expect("it runs").trim().to_owned()
+    }
+
+    fn configuration(&self) -> PathBuf {
+        self.state.path().join("ganesha.conf")
+    }
+
+    /// Ends nfs-ganesha, as a crash does.
+    pub(crate) fn kill_server(&self) {
+        let id = self.server_process();
+        let killed = Command::new("kill").args(["-KILL", &id]).status();
+        assert!(killed.is_ok_and(|status| status.success()));
+        let process = Path::new("/proc").join(&id);
+        wait_until("the server is gone", || !process.exists());
+    }
+
+    /// Starts it again, in its namespaces.
+    pub(crate) fn start_server(&self) -> Guarded {
+        let beside = std::fs::read_to_string(self.state.path().join("rpcbind.pid"));
+        let beside = beside.expect("it runs");
+        let state = |name: &str| self.state.path().join(name);
+        let mut server = Command::new("nsenter");
+        server.args(["-t", beside.trim(), "-m", "-n", "ganesha.nfsd", "-F", "-L"]);
+        server
+            .arg(state("ganesha.log"))
+            .arg("-f")
+            .arg(self.configuration());
+        server
+            .arg("-p")
+            .arg(state("again.lock"))
+            .args(["-N", "NIV_EVENT"]);
+        server.stdout(Stdio::null()).stderr(Stdio::null());
+        Guarded(server.spawn().expect("nsenter runs"))
+    }
+
+    /// Mounts the exported files with other options.
+    pub(crate) fn remount(&self, options: &str) {
+        let mut mount = Command::new("mount");
+        mount
+            .args(["-o", &format!("remount,{options}")])
+            .arg(self.files());
+        let output = mount.output().expect("mount runs");
+        assert!(output.status.success(), "{}", talk(&output));
     }
 
     /// The exported files.
