@@ -1,5 +1,5 @@
 //! Which calls may be made: those of which everything that they wait for is there, in the order of
-//! their threads. What predicts a workload and what replays it walk their plans by this.
+//! their threads. What predicts a workload walks its plan by this; a replay has its own window.
 
 use std::sync::Arc;
 

@@ -8,8 +8,8 @@ use lineside_frame::{Cursor, Piece};
 use lineside_nfs::v4::{self, AttributeList, Attributes, Bitmap};
 use lineside_rpc::xdr::{Scalar, Xdr, pad};
 
+use crate::call::{Facts, FileId};
 use crate::own::{Own, Shown};
-use crate::script::{Facts, FileId};
 use crate::tables::{Lack, Tables};
 
 /// Which attributes an operation asks for, if its row has that.

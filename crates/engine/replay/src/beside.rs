@@ -6,7 +6,7 @@ use lineside_nfs::mount;
 use lineside_nfs_client::{Request, Results};
 use lineside_rpc::xdr::{Name, Outcome};
 
-use crate::script::{Facts, Operation};
+use crate::call::{Facts, Operation};
 use crate::tables::{Lack, Tables};
 
 /// Gives `make` a call of MOUNT. What is mounted is the export, whatever the source's was, or what

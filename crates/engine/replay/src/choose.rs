@@ -3,17 +3,24 @@
 //! Backwards through the calls, of those that are not chosen stay: the one whose reply first named
 //! a file that a later call uses, unless it looks up what was there before the trace; changes of a
 //! name that a later call uses; what gave a state that is used; what wrote to a file that is read.
+//! Of those after them stay the CLOSEs and OPEN_DOWNGRADEs of what is opened.
 //! Nothing else is needed: a file that was there is looked up before the run.
 //!
 //! Times go on from the first call that is chosen. What is needed of before is made at once. Where
 //! a call waited for one that does not stay, it waits for what that had waited for, and longer by
 //! the time that it took.
 
+use std::collections::VecDeque;
+use std::io;
+
 use hashbrown::{HashMap, HashSet};
 use lineside_nfs::{v3, v4};
 use lineside_plan::{Begin, CallIndex, EdgeKind, Step};
 
-use crate::script::{Call, FileId, Operation, Procedure, Script};
+use crate::call::{Call, FileId, Operation, Procedure};
+use crate::script::{Edge, Script, Waits};
+use crate::shelf::Shelf;
+use crate::writer::Writer;
 
 /// A directory and a name in it.
 type Name<'a> = (FileId, &'a [u8]);
@@ -94,21 +101,25 @@ fn given_states(operation: &Operation) -> impl Iterator<Item = &[u8]> {
     given.into_iter().flatten().filter_map(Option::as_deref)
 }
 
-/// What later calls need of those before.
-#[derive(Default)]
-struct Wanted<'a> {
-    files: HashSet<FileId>,
-    data: HashSet<FileId>,
-    names: HashSet<Name<'a>>,
-    states: HashSet<&'a [u8]>,
+fn owned((directory, name): Name<'_>) -> (FileId, Box<[u8]>) {
+    (directory, name.into())
 }
 
-impl<'a> Wanted<'a> {
-    fn add(&mut self, call: &'a Call) {
+/// What later calls need of those before.
+#[derive(Default)]
+struct Wanted {
+    files: HashSet<FileId>,
+    data: HashSet<FileId>,
+    names: HashSet<(FileId, Box<[u8]>)>,
+    states: HashSet<Box<[u8]>>,
+}
+
+impl Wanted {
+    fn add(&mut self, call: &Call) {
         for operation in &call.operations {
             self.files.extend(files(operation));
-            self.names.extend(names(operation));
-            self.states.extend(used_state(operation));
+            self.names.extend(names(operation).map(owned));
+            self.states.extend(used_state(operation).map(Into::into));
             if Effect::of(operation) == Effect::Read {
                 self.data.extend(operation.file);
             }
@@ -130,7 +141,7 @@ impl<'a> Wanted<'a> {
                 let is_named = operation.made.filter(|it| self.files.contains(it));
                 let is_named = is_named.is_some_and(|it| is_first(it) && may_make(it));
                 let is_changed = match effect {
-                    Effect::Name => names(operation).any(|name| self.names.contains(&name)),
+                    Effect::Name => names(operation).any(|it| self.names.contains(&owned(it))),
                     Effect::Write => operation.file.is_some_and(|it| self.data.contains(&it)),
                     Effect::Read | Effect::Look => false,
                 };
@@ -140,162 +151,278 @@ impl<'a> Wanted<'a> {
     }
 }
 
+/// Calls that stay: a bit each, and how many there are before each 64.
+struct Stays {
+    bits: Vec<u64>,
+    before: Vec<u32>,
+}
+
+impl Stays {
+    fn new(len: CallIndex) -> Self {
+        Self {
+            bits: vec![0; len as usize / 64 + 1],
+            before: Vec::new(),
+        }
+    }
+
+    fn set(&mut self, call: CallIndex) {
+        self.bits[call as usize / 64] |= 1 << (call % 64);
+    }
+
+    fn has(&self, call: CallIndex) -> bool {
+        self.bits[call as usize / 64] >> (call % 64) & 1 == 1
+    }
+
+    /// All that stay are known.
+    fn count(&mut self) {
+        let counts = self.bits.iter().scan(0, |sum, bits| {
+            let before = *sum;
+            *sum += bits.count_ones();
+            Some(before)
+        });
+        self.before = counts.collect();
+    }
+
+    /// The place of a call that stays, among those.
+    fn place(&self, call: CallIndex) -> Option<CallIndex> {
+        let at = call as usize / 64;
+        let below = self.bits[at] & ((1 << (call % 64)) - 1);
+        self.has(call).then(|| self.before[at] + below.count_ones())
+    }
+}
+
+/// When calls begin, of the last ones.
+#[derive(Default)]
+struct Begins {
+    all: VecDeque<(Begin, i64)>,
+    next: CallIndex,
+}
+
+/// A trigger that lies further back is none: the call then has its time of day.
+const BEGINS_MAX: usize = 1 << 18;
+
+impl Begins {
+    /// When a call begins, by calls that stay.
+    fn of(&self, begin: Begin, call: &Call, times: &Times, stays: &Stays) -> Begin {
+        let is_early = call.call_ns < times.chosen_ns;
+        let Begin::After { call: of, think_ns } = begin else {
+            return times.at(call.call_ns);
+        };
+        let think_ns = if is_early { 0 } else { think_ns };
+        if stays.has(of) {
+            return Begin::After { call: of, think_ns };
+        }
+        let back = (self.next - of) as usize;
+        let before = self.all.len().checked_sub(back);
+        let Some(&(before, took_ns)) = before.and_then(|at| self.all.get(at)) else {
+            return times.at(call.call_ns);
+        };
+        let took_ns = if is_early { 0 } else { took_ns.max(0) };
+        let later = |ns: i64| ns.saturating_add(took_ns).saturating_add(think_ns);
+        match before {
+            Begin::At(ns) => Begin::At(later(ns)),
+            Begin::After { call, think_ns } => Begin::After {
+                call,
+                think_ns: later(think_ns),
+            },
+        }
+    }
+
+    fn push(&mut self, begin: Begin, took_ns: i64) {
+        self.next += 1;
+        self.all.push_back((begin, took_ns));
+        if self.all.len() > BEGINS_MAX {
+            self.all.pop_front();
+        }
+    }
+}
+
+/// When the first call that is chosen was made.
+struct Times {
+    chosen_ns: i64,
+}
+
+impl Times {
+    fn at(&self, call_ns: i64) -> Begin {
+        Begin::At(call_ns.saturating_sub(self.chosen_ns).max(0))
+    }
+}
+
+/// The last calls that made something which others use.
+#[derive(Default)]
+struct Makers {
+    files: HashMap<FileId, CallIndex>,
+    states: HashMap<Box<[u8]>, CallIndex>,
+    names: HashMap<(FileId, Box<[u8]>), CallIndex>,
+    writes: HashMap<FileId, Vec<CallIndex>>,
+}
+
+impl Makers {
+    /// Edges to a call from those that make what it uses: the plan leaves out those that follow
+    /// from others, which may be gone.
+    fn resources(&mut self, to: CallIndex, call: &Call, edges: &mut Vec<Edge>) {
+        let mut add = |from: Option<CallIndex>| {
+            let edge = from.map(|from| (from, Waits::Plan(EdgeKind::Resource)));
+            edges.extend(edge.filter(|(from, _)| *from < to));
+        };
+        for operation in &call.operations {
+            files(operation).for_each(|it| add(self.files.get(&it).copied()));
+            let state = used_state(operation);
+            add(state.and_then(|it| self.states.get(it)).copied());
+            names(operation).for_each(|it| add(self.names.get(&owned(it)).copied()));
+            match (Effect::of(operation), operation.file) {
+                (Effect::Name, _) => {
+                    self.names
+                        .extend(names(operation).map(|it| (owned(it), to)));
+                }
+                (Effect::Write, Some(file)) => self.writes.entry(file).or_default().push(to),
+                (Effect::Read, Some(file)) => {
+                    let writes = self.writes.remove(&file).unwrap_or_default();
+                    writes.into_iter().for_each(|from| add(Some(from)));
+                }
+                _ => {}
+            }
+        }
+        for operation in &call.operations {
+            if let Some(made) = operation.made {
+                self.files.entry(made).or_insert(to);
+            }
+            self.states
+                .extend(given_states(operation).map(|it| (it.into(), to)));
+        }
+    }
+}
+
 impl Script {
-    /// Keeps the calls that are chosen, and what these need. `took_ns` is how long each took in
-    /// the trace; `was_there`: whether a file was there before.
+    /// Keeps, on a shelf of its own, the calls that are chosen, and what these need. `was_there`:
+    /// whether a file was there before.
     ///
     /// Counted are calls that are left out, and those that stay because others need them.
-    pub fn choose(&mut self, chosen: &[bool], took_ns: &[i64], was_there: impl Fn(FileId) -> bool) {
-        let stays = self.staying(chosen, was_there);
-        let begins = self.begins(chosen, &stays, took_ns);
-        let mut places = vec![None; stays.len()];
-        let staying = places.iter_mut().zip(&stays).filter(|(_, stays)| **stays);
-        let staying = (0..).zip(staying.map(|(place, _)| place));
-        staying.for_each(|(next, place)| *place = Some(next));
-        let place = |call: CallIndex| -> Option<CallIndex> { places[call as usize] };
-        let edges = self.edges.drain(..);
-        let edges = edges.filter_map(|(from, to, kind)| Some((place(from)?, place(to)?, kind)));
-        self.edges = edges.collect();
-        let steps = self.steps.iter().zip(begins).zip(&stays);
-        let steps = steps.filter(|(_, stays)| **stays);
-        let steps = steps.map(|((step, begin), _)| Step {
-            thread: step.thread,
-            begin: match begin {
-                Begin::After { call, think_ns } => match place(call) {
+    pub fn choose(
+        self,
+        chosen: impl Fn(i64) -> bool,
+        was_there: impl Fn(FileId) -> bool,
+        shelf: Box<dyn Shelf>,
+    ) -> io::Result<Self> {
+        let (stays, chosen_ns) = self.staying(&chosen, was_there)?;
+        let times = Times { chosen_ns };
+        let mut writer = Writer::new(shelf);
+        writer.roots = self.roots.clone();
+        let left_out = self.left_out;
+        (writer.left_out.callbacks, writer.left_out.repeats) =
+            (left_out.callbacks, left_out.repeats);
+        writer.left_out.calls_not_seen = left_out.calls_not_seen;
+        let (mut begins, mut makers) = (Begins::default(), Makers::default());
+        let mut heads = self.heads();
+        while let Some(head) = heads.read()? {
+            let call = self.call(head.body)?;
+            let begin = begins.of(head.step.begin, &call, &times, &stays);
+            begins.push(begin, call.took_ns);
+            let is_call = u64::from(call.program.is_some());
+            let Some(place) = stays.place(head.index) else {
+                writer.left_out.not_chosen += is_call;
+                continue;
+            };
+            writer.left_out.needed += is_call * u64::from(!chosen(call.id));
+            let edges = head
+                .edges
+                .iter()
+                .filter(|(_, waits)| *waits != Waits::Named);
+            let edges = edges.filter_map(|&(from, waits)| Some((stays.place(from)?, waits)));
+            let mut edges: Vec<Edge> = edges.collect();
+            makers.resources(place, &call, &mut edges);
+            edges.sort_unstable();
+            edges.dedup_by_key(|(from, _)| *from);
+            let begin = match begin {
+                Begin::After { call, think_ns } => match stays.place(call) {
                     Some(call) => Begin::After { call, think_ns },
                     None => Begin::At(0),
                 },
                 at @ Begin::At(_) => at,
-            },
-        });
-        self.steps = steps.collect();
-        let of_call = |call: &Call| u64::from(call.program.is_some());
-        let mut at = 0;
-        let left_out = &mut self.left_out;
-        self.calls.retain(|call| {
-            let (stays, chosen) = (stays[at], chosen[at]);
-            at += 1;
-            left_out.not_chosen += of_call(call) * u64::from(!stays);
-            left_out.needed += of_call(call) * u64::from(stays && !chosen);
-            stays
-        });
-        self.edges.extend(self.resources());
-        self.edges.sort_unstable_by_key(|&(from, to, _)| (from, to));
-        self.edges.dedup_by_key(|&mut (from, to, _)| (from, to));
-        let ids = self.calls.iter().flat_map(|call| &call.operations);
-        let ids: HashSet<i64> = ids.map(|operation| operation.id).collect();
-        self.sums.retain(|id, _| ids.contains(id));
+            };
+            let thread = head.step.thread;
+            writer.push(&call, Step { thread, begin }, &edges)?;
+        }
+        let mut script = writer.finish()?;
+        (script.shown, script.names) = (self.shown, self.names);
+        Ok(script)
     }
 
-    /// Which calls stay.
-    fn staying(&self, chosen: &[bool], was_there: impl Fn(FileId) -> bool) -> Vec<bool> {
-        let mut first_of: HashMap<FileId, usize> = HashMap::new();
-        for (at, call) in self.calls.iter().enumerate() {
-            for made in call
-                .operations
-                .iter()
-                .filter_map(|operation| operation.made)
-            {
-                first_of.entry(made).or_insert(at);
+    /// What is opened by a call that stays is closed, too.
+    fn keep_closes(&self, stays: &mut Stays) -> io::Result<()> {
+        use v4::Operation as P4;
+        let mut opened: HashSet<Box<[u8]>> = HashSet::new();
+        let mut heads = self.heads();
+        while let Some(head) = heads.read()? {
+            let call = self.call(head.body)?;
+            for operation in &call.operations {
+                let is = |of: &[P4]| {
+                    let mut of = of.iter();
+                    of.any(|of| operation.procedure == Some(Procedure::Nfs4(*of)))
+                };
+                let ends = is(&[P4::Close, P4::OpenDowngrade]) && call.left_out.is_none();
+                let state = used_state(operation).filter(|_| ends);
+                if state.is_some_and(|state| opened.contains(state)) {
+                    stays.set(head.index);
+                }
+                if stays.has(head.index) && is(&[P4::Open]) {
+                    opened.extend(given_states(operation).map(Into::into));
+                }
             }
         }
-        let mut stays = vec![false; self.calls.len()];
+        Ok(())
+    }
+
+    /// Which calls stay, and when the first that is chosen was made.
+    fn staying(
+        &self,
+        chosen: impl Fn(i64) -> bool,
+        was_there: impl Fn(FileId) -> bool,
+    ) -> io::Result<(Stays, i64)> {
+        let mut first_of: HashMap<FileId, CallIndex> = HashMap::new();
+        let mut heads = self.heads();
+        while let Some(head) = heads.read()? {
+            for operation in self.call(head.body)?.operations {
+                if let Some(made) = operation.made {
+                    first_of.entry(made).or_insert(head.index);
+                }
+            }
+        }
+        let mut stays = Stays::new(self.len());
         let mut connections = HashSet::new();
         let mut wanted = Wanted::default();
-        for (at, call) in self.calls.iter().enumerate().rev() {
-            let is_first = |file| first_of.get(&file) == Some(&at);
-            stays[at] = match call.program {
+        let mut chosen_ns = 0;
+        self.backwards(|head| {
+            let call = self.call(head.body)?;
+            let is_first = |file| first_of.get(&file) == Some(&head.index);
+            let is_chosen = call.program.is_some() && chosen(call.id);
+            if is_chosen {
+                chosen_ns = call.call_ns;
+            }
+            let does_stay = match call.program {
                 None => connections.contains(&call.connection),
-                Some(_) => chosen[at] || wanted.needs(call, is_first, &was_there),
+                Some(_) => is_chosen || wanted.needs(&call, is_first, &was_there),
             };
-            if stays[at] && call.program.is_some() {
+            if does_stay {
+                stays.set(head.index);
+            }
+            if does_stay && call.program.is_some() {
                 connections.insert(call.connection);
-                wanted.add(call);
+                wanted.add(&call);
             }
-        }
-        stays
-    }
-
-    /// When each call begins, by calls that stay.
-    fn begins(&self, chosen: &[bool], stays: &[bool], took_ns: &[i64]) -> Vec<Begin> {
-        let first = (chosen.iter().zip(&self.calls))
-            .find(|(chosen, call)| **chosen && call.program.is_some());
-        let first_ns = first.map_or(0, |(_, call)| call.call_ns);
-        let begin_ns = self.calls.first().map_or(first_ns, |call| call.call_ns);
-        let before_ns = first_ns.saturating_sub(begin_ns);
-        let mut begins: Vec<Begin> = Vec::with_capacity(self.steps.len());
-        for (step, call) in self.steps.iter().zip(&self.calls) {
-            let is_early = call.call_ns < first_ns;
-            begins.push(match step.begin {
-                Begin::At(at_ns) => Begin::At(at_ns.saturating_sub(before_ns).max(0)),
-                Begin::After { call, think_ns } => {
-                    let think_ns = if is_early { 0 } else { think_ns };
-                    let at = call as usize;
-                    let took_ns = if is_early { 0 } else { took_ns[at].max(0) };
-                    match (stays[at], begins[at]) {
-                        (true, _) => Begin::After { call, think_ns },
-                        (false, Begin::At(ns)) => {
-                            Begin::At(ns.saturating_add(took_ns).saturating_add(think_ns))
-                        }
-                        (
-                            false,
-                            Begin::After {
-                                call,
-                                think_ns: before,
-                            },
-                        ) => Begin::After {
-                            call,
-                            think_ns: before.saturating_add(took_ns).saturating_add(think_ns),
-                        },
-                    }
-                }
-            });
-        }
-        begins
-    }
-
-    /// An edge from each call that makes something to those that use it: the plan leaves out those
-    /// that follow from others, which may be gone.
-    fn resources(&self) -> Vec<(CallIndex, CallIndex, EdgeKind)> {
-        let mut edges = Vec::new();
-        let mut files_of = HashMap::new();
-        let mut states_of = HashMap::new();
-        let mut names_of = HashMap::new();
-        let mut writes_of: HashMap<FileId, Vec<CallIndex>> = HashMap::new();
-        for (to, call) in (0..).zip(&self.calls) {
-            for operation in &call.operations {
-                edges.extend(files(operation).filter_map(|it| Some((*files_of.get(&it)?, to))));
-                let state = used_state(operation);
-                edges.extend(state.and_then(|it| Some((*states_of.get(it)?, to))));
-                edges.extend(names(operation).filter_map(|it| Some((*names_of.get(&it)?, to))));
-                match (Effect::of(operation), operation.file) {
-                    (Effect::Name, _) => names_of.extend(names(operation).map(|it| (it, to))),
-                    (Effect::Write, Some(file)) => writes_of.entry(file).or_default().push(to),
-                    (Effect::Read, Some(file)) => {
-                        let writes = writes_of.remove(&file).unwrap_or_default();
-                        edges.extend(writes.into_iter().map(|from| (from, to)));
-                    }
-                    _ => {}
-                }
-            }
-            for operation in &call.operations {
-                if let Some(made) = operation.made {
-                    files_of.entry(made).or_insert(to);
-                }
-                states_of.extend(given_states(operation).map(|it| (it, to)));
-            }
-        }
-        let others = edges.into_iter().filter(|(from, to)| from < to);
-        others
-            .map(|(from, to)| (from, to, EdgeKind::Resource))
-            .collect()
+            Ok(())
+        })?;
+        self.keep_closes(&mut stays)?;
+        stays.count();
+        Ok((stays, chosen_ns))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::script::{Facts, Program};
+    use crate::call::{Facts, Program};
+    use crate::tests::{calls_of, heads_of, written};
 
     fn call(at: i64, of: v3::Procedure, file: FileId) -> Call {
         Call {
@@ -320,8 +447,8 @@ mod tests {
         call
     }
 
-    /// Calls of one thread, each after the one before.
-    fn script(calls: Vec<Call>) -> Script {
+    /// What stays of calls of one thread, each after the one before, and their ids.
+    fn chosen(calls: Vec<Call>, wanted: &[i64]) -> (Script, Vec<i64>) {
         let begin = |at: CallIndex| match at {
             0 => Begin::At(0),
             _ => Begin::After {
@@ -329,27 +456,16 @@ mod tests {
                 think_ns: 10,
             },
         };
-        let steps = (0..calls.len() as CallIndex).map(|at| Step {
-            thread: 0,
-            begin: begin(at),
+        let all = (0..).zip(calls).map(|(at, mut call)| {
+            let (thread, begin) = (0, begin(at));
+            call.took_ns = 100;
+            (call, Step { thread, begin }, Vec::new())
         });
-        Script {
-            steps: steps.collect(),
-            calls,
-            roots: vec![1],
-            ..Script::default()
-        }
-    }
-
-    /// The ids that stay, and when they begin.
-    fn chosen(calls: Vec<Call>, wanted: &[i64]) -> (Script, Vec<i64>) {
-        let mut script = script(calls);
-        let chosen: Vec<bool> = { script.calls.iter() }
-            .map(|call| wanted.contains(&call.id))
-            .collect();
-        let took_ns = vec![100; chosen.len()];
-        script.choose(&chosen, &took_ns, |file| file < 10);
-        let ids = script.calls.iter().map(|call| call.id).collect();
+        let script = written(all, &[1]);
+        let is_wanted = |id: i64| wanted.contains(&id);
+        let script = script.choose(is_wanted, |file| file < 10, Box::new(Vec::new()));
+        let script = script.expect("memory");
+        let ids = calls_of(&script).iter().map(|call| call.id).collect();
         (script, ids)
     }
 
@@ -391,22 +507,17 @@ mod tests {
                 [10 - stays.len() as u64, needed as u64],
                 "{wanted:?}"
             );
-            assert_eq!(script.steps.len(), stays.len());
-            for &(from, to, _) in &script.edges {
-                assert!(
-                    from < to && (to as usize) < stays.len(),
-                    "{:?}",
-                    script.edges
-                );
+            assert_eq!(script.len() as usize, stays.len());
+            for head in heads_of(&script) {
+                assert!(head.edges.iter().all(|(from, _)| *from < head.index));
             }
         }
         let (script, _) = chosen(calls(), &[5]);
-        let edges: Vec<_> = script
-            .edges
-            .iter()
-            .map(|&(from, to, _)| (from, to))
-            .collect();
-        assert_eq!(edges, [(0, 1), (0, 2), (1, 2)]);
+        let edges = heads_of(&script).into_iter().flat_map(|head| {
+            let index = head.index;
+            head.edges.into_iter().map(move |(from, _)| (from, index))
+        });
+        assert_eq!(edges.collect::<Vec<_>>(), [(0, 1), (0, 2), (1, 2)]);
     }
 
     #[test]
@@ -421,7 +532,8 @@ mod tests {
         ];
         let (script, ids) = chosen(calls, &[2, 4]);
         assert_eq!(ids, [0, 2, 4]);
-        let begins: Vec<_> = script.steps.iter().map(|step| step.begin).collect();
+        let begins = heads_of(&script).into_iter().map(|head| head.step.begin);
+        let begins: Vec<_> = begins.collect();
         let after = |call, think_ns| Begin::After { call, think_ns };
         // The second waits for what the GETATTR of the root had waited for, and as long as it took.
         assert_eq!(begins, [Begin::At(0), after(0, 110), after(1, 120)]);
@@ -447,7 +559,8 @@ mod tests {
         state(&mut calls[2], v4::Operation::OpenConfirm, Some(7), Some(7));
         state(&mut calls[3], v4::Operation::Write, Some(7), None);
         state(&mut calls[4], v4::Operation::Close, Some(7), Some(7));
-        assert_eq!(chosen(calls, &[3]).1, [0, 2, 3]);
+        // What is opened is closed, and the other is not.
+        assert_eq!(chosen(calls, &[3]).1, [0, 2, 3, 4]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::script::Why;
+use crate::call::Why;
 
 /// Something of the source that the other server has not, with what was done instead.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub struct Repairs {
     pub verifiers: u64,
     /// Attributes that a call asks for, which the trace does not name: those of a usual client.
     pub attributes: u64,
+    /// The server put a call off: it was made again.
+    pub delays: u64,
 }
 
 /// A status that is not the source's.
@@ -60,7 +62,7 @@ pub struct Figures {
 }
 
 impl Repairs {
-    fn all(&mut self) -> [&mut u64; 7] {
+    fn all(&mut self) -> [&mut u64; 8] {
         let Self {
             cookies,
             guards,
@@ -69,9 +71,10 @@ impl Repairs {
             states,
             verifiers,
             attributes,
+            delays,
         } = self;
         [
-            cookies, guards, parents, links, states, verifiers, attributes,
+            cookies, guards, parents, links, states, verifiers, attributes, delays,
         ]
     }
 }

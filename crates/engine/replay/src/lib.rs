@@ -1,7 +1,7 @@
 //! The calls of a captured NFS workload, made again on another server.
 //!
 //! ```text
-//!  Script: calls, steps, edges ─► Walk ─► next ─► request ─► bytes (nfs-client)
+//!  Script: heads and bodies of calls ─► Walk ─► next ─► request ─► bytes (nfs-client)
 //!          (of a plan and a trace)  ▲               ▲
 //!                                   │            Tables: handles, cookies, state ids of the server
 //!                                   └─ on_answer ───┴── replies
@@ -22,28 +22,37 @@
 
 mod attributes;
 mod beside;
+mod call;
 mod choose;
+mod code;
 mod content;
 mod figures;
+mod lateness;
 mod nfs3;
 mod nfs4;
 mod own;
 mod replay;
 mod script;
+mod shelf;
 mod tables;
 mod walk;
+mod writer;
 
 #[cfg(test)]
 mod tests;
 
 pub use attributes::compared;
+pub use call::{
+    Call, ConnectionId, Facts, FileId, LeftOut, Operation, Path, Procedure, Program, Why,
+};
 pub use content::fill;
 pub use figures::{Differing, Figures, Repairs};
+pub use lateness::Lateness;
 pub use lineside_plan::CallIndex;
 pub use own::{Own, Shown};
 pub use replay::{Replay, Settings};
-pub use script::{
-    Call, ConnectionId, Facts, FileId, LeftOut, Operation, Path, Procedure, Program, Script, Why,
-};
+pub use script::{Edge, Head, Heads, Script, Survey, Waits};
+pub use shelf::{Appender, Forward, Shelf};
 pub use tables::Lack;
-pub use walk::{Pace, Times, Walk};
+pub use walk::{Pace, WINDOW_CALLS, Walk};
+pub use writer::Writer;

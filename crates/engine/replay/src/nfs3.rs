@@ -5,9 +5,10 @@ use lineside_nfs::v3::{self, Procedure};
 use lineside_nfs_client::{Request, Results};
 use lineside_rpc::xdr::{Handle, Name, Optional};
 
+use crate::call::{Call, Facts, Operation};
 use crate::content;
 use crate::figures::Repairs;
-use crate::script::{Call, Facts, Operation, Script};
+use crate::script::Script;
 use crate::tables::{Lack, Position, Tables};
 
 /// A WRITE that is longer is none: servers take a megabyte.
@@ -15,10 +16,11 @@ const WRITE_BYTES_MAX: u32 = 16 << 20;
 
 /// What a call is made from.
 pub(crate) struct Making<'a> {
-    pub(crate) script: &'a Script,
     pub(crate) tables: &'a Tables,
     /// Of what WRITEs write.
     pub(crate) seed: u64,
+    /// What was drawn of that ahead: the operation, and its bytes.
+    pub(crate) drawn: Option<(i64, Vec<u8>)>,
     /// The handle of the root of the call's server.
     pub(crate) top: &'a [u8],
     pub(crate) repairs: &'a mut Repairs,
@@ -31,14 +33,20 @@ pub(crate) fn name(of: Option<&[u8]>) -> Result<&[u8], Lack> {
 }
 
 /// The bytes that a WRITE writes.
-pub(crate) fn data(making: &Making<'_>, operation: &Operation) -> Result<Vec<u8>, Lack> {
+pub(crate) fn data(making: &mut Making<'_>, operation: &Operation) -> Result<Vec<u8>, Lack> {
+    match making.drawn.take_if(|(id, _)| *id == operation.id) {
+        Some((_, bytes)) => Ok(bytes),
+        None => draw(making.seed, operation),
+    }
+}
+
+/// The same, drawn.
+pub(crate) fn draw(seed: u64, operation: &Operation) -> Result<Vec<u8>, Lack> {
     let offset = operation.offset.ok_or(Lack::Arguments)?;
     let count = operation.count.filter(|&count| count <= WRITE_BYTES_MAX);
     let mut bytes = vec![0; count.ok_or(Lack::Arguments)? as usize];
-    let sums = making.script.sums.get(&operation.id);
-    let sums = sums.map_or(&[][..], Vec::as_slice);
     let file = operation.file.unwrap_or_default();
-    content::write(making.seed, file, offset, sums, &mut bytes);
+    content::write(seed, file, offset, &operation.sums, &mut bytes);
     Ok(bytes)
 }
 
@@ -323,6 +331,13 @@ fn guard(making: &mut Making<'_>, operation: &Operation, facts: &Facts) -> Optio
             Optional::Absent
         }
     }
+}
+
+/// Whether the server puts a call off.
+pub(crate) fn is_put_off(procedure: Procedure, results: Results<'_>) -> bool {
+    // The status is the first word of all replies but that of NULL.
+    let status = v3::Reply::decode(procedure, &mut results.cursor()).status();
+    status == Some(v3::Status::JUKEBOX.0)
 }
 
 /// Learns what a reply has. Its status.

@@ -7,12 +7,13 @@ use lineside_nfs::v4::{
     self, AttributeList, Attributes, Bitmap, Call as Made, Operation as Name4, StateId,
 };
 use lineside_nfs_client::{Request, Results};
-use lineside_rpc::xdr::{Name, Xdr};
+use lineside_rpc::xdr::{Counted, Name, Xdr};
 
 use crate::attributes;
+use crate::call::{Call, Facts, Operation, Procedure};
 use crate::figures::Figures;
 use crate::nfs3::{Making, data, inner_target, name, position};
-use crate::script::{Call, Facts, Operation, Procedure, Script};
+use crate::script::Script;
 use crate::tables::{Lack, Position, Tables};
 
 /// Attributes that a usual client asks for: type, change, size, file system, error of an entry,
@@ -368,8 +369,38 @@ fn of_data(
             offset: offset()?,
             what: Some(content(facts)?),
         }),
+        Name4::Copy => Made::Copy(v4::CopyArgs {
+            source_stateid: Some(source_state(making, call, operation)),
+            stateid: Some(state(making, call.client, facts)?),
+            source_offset: Some(facts.source_offset.ok_or(Lack::Arguments)?),
+            offset: offset()?,
+            count: length()?,
+            consecutive: Some(true),
+            // Without callbacks nothing says when it has ended otherwise.
+            synchronous: Some(true),
+            source_servers: Counted::new(&[]),
+        }),
+        Name4::Clone => Made::Clone(v4::CloneArgs {
+            source_stateid: Some(source_state(making, call, operation)),
+            stateid: Some(state(making, call.client, facts)?),
+            source_offset: Some(facts.source_offset.ok_or(Lack::Arguments)?),
+            offset: offset()?,
+            count: length()?,
+        }),
         // Nothing here can serve it.
         _ => return Err(Lack::Kind),
+    })
+}
+
+/// The state of what is copied, which no row has: that of the client's last OPEN of the file.
+fn source_state(making: &mut Making<'_>, call: &Call, operation: &Operation) -> StateId {
+    let opened = { operation.file2 }.and_then(|file| making.tables.opened(call.client, file));
+    opened.unwrap_or_else(|| {
+        making.repairs.states += 1;
+        StateId {
+            sequence: 0,
+            other: [0; 12],
+        }
     })
 }
 
@@ -502,6 +533,44 @@ fn lock<'a>(
     }))
 }
 
+/// Whether the server puts a compound off, of which it has changed nothing yet.
+pub(crate) fn is_put_off(call: &Call, results: Results<'_>) -> bool {
+    let changes = |operation: &Operation| {
+        !matches!(
+            operation_of(operation),
+            Some(
+                Name4::Sequence
+                    | Name4::PutFh
+                    | Name4::PutRootFh
+                    | Name4::PutPubFh
+                    | Name4::SaveFh
+                    | Name4::RestoreFh
+                    | Name4::GetFh
+                    | Name4::GetAttr
+                    | Name4::Lookup
+                    | Name4::LookupP
+                    | Name4::Access
+                    | Name4::Verify
+                    | Name4::NVerify
+            )
+        )
+    };
+    let is_delayed = |status: v4::Status| matches!(status, v4::Status::DELAY | v4::Status::GRACE);
+    let Ok(mut compound) = results.compound() else {
+        return false;
+    };
+    let status = compound.status;
+    let mut operations = call.operations.iter();
+    is_delayed(status)
+        && compound.all(|each| match each {
+            Ok((reply, _)) => {
+                let is_ok = reply.status() == Some(0);
+                operations.next().is_none_or(|it| !is_ok || !changes(it))
+            }
+            Err(_) => false,
+        })
+}
+
 /// Learns what a reply has, and compares its statuses.
 pub(crate) fn on_results(
     script: &Script,
@@ -544,6 +613,13 @@ fn learn(
         match reply {
             v4::Reply::Close(_) => tables.forget_state(call.client, source),
             _ => tables.set_state(call.client, source, state),
+        }
+        match (operation_of(operation), operation.file, operation.made) {
+            (Some(Name4::Open), _, Some(file)) => {
+                tables.set_opened(call.client, file, Some(state));
+            }
+            (Some(Name4::Close), Some(file), _) => tables.set_opened(call.client, file, None),
+            _ => {}
         }
     }
     let delegation = facts.and_then(|facts| bytes(facts.delegation_stateid.as_deref()));

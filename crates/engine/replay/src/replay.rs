@@ -1,17 +1,23 @@
 //! A script on its way: which call is made now, with which names, and what its reply makes known.
 
-use hashbrown::{HashMap, HashSet};
-use lineside_nfs::{mount, v3, v4};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use lineside_nfs::{mount, v3};
 use lineside_nfs_client::{Answer, Credential, CredentialError, Request};
 use lineside_plan::CallIndex;
 
 use crate::beside;
+use crate::call::{Call, FileId, Procedure, Why};
 use crate::figures::Figures;
 use crate::nfs3::{self, Making};
 use crate::nfs4;
-use crate::script::{Call, FileId, Procedure, Script, Why};
+use crate::script::Script;
 use crate::tables::{Lack, Tables};
-use crate::walk::{Pace, Times, Walk};
+use crate::walk::{Pace, WINDOW_CALLS, Walk};
+use crate::writer::is_write;
 
 /// How a script is replayed.
 #[derive(Debug, Clone)]
@@ -24,6 +30,8 @@ pub struct Settings {
     pub user: Option<(u32, u32)>,
     /// WRITEs write other data with another seed; with 0 those that an image has.
     pub seed: u64,
+    /// A call that the server puts off is made again for so long.
+    pub patience_ns: i64,
     /// What is mounted.
     pub export: Vec<u8>,
     /// The handle of the directory that everything happens below.
@@ -31,6 +39,19 @@ pub struct Settings {
     /// The handles of the roots of [`Script::tops`].
     pub tops: Vec<Vec<u8>>,
 }
+
+/// WRITEs of fewer bytes are drawn when they are made: that takes some microseconds.
+const DRAWN_BYTES_MIN: u32 = 32 << 10;
+/// Bytes that are drawn ahead at most, of all copies.
+const DRAWN_BYTES_MAX: usize = 16 << 20;
+
+/// How the source's server put a call off.
+const PUT_OFF: [&str; 3] = ["NFS3ERR_JUKEBOX", "NFS4ERR_DELAY", "NFS4ERR_GRACE"];
+/// How long Linux waits then: of NFSv3 (`NFS_JUKEBOX_RETRY_TIME`), and of NFSv4 at first and at
+/// most (`NFS4_POLL_RETRY_MIN`, `NFS4_POLL_RETRY_MAX`).
+const JUKEBOX_NS: i64 = 5_000_000_000;
+const DELAY_NS: i64 = 100_000_000;
+const DELAY_MAX_NS: i64 = 15_000_000_000;
 
 /// What AUTH_SYS calls this machine.
 const MACHINE: &[u8] = b"lineside";
@@ -40,17 +61,25 @@ const MACHINE: &[u8] = b"lineside";
 pub struct Replay<'a> {
     script: &'a Script,
     settings: Settings,
-    walk: Walk,
+    walk: Walk<'a>,
     tables: Tables,
     figures: Figures,
     credentials: HashMap<(u32, u32), Credential>,
-    /// Openings, and calls that were left out.
-    not_made: HashSet<CallIndex>,
+    /// Calls that were given, and have not ended.
+    under_way: HashMap<CallIndex, Arc<Call>>,
+    /// Calls that the server has put off: when that began, and how long they wait now.
+    put_off: HashMap<CallIndex, (i64, i64)>,
+    /// What WRITEs write, of those that were not made: their operations, and bytes.
+    drawn: BTreeMap<CallIndex, (i64, Vec<u8>)>,
+    drawn_bytes: usize,
+    drawn_room: usize,
+    failure: Option<io::Error>,
 }
 
 impl<'a> Replay<'a> {
-    /// A replay that makes no call before [`begin`](Self::begin).
-    pub fn new(script: &'a Script, settings: Settings) -> Self {
+    /// A replay that makes no call before [`begin`](Self::begin), with so many calls in its
+    /// window.
+    pub fn new(script: &'a Script, settings: Settings, window: usize) -> Self {
         let mut tables = Tables::default();
         for &root in &script.roots {
             tables.set_handle(root, &settings.top);
@@ -59,19 +88,25 @@ impl<'a> Replay<'a> {
             tables.set_root(root);
         }
         Self {
-            walk: Walk::new(&Script::default(), settings.pace, settings.speed, 0),
+            walk: Walk::new(script, settings.pace, settings.speed, window),
             script,
             settings,
             tables,
             figures: Figures::default(),
             credentials: HashMap::new(),
-            not_made: HashSet::new(),
+            under_way: HashMap::new(),
+            put_off: HashMap::new(),
+            drawn: BTreeMap::new(),
+            drawn_bytes: 0,
+            // Copies share it as they share the window.
+            drawn_room: DRAWN_BYTES_MAX / (WINDOW_CALLS / window.max(1)).max(1),
+            failure: None,
         }
     }
 
-    /// Calls are made as this walk of the script has them.
-    pub fn begin(&mut self, walk: Walk) {
-        self.walk = walk;
+    /// Calls are made from now on.
+    pub fn begin(&mut self, now: i64) {
+        self.walk.begin(now);
     }
 
     /// What the server calls a file that was there before.
@@ -89,7 +124,41 @@ impl<'a> Replay<'a> {
 
     /// A call, or an opening, that is made now. To be asked until there is none.
     pub fn next(&mut self, now: i64) -> Option<CallIndex> {
-        self.walk.next(now)
+        let (index, body) = self.walk.next(now)?;
+        match self.script.call(body) {
+            Ok(call) => {
+                self.under_way.insert(index, Arc::new(call));
+                Some(index)
+            }
+            Err(error) => {
+                self.failure = Some(error);
+                None
+            }
+        }
+    }
+
+    /// Draws what a later WRITE writes, while nothing else is to be done; `false`: there is none.
+    pub fn draw_ahead(&mut self) -> bool {
+        let room = self.drawn_room.saturating_sub(self.drawn_bytes);
+        let Some((index, body)) = self.walk.next_write(DRAWN_BYTES_MIN, room) else {
+            return false;
+        };
+        let Ok(call) = self.script.call(body) else {
+            return true;
+        };
+        let write = call.operations.iter().find(|it| is_write(it));
+        if let Some(write) = write.filter(|_| call.left_out.is_none())
+            && let Ok(bytes) = nfs3::draw(self.settings.seed, write)
+        {
+            self.drawn_bytes += bytes.len();
+            self.drawn.insert(index, (write.id, bytes));
+        }
+        true
+    }
+
+    /// Why no more calls can be read from the script.
+    pub fn take_failure(&mut self) -> Option<io::Error> {
+        self.failure.take().or_else(|| self.walk.take_failure())
     }
 
     /// Whether everything was made and has ended.
@@ -98,16 +167,8 @@ impl<'a> Replay<'a> {
     }
 
     /// What is made when.
-    pub fn walk(&self) -> &Walk {
+    pub fn walk(&self) -> &Walk<'a> {
         &self.walk
-    }
-
-    /// The times of calls that were made on the server.
-    pub fn made(&self) -> impl Iterator<Item = &Times> {
-        let times = (0..).zip(self.walk.times());
-        let made = times
-            .filter(|(index, times)| times.made_ns != i64::MIN && !self.not_made.contains(index));
-        made.map(|(_, times)| times)
     }
 
     /// The counts so far.
@@ -115,9 +176,9 @@ impl<'a> Replay<'a> {
         &self.figures
     }
 
-    /// A call of the script.
-    pub fn call(&self, call: CallIndex) -> &'a Call {
-        &self.script.calls[call as usize]
+    /// A call that is under way.
+    pub fn call(&self, call: CallIndex) -> Option<&Arc<Call>> {
+        self.under_way.get(&call)
     }
 
     /// Gives `make` a call as it is made on this server, with who makes it.
@@ -126,8 +187,9 @@ impl<'a> Replay<'a> {
         index: CallIndex,
         make: impl FnOnce(&Credential, Request<'_>) -> T,
     ) -> Result<T, Why> {
-        let script = self.script;
-        let call = &script.calls[index as usize];
+        let call = Arc::clone(self.under_way.get(&index).ok_or(Why::Arguments)?);
+        let drawn = self.drawn.remove(&index);
+        self.drawn_bytes -= drawn.as_ref().map_or(0, |(_, bytes)| bytes.len());
         if let Some(why) = call.left_out {
             return Err(why);
         }
@@ -141,9 +203,9 @@ impl<'a> Replay<'a> {
             }
         };
         let mut making = Making {
-            script,
             tables: &self.tables,
             seed: self.settings.seed,
+            drawn,
             top: { self.settings.tops.get(call.server as usize) }.unwrap_or(&self.settings.top),
             repairs: &mut self.figures.repairs,
         };
@@ -151,7 +213,7 @@ impl<'a> Replay<'a> {
         let make = |request: Request<'_>| make(&credential, request);
         let made = match operation.procedure {
             Some(Procedure::Nfs3(procedure)) => {
-                nfs3::request(&mut making, call, operation, procedure, make)
+                nfs3::request(&mut making, &call, operation, procedure, make)
             }
             Some(Procedure::Mount(procedure)) => {
                 let export = &self.settings.export;
@@ -160,7 +222,7 @@ impl<'a> Replay<'a> {
             Some(Procedure::Portmap(procedure)) => {
                 beside::portmap(procedure, operation.facts.as_deref(), make)
             }
-            Some(Procedure::Nfs4(_)) => nfs4::request(&mut making, call, make),
+            Some(Procedure::Nfs4(_)) => nfs4::request(&mut making, &call, make),
             None => Err(Lack::Kind),
         };
         let made = made.map_err(|lack| match lack {
@@ -169,15 +231,12 @@ impl<'a> Replay<'a> {
             Lack::Value => Why::Value,
             Lack::Kind => Why::Program,
         })?;
+        if self.put_off.contains_key(&index) {
+            return Ok(made);
+        }
         self.figures.made += 1;
-        for operation in &call.operations {
-            let is_write = match operation.procedure {
-                Some(Procedure::Nfs3(procedure)) => procedure == v3::Procedure::Write,
-                Some(Procedure::Nfs4(operation)) => operation == v4::Operation::Write,
-                _ => false,
-            };
-            let bytes = operation.count.filter(|_| is_write);
-            self.figures.written_bytes += u64::from(bytes.unwrap_or(0));
+        for write in call.operations.iter().filter(|it| is_write(it)) {
+            self.figures.written_bytes += u64::from(write.count.unwrap_or(0));
         }
         if !call.is_answered {
             self.figures.unanswered_before += 1;
@@ -187,8 +246,10 @@ impl<'a> Replay<'a> {
 
     /// A call was sent. One that the source's server did not answer is waited for by none.
     pub fn on_sent(&mut self, now: i64, index: CallIndex) {
-        self.walk.on_sent(now, index);
-        if !self.call(index).is_answered {
+        if !self.put_off.contains_key(&index) {
+            self.walk.on_sent(now, index);
+        }
+        if self.call(index).is_some_and(|call| !call.is_answered) {
             self.walk.on_end(now, index);
         }
     }
@@ -198,14 +259,21 @@ impl<'a> Replay<'a> {
         if let Some(why) = left_out {
             self.figures.leave_out(why);
         }
-        self.not_made.insert(index);
-        self.walk.on_end(now, index);
+        self.under_way.remove(&index);
+        self.walk.on_nothing(now, index);
     }
 
-    /// A call was answered.
-    pub fn on_answer(&mut self, now: i64, index: CallIndex, answer: Answer<'_>) {
+    /// A call was answered. One that the server puts off, as a kernel's client does, is to be made
+    /// again: then this is the time to wait.
+    pub fn on_answer(&mut self, now: i64, index: CallIndex, answer: Answer<'_>) -> Option<i64> {
         let script = self.script;
-        let call = &script.calls[index as usize];
+        let call = self.under_way.remove(&index)?;
+        if let Some(wait_ns) = self.again(now, index, &call, answer) {
+            self.under_way.insert(index, call);
+            return Some(wait_ns);
+        }
+        self.put_off.remove(&index);
+        let call = &*call;
         self.figures.answered += 1;
         if let (Some(operation), Answer::Results(results)) = (call.operations.first(), answer) {
             let top = &self.settings.top;
@@ -234,11 +302,51 @@ impl<'a> Replay<'a> {
             }
         }
         self.walk.on_end(now, index);
+        None
+    }
+
+    /// How long a call waits that the server puts off, unless the source's did, too.
+    fn again(
+        &mut self,
+        now: i64,
+        index: CallIndex,
+        call: &Call,
+        answer: Answer<'_>,
+    ) -> Option<i64> {
+        let Answer::Results(results) = answer else {
+            return None;
+        };
+        let (wait_ns, wait_max_ns) = match call.operations.first()?.procedure? {
+            Procedure::Nfs3(procedure) => {
+                nfs3::is_put_off(procedure, results).then_some((JUKEBOX_NS, JUKEBOX_NS))
+            }
+            Procedure::Nfs4(_) => {
+                nfs4::is_put_off(call, results).then_some((DELAY_NS, DELAY_MAX_NS))
+            }
+            Procedure::Mount(_) | Procedure::Portmap(_) => None,
+        }?;
+        let statuses = call.operations.iter().filter_map(|it| it.status.as_deref());
+        if !call.is_answered || statuses.into_iter().any(|it| PUT_OFF.contains(&it)) {
+            return None;
+        }
+        let (since_ns, wait_ns) = match self.put_off.get(&index) {
+            Some(&(since_ns, before_ns)) => (since_ns, (2 * before_ns).min(wait_max_ns)),
+            None => (now, wait_ns),
+        };
+        if now + wait_ns - since_ns > self.settings.patience_ns {
+            return None;
+        }
+        self.figures.repairs.delays += 1;
+        self.put_off.insert(index, (since_ns, wait_ns));
+        Some(wait_ns)
     }
 
     /// No reply to a call will come.
     pub fn on_lost(&mut self, now: i64, index: CallIndex) {
-        self.figures.lost += 1;
+        // One that the source's server had not answered was waited for by none.
+        let call = self.under_way.remove(&index);
+        self.put_off.remove(&index);
+        self.figures.lost += u64::from(call.is_some_and(|call| call.is_answered));
         self.walk.on_end(now, index);
     }
 }

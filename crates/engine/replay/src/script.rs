@@ -1,228 +1,148 @@
-//! A workload as a trace shows it: calls with their arguments, and what each waits for.
+//! A workload as a trace shows it: calls, and what each waits for.
+//!
+//! Calls lie on a shelf, one behind the other: of each a head, which says when it may be made, and
+//! a body with its arguments, which is read when that time has come.
+
+use std::io;
 
 use hashbrown::HashMap;
-use lineside_nfs::ancillary::portmap;
-use lineside_nfs::{mount, v3, v4};
-use lineside_nfs_client::Service;
-use lineside_plan::{CallIndex, EdgeKind, Step};
+use lineside_plan::{Begin, CallIndex, EdgeKind, Step};
 
+use crate::call::{Call, ConnectionId, FileId, LeftOut, Path, Program};
+use crate::code::Coded;
 use crate::own::Shown;
+use crate::shelf::{Forward, Shelf};
 
-/// A file or directory, as traces name it.
-pub type FileId = i64;
-/// The steps of a path, each a name.
-pub type Path = Vec<Vec<u8>>;
-/// A connection, as traces name it.
-pub type ConnectionId = i64;
-
-/// What an operation is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Procedure {
-    /// Of NFSv3.
-    Nfs3(v3::Procedure),
-    /// Of NFSv4: one of a compound.
-    Nfs4(v4::Operation),
-    /// Of MOUNT version 3.
-    Mount(mount::Procedure),
-    /// Of the port mapper, version 2.
-    Portmap(portmap::Procedure),
+/// Why a call waits for an earlier one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Waits {
+    /// As the plan has it.
+    Plan(EdgeKind),
+    /// It uses a file or a state that the other has named. A plan has edges from other threads for
+    /// the first use alone: the rest is the order of threads, which open loop has not, nor a call
+    /// at a time of day.
+    Named,
 }
 
-/// Programs that are replayed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Program {
-    /// NFSv3.
-    Nfs3,
-    /// NFSv4, with its minor version.
-    Nfs4(u32),
-    /// MOUNT version 3.
-    Mount,
-    /// The port mapper, version 2.
-    Portmap,
-}
+const WAITS: [Waits; 4] = [
+    Waits::Plan(EdgeKind::Resource),
+    Waits::Plan(EdgeKind::Trigger),
+    Waits::Plan(EdgeKind::Window),
+    Waits::Named,
+];
 
-impl Program {
-    /// Where it is served.
-    pub fn service(self) -> Service {
-        match self {
-            Self::Nfs3 | Self::Nfs4(_) => Service::Nfs,
-            Self::Mount => Service::Mount,
-            Self::Portmap => Service::Portmap,
-        }
-    }
-}
+/// An earlier call whose reply a call waits for.
+pub type Edge = (CallIndex, Waits);
 
-/// Why a call is not made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Why {
-    /// Another program than NFS, MOUNT and the port mapper, or another version.
-    Program,
-    /// The trace lacks arguments of it.
-    Arguments,
-    /// It opens or keeps a session, which the client does by itself.
-    Session,
-    /// The server has no name for what it is about: the call that would have made it failed, or it
-    /// was there before the trace began, and is not in the directory.
-    Handle,
-    /// It compares a value of the source's server, as VERIFY does, that no reply showed.
-    Value,
-    /// No connection to its service opened: a port mapper is not needed.
-    Service,
-}
-
-impl Why {
-    /// All, as the certificate names them.
-    pub const ALL: [(Self, &str); 6] = [
-        (Self::Program, "program"),
-        (Self::Arguments, "arguments"),
-        (Self::Session, "session"),
-        (Self::Handle, "handle"),
-        (Self::Value, "value"),
-        (Self::Service, "service"),
-    ];
-
-    /// Its name in the certificate.
-    pub fn name(self) -> &'static str {
-        let named = Self::ALL.iter().find(|(why, _)| *why == self);
-        named.map_or("", |(_, name)| name)
-    }
-}
-
-/// Calls that a trace has, and that a script has not.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct LeftOut {
-    /// Calls of servers.
-    pub callbacks: u64,
-    /// Calls that the transport sent again.
-    pub repeats: u64,
-    /// Replies whose call was not seen.
-    pub calls_not_seen: u64,
-    /// Calls with Kerberos, which are made with AUTH_SYS.
-    pub kerberos: u64,
-    /// Calls over UDP, which are made over TCP.
-    pub udp: u64,
-    /// Calls that were not chosen.
-    pub not_chosen: u64,
-    /// Calls that were not chosen, and are made since others need them.
-    pub needed: u64,
-}
-
-/// A call, or the opening of a connection.
-#[derive(Debug, Clone, Default)]
-pub struct Call {
-    /// Its `rpc_id`; of an opening the connection's id.
-    pub id: i64,
+/// When a call may be made, and where the rest of it is.
+#[derive(Debug, Clone)]
+pub struct Head {
+    /// Its place among the calls.
+    pub index: CallIndex,
     /// When it was made.
     pub call_ns: i64,
     /// Its connection.
     pub connection: ConnectionId,
-    /// Its client, as a number.
+    /// Its client.
     pub client: u32,
-    /// Its server, as a place in [`Script::tops`].
-    pub server: u32,
     /// What it is part of; `None`: it opens its connection.
     pub program: Option<Program>,
-    /// Why it is not made, as far as the trace shows that.
-    pub left_out: Option<Why>,
-    /// User and group.
-    pub user: Option<(u32, u32)>,
+    /// It is not made.
+    pub is_left_out: bool,
     /// It had a reply.
     pub is_answered: bool,
-    /// It came with Kerberos.
-    pub is_kerberos: bool,
-    /// It came over UDP.
-    pub is_udp: bool,
-    /// Its operations; of other programs than NFSv4 one.
-    pub operations: Vec<Operation>,
+    /// Bytes of its WRITEs.
+    pub write_bytes: u32,
+    /// What it waits for.
+    pub step: Step,
+    /// What else.
+    pub edges: Vec<Edge>,
+    /// Where its body is, and how long.
+    pub body: (u64, u32),
 }
 
-/// An operation, as its row has it.
-#[derive(Debug, Clone, Default)]
-pub struct Operation {
-    /// Its `operation_id`.
-    pub id: i64,
-    /// What it is; `None`: unknown.
-    pub procedure: Option<Procedure>,
-    /// What it is about.
-    pub file: Option<FileId>,
-    /// The second one: of RENAME and LINK.
-    pub file2: Option<FileId>,
-    /// The one that its reply named.
-    pub made: Option<FileId>,
-    /// Its names, as they were on the wire.
-    pub names: [Option<Box<[u8]>>; 2],
-    /// First byte.
-    pub offset: Option<u64>,
-    /// Bytes.
-    pub count: Option<u32>,
-    /// The same, of locks.
-    pub length: Option<u64>,
-    /// Its status, by name.
-    pub status: Option<Box<str>>,
-    /// The server did not reach it.
-    pub not_executed: bool,
-    /// What else its row has.
-    pub facts: Option<Box<Facts>>,
+impl Head {
+    pub(crate) fn put(&self, first_ns: i64, out: &mut Vec<u8>) {
+        let back = |call: CallIndex| self.index - call;
+        let flags = u64::from(self.is_left_out) | u64::from(self.is_answered) << 1;
+        (flags | (self.edges.len() as u64) << 2).put(out);
+        (self.call_ns - first_ns).put(out);
+        self.connection.put(out);
+        self.client.put(out);
+        self.program.put(out);
+        self.write_bytes.put(out);
+        self.step.thread.put(out);
+        let (back_to, ns) = match self.step.begin {
+            Begin::At(ns) => (0, ns),
+            Begin::After { call, think_ns } => (back(call), think_ns),
+        };
+        (back_to, ns).put(out);
+        for &(from, waits) in &self.edges {
+            let place = WAITS.iter().position(|it| *it == waits);
+            (u64::from(back(from)) << 2 | place.unwrap_or_default() as u64).put(out);
+        }
+    }
+
+    fn take(from: &mut &[u8], index: CallIndex, first_ns: i64) -> Option<Self> {
+        let flags = u64::take(from)?;
+        let back = |distance: u64| index.checked_sub(CallIndex::try_from(distance).ok()?);
+        let (call_ns, connection) = Coded::take(from)?;
+        let (client, program) = Coded::take(from)?;
+        let (write_bytes, thread) = Coded::take(from)?;
+        let begin = match <(u64, i64)>::take(from)? {
+            (0, ns) => Begin::At(ns),
+            (distance, think_ns) => Begin::After {
+                call: back(distance)?,
+                think_ns,
+            },
+        };
+        let edges = (0..flags >> 2).map(|_| {
+            let edge = u64::take(from)?;
+            Some((back(edge >> 2)?, WAITS[(edge & 3) as usize]))
+        });
+        Some(Self {
+            index,
+            call_ns: first_ns.checked_add(call_ns)?,
+            connection,
+            client,
+            program,
+            is_left_out: flags & 1 != 0,
+            is_answered: flags & 2 != 0,
+            write_bytes,
+            step: Step { thread, begin },
+            edges: edges.collect::<Option<_>>()?,
+            body: (0, 0),
+        })
+    }
 }
 
-/// Further arguments, as the tables `nfs`, `nfs4` and `services` name them.
+/// What was seen of all calls while they were written.
 #[derive(Debug, Clone, Default)]
-#[expect(missing_docs, reason = "docs/guide/trace.md describes each column")]
-pub struct Facts {
-    pub stable_how: Option<Box<str>>,
-    pub create_mode: Option<Box<str>>,
-    pub create_verifier: Option<u64>,
-    pub access_requested: Option<u32>,
-    pub cookie: Option<u64>,
-    pub cookie_verifier: Option<u64>,
-    pub directory_bytes: Option<u32>,
-    pub bytes_max: Option<u32>,
-    pub set_mode: Option<u32>,
-    pub set_uid: Option<u32>,
-    pub set_gid: Option<u32>,
-    pub set_size: Option<u64>,
-    pub set_atime_how: Option<Box<str>>,
-    pub set_atime_ns: Option<i64>,
-    pub set_mtime_how: Option<Box<str>>,
-    pub set_mtime_ns: Option<i64>,
-    pub attribute_bitmap: Option<Box<[u8]>>,
-    pub attribute_values: Option<Box<[u8]>>,
-    pub guard_ctime_ns: Option<i64>,
-    pub node_type: Option<Box<str>>,
-    pub device_major: Option<u32>,
-    pub device_minor: Option<u32>,
-    pub symlink_target: Option<Box<[u8]>>,
+pub struct Survey {
+    /// Calls without openings.
+    pub calls: u64,
+    /// When the first call was made, and the last one.
+    pub span_ns: Option<(i64, i64)>,
+    /// The user of the first call that has one.
+    pub user: Option<(u32, u32)>,
+    /// The greatest minor version, if most calls are of NFSv4.
     pub minor_version: Option<u32>,
-    pub tag: Option<Box<[u8]>>,
-    pub owner: Option<Box<[u8]>>,
-    pub stateid: Option<Box<[u8]>>,
-    pub stateid_sequence: Option<u32>,
-    pub reply_stateid: Option<Box<[u8]>>,
-    pub share_access: Option<u32>,
-    pub share_deny: Option<u32>,
-    pub claim: Option<Box<str>>,
-    pub delegation_stateid: Option<Box<[u8]>>,
-    pub lock_type: Option<Box<str>>,
-    pub content: Option<Box<str>>,
-    pub source_offset: Option<u64>,
-    pub target_program: Option<u32>,
-    pub target_version: Option<u32>,
-    pub target_protocol: Option<u32>,
-    pub target_port: Option<u32>,
+    /// Files that calls use before a reply named them, in the order of their first use.
+    pub needed: Vec<FileId>,
+    /// Directories that a client of NFSv4 passes on its way from the root of the server, before the
+    /// trace makes any: no mount names them.
+    pub ways: Vec<(u32, Path)>,
 }
 
-/// A workload.
-#[derive(Debug, Default)]
+/// A workload. [`Writer`](crate::Writer) writes it.
+#[derive(Debug)]
 pub struct Script {
-    /// Calls and openings, in the order in which they were made.
-    pub calls: Vec<Call>,
-    /// What each waits for.
-    pub steps: Vec<Step>,
-    /// An earlier call, a later one that is made after its reply, and why.
-    pub edges: Vec<(CallIndex, CallIndex, EdgeKind)>,
-    /// Of WRITEs, by `operation_id`: blocks of 512 bytes in the file with their checksums, in
-    /// their order.
-    pub sums: HashMap<i64, Vec<(u64, u64)>>,
+    pub(crate) shelf: Box<dyn Shelf>,
+    /// Where each [`BLOCK_CALLS`]th call begins, and where the last one ends.
+    pub(crate) places: Vec<u64>,
+    pub(crate) len: CallIndex,
+    /// What was seen of all calls.
+    pub survey: Survey,
     /// By `operation_id`: values of the server's own which its reply has, and which VERIFYs
     /// compare.
     pub shown: HashMap<i64, Vec<Shown>>,
@@ -239,130 +159,89 @@ pub struct Script {
     pub left_out: LeftOut,
 }
 
+/// Calls whose place is known.
+pub(crate) const BLOCK_CALLS: CallIndex = 64;
+/// Bytes of the two lengths before a head and its body.
+const LENS: usize = 8;
+
+/// Heads one after the other.
+#[derive(Debug)]
+pub struct Heads<'a> {
+    bytes: Forward<'a>,
+    next: CallIndex,
+    first_ns: i64,
+}
+
+impl Heads<'_> {
+    /// The next one; `None`: there is no more.
+    pub fn read(&mut self) -> io::Result<Option<Head>> {
+        if self.bytes.is_over() {
+            return Ok(None);
+        }
+        let damaged = || io::Error::from(io::ErrorKind::InvalidData);
+        let at = self.bytes.at();
+        let lens = self.bytes.peek(LENS)?.first_chunk::<LENS>().copied();
+        let [a, b, c, d, e, f, g, h] = lens.ok_or_else(damaged)?;
+        let head_len = u32::from_le_bytes([a, b, c, d]) as usize;
+        let body_len = u32::from_le_bytes([e, f, g, h]);
+        let bytes = self.bytes.peek(LENS + head_len)?;
+        let head = bytes.get(LENS..).filter(|head| head.len() == head_len);
+        let head = head.and_then(|mut head| Head::take(&mut head, self.next, self.first_ns));
+        let mut head = head.ok_or_else(damaged)?;
+        let before = (LENS + head_len) as u64;
+        head.body = (at + before, body_len);
+        self.bytes.skip(before + u64::from(body_len));
+        self.next += 1;
+        Ok(Some(head))
+    }
+}
+
 impl Script {
-    /// Directories that a client of NFSv4 passes on its way from the root of the server, before the
-    /// trace makes any: no mount names them.
-    pub fn ways(&self) -> Vec<(u32, Path)> {
-        let named = |operation: &Operation| match operation.procedure {
-            Some(Procedure::Nfs4(name)) => Some(name),
-            _ => None,
-        };
-        let uses = |operation: &&Operation| {
-            let name = named(operation);
-            let is_listed = name == Some(v4::Operation::ReadDir);
-            is_listed || name.is_some() && operation.names[0].is_some()
-        };
-        let all = self.calls.iter().flat_map(|call| &call.operations);
-        let directories = all.filter(uses).filter_map(|operation| operation.file);
-        let directories: hashbrown::HashSet<FileId> = directories.collect();
-        let mut ways = Vec::new();
-        for call in &self.calls {
-            let mut path: Option<Path> = None;
-            for (at, operation) in call.operations.iter().enumerate() {
-                match named(operation) {
-                    Some(v4::Operation::Create) => return ways,
-                    Some(v4::Operation::PutRootFh) => path = Some(Vec::new()),
-                    Some(v4::Operation::PutFh) => path = None,
-                    Some(v4::Operation::Lookup) => {
-                        let is_ok = operation.status.as_deref() == Some("NFS4_OK");
-                        let next = call.operations.get(at + 1);
-                        let is_passed = next.is_some_and(|next| uses(&next))
-                            || operation
-                                .made
-                                .is_some_and(|made| directories.contains(&made));
-                        match (&mut path, &operation.names[0]) {
-                            (Some(path), Some(name)) if is_ok && is_passed => {
-                                path.push(name.to_vec());
-                                let way = (call.server, path.clone());
-                                if !ways.contains(&way) {
-                                    ways.push(way);
-                                }
-                            }
-                            _ => path = None,
-                        }
-                    }
-                    _ => {}
-                }
-            }
-        }
-        ways
+    /// Calls and openings.
+    pub fn len(&self) -> CallIndex {
+        self.len
     }
 
-    /// The version of NFS that most calls are of: `None`, NFSv3.
-    pub fn minor_version(&self) -> Option<u32> {
-        let of = |wanted: fn(&Program) -> bool| {
-            let programs = self.calls.iter().filter_map(|call| call.program);
-            programs.filter(wanted).count()
-        };
-        let nfs4 = of(|program| matches!(program, Program::Nfs4(_)));
-        let is_nfs4 = nfs4 > of(|program| *program == Program::Nfs3);
-        let minors = self.calls.iter().filter_map(|call| match call.program {
-            Some(Program::Nfs4(minor)) => Some(minor),
-            _ => None,
-        });
-        minors.max().filter(|_| is_nfs4)
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
-    /// Leaves out calls that cannot be made beside the others: those of another version of NFS,
-    /// whose handles are other ones, and those that open and keep sessions.
-    pub fn keep_version(&mut self) {
-        let kept = self.minor_version();
-        for call in &mut self.calls {
-            let is_other = match call.program {
-                Some(Program::Nfs4(_)) => kept.is_none(),
-                Some(Program::Nfs3) => kept.is_some(),
-                _ => false,
-            };
-            let nfs4 = call.operations.iter().map(|it| match it.procedure {
-                Some(Procedure::Nfs4(operation)) => Some(operation),
-                _ => None,
-            });
-            let of_session = |it: Option<v4::Operation>| it.is_some_and(is_of_session);
-            if is_other {
-                call.left_out = Some(Why::Program);
-            } else if nfs4.clone().any(|it| it.is_some_and(opens_session))
-                || !call.operations.is_empty() && nfs4.clone().all(of_session)
-            {
-                call.left_out = Some(Why::Session);
-            }
+    /// When the first call was made.
+    pub fn first_ns(&self) -> i64 {
+        self.survey.span_ns.map_or(0, |(first_ns, _)| first_ns)
+    }
+
+    /// All heads, in the order in which calls were made.
+    pub fn heads(&self) -> Heads<'_> {
+        self.heads_from(0, self.places.len().saturating_sub(1))
+    }
+
+    fn heads_from(&self, block: usize, end: usize) -> Heads<'_> {
+        let place = |block: usize| self.places.get(block).copied().unwrap_or(0);
+        Heads {
+            bytes: Forward::new(&*self.shelf, place(block)..place(end)),
+            next: block as CallIndex * BLOCK_CALLS,
+            first_ns: self.first_ns(),
         }
     }
 
-    /// Files that calls use before a reply named them, in the order of their first use.
-    pub fn needed(&self) -> Vec<FileId> {
-        let mut made: hashbrown::HashSet<FileId> = self.roots.iter().copied().collect();
-        let mut needed = Vec::new();
-        let calls = self.calls.iter().filter(|call| call.left_out.is_none());
-        for operation in calls.flat_map(|call| &call.operations) {
-            for file in [operation.file, operation.file2].into_iter().flatten() {
-                if made.insert(file) {
-                    needed.push(file);
-                }
+    /// Gives `each` all heads, the last first.
+    pub(crate) fn backwards(&self, mut each: impl FnMut(Head) -> io::Result<()>) -> io::Result<()> {
+        for block in (0..self.places.len().saturating_sub(1)).rev() {
+            let (mut heads, mut all) = (self.heads_from(block, block + 1), Vec::new());
+            while let Some(head) = heads.read()? {
+                all.push(head);
             }
-            made.extend(operation.made);
+            all.into_iter().rev().try_for_each(&mut each)?;
         }
-        needed
+        Ok(())
     }
-}
 
-/// What a compound is beside the calls that it is made for.
-fn is_of_session(operation: v4::Operation) -> bool {
-    opens_session(operation) || matches!(operation, v4::Operation::Sequence | v4::Operation::Renew)
-}
-
-/// What a client does once for a session, whatever else it asks for in the same compound: that of
-/// nfs-ganesha looks at the root with its RECLAIM_COMPLETE.
-fn opens_session(operation: v4::Operation) -> bool {
-    matches!(
-        operation,
-        v4::Operation::SetClientId
-            | v4::Operation::SetClientIdConfirm
-            | v4::Operation::ExchangeId
-            | v4::Operation::CreateSession
-            | v4::Operation::BindConnToSession
-            | v4::Operation::DestroySession
-            | v4::Operation::DestroyClientId
-            | v4::Operation::ReclaimComplete
-            | v4::Operation::BackchannelCtl
-    )
+    /// A call, whose body is there.
+    pub fn call(&self, (at, len): (u64, u32)) -> io::Result<Call> {
+        let mut bytes = vec![0; len as usize];
+        self.shelf.read_at(at, &mut bytes)?;
+        Call::decode(&bytes).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
 }

@@ -3,8 +3,8 @@
 use hashbrown::{HashMap, HashSet};
 use lineside_nfs::v4::StateId;
 
+use crate::call::FileId;
 use crate::own::{OwnValue, Shown};
-use crate::script::FileId;
 
 /// Why a call cannot be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -40,6 +40,8 @@ pub(crate) struct Tables {
     /// Change times, of files whose SETATTR is guarded by one.
     changed: HashMap<FileId, (u32, u32)>,
     states: HashMap<(u32, [u8; 12]), StateId>,
+    /// The last OPEN of a file that is open, by client.
+    opened: HashMap<(u32, FileId), StateId>,
     /// Values of attributes that calls compare, in the place of the source's.
     own: HashMap<Shown, OwnValue>,
 }
@@ -105,6 +107,18 @@ impl Tables {
 
     pub(crate) fn set_state(&mut self, client: u32, source: [u8; 12], state: StateId) {
         self.states.insert((client, source), state);
+    }
+
+    /// The state that a client has opened a file with.
+    pub(crate) fn opened(&self, client: u32, file: FileId) -> Option<StateId> {
+        self.opened.get(&(client, file)).copied()
+    }
+
+    pub(crate) fn set_opened(&mut self, client: u32, file: FileId, state: Option<StateId>) {
+        match state {
+            Some(state) => self.opened.insert((client, file), state),
+            None => self.opened.remove(&(client, file)),
+        };
     }
 
     pub(crate) fn forget_state(&mut self, client: u32, source: [u8; 12]) {

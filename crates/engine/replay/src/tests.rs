@@ -4,22 +4,57 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use lineside_nfs::v4::Operation as Name4;
+use lineside_nfs_client::Request;
 use lineside_plan::{Begin, CallIndex, EdgeKind, Step};
 use lineside_time::Random;
 
+use crate::call::{Call, Facts, FileId, Operation, Procedure, Program, Why};
 use crate::figures::Repairs;
 use crate::nfs3::inner_target;
 use crate::replay::{Replay, Settings};
-use crate::script::{Call, Facts, Operation, Procedure, Program, Script, Why};
-use crate::walk::{Pace, Walk};
+use crate::script::{Edge, Head, Script, Waits};
+use crate::walk::{Pace, WINDOW_CALLS, Walk};
+use crate::writer::Writer;
 
 const PACES: [Pace; 3] = [Pace::Closed, Pace::Open, Pace::Fast];
 
+/// A script of calls, with what each waits for.
+pub(crate) fn written(
+    calls: impl IntoIterator<Item = (Call, Step, Vec<Edge>)>,
+    roots: &[FileId],
+) -> Script {
+    let mut writer = Writer::new(Box::new(Vec::new()));
+    writer.roots = roots.to_vec();
+    for (call, step, edges) in calls {
+        writer.push(&call, step, &edges).expect("memory");
+    }
+    writer.finish().expect("memory")
+}
+
+pub(crate) fn heads_of(script: &Script) -> Vec<Head> {
+    let mut heads = script.heads();
+    std::iter::from_fn(|| heads.read().expect("memory")).collect()
+}
+
+pub(crate) fn calls_of(script: &Script) -> Vec<Call> {
+    let heads = heads_of(script).into_iter();
+    heads
+        .map(|head| script.call(head.body).expect("memory"))
+        .collect()
+}
+
+fn at(ns: i64) -> Step {
+    Step {
+        thread: 0,
+        begin: Begin::At(ns),
+    }
+}
+
 /// Calls of a few threads, which wait for earlier ones in any way.
 fn script(random: &mut Random) -> Script {
-    let count = 1 + random.below(60) as u32;
+    let count = 1 + random.below(200) as u32;
     let threads = 1 + random.below(4);
-    let mut script = Script::default();
+    let mut calls = Vec::new();
     let mut now = 1_000_000_000;
     for index in 0..count {
         now += random.below(5_000_000) as i64;
@@ -31,36 +66,41 @@ fn script(random: &mut Random) -> Script {
             },
             false => Begin::At(now - 1_000_000_000),
         };
-        script.steps.push(Step {
+        let step = Step {
             thread: random.below(threads) as u32,
             begin,
-        });
+        };
+        let mut edges = Vec::new();
         for _ in 0..random.below(3) {
             let kinds = [EdgeKind::Resource, EdgeKind::Trigger, EdgeKind::Window];
             let kind = kinds[random.below(3) as usize];
             if index > 0 {
-                script.edges.push((earlier(random), index, kind));
+                edges.push((earlier(random), Waits::Plan(kind)));
             }
         }
-        script.calls.push(Call {
+        let call = Call {
+            id: index.into(),
             call_ns: now,
             program: Some(Program::Nfs3),
             is_answered: true,
             ..Call::default()
-        });
+        };
+        calls.push((call, step, edges));
     }
-    script
+    written(calls, &[])
 }
 
 /// What a run came to: when each call was made and ended.
-fn run(script: &Script, pace: Pace, speed: f64, seed: u64) -> Vec<(i64, i64)> {
+fn run(script: &Script, pace: Pace, speed: f64, seed: u64, window: usize) -> Vec<(i64, i64)> {
     let mut random = Random::new(seed);
-    let mut walk = Walk::new(script, pace, speed, 0);
-    let mut times = vec![(i64::MIN, i64::MIN); script.calls.len()];
+    let mut walk = Walk::new(script, pace, speed, window);
+    walk.begin(0);
+    let mut times = vec![(i64::MIN, i64::MIN); script.len() as usize];
     let mut replies = BinaryHeap::new();
     let mut now = 0;
     loop {
-        while let Some(call) = walk.next(now) {
+        while let Some((call, body)) = walk.next(now) {
+            assert_eq!(script.call(body).expect("memory").id, i64::from(call));
             let time = &mut times[call as usize];
             assert_eq!(time.0, i64::MIN, "call {call} is made twice");
             time.0 = now;
@@ -83,6 +123,7 @@ fn run(script: &Script, pace: Pace, speed: f64, seed: u64) -> Vec<(i64, i64)> {
     assert!(walk.is_over(), "all calls are made, and all end");
     let [all, kept] = walk.edges_kept();
     assert_eq!(all, kept);
+    assert!(walk.take_failure().is_none());
     times
 }
 
@@ -90,17 +131,24 @@ fn run(script: &Script, pace: Pace, speed: f64, seed: u64) -> Vec<(i64, i64)> {
 fn no_call_of_a_thousand_plans_is_before_what_it_needs() {
     for seed in 0..1_000 {
         let script = script(&mut Random::new(seed));
-        for pace in PACES {
-            let times = run(&script, pace, 1.0, seed);
-            for &(from, to, kind) in &script.edges {
-                let is_kept = times[to as usize].0 >= times[from as usize].1;
-                let is_asked = pace != Pace::Open || kind == EdgeKind::Resource;
-                assert!(is_kept || !is_asked, "seed {seed} {pace:?}: {from} {to}");
-            }
-            for (index, call) in script.calls.iter().enumerate() {
+        let heads = heads_of(&script);
+        // In a window of 64 calls, too, which are fewer than the script may have.
+        for (pace, window) in PACES
+            .iter()
+            .flat_map(|pace| [(*pace, 64), (*pace, WINDOW_CALLS)])
+        {
+            let times = run(&script, pace, 1.0, seed, window);
+            for head in &heads {
+                let index = head.index as usize;
                 let made = times[index].0;
-                match (pace, script.steps[index].begin) {
-                    (Pace::Open, _) => assert!(made >= call.call_ns - script.calls[0].call_ns),
+                for &(from, waits) in &head.edges {
+                    let is_kept = made >= times[from as usize].1;
+                    let resource = Waits::Plan(EdgeKind::Resource);
+                    let is_asked = pace != Pace::Open || waits == resource;
+                    assert!(is_kept || !is_asked, "seed {seed} {pace:?}: {from} {index}");
+                }
+                match (pace, head.step.begin) {
+                    (Pace::Open, _) => assert!(made >= head.call_ns - heads[0].call_ns),
                     (Pace::Closed, Begin::At(at)) => assert!(made >= at, "seed {seed}"),
                     (Pace::Closed, Begin::After { call, think_ns }) => {
                         let ended = times[call as usize].1;
@@ -121,30 +169,26 @@ fn a_seed_gives_the_same_nanosecond() {
     for seed in 0..50 {
         let script = script(&mut Random::new(seed));
         for pace in PACES {
-            assert_eq!(run(&script, pace, 1.0, seed), run(&script, pace, 1.0, seed));
+            let once = || run(&script, pace, 1.0, seed, WINDOW_CALLS);
+            assert_eq!(once(), once());
         }
     }
 }
 
 #[test]
 fn twice_the_speed_halves_the_times_of_the_trace() {
-    let calls = [0, 10_000, 30_000].map(|call_ns| Call {
+    let call = |(id, call_ns)| Call {
+        id,
         call_ns,
         program: Some(Program::Nfs3),
         is_answered: true,
         ..Call::default()
-    });
-    let steps = [0, 10_000, 30_000].map(|at| Step {
-        thread: 0,
-        begin: Begin::At(at),
-    });
-    let script = Script {
-        calls: calls.into(),
-        steps: steps.into(),
-        ..Script::default()
     };
+    let calls = [(0, 0), (1, 10_000), (2, 30_000)];
+    let script = written(calls.map(|it| (call(it), at(it.1), Vec::new())), &[]);
     for pace in [Pace::Closed, Pace::Open] {
-        let made: Vec<_> = run(&script, pace, 2.0, 1).iter().map(|it| it.0).collect();
+        let times = run(&script, pace, 2.0, 1, WINDOW_CALLS);
+        let made: Vec<_> = times.iter().map(|it| it.0).collect();
         assert_eq!(made, [0, 5_000, 15_000], "{pace:?}");
     }
 }
@@ -178,22 +222,19 @@ fn files_are_needed_that_no_earlier_reply_named() {
         operation(3, None),
         operation(3, Some(1)),
     ];
-    let script = Script {
-        calls: operations
-            .map(|operation| Call {
-                operations: vec![operation],
-                ..Call::default()
-            })
-            .into(),
-        roots: vec![1],
-        ..Script::default()
-    };
-    assert_eq!(script.needed(), [3]);
+    let calls = operations.map(|operation| {
+        let call = Call {
+            operations: vec![operation],
+            ..Call::default()
+        };
+        (call, at(0), Vec::new())
+    });
+    assert_eq!(written(calls, &[1]).survey.needed, [3]);
 }
 
 #[test]
 fn in_open_loop_a_call_waits_for_the_last_that_gave_its_state() {
-    let call = |call_ns, used: Option<u8>, given: Option<u8>| {
+    let call = |id: i64, used: Option<u8>, given: Option<u8>| {
         let bytes = |it: Option<u8>| it.map(|it| vec![it; 12].into_boxed_slice());
         let facts = Facts {
             stateid: bytes(used),
@@ -201,7 +242,8 @@ fn in_open_loop_a_call_waits_for_the_last_that_gave_its_state() {
             ..Facts::default()
         };
         Call {
-            call_ns,
+            id,
+            call_ns: id,
             program: Some(Program::Nfs4(0)),
             is_answered: true,
             operations: vec![Operation {
@@ -212,28 +254,25 @@ fn in_open_loop_a_call_waits_for_the_last_that_gave_its_state() {
         }
     };
     // OPEN, OPEN_CONFIRM, WRITE.
-    let steps = (0..3).map(|at| Step {
-        thread: 0,
-        begin: Begin::At(at),
-    });
-    let script = Script {
-        calls: vec![
-            call(0, None, Some(7)),
-            call(1, Some(7), Some(7)),
-            call(2, Some(7), None),
-        ],
-        steps: steps.collect(),
-        ..Script::default()
-    };
-    let times = run(&script, Pace::Open, 1.0, 7);
+    let calls = [
+        call(0, None, Some(7)),
+        call(1, Some(7), Some(7)),
+        call(2, Some(7), None),
+    ];
+    let script = written(
+        calls.map(|call| (call.clone(), at(call.id), Vec::new())),
+        &[],
+    );
+    let times = run(&script, Pace::Open, 1.0, 7, WINDOW_CALLS);
     assert!(times[1].0 >= times[0].1, "{times:?}");
     assert!(times[2].0 >= times[1].1, "{times:?}");
 }
 
 #[test]
 fn in_open_loop_a_call_waits_for_the_handle_that_it_uses() {
-    let call = |call_ns, file, made| Call {
-        call_ns,
+    let call = |id: i64, file, made| Call {
+        id,
+        call_ns: id.min(1),
         program: Some(Program::Nfs3),
         is_answered: true,
         operations: vec![Operation {
@@ -244,20 +283,30 @@ fn in_open_loop_a_call_waits_for_the_handle_that_it_uses() {
         ..Call::default()
     };
     // The plan has a trigger alone.
-    let begin = |begin| Step { thread: 0, begin };
-    let script = Script {
-        calls: vec![call(0, 1, Some(2)), call(1, 2, None), call(1, 1, None)],
-        steps: vec![
-            begin(Begin::At(0)),
-            begin(Begin::After {
-                call: 0,
-                think_ns: 0,
-            }),
-            begin(Begin::At(1)),
-        ],
-        ..Script::default()
+    let after = Step {
+        thread: 0,
+        begin: Begin::After {
+            call: 0,
+            think_ns: 0,
+        },
     };
-    let times = run(&script, Pace::Open, 1.0, 7);
+    let calls = [
+        (call(0, 1, Some(2)), at(0), Vec::new()),
+        (call(1, 2, None), after, Vec::new()),
+        (call(2, 1, None), at(1), Vec::new()),
+    ];
+    let script = written(calls, &[]);
+    let times = run(&script, Pace::Open, 1.0, 7, WINDOW_CALLS);
+    assert!(times[1].0 >= times[0].1, "{times:?}");
+    assert_eq!(times[2].0, 1, "{times:?}");
+    // In closed loop one at a time of day does, too.
+    let calls = [call(0, 1, Some(2)), call(1, 2, None), call(2, 1, None)];
+    let calls = calls.map(|call| {
+        let thread = call.id as u32;
+        let step = Step { thread, ..at(1) };
+        (call, step, Vec::new())
+    });
+    let times = run(&written(calls, &[]), Pace::Closed, 1.0, 7, WINDOW_CALLS);
     assert!(times[1].0 >= times[0].1, "{times:?}");
     assert_eq!(times[2].0, 1, "{times:?}");
 }
@@ -277,51 +326,159 @@ fn a_compound_that_opens_a_session_is_the_clients_own() {
     };
     let look = [Name4::PutRootFh, Name4::GetAttr];
     let looks = |first: &[Name4]| compound(&[first, &look[..]].concat());
-    let mut script = Script {
-        calls: vec![
-            looks(&[Name4::Sequence, Name4::ReclaimComplete]),
-            compound(&[Name4::Sequence]),
-            looks(&[Name4::Sequence]),
-        ],
-        ..Script::default()
-    };
-    script.keep_version();
-    let left_out: Vec<_> = script.calls.iter().map(|call| call.left_out).collect();
+    let mut calls = [
+        looks(&[Name4::Sequence, Name4::ReclaimComplete]),
+        compound(&[Name4::Sequence]),
+        looks(&[Name4::Sequence]),
+    ];
+    calls.iter_mut().for_each(|call| call.keep_version(Some(1)));
+    let left_out = calls.map(|call| call.left_out);
     assert_eq!(left_out, [Some(Why::Session), Some(Why::Session), None]);
 }
 
 /// The time at which a call is issued is that of calls alone.
 #[test]
 fn what_is_left_out_is_not_made() {
-    let script = Script {
-        calls: vec![Call::default(); 3],
-        steps: vec![
-            Step {
-                thread: 0,
-                begin: Begin::At(0),
-            };
-            3
-        ],
-        ..Script::default()
-    };
+    let script = written((0..3).map(|_| (Call::default(), at(0), Vec::new())), &[]);
     let settings = Settings {
         pace: Pace::Fast,
         speed: 1.0,
         user: None,
+        patience_ns: 0,
         seed: 0,
         export: Vec::new(),
         top: Vec::new(),
         tops: Vec::new(),
     };
-    let mut replay = Replay::new(&script, settings);
-    replay.begin(Walk::new(&script, Pace::Fast, 1.0, 0));
-    assert_eq!(replay.made().count(), 0);
+    let mut replay = Replay::new(&script, settings, WINDOW_CALLS);
+    replay.begin(0);
+    let made = |replay: &Replay<'_>| -> u64 {
+        let late = replay.walk().lateness();
+        late.steps().map(|(_, count)| count).sum()
+    };
     let opening = replay.next(0).expect("it is due");
     replay.on_done(1, opening, None);
     let lacking = replay.next(1).expect("it is due");
     replay.on_done(1, lacking, Some(Why::Arguments));
-    assert_eq!(replay.made().count(), 0);
+    assert_eq!(made(&replay), 0);
     replay.next(2).expect("it is due");
-    assert_eq!(replay.made().count(), 1);
+    assert_eq!(made(&replay), 1);
     assert!(!replay.is_over());
+}
+
+/// What a WRITE writes is the same, drawn ahead or not, and no more than there is room for.
+#[test]
+fn what_is_drawn_ahead_is_what_is_written() {
+    let write = |id: i64| {
+        let operation = Operation {
+            id,
+            procedure: Some(Procedure::Nfs3(lineside_nfs::v3::Procedure::Write)),
+            file: Some(7),
+            offset: Some(id.cast_unsigned() << 20),
+            count: Some(1 << 20),
+            sums: (0..2_048).map(|block| (block, block % 5)).collect(),
+            facts: Some(Box::new(Facts {
+                stable_how: Some("UNSTABLE".into()),
+                ..Facts::default()
+            })),
+            ..Operation::default()
+        };
+        let call = Call {
+            id,
+            program: Some(Program::Nfs3),
+            is_answered: true,
+            operations: vec![operation],
+            ..Call::default()
+        };
+        (call, at(id), Vec::new())
+    };
+    let script = written((0..40).map(write), &[7]);
+    let settings = Settings {
+        pace: Pace::Closed,
+        speed: 1.0,
+        user: None,
+        patience_ns: 0,
+        seed: 3,
+        export: Vec::new(),
+        top: vec![1],
+        tops: Vec::new(),
+    };
+    let sent = |ahead: bool| {
+        let mut replay = Replay::new(&script, settings.clone(), WINDOW_CALLS);
+        replay.begin(0);
+        let mut sent = Vec::new();
+        for now in 0..40 {
+            let mut drawn = 0;
+            while ahead && replay.draw_ahead() {
+                drawn += 1;
+            }
+            assert!(drawn <= 16, "{drawn}");
+            let call = replay.next(now).expect("it is due");
+            let made = replay.request(call, |_, request| match request {
+                Request::Nfs3(_, data) => sent.push(data.to_vec()),
+                _ => unreachable!("it is a WRITE"),
+            });
+            assert_eq!(made, Ok(()));
+            replay.on_lost(now, call);
+        }
+        sent
+    };
+    assert_eq!(sent(true), sent(false));
+}
+
+/// No row has the state of what is copied: without an OPEN of it that is the anonymous one.
+#[test]
+fn a_copy_is_asked_for_without_callbacks() {
+    let operation = |name: Name4, file: FileId| Operation {
+        procedure: Some(Procedure::Nfs4(name)),
+        file: Some(file),
+        ..Operation::default()
+    };
+    let copy = Operation {
+        file2: Some(5),
+        offset: Some(4_096),
+        length: Some(1 << 20),
+        facts: Some(Box::new(Facts {
+            stateid: Some(vec![9; 12].into()),
+            source_offset: Some(512),
+            ..Facts::default()
+        })),
+        ..operation(Name4::Copy, 6)
+    };
+    let call = Call {
+        program: Some(Program::Nfs4(2)),
+        is_answered: true,
+        operations: vec![
+            operation(Name4::PutFh, 5),
+            operation(Name4::SaveFh, 5),
+            operation(Name4::PutFh, 6),
+            copy,
+        ],
+        ..Call::default()
+    };
+    let script = written([(call, at(0), Vec::new())], &[]);
+    let settings = Settings {
+        pace: Pace::Closed,
+        speed: 1.0,
+        user: None,
+        patience_ns: 0,
+        seed: 0,
+        export: Vec::new(),
+        top: vec![1],
+        tops: Vec::new(),
+    };
+    let mut replay = Replay::new(&script, settings, WINDOW_CALLS);
+    replay.know(5, b"five");
+    replay.know(6, b"six");
+    replay.begin(0);
+    let call = replay.next(0).expect("it is due");
+    let asked = replay.request(call, |_, request| match request {
+        Request::Compound { calls, .. } => format!("{:?}", calls[3]),
+        _ => String::new(),
+    });
+    let asked = asked.expect("it is made");
+    for words in ["Copy", "4096", "1048576", "512", "synchronous: Some(true)"] {
+        assert!(asked.contains(words), "{words}: {asked}");
+    }
+    assert_eq!(replay.figures().repairs.states, 2);
 }

@@ -45,7 +45,7 @@ pub use pass::image::{Contents, ImageError, ImageLeftOut, ImageOfTrace, image};
 pub use pass::interval::{INTERVALS_MAX, Interval, Iostat, Series, intervals};
 pub use pass::plan::{LeftOut, Plan, PlanError, PlanOutput, plan};
 pub use pass::report::{closing, report};
-pub use pass::script::script;
+pub use pass::script::{SHELF_FILES, script};
 pub use pass::sizes::{CallSize, sizes};
 pub use pass::slow::{
     Divided, FAILED_MAX, Failed, FailedGroup, FailedGroups, FailedOperation, FailedRequest, Frames,

@@ -147,6 +147,10 @@ fn unknown(plan: &Plan, out: &mut String) {
             "connections were open before the capture, or their opening was not seen",
         ),
         (
+            left_out.of_load,
+            "calls are requests of a load, whose rows lack what replies named: nothing waits for that",
+        ),
+        (
             figures.forgotten,
             "files, names and states were forgotten for lack of memory: edges from them are missing",
         ),

@@ -47,6 +47,12 @@ pub enum RerunError {
     /// The client could not be made known.
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// What was open there is not.
+    #[error(
+        "{0}; it was started again, or not reached for the time of its lease, and what was open \
+        there is lost: replay into a new directory"
+    )]
+    Forgotten(ClientError),
     /// A call that cannot be encoded.
     #[error("a call cannot be made: {0}")]
     Call(#[from] CallError),
@@ -87,6 +93,9 @@ pub enum RerunError {
         /// The directory.
         url: String,
     },
+    /// The calls of the trace.
+    #[error("the calls of the trace cannot be read back from their file: {0}")]
+    Script(io::Error),
     /// Tables of RUN.
     #[error(transparent)]
     Trace(#[from] CaptureError),

@@ -94,6 +94,11 @@ impl<'a, C: Clock> Lines<'a, C> {
         Ok(at)
     }
 
+    /// Whether what passes is kept.
+    pub(crate) fn is_tapped(&self) -> bool {
+        self.tap.is_some()
+    }
+
     /// Our port.
     pub(crate) fn port(&self, at: LineIndex) -> u16 {
         self.lines[at].port

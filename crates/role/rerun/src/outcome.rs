@@ -35,6 +35,7 @@ pub struct Outcome {
     duration_ns: i64,
     issue_time: Option<Spread>,
     edges: [u64; 2],
+    held: u64,
     connections: u64,
     broken: u64,
     stalls: Stalls,
@@ -44,7 +45,7 @@ pub struct Outcome {
 const STALLED_SHARE_MAX: f64 = 0.01;
 
 /// What a server refuses to all who write, and the way out.
-const REFUSED: [(&str, &str); 3] = [
+const REFUSED: [(&str, &str); 6] = [
     (
         "ERR_ROFS",
         "it is read-only there: name an export that may be written",
@@ -57,7 +58,12 @@ const REFUSED: [(&str, &str); 3] = [
         "ERR_DQUOT",
         "a quota is used up there: raise it, or give --as of another user",
     ),
+    ("ERR_JUKEBOX", PUT_OFF),
+    ("ERR_DELAY", PUT_OFF),
+    ("ERR_GRACE", PUT_OFF),
 ];
+
+const PUT_OFF: &str = "the server put them off for as long as --timeout allows";
 
 impl Outcome {
     pub(crate) fn new(
@@ -67,21 +73,22 @@ impl Outcome {
         ended_ns: i64,
         failure: Option<RerunError>,
     ) -> Self {
-        let times = replays.iter().flat_map(|replay| replay.walk().times());
-        let made = times.filter(|times| times.made_ns != i64::MIN);
-        let first_ns = made.clone().map(|times| times.made_ns).min();
-        let last_ns = made.clone().map(|times| times.ended_ns).max();
-        let issued = replays.iter().flat_map(Replay::made);
-        let lateness = issued.map(|times| (times.made_ns.saturating_sub(times.meant_ns), 1));
-        let lateness: Vec<_> = lateness.collect();
+        let spans = replays.iter().filter_map(|replay| replay.walk().span_ns());
+        let first_ns = spans.clone().map(|(first_ns, _)| first_ns).min();
+        let last_ns = spans.map(|(_, last_ns)| last_ns).max();
+        let late = replays.iter().map(|replay| replay.walk().lateness());
+        let lateness: Vec<_> = late
+            .flat_map(|late| late.steps().collect::<Vec<_>>())
+            .collect();
         let is_over = replays.iter().all(Replay::is_over);
         let last_ns = last_ns.filter(|_| is_over).unwrap_or(ended_ns);
         let mut figures = Figures::default();
-        let mut edges = [0; 2];
+        let (mut edges, mut held) = ([0; 2], 0);
         for replay in replays {
             figures.add(replay.figures());
             let of = replay.walk().edges_kept();
             edges = [edges[0] + of[0], edges[1] + of[1]];
+            held += replay.walk().held();
         }
         Self {
             figures,
@@ -91,6 +98,7 @@ impl Outcome {
             duration_ns: first_ns.map_or(0, |first| last_ns.saturating_sub(first).max(0)),
             issue_time: (!lateness.is_empty()).then(|| Spread::of(lateness)),
             edges,
+            held,
             connections,
             broken,
             stalls,
@@ -163,11 +171,9 @@ pub fn certificate(
     grounds: &[Ground],
     outcome: &Outcome,
 ) -> Judged<Found> {
-    let source = script.calls.iter().filter(|call| call.program.is_some());
     let copies = outcome.copies;
-    let source_calls = copies * source.count() as u64;
-    let times = script.calls.iter().map(|call| call.call_ns);
-    let source_ns = times.clone().max().zip(times.min());
+    let source_calls = copies * script.survey.calls;
+    let source_ns = script.survey.span_ns;
     let figures = &outcome.figures;
     let left_out = figures.left_out.iter();
     let differing = figures.differing.iter().map(|(of, &count)| Differing {
@@ -181,7 +187,7 @@ pub fn certificate(
     let found = Found {
         asked,
         duration_s: outcome.duration_ns as f64 / 1e9,
-        source_duration_s: source_ns.map_or(0.0, |(last, first)| last.saturating_sub(first) as f64)
+        source_duration_s: source_ns.map_or(0.0, |(first, last)| last.saturating_sub(first) as f64)
             / 1e9,
         calls: Calls {
             source: source_calls,
@@ -211,7 +217,7 @@ pub fn certificate(
             kept: outcome.edges[1],
         },
         issue_time: outcome.issue_time.clone(),
-        repairs: repairs(figures, grounds),
+        repairs: repairs(outcome, grounds),
         connections: outcome.connections,
         broken: outcome.broken,
         stalls: outcome.stalls.count,
@@ -226,8 +232,8 @@ pub fn certificate(
 }
 
 /// What the server has not, by name.
-fn repairs(figures: &Figures, grounds: &[Ground]) -> BTreeMap<String, u64> {
-    let repairs = figures.repairs;
+fn repairs(outcome: &Outcome, grounds: &[Ground]) -> BTreeMap<String, u64> {
+    let repairs = outcome.figures.repairs;
     let repairs = [
         ("cookies", repairs.cookies),
         ("guards", repairs.guards),
@@ -236,6 +242,8 @@ fn repairs(figures: &Figures, grounds: &[Ground]) -> BTreeMap<String, u64> {
         ("states", repairs.states),
         ("verifiers", repairs.verifiers),
         ("attributes", repairs.attributes),
+        ("delays", repairs.delays),
+        ("held", outcome.held),
         (
             "missing_files",
             { grounds.iter() }.map(|ground| ground.missing).sum(),
@@ -264,6 +272,7 @@ mod tests {
             duration_ns: 1,
             issue_time: None,
             edges: [0; 2],
+            held: 0,
             connections: 1,
             broken: 0,
             stalls: Stalls::default(),

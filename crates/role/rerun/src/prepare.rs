@@ -39,7 +39,7 @@ pub fn prepare(
     timeout_ns: i64,
     clock: &RunClock,
 ) -> Result<Ground, RerunError> {
-    let version = script.minor_version().map_or(Version::V3, Version::V4);
+    let version = script.survey.minor_version.map_or(Version::V3, Version::V4);
     let (mut asking, export_len) = mount(version, url, user, timeout_ns, clock)?;
     let mut below = Below {
         asking: &mut asking,
@@ -56,7 +56,7 @@ pub fn prepare(
         ..Ground::default()
     };
     let mut found: HashMap<Path, Option<Vec<u8>>> = HashMap::new();
-    for file in script.needed() {
+    for &file in &script.survey.needed {
         let handle = match script.paths.get(&file) {
             Some(path) => below.find(&top, path, &mut found)?,
             None => None,
@@ -80,9 +80,9 @@ pub fn prepare(
         ground.tops.push(below.way(&top, path)?);
     }
     if let Version::V4(_) = version {
-        for (server, way) in script.ways() {
-            let top = ground.tops.get(server as usize).unwrap_or(&top);
-            below.way(top, &way)?;
+        for (server, way) in &script.survey.ways {
+            let top = ground.tops.get(*server as usize).unwrap_or(&top);
+            below.way(top, way)?;
         }
     }
     ground.mount_port = asking.mount_port.unwrap_or(url.port);

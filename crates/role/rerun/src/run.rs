@@ -1,14 +1,18 @@
 //! The run: calls leave when they are due, and replies make others due.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 use lineside_host::RunClock;
 use lineside_nfs_client::{
-    Client, Config, Connection, Event, PORTMAP_PORT, Service, Transport, Version,
+    Client, ClientError, Config, Connection, Event, PORTMAP_PORT, Service, Transport, Version,
 };
 use lineside_replay::{
-    Call, CallIndex, ConnectionId, Program, Replay, Script, Settings, Walk, Why,
+    Call, CallIndex, ConnectionId, Program, Replay, Script, Settings, WINDOW_CALLS, Why,
 };
 use lineside_time::Clock;
 
@@ -57,6 +61,8 @@ const SPIN_NS: i64 = 150_000;
 const RETRY_NS: i64 = 500_000_000;
 /// How long the server may take to forget its clients.
 const FAREWELL_NS: i64 = 2_000_000_000;
+/// Drawing what a WRITE writes takes so long: a megabyte, in a build without optimisation.
+const DRAW_NS: i64 = 5_000_000;
 /// A turn of the loop that takes longer is a stall.
 const STALL_NS: i64 = 1_000_000;
 /// Bytes of calls that wait for the server.
@@ -84,6 +90,7 @@ struct Wire {
 /// A client of the source for one version, as it is here.
 struct Session {
     client: Client,
+    minor: Option<u32>,
     wires: Vec<usize>,
 }
 
@@ -97,11 +104,15 @@ struct Run<'a, 'b> {
     wires: Vec<Wire>,
     /// The wire of each line.
     of_lines: Vec<usize>,
-    /// The wire of each call, of the first copy. All have as many.
-    of_calls: Vec<Option<usize>>,
+    /// The wires of a connection, by program, and the first of them: of the first copy. All have
+    /// as many.
+    of_programs: HashMap<(ConnectionId, Program), usize>,
+    of_connections: HashMap<ConnectionId, usize>,
     wires_of_copy: usize,
     /// Sessions that have something to send.
     touched: Vec<usize>,
+    /// Calls that the server has put off: when they are made again, and by which wire.
+    put_off: BinaryHeap<Reverse<(i64, usize, CallIndex)>>,
     connections: u64,
     broken: u64,
     stalls: Stalls,
@@ -117,8 +128,9 @@ pub fn run(
     watch: &mut dyn Watch,
 ) -> Result<Outcome, RerunError> {
     let lines = Lines::new(clock, tap)?;
+    let window = WINDOW_CALLS / asked.copies.len().max(1);
     let replays = asked.copies.iter().map(|copy| {
-        let mut replay = Replay::new(asked.script, copy.settings.clone());
+        let mut replay = Replay::new(asked.script, copy.settings.clone(), window);
         for (file, handle) in &copy.ground.known {
             replay.know(*file, handle);
         }
@@ -133,16 +145,18 @@ pub fn run(
         sessions: Vec::new(),
         wires: Vec::new(),
         of_lines: Vec::new(),
-        of_calls: Vec::new(),
+        of_programs: HashMap::new(),
+        of_connections: HashMap::new(),
         wires_of_copy: 0,
         touched: Vec::new(),
+        put_off: BinaryHeap::new(),
         connections: 0,
         broken: 0,
         stalls: Stalls::default(),
         has_begun: false,
     };
-    run.lay_wires();
-    let failure = run.open_older(watch).and_then(|()| {
+    let failure = run.lay_wires().and_then(|opened| {
+        run.open_older(&opened, watch)?;
         // What was opened before is not part of it.
         run.begin();
         run.make_calls(watch)
@@ -162,78 +176,90 @@ fn of_tag(tag: u64) -> (usize, CallIndex) {
 }
 
 impl<'a> Run<'a, '_> {
-    /// Which call goes by which wire.
-    fn lay_wires(&mut self) {
-        for copy in 0..self.replays.len() {
-            self.of_calls.clear();
-            self.lay_wires_of(copy);
-        }
-        // All copies have the same.
-        let first_of_last = self
-            .wires
-            .iter()
-            .position(|wire| wire.copy + 1 == self.replays.len());
-        self.wires_of_copy = self.wires.len() / self.replays.len().max(1);
-        for wire in self.of_calls.iter_mut().flatten() {
-            *wire -= first_of_last.unwrap_or(0);
-        }
-    }
-
-    fn lay_wires_of(&mut self, copy: usize) {
-        let script = self.asked.script;
-        let mut wires: HashMap<(ConnectionId, Program), usize> = HashMap::new();
+    /// Which call goes by which wire. Returns the connections that the script opens.
+    fn lay_wires(&mut self) -> Result<Vec<ConnectionId>, RerunError> {
+        let mut opened = Vec::new();
         let mut sessions: HashMap<(u32, Option<u32>), usize> = HashMap::new();
-        let mut first_of: HashMap<ConnectionId, usize> = HashMap::new();
-        for call in &script.calls {
-            let program = call.program.filter(|_| call.left_out.is_none());
-            let Some(program) = program else {
-                self.of_calls.push(None);
+        let mut heads = self.asked.script.heads();
+        while let Some(head) = heads.read().map_err(RerunError::Script)? {
+            let Some(program) = head.program else {
+                opened.push(head.connection);
                 continue;
             };
+            if head.is_left_out {
+                continue;
+            }
             let minor = match program {
                 Program::Nfs4(minor) => Some(minor),
                 Program::Nfs3 | Program::Mount | Program::Portmap => None,
             };
-            let next = self.sessions.len();
-            let session = *sessions.entry((call.client, minor)).or_insert(next);
-            if session == next {
-                self.sessions.push(self.session(copy, minor));
-            }
             let next = self.wires.len();
-            let wire = *wires.entry((call.connection, program)).or_insert(next);
+            let wires = &mut self.of_programs;
+            let wire = *{ wires.entry((head.connection, program)) }.or_insert(next);
             if wire == next {
-                self.wires.push(Wire {
-                    copy,
-                    session,
-                    service: program.service(),
-                    line: None,
-                    connection: None,
-                    opener: None,
-                    waiting: Vec::new(),
-                    left: 0,
-                    broken: None,
-                });
-                self.sessions[session].wires.push(wire);
-                first_of.entry(call.connection).or_insert(wire);
+                let next = self.sessions.len();
+                let session = *sessions.entry((head.client, minor)).or_insert(next);
+                if session == next {
+                    self.sessions.push(self.session(0, minor));
+                }
+                self.add_wire(0, session, program.service());
+                let first = &mut self.of_connections;
+                first.entry(head.connection).or_insert(wire);
             }
             self.wires[wire].left += 1;
-            self.of_calls.push(Some(wire));
         }
-        for (call, wire) in script.calls.iter().zip(&mut self.of_calls) {
-            if call.program.is_none() {
-                *wire = first_of.get(&call.connection).copied();
+        self.wires_of_copy = self.wires.len();
+        let minors: Vec<_> = { self.sessions.iter() }
+            .map(|session| session.minor)
+            .collect();
+        for copy in 1..self.replays.len() {
+            let before = self.sessions.len();
+            for minor in &minors {
+                self.sessions.push(self.session(copy, *minor));
             }
+            for wire in 0..self.wires_of_copy {
+                let Wire {
+                    session,
+                    service,
+                    left,
+                    ..
+                } = self.wires[wire];
+                self.add_wire(copy, before + session, service).left = left;
+            }
+        }
+        Ok(opened)
+    }
+
+    fn add_wire(&mut self, copy: usize, session: usize, service: Service) -> &mut Wire {
+        let wire = self.wires.len();
+        self.sessions[session].wires.push(wire);
+        self.wires.push(Wire {
+            copy,
+            session,
+            service,
+            line: None,
+            connection: None,
+            opener: None,
+            waiting: Vec::new(),
+            left: 0,
+            broken: None,
+        });
+        &mut self.wires[wire]
+    }
+
+    /// The wire of a call of the first copy; `None`: the call is left out.
+    fn wire(&self, call: &Call) -> Option<usize> {
+        match call.program {
+            Some(_) if call.left_out.is_some() => None,
+            Some(program) => self.of_programs.get(&(call.connection, program)).copied(),
+            None => self.of_connections.get(&call.connection).copied(),
         }
     }
 
     fn begin(&mut self) {
         let begin_ns = self.clock.now();
-        let Some(Runner { settings, .. }) = self.asked.copies.first() else {
-            return;
-        };
-        let walk = Walk::new(self.asked.script, settings.pace, settings.speed, begin_ns);
         for replay in &mut self.replays {
-            replay.begin(walk.clone());
+            replay.begin(begin_ns);
         }
         self.has_begun = true;
     }
@@ -261,18 +287,21 @@ impl<'a> Run<'a, '_> {
         }
         Session {
             client,
+            minor,
             wires: Vec::new(),
         }
     }
 
     /// Connections that are older than the trace are open before the first call.
-    fn open_older(&mut self, watch: &mut dyn Watch) -> Result<(), RerunError> {
+    fn open_older(
+        &mut self,
+        opened: &[ConnectionId],
+        watch: &mut dyn Watch,
+    ) -> Result<(), RerunError> {
         let mut is_opened = vec![false; self.wires.len()];
-        for (call, wire) in self.asked.script.calls.iter().zip(&self.of_calls) {
-            if let (None, Some(wire)) = (call.program, wire) {
-                for copy in 0..self.replays.len() {
-                    is_opened[copy * self.wires_of_copy + wire] = true;
-                }
+        for wire in opened.iter().filter_map(|it| self.of_connections.get(it)) {
+            for copy in 0..self.replays.len() {
+                is_opened[copy * self.wires_of_copy + wire] = true;
             }
         }
         let older = (0..self.wires.len()).filter(|&wire| !is_opened[wire]);
@@ -302,7 +331,7 @@ impl<'a> Run<'a, '_> {
     }
 
     fn make_calls(&mut self, watch: &mut dyn Watch) -> Result<(), RerunError> {
-        let all = self.asked.script.calls.len() * self.replays.len();
+        let all = self.asked.script.len() as usize * self.replays.len();
         let mut looked_ns = self.clock.now();
         loop {
             let before = self.clock.now();
@@ -319,15 +348,31 @@ impl<'a> Run<'a, '_> {
                     return Ok(());
                 }
                 let made = self.replays.iter().map(|replay| replay.walk().made());
-                watch.on_second(made.sum(), all);
+                watch.on_second(made.sum::<u64>() as usize, all);
+            }
+            let mut failures = self.replays.iter_mut().filter_map(Replay::take_failure);
+            if let Some(failure) = failures.next() {
+                return Err(RerunError::Script(failure));
             }
             let until = self.next_deadline(now);
-            self.turn(until - now)?;
+            // What WRITEs write is drawn while nothing else is to be done.
+            let may_draw = until - now >= DRAW_NS;
+            let drawn = may_draw && self.replays.iter_mut().any(Replay::draw_ahead);
+            self.turn(if drawn { 0 } else { until - now })?;
         }
     }
 
     /// Makes the calls whose time has come.
     fn make_due(&mut self) {
+        while let Some(&Reverse((at, wire, call))) = self.put_off.peek()
+            && at <= self.clock.now()
+        {
+            self.put_off.pop();
+            match self.is_open(wire) {
+                true => self.send(wire, call),
+                false => self.wires[wire].waiting.push(call),
+            }
+        }
         for copy in 0..self.replays.len() {
             while let Some(call) = self.replays[copy].next(self.clock.now()) {
                 self.make(copy, call);
@@ -340,7 +385,8 @@ impl<'a> Run<'a, '_> {
         let sessions = sessions.filter_map(|session| session.client.next_deadline());
         let wires = self.wires.iter().filter_map(|wire| Some(wire.broken?.1));
         let calls = self.replays.iter().filter_map(Replay::next_deadline);
-        let next = sessions.chain(wires).chain(calls).min();
+        let put_off = self.put_off.peek().map(|Reverse((at, ..))| *at);
+        let next = sessions.chain(wires).chain(calls).chain(put_off).min();
         next.map_or(now + LOOK_NS, |next| next.clamp(now, now + LOOK_NS))
     }
 
@@ -385,13 +431,19 @@ impl<'a> Run<'a, '_> {
     fn follow(&mut self, session: usize) -> Result<(), RerunError> {
         while let Some(event) = self.sessions[session].client.poll() {
             match event {
+                Event::Failed(error @ ClientError::Forgotten(_)) => {
+                    return Err(RerunError::Forgotten(error));
+                }
                 Event::Failed(error) => return Err(error.into()),
-                // The source's server did not answer it, either.
-                Event::Lost(tag, _) if !self.call(of_tag(tag).1).is_answered => {}
                 Event::Lost(tag, _) => {
                     let now = self.clock.now();
                     let (copy, call) = of_tag(tag);
+                    let is_answered = { self.call(copy, call) }.is_some_and(|it| it.is_answered);
                     self.replays[copy].on_lost(now, call);
+                    if !is_answered {
+                        // The source's server did not answer it, either.
+                        continue;
+                    }
                     return Err(RerunError::Timeout {
                         to: SocketAddr::new(self.asked.url.server, self.asked.url.port),
                         doing: "a call waited for it".to_owned(),
@@ -405,18 +457,21 @@ impl<'a> Run<'a, '_> {
         Ok(())
     }
 
-    fn call(&self, call: CallIndex) -> &'a Call {
-        &self.asked.script.calls[call as usize]
+    /// A call that is under way.
+    fn call(&self, copy: usize, call: CallIndex) -> Option<Arc<Call>> {
+        self.replays[copy].call(call).cloned()
     }
 
     fn make(&mut self, copy: usize, call: CallIndex) {
         let now = self.clock.now();
-        let Some(wire) = self.of_calls[call as usize] else {
-            let left_out = self.call(call).left_out;
-            return self.replays[copy].on_done(now, call, left_out);
+        let Some(of) = self.call(copy, call) else {
+            return;
+        };
+        let Some(wire) = self.wire(&of) else {
+            return self.replays[copy].on_done(now, call, of.left_out);
         };
         let wire = copy * self.wires_of_copy + wire;
-        let is_opening = self.call(call).program.is_none();
+        let is_opening = of.program.is_none();
         match (is_opening, self.is_open(wire)) {
             (true, true) => self.replays[copy].on_done(now, call, None),
             (true, false) => {
@@ -443,20 +498,24 @@ impl<'a> Run<'a, '_> {
             return;
         };
         let now = self.clock.now();
+        let Some(of) = self.call(copy, call) else {
+            return;
+        };
         let client = &mut self.sessions[session].client;
         let sent = self.replays[copy].request(call, |credential, request| {
             client.call(now, connection, tag(copy, call), credential, request)
         });
         match sent {
             Ok(Ok(xid)) => {
-                let source = self.call(call).id;
-                self.sources.insert(self.lines.port(line), xid, source);
+                if self.lines.is_tapped() {
+                    self.sources.insert(self.lines.port(line), xid, of.id);
+                }
                 self.touched.push(session);
                 // As its row has it: when the kernel gets it. What that does with it is its way.
                 let now = self.clock.now();
                 self.flush();
                 self.replays[copy].on_sent(now, call);
-                if !self.call(call).is_answered {
+                if !of.is_answered {
                     self.over(wire);
                 }
             }
@@ -489,7 +548,7 @@ impl<'a> Run<'a, '_> {
 
     fn flush(&mut self) {
         while let Some(session) = self.touched.pop() {
-            let Session { client, wires } = &mut self.sessions[session];
+            let Session { client, wires, .. } = &mut self.sessions[session];
             for &wire in wires.iter() {
                 let Wire {
                     line: Some(line),
@@ -562,7 +621,7 @@ impl<'a> Run<'a, '_> {
         }
     }
 
-    fn on_close(&mut self, line: LineIndex, why: Option<std::io::Error>) -> Result<(), RerunError> {
+    fn on_close(&mut self, line: LineIndex, why: Option<io::Error>) -> Result<(), RerunError> {
         let (wire, now) = (self.of_lines[line], self.clock.now());
         let of = &mut self.wires[wire];
         if of.line != Some(line) {
@@ -616,11 +675,15 @@ impl<'a> Run<'a, '_> {
             Ok(Some((now, bytes))) => {
                 let client = &mut self.sessions[session].client;
                 let replay = &mut self.replays[copy];
+                let put_off = &mut self.put_off;
                 let outcome = client.on_bytes(now, connection, bytes, |reply| {
                     let Some(tag) = reply.tag else { return };
                     let call = of_tag(tag).1;
-                    ended += u64::from(replay.call(call).is_answered);
-                    replay.on_answer(now, call, reply.answer);
+                    let is_answered = replay.call(call).is_some_and(|it| it.is_answered);
+                    match replay.on_answer(now, call, reply.answer) {
+                        Some(wait_ns) => put_off.push(Reverse((now + wait_ns, wire, call))),
+                        None => ended += u64::from(is_answered),
+                    }
                 });
                 outcome.is_err()
             }

@@ -8,13 +8,20 @@ use lineside_rows::OperationRow;
 
 /// The source's calls by port and xid of the run's. Sets `source_operation_id`.
 #[derive(Debug, Default)]
-pub struct Sources(Mutex<HashMap<(u16, u32), i64>>);
+pub struct Sources(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    under_way: HashMap<(u16, u32), i64>,
+    /// The call whose rows come: those of a compound follow each other.
+    last: Option<((u16, u32), i64)>,
+}
 
 impl Sources {
     /// A call leaves from a port.
     pub(crate) fn insert(&self, port: u16, xid: u32, source: i64) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.insert((port, xid), source);
+        all.under_way.insert((port, xid), source);
     }
 }
 
@@ -25,10 +32,14 @@ impl Amend for Sources {
         let Some(key) = port.zip(xid) else { return };
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // A compound has a row for each of its operations, and so has the source's.
-        let source = match row.compound_index {
-            None => all.remove(&key),
-            Some(_) => all.get(&key).copied(),
-        };
+        let source = all.under_way.remove(&key);
+        if let Some(source) = source {
+            all.last = Some((key, source));
+        }
+        let last = all
+            .last
+            .filter(|(last, _)| *last == key && row.compound_index.is_some());
+        let source = source.or_else(|| last.map(|(_, source)| source));
         let place = row.operation_id.saturating_sub(row.rpc_id);
         row.source_operation_id = source.map(|source| source.saturating_add(place));
     }

@@ -4,13 +4,14 @@ mod flags;
 mod print;
 mod settings;
 
+use std::fs::File;
 use std::sync::Arc;
 use std::thread;
 
 use anyhow::{Context, anyhow};
 use lineside_account::Budget;
-use lineside_analyze::script;
-use lineside_host::{RunClock, Signals, SystemClock, watch_outputs};
+use lineside_analyze::{SHELF_FILES, script};
+use lineside_host::{Place, RunClock, Signals, SystemClock, watch_outputs};
 use lineside_plan::Config;
 use lineside_rerun::{
     Asked, FramePort, Ground, Outcome, RerunError, Sources, Url, Watch, certificate,
@@ -40,13 +41,14 @@ pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<Exit> {
     runs::choose(&mut arguments.trace);
     let signals = Signals::register().context("cannot handle signals")?;
     let mut run = begin(&arguments, &wanted)?;
+    let files = files(run.folder.as_ref())?;
     confine(&arguments, &mut run)?;
     let config = Config {
         idle_ns: i64::try_from(arguments.idle).unwrap_or(i64::MAX),
         ..Config::default()
     };
     let filter = arguments.filter.filter();
-    let (of_plan, script) = script(&arguments.trace, config, &filter)?;
+    let (of_plan, script) = script(&arguments.trace, config, &filter, files)?;
     if !of_plan.lacks.is_empty() {
         let (trace, lacks) = (arguments.trace.display(), of_plan.lacks.join(", "));
         warn(&format!(
@@ -83,6 +85,20 @@ pub(crate) fn run(mut arguments: Arguments) -> anyhow::Result<Exit> {
         Some(failure) => Err(anyhow!(failure)),
         None => Ok(Exit::of_state(certificate.verdict.state, false)),
     }
+}
+
+/// Files for the calls of the trace: in the folder of the run if it has one.
+fn files(folder: Option<&RunFolder>) -> anyhow::Result<[File; SHELF_FILES]> {
+    let place = match folder {
+        Some(folder) => folder.place().clone(),
+        None => Place::open(&std::env::temp_dir())?,
+    };
+    let made: Result<Vec<_>, _> = (0..SHELF_FILES).map(|_| place.nameless_file()).collect();
+    let made = made.with_context(|| {
+        let place = place.path().display();
+        format!("cannot make a file in {place}: name another folder with -o or TMPDIR")
+    })?;
+    made.try_into().map_err(|_| anyhow!("too few files"))
 }
 
 /// The record of the run, in its folder if it has one.

@@ -82,6 +82,7 @@ impl Wanted {
             pace: self.pace,
             speed: self.speed,
             user: self.user,
+            patience_ns: self.timeout_ns,
             export: ground.export.clone(),
             top: ground.top.clone(),
             tops: ground.tops.clone(),
@@ -150,5 +151,5 @@ fn user(text: &str) -> Result<(u32, u32), ConfigError> {
 
 /// The user of the first call that has one.
 fn first_user(script: &Script) -> Option<(u32, u32)> {
-    script.calls.iter().find_map(|call| call.user)
+    script.survey.user
 }

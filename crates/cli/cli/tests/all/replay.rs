@@ -103,3 +103,30 @@ fn a_trace_without_calls_or_replies_is_not_replayed() {
     assert!(of("src port 2049", "replies").contains("has replies alone"));
     assert!(of("port 9", "nothing").contains("has no calls of NFS"));
 }
+
+/// Its rows are requests: what their replies named is not in them.
+#[test]
+fn the_run_of_a_load_is_not_replayed() {
+    let folder = traced(&example());
+    let trace = folder.path().join("trace");
+    let path = trace.join("trace.json");
+    let text = std::fs::read_to_string(&path).expect("it is there");
+    let mut facts: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    facts["configuration"] = serde_json::json!({"load": {}});
+    for table in ["nfs", "nfs4"] {
+        facts["tables"]
+            .as_object_mut()
+            .expect("tables")
+            .remove(table);
+        std::fs::remove_dir_all(trace.join(table)).expect("removed");
+    }
+    std::fs::write(&path, facts.to_string()).expect("written");
+    let text = refused(&folder, &["trace", "--to", NOWHERE]);
+    assert!(
+        text.contains("run of a load") && text.contains("capture"),
+        "{text}"
+    );
+    // A plan has the times of its calls, and says what it lacks.
+    let text = printed(&run(&folder, &["plan", "trace"]));
+    assert!(text.contains("requests of a load"), "{text}");
+}

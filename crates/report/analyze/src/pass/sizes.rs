@@ -28,8 +28,8 @@ pub struct CallSize {
 
 /// The ways from the tap to the ends of a connection and back.
 #[derive(Debug, Clone, Copy, Default)]
-struct Trips {
-    client_ns: Option<i64>,
+pub(crate) struct Trips {
+    pub(crate) client_ns: Option<i64>,
     server_ns: Option<i64>,
 }
 
@@ -88,7 +88,8 @@ pub fn sizes(path: &Path) -> Result<HashMap<i64, CallSize>, TraceError> {
 
 const OF_TRIP: [&str; 3] = ["connection_id", "client_rtt_min_ns", "server_rtt_min_ns"];
 
-fn trips(trace: &mut Trace) -> HashMap<i64, Trips> {
+/// Those ways, by connection.
+pub(crate) fn trips(trace: &mut Trace) -> HashMap<i64, Trips> {
     let mut trips: HashMap<i64, Trips> = HashMap::new();
     if !trace.has_columns(Table::Connections, &OF_TRIP) {
         return trips;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use lineside_rows::Table;
-use lineside_trace::read::{Column, PartReader, ReadError};
+use lineside_trace::read::{Column, PartReader, ReadError, Value};
 
 use super::trace::{Trace, id_shift};
 
@@ -44,10 +44,27 @@ impl PartsById {
         columns: &[&str],
         mut take: impl FnMut(&[Column]) -> Result<(), ReadError>,
     ) {
-        for (run, path, (low, high)) in &self.parts {
-            if *low <= last && first <= *high {
-                trace.batches_of_part((*run, path), self.table, columns, &mut take);
-            }
+        for (run, path) in self.having((first, last)) {
+            trace.batches_of_part((run, path), self.table, columns, &mut take);
         }
+    }
+
+    /// The same by rows.
+    pub(crate) fn rows_near(
+        &self,
+        trace: &mut Trace,
+        ids: (i64, i64),
+        columns: &[&str],
+        mut each: impl FnMut(&[Value]),
+    ) {
+        for (run, path) in self.having(ids) {
+            trace.rows_of_part((run, path), self.table, columns, &mut each);
+        }
+    }
+
+    fn having(&self, (first, last): (i64, i64)) -> impl Iterator<Item = (usize, &PathBuf)> {
+        let all = self.parts.iter();
+        let near = all.filter(move |(_, _, (low, high))| *low <= last && first <= *high);
+        near.map(|(run, path, _)| (*run, path))
     }
 }

@@ -462,19 +462,38 @@ impl Trace {
     /// damaged becomes a warning, and the rest of its part is left out.
     pub fn rows(&mut self, table: Table, columns: &[&str], mut each: impl FnMut(&[Value])) {
         for path in self.parts(table) {
-            let Some(part) = self.open_part(&path) else {
-                continue;
-            };
-            self.note_lacks(table, &part, columns);
-            let read = part.rows(columns).and_then(|mut rows| {
-                rows.try_for_each(|row| {
-                    each(&row?);
-                    Ok(())
-                })
-            });
-            if let Err(error) = read {
-                self.damaged(&path, &error);
-            }
+            self.rows_of_part((0, &path), table, columns, &mut each);
+        }
+    }
+
+    /// The same of one part of a run, whose ids are those of the trace.
+    pub(crate) fn rows_of_part(
+        &mut self,
+        (run, path): (usize, &Path),
+        table: Table,
+        columns: &[&str],
+        mut each: impl FnMut(&[Value]),
+    ) {
+        let Some(part) = self.open_part(path) else {
+            return;
+        };
+        self.note_lacks(table, &part, columns);
+        let shift = id_shift(run);
+        let read = part.rows(columns).and_then(|mut rows| {
+            rows.try_for_each(|row| {
+                let mut row = row?;
+                let ids = columns.iter().zip(&mut row).filter(|_| shift != 0);
+                for (_, id) in ids.filter(|(name, _)| IDS.contains(name)) {
+                    if let Value::Integer(id) = id {
+                        *id = id.wrapping_add(shift);
+                    }
+                }
+                each(&row);
+                Ok(())
+            })
+        });
+        if let Err(error) = read {
+            self.damaged(path, &error);
         }
     }
 

@@ -3,7 +3,7 @@
 use hashbrown::HashSet;
 use lineside_plan::{Action, Event, Figures, Observed, Planner, Touch};
 
-use super::left_out::{LeftOut, PlanOutput};
+use super::left_out::{Aside, LeftOut, PlanOutput};
 use super::openings::Opening;
 use super::rows::{NONE, Row, Source};
 
@@ -22,8 +22,9 @@ pub(super) struct Done {
 }
 
 /// Takes rows in the order of their calls.
-pub(super) struct Calls<S> {
+pub(super) struct Calls<'a, S> {
     planner: Planner<S>,
+    pub(super) aside: &'a mut dyn Aside,
     /// The last first.
     openings: Vec<Opening>,
     /// The rows of the call that is put together.
@@ -35,12 +36,17 @@ pub(super) struct Calls<S> {
     pub(super) done: Done,
 }
 
-impl<S: PlanOutput> Calls<S> {
-    pub(super) fn new(planner: Planner<S>, (openings, not_seen): (Vec<Opening>, u64)) -> Self {
+impl<'a, S: PlanOutput> Calls<'a, S> {
+    pub(super) fn new(
+        planner: Planner<S>,
+        aside: &'a mut dyn Aside,
+        (openings, not_seen): (Vec<Opening>, u64),
+    ) -> Self {
         let mut done = Done::default();
         done.left_out.openings_not_seen = not_seen;
         Self {
             planner,
+            aside,
             openings,
             rows: Vec::new(),
             touches: Vec::new(),
@@ -95,6 +101,7 @@ impl<S: PlanOutput> Calls<S> {
                 connection: opening.connection,
                 ..Observed::default()
             };
+            self.aside.call(&[]);
             self.planner.call(call, &[]);
         }
         self.touches.clear();
@@ -125,6 +132,7 @@ impl<S: PlanOutput> Calls<S> {
         };
         self.done.first_ns = self.done.first_ns.or(Some(first.call_ns));
         self.done.last_ns = Some(first.call_ns);
+        self.aside.call(&rows);
         self.planner.call(call, &self.touches);
         self.rows = rows;
         self.rows.clear();

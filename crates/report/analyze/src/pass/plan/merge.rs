@@ -23,12 +23,13 @@ impl InOrder for Row {
 pub(super) fn run<S: PlanOutput>(
     trace: &mut Trace,
     words: &mut Lexicon,
-    calls: &mut Calls<S>,
+    calls: &mut Calls<'_, S>,
 ) -> Result<(), Overlap> {
     let mut ordered = Ordered::new(trace, ROWS_MAX);
     let states = States::of(trace);
     loop {
-        let not_seen = &mut calls.done.left_out.calls_not_seen;
+        let (done, aside) = (&mut calls.done, &mut *calls.aside);
+        let not_seen = &mut done.left_out.calls_not_seen;
         let row = ordered.next(|part, _| {
             let mut rows = Vec::with_capacity(part.rows.min(ROWS_MAX / 4));
             trace.batches_of_part(
@@ -40,6 +41,7 @@ pub(super) fn run<S: PlanOutput>(
             if rows.iter().any(|row: &Row| row.is_of_compound) {
                 states.add_to(trace, &mut rows);
             }
+            aside.part(trace, (part.run, &part.path), words, &mut rows);
             rows
         })?;
         match row {

@@ -19,6 +19,8 @@ mod states;
 use std::path::Path;
 
 use lineside_plan::{Config, Figures, Planner};
+use lineside_rows::Table;
+use lineside_trace::{Manifest, Role};
 use serde::Serialize;
 
 use super::image::ImageError;
@@ -26,7 +28,9 @@ use crate::numbers::Zone;
 use crate::read::columns::Lexicon;
 use crate::read::trace::{Trace, TraceError};
 use calls::Calls;
+pub(crate) use left_out::Aside;
 pub use left_out::{LeftOut, PlanOutput};
+pub(crate) use rows::{Row, Source};
 
 /// Names of clients, servers and operations that are kept.
 const WORDS_MAX: usize = 262_144;
@@ -92,6 +96,26 @@ pub enum PlanError {
     /// Where its files were is not known.
     #[error(transparent)]
     Image(#[from] ImageError),
+    /// The rows of a load lack what replies named.
+    #[error(
+        "{trace} is the run of a load: its rows are requests, and lack what their replies named; \
+        give the trace of a capture of it, or run the load again there"
+    )]
+    OfLoad {
+        /// The trace.
+        trace: String,
+    },
+    /// There is no room for the calls.
+    #[error(
+        "the calls of {trace} cannot be kept in a file: {why}; make room there, or name another \
+        folder with -o or TMPDIR"
+    )]
+    Shelf {
+        /// The trace.
+        trace: String,
+        /// Why not.
+        why: String,
+    },
     /// A filter leaves nothing.
     #[error("no call of {trace} is of all that the flags choose: leave one of them out")]
     NotChosen {
@@ -113,16 +137,29 @@ pub enum PlanError {
 
 /// Makes the plan of a trace. What is damaged is left out, and named.
 pub fn plan<S: PlanOutput>(path: &Path, config: Config, sink: S) -> Result<(Plan, S), PlanError> {
+    plan_beside(path, config, sink, &mut ())
+}
+
+/// The same, with one who takes the rows themselves.
+pub(crate) fn plan_beside<S: PlanOutput>(
+    path: &Path,
+    config: Config,
+    sink: S,
+    aside: &mut dyn Aside,
+) -> Result<(Plan, S), PlanError> {
     let mut trace = Trace::open_all(path, &Zone::default())?;
     let mut words = Lexicon::new(WORDS_MAX);
     let openings = openings::of(&mut trace, &mut words);
-    let mut calls = Calls::new(Planner::new(config, sink), openings);
+    let mut calls = Calls::new(Planner::new(config, sink), aside, openings);
     let shown = || path.display().to_string();
     merge::run(&mut trace, &mut words, &mut calls).map_err(|_| PlanError::Overlap {
         trace: shown(),
         max: merge::ROWS_MAX,
     })?;
-    let (done, figures, sink) = calls.finish(&words);
+    let (mut done, figures, sink) = calls.finish(&words);
+    if is_of_load(&mut trace) {
+        done.left_out.of_load = figures.calls;
+    }
     check(shown(), &done, &figures).map_err(|error| match trace.warnings.first() {
         Some(warning) => PlanError::Unreadable(warning.clone()),
         None => error,
@@ -143,6 +180,12 @@ pub fn plan<S: PlanOutput>(path: &Path, config: Config, sink: S) -> Result<(Plan
         unreadable: trace.warnings.clone(),
     };
     Ok((plan, sink))
+}
+
+/// Whether rows are those that a load writes of its requests.
+pub(crate) fn is_of_load(trace: &mut Trace) -> bool {
+    let role = trace.manifest.as_ref().and_then(Manifest::role);
+    role == Some(Role::Load) && trace.parts(Table::Nfs).is_empty()
 }
 
 fn check(trace: String, done: &calls::Done, figures: &Figures) -> Result<(), PlanError> {

@@ -35,10 +35,10 @@ pub(super) const COLUMNS: [&str; 25] = [
 
 /// A row. `NONE` stands for null.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Row {
+pub(crate) struct Row {
     pub(super) call_ns: i64,
-    pub(super) rpc_id: i64,
-    pub(super) operation_id: i64,
+    pub(crate) rpc_id: i64,
+    pub(crate) operation_id: i64,
     pub(super) reply_ns: i64,
     pub(super) connection: i64,
     pub(super) user: i64,
@@ -51,21 +51,23 @@ pub(super) struct Row {
     pub(super) state: u64,
     pub(super) made_state: u64,
     pub(super) offset: i64,
-    pub(super) count: u32,
+    pub(crate) count: u32,
     pub(super) client: Word,
     pub(super) server: Word,
-    pub(super) operation: Word,
-    pub(super) source: Source,
+    pub(crate) operation: Word,
+    pub(crate) source: Source,
     pub(super) is_directory: bool,
     pub(super) not_executed: bool,
-    pub(super) is_of_compound: bool,
+    pub(crate) is_of_compound: bool,
+    /// Where who takes the rows themselves keeps it.
+    pub(crate) kept: u64,
 }
 
 pub(super) const NONE: i64 = i64::MIN;
 
 /// What a row is to a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Source {
+pub(crate) enum Source {
     /// A call of a client.
     Call,
     /// See [`LeftOut`](super::left_out::LeftOut).
@@ -171,6 +173,7 @@ pub(super) fn of_batch(
             is_directory: file_type.get(row) == Some("DIR"),
             not_executed: not_executed.get(row),
             is_of_compound: index.get(row).is_some(),
+            kept: 0,
         });
     }
     Ok(())
