@@ -47,6 +47,7 @@ mod peer;
 mod private;
 mod probe;
 mod proxied;
+mod replay_troubles;
 mod replayed_parts;
 mod replays;
 mod rotate;
