@@ -266,6 +266,21 @@ fn in_open_loop_a_call_waits_for_the_last_that_gave_its_state() {
     let times = run(&script, Pace::Open, 1.0, 7, WINDOW_CALLS);
     assert!(times[1].0 >= times[0].1, "{times:?}");
     assert!(times[2].0 >= times[1].1, "{times:?}");
+    // Two READs, and the CLOSE after them: it would be in the way of one that is late.
+    let mut close = call(3, Some(7), Some(7));
+    close.operations[0].procedure = Some(Procedure::Nfs4(Name4::Close));
+    let calls = [
+        call(0, None, Some(7)),
+        call(1, Some(7), None),
+        call(2, Some(7), None),
+        close,
+    ];
+    let script = written(
+        calls.map(|call| (call.clone(), at(call.id), Vec::new())),
+        &[],
+    );
+    let times = run(&script, Pace::Open, 1.0, 7, WINDOW_CALLS);
+    assert!(times[3].0 >= times[1].1.max(times[2].1), "{times:?}");
 }
 
 #[test]

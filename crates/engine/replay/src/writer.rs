@@ -1,6 +1,7 @@
 //! A script is written: call by call, in the order in which they were made, and what is to be known
 //! of all is gathered on the way.
 
+use std::collections::VecDeque;
 use std::io;
 
 use hashbrown::{HashMap, HashSet};
@@ -118,6 +119,9 @@ pub(crate) fn is_write(operation: &Operation) -> bool {
     )
 }
 
+/// Calls that use a state which are remembered: more are seldom under way.
+const USERS_MAX: usize = 64;
+
 /// A step of a way from a server's root, which is passed if what it leads to is used as a
 /// directory.
 type Passed = (u32, Path, Option<FileId>);
@@ -143,6 +147,8 @@ struct Seen {
     /// The call whose reply first named a file, and the last one that gave a state.
     files: HashMap<FileId, CallIndex>,
     states: HashMap<Box<[u8]>, CallIndex>,
+    /// The last calls that use a state.
+    users: HashMap<Box<[u8]>, VecDeque<CallIndex>>,
 }
 
 impl Seen {
@@ -195,9 +201,22 @@ impl Seen {
             if let Some(made) = operation.made {
                 self.files.entry(made).or_insert(index);
             }
-            if operation.procedure == Some(Procedure::Nfs4(v4::Operation::Close)) {
-                state.and_then(|state| self.states.remove(state));
-            } else if let Some(made) = facts.and_then(|facts| facts.reply_stateid.clone()) {
+            let is_close = operation.procedure == Some(Procedure::Nfs4(v4::Operation::Close));
+            if let (Some(state), true) = (state, is_close) {
+                // What still uses it would not find it open.
+                let users = self.users.remove(state).unwrap_or_default();
+                users.iter().for_each(|user| add(Some(user)));
+                self.states.remove(state);
+                continue;
+            }
+            if let Some(state) = state {
+                let users = self.users.entry(state.into()).or_default();
+                users.push_back(index);
+                if users.len() > USERS_MAX {
+                    users.pop_front();
+                }
+            }
+            if let Some(made) = facts.and_then(|facts| facts.reply_stateid.clone()) {
                 // Each call that gives it again changes its number, as OPEN_CONFIRM does.
                 self.states.insert(made, index);
             }
