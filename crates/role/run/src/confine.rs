@@ -36,7 +36,8 @@ pub fn with_capture_file(
 }
 
 /// Drops every capability but those that reading what the user named takes, and writing folders and
-/// files of others where `writes` has one, as the user that called sudo. Landlock limits both to what was named.
+/// files of others where `writes` has one, as the user that called sudo. Landlock limits both to
+/// what was named.
 pub fn keep_file_capabilities<'a>(
     writes: impl Iterator<Item = &'a Path>,
 ) -> Result<(), PrivilegeError> {
