@@ -116,7 +116,7 @@ pub struct Call {
     pub connection: ConnectionId,
     /// Its client, as a number.
     pub client: u32,
-    /// Its server, as a place in [`Script::tops`].
+    /// Its server, as a place in [`Script::tops`](crate::Script::tops).
     pub server: u32,
     /// What it is part of; `None`: it opens its connection.
     pub program: Option<Program>,

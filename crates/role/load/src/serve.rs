@@ -21,7 +21,7 @@ use crate::{Application, DatagramService, SocketLoop, StackLoop};
 /// Connections that wait to be accepted, as far as `net.core.somaxconn` lets them.
 const BACKLOG: u16 = 4_096;
 /// A server that is stopped takes what had come by then, for this long at most.
-const REST_NS: Nanoseconds = 1_000_000_000;
+const REST_NS: Nanoseconds = 100_000_000;
 
 /// What came of serving.
 #[derive(Debug, Default)]
