@@ -16,7 +16,7 @@ use twox_hash::XxHash3_64;
 
 use crate::record::folder_of;
 use crate::words::filled;
-use crate::{Experiment, LabError, Planned, PointRun};
+use crate::{Experiment, Planned, PointRun};
 
 /// Facts by name, as texts.
 pub type Facts = BTreeMap<String, String>;
@@ -70,15 +70,6 @@ pub fn facts_of_run(folder: &Path, run: &PointRun) -> RunFacts {
     };
     let text = fs::read_to_string(folder_of(folder, planned).join(FACTS)).unwrap_or_default();
     serde_json::from_str(&text).unwrap_or_default()
-}
-
-/// Writes facts into a folder.
-pub(crate) fn keep(folder: &Path, facts: &impl Serialize) -> Result<(), LabError> {
-    let (file, open) = (folder.join(FACTS), folder.join(".facts.json.tmp"));
-    let text = serde_json::to_string_pretty(facts).map_err(std::io::Error::other);
-    let written = text.and_then(|text| fs::write(&open, text + "\n"));
-    let written = written.and_then(|()| fs::rename(&open, &file));
-    written.map_err(LabError::file(&file, "cannot be written"))
 }
 
 /// Which facts are not the same. A load that is nearly the same is; adapters are compared by what

@@ -9,7 +9,7 @@ use lineside_host::{Descendants, Ender, Signals, Stopwatch};
 
 use crate::facts::{self, FACTS, FactsReader};
 use crate::point::{Figure, Setting, Went, last_lines, run};
-use crate::record::{POINT, folder_of, run_in};
+use crate::record::{POINT, folder_of, keep, run_in};
 use crate::results::{EXPERIMENT, is_spared};
 use crate::{Experiment, LabError, Planned, PointRun};
 
@@ -111,7 +111,7 @@ impl<'a> Lab<'a> {
         }
         let reader = FactsReader::of(experiment, home);
         if !folder.join(FACTS).exists() {
-            facts::keep(folder, &reader.read())?;
+            keep(folder, FACTS, &reader.read())?;
         }
         let of = Setting {
             experiment,
@@ -200,17 +200,7 @@ impl<'a> Lab<'a> {
 
     /// Writes what was measured, whole or not at all: from then on the run is there.
     fn keep(&self, planned: Planned, ran: &PointRun) -> Result<(), LabError> {
-        let folder = folder_of(self.of.folder, planned);
-        let (file, open) = (folder.join(POINT), folder.join(".point.json.tmp"));
-        let text = serde_json::to_string_pretty(ran).map_err(std::io::Error::other);
-        let written = text.and_then(|text| {
-            let mut output = File::create(&open)?;
-            std::io::Write::write_all(&mut output, text.as_bytes())?;
-            // A full disk is noticed before the run counts.
-            output.sync_data()?;
-            fs::rename(&open, &file)
-        });
-        written.map_err(LabError::file(&file, "cannot be written"))
+        keep(&folder_of(self.of.folder, planned), POINT, ran)
     }
 }
 

@@ -24,9 +24,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::elsewhere::{self, Words};
-use crate::facts::{self, Facts, FactsReader, Running};
+use crate::facts::{FACTS, Facts, FactsReader, Running};
 use crate::node;
-use crate::record::folder_of;
+use crate::record::{folder_of, keep};
 use crate::sweep::point_text;
 use crate::words::filled;
 use crate::{Ended, Experiment, From, LabError, Metric, Node, Planned, PointRun, Source};
@@ -105,7 +105,7 @@ pub(crate) fn run(lab: &Setting<'_>, planned: Planned, attempts: u32) -> Result<
     }
     place.check(&ran)?;
     let metrics = place.metrics(&ran, lab.figure)?;
-    facts::keep(&folder, &running.end(&lab.reader, &lab.facts))?;
+    keep(&folder, FACTS, &running.end(&lab.reader, &lab.facts))?;
     let names = experiment.nodes.iter().map(|node| node.name.clone());
     let awaited = experiment.nodes.iter().zip(&ran.nodes);
     let awaited = awaited.filter(|(node, _)| node.is_awaited);

@@ -1,12 +1,14 @@
 //! What a run of a point leaves, and where.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use lineside_trace::State;
 use serde::{Deserialize, Serialize};
 
-use crate::Planned;
+use crate::{LabError, Planned};
 
 /// A run of a point, as `point.json` in its folder has it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -64,6 +66,20 @@ pub(crate) const POINT: &str = "point.json";
 pub(crate) fn folder_of(run: &Path, planned: Planned) -> PathBuf {
     let (point, repeat) = (planned.point, planned.repeat);
     run.join(format!("point={point}/repeat={repeat}"))
+}
+
+/// Writes a document into a folder, whole or not at all.
+pub(crate) fn keep(folder: &Path, name: &str, what: &impl Serialize) -> Result<(), LabError> {
+    let (file, open) = (folder.join(name), folder.join(format!(".{name}.tmp")));
+    let text = serde_json::to_string_pretty(what).map_err(std::io::Error::other);
+    let written = text.and_then(|text| {
+        let mut output = File::create(&open)?;
+        output.write_all((text + "\n").as_bytes())?;
+        // A full disk is noticed before it counts.
+        output.sync_data()?;
+        std::fs::rename(&open, &file)
+    });
+    written.map_err(LabError::file(&file, "cannot be written"))
 }
 
 /// The run in a folder, if it was measured.

@@ -27,7 +27,7 @@ pub(crate) fn info(folder: &Path, is_json: bool) -> anyhow::Result<Exit> {
             "axes": axes.collect::<Vec<_>>(),
             "metrics": lab.metrics().map(|metric| &metric.name).collect::<Vec<_>>(),
             "runs": results.runs.len(),
-            "runs_planned": lab.order().len(),
+            "runs_planned": results.planned(),
             "disturbed": results.disturbed(),
             "facts_moved": moved,
             "elapsed_ns": elapsed_ns,
@@ -40,7 +40,7 @@ pub(crate) fn info(folder: &Path, is_json: bool) -> anyhow::Result<Exit> {
         out,
         "runs         {} of {}, in {}; {} disturbed in every attempt",
         results.runs.len(),
-        lab.order().len(),
+        results.planned(),
         time(elapsed_ns),
         results.disturbed()
     );
@@ -63,7 +63,11 @@ fn described(lab: &Experiment) -> String {
         Order::Random => "random",
         Order::Paired => "paired",
     };
-    let (points, repeats) = (lab.points(), lab.repeats);
+    let points = lab.points();
+    let repeats = match lab.width {
+        None => lab.repeats.to_string(),
+        Some(_) => format!("{} to {}", lab.repeats_least, lab.repeats),
+    };
     let _ = writeln!(
         out,
         "lab          {points} points, {repeats} repeats, {order} order, seed {}",

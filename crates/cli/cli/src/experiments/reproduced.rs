@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use lineside_lab::{Differing, Estimate, Experiment, MetricAgain, PointAgain, Reproduced};
+use lineside_lab::{Differing, Estimate, Experiment, MetricAgain, Reproduced};
 use lineside_render::slow::table;
 use lineside_words::{escape, number, percent};
 
@@ -18,7 +18,7 @@ pub(crate) fn text(of: &Reproduced, lab: &Experiment) -> String {
         ("", false),
     ];
     let rows = of.points.iter().flat_map(|point| {
-        let axes = axes(lab, point);
+        let axes = escape(&super::print::axes(lab, &point.axes));
         point.metrics.iter().map(move |metric| row(&axes, metric))
     });
     let mut out = table(&heading, &rows.collect::<Vec<_>>());
@@ -32,15 +32,6 @@ pub(crate) fn text(of: &Reproduced, lab: &Experiment) -> String {
     );
     out += &facts(&of.facts);
     out
-}
-
-/// The values of axes in the order of the file.
-fn axes(lab: &Experiment, point: &PointAgain) -> String {
-    let words = lab.sweep.iter().filter_map(|axis| {
-        let value = point.axes.get(&axis.name)?;
-        Some(format!("{}={value}", axis.name))
-    });
-    escape(&words.collect::<Vec<_>>().join(" "))
 }
 
 fn row(axes: &str, of: &MetricAgain) -> Vec<String> {

@@ -95,7 +95,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         "{}: {} of {} runs, {count} files, {}\n",
         arguments.output.display(),
         results.runs.len(),
-        results.lab.order().len(),
+        results.planned(),
         lineside_words::bytes(bytes)
     );
     let scrub = packing.scrub.unwrap_or_default();
