@@ -15,17 +15,9 @@ use serde_json::Value as Json;
 use tempfile::TempDir;
 
 use crate::support::{Guarded, lineside, records, talk, wait_until};
-use crate::wall::lab::{CLIENT, Lab, nfs_drive};
-use crate::wall::replays::{recorded, replay};
-
-fn drive(lab: &Lab, words: &str) -> (TempDir, PathBuf) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let drive = nfs_drive();
-    let drive = drive.to_str().expect("a plain path");
-    let client: Vec<_> = [drive].into_iter().chain(words.split(' ')).collect();
-    let trace = recorded(lab, folder.path(), "trace", &client);
-    (folder, trace)
-}
+use crate::wall::lab::{CLIENT, Lab};
+use crate::wall::replayed_parts::drive;
+use crate::wall::replays::replay;
 
 /// A replay that is not what it should have been: its certificate, and RUN.
 fn incomplete(folder: &TempDir, trace: &Path, url: &str, more: &[&str]) -> (Json, PathBuf) {

@@ -14,7 +14,7 @@ use crate::wall::replays::{command, is_faithful, recorded, replay};
 use crate::wall::wire::obstacle;
 
 /// A folder with a trace of `nfs-drive`.
-fn drive(lab: &Lab, words: &str) -> (TempDir, PathBuf) {
+pub(crate) fn drive(lab: &Lab, words: &str) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let drive = nfs_drive();
     let drive = drive.to_str().expect("a plain path");
